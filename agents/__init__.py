@@ -1,0 +1,1 @@
+"""Agents, heuristic and learned, one folder a family."""

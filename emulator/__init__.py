@@ -1,0 +1,1 @@
+"""The worlds: simulators that move time forward and know nothing of Gymnasium."""

@@ -1,0 +1,1 @@
+"""Gymnasium environments, one folder a family."""

@@ -1,0 +1,1 @@
+"""What runs: scenario files by family, the schema that reads them, benchmark suites."""

@@ -1,0 +1,1 @@
+"""sysgym: a Gymnasium suite for learned systems control."""
