@@ -1,0 +1,55 @@
+# Each target sets itself up: on a fresh clone the first call makes .venv, later calls find it ready.
+#   make bench PYTHON=python3.12     another interpreter
+#   UV_TORCH_BACKEND=cu128 make venv a particular build of torch
+
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.installed
+SUITE ?= quick
+OUT ?= runs/$(SUITE)
+export PYTHON
+# Compiled modules are worth keeping even where the shell says otherwise.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help bench test lint format perf venv clean
+help:
+	@echo 'make bench   train, compare and report: suite "quick", a few minutes, ends in an HTML page'
+	@echo 'make test    linter, formatter, type checker, tests'
+	@echo 'make lint    the first three of these'
+	@echo 'make format  let the formatter and the linter mend what they can'
+	@echo 'make perf    speed figures of this machine'
+	@echo 'make venv    only the set-up; make clean removes it and everything built'
+
+$(READY): pyproject.toml setup.py constraints.txt scripts/make_venv.sh
+	@bash scripts/make_venv.sh
+
+venv: $(READY)
+
+bench: $(READY)
+	@$(BIN)/sysgym bench $(SUITE) --out $(OUT)
+	@$(BIN)/sysgym report $(OUT)
+
+perf: $(READY)
+	@$(BIN)/sysgym perf
+
+lint: $(READY)
+	@echo '[lint] ruff check'
+	@$(BIN)/ruff check --quiet .
+	@echo '[lint] ruff format --check'
+	@$(BIN)/ruff format --check --quiet . || { echo "run 'make format'" >&2; exit 1; }
+	@echo '[lint] mypy --strict'
+	@$(BIN)/python scripts/lens.py
+	@$(BIN)/mypy
+
+format: $(READY)
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+test: lint
+	@echo '[test] pytest'
+	@$(BIN)/python -m pytest -q -n auto
+
+clean:
+	rm -rf $(VENV) build dist runs *.egg-info src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,18 @@
+"""The environments' ids and where Gymnasium finds them."""
+
+from __future__ import annotations
+
+import gymnasium
+
+# id -> entry point. A string, so that registering imports nothing; the class is loaded by `gymnasium.make`.
+# No max_episode_steps: the scenario says how long an episode is, and the environment truncates it itself.
+ENVIRONMENTS: dict[str, str] = {
+    "sysgym/DatacenterCC-v0": "sysgym.envs.congestion.datacenter_cc:DatacenterCC",
+}
+
+
+def register_environments() -> None:
+    """Register every environment of the suite with Gymnasium; calling it again changes nothing."""
+    for env_id, entry_point in ENVIRONMENTS.items():
+        if env_id not in gymnasium.registry:
+            gymnasium.register(id=env_id, entry_point=entry_point)
