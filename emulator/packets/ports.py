@@ -1,0 +1,106 @@
+"""A link with its output queue: byte-limited FIFO, tail drop, ECN step mark, and the statistics of the queue.
+
+A FIFO that drains at a constant rate needs no event for a departure: the time at which the queue will be empty says all, and
+the queue's length is what remains of it, divided by the time that a byte takes. The integral of the queue over time is exact,
+since between two arrivals it falls in a straight line.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.events import event_key, push
+from sysgym.emulator.packets.layout import NOBODY, PACKET_CE, PACKET_ECN_CAPABLE, bucket_at, link_at, packet_at, route_hop_at
+
+FIXED_POINT_BITS = 20
+
+SUB_BUCKET_BITS = 4
+_SUB_BUCKETS = 1 << SUB_BUCKET_BITS
+QUEUE_BUCKETS = 40 * _SUB_BUCKETS
+"""Log-linear histogram of drain times: 16 buckets an octave, so a quantile is exact to 1/16."""
+
+
+@njit(inline="always")
+def serialisation_ns(size_bytes: int, ns_per_byte_q20: int) -> int:
+    """Time that a packet takes to leave, to the nearest ns."""
+    return (size_bytes * ns_per_byte_q20 + (1 << (FIXED_POINT_BITS - 1))) >> FIXED_POINT_BITS
+
+
+@njit(inline="always")
+def release_packet(world: Any, slot: int) -> None:
+    """Gives a slot back; the last one freed is used first, while it is still in the cache."""
+    packet_at(world.packets, slot).next = world.first_free_packet
+    world.first_free_packet = slot
+    world.free_packets += 1
+
+
+@njit(inline="always")
+def integrate_backlog(link: Any, now_ns: int) -> None:
+    """Brings the queue's time integral (in drain time) up to now."""
+    elapsed = now_ns - link.integrated_until_ns
+    before = link.busy_until_ns - link.integrated_until_ns
+    link.integrated_until_ns = now_ns
+    if before > elapsed:
+        link.backlog_integral_ns2 += float(elapsed) * (before - 0.5 * elapsed)
+    elif before > 0:
+        link.backlog_integral_ns2 += 0.5 * float(before) * before
+
+
+@njit(inline="always")
+def route_link(world: Any, flow_id: int, direction: int, hop: int) -> int:
+    """The link that a flow's packets take at a hop (direction 1: its ACKs); NOBODY behind the last."""
+    return route_hop_at(world.routes, (2 * flow_id + direction) * world.route_stride + hop).link
+
+
+@njit
+def enqueue(world: Any, link_id: int, slot: int, now_ns: int) -> None:
+    """Puts a packet into a link's queue, or drops it; marks it if the queue is above the threshold."""
+    link = link_at(world.links, link_id)
+    packet = packet_at(world.packets, slot)
+    integrate_backlog(link, now_ns)
+    backlog_ns = max(link.busy_until_ns - now_ns, 0)
+    size_bytes = packet.size_bytes
+    after_ns = backlog_ns + serialisation_ns(size_bytes, link.ns_per_byte_q20)
+    if after_ns > link.buffer_ns:
+        link.dropped_packets += 1
+        link.dropped_bytes += size_bytes
+        release_packet(world, slot)
+        return
+    if backlog_ns > link.mark_above_ns and packet.flags & PACKET_ECN_CAPABLE:
+        packet.flags |= PACKET_CE
+        link.marked_packets += 1
+    link.sent_bytes += size_bytes
+    link.sent_packets += 1
+    if after_ns > link.max_backlog_ns:
+        link.max_backlog_ns = after_ns
+    link.busy_until_ns = now_ns + after_ns
+    packet.arrival_ns = now_ns + after_ns + link.delay_ns
+    packet.next = NOBODY
+    if link.head == NOBODY:
+        link.head = slot
+        push(world, event_key(packet.arrival_ns, link_id))
+    else:
+        packet_at(world.packets, link.tail).next = slot
+    link.tail = slot
+
+
+@njit(inline="always")
+def queue_bucket(drain_ns: int) -> int:
+    """Histogram bucket of a queue's drain time."""
+    octave = 0
+    while drain_ns >= 2 * _SUB_BUCKETS:
+        drain_ns >>= 1
+        octave += 1
+    return octave * _SUB_BUCKETS + drain_ns
+
+
+@njit
+def sample_queues(world: Any, now_ns: int) -> None:
+    """Adds every link's present queue to its histogram."""
+    for link_id in range(world.n_links):
+        drain_ns = max(link_at(world.links, link_id).busy_until_ns - now_ns, 0)
+        bucket = min(queue_bucket(drain_ns), QUEUE_BUCKETS - 1)
+        bucket_at(world.queue_histogram, link_id * QUEUE_BUCKETS + bucket).samples += 1
+    world.queue_samples += 1

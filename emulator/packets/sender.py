@@ -1,0 +1,270 @@
+"""The sending end of a flow: what to send next, what an ACK means, loss recovery, time-outs.
+
+The congestion window belongs to the transport (its callbacks run on every event); when a packet may leave, which one, and
+when it is taken for lost is decided here, in the same way for all. Sources: RFC 5681 and RFC 6582 (fast retransmit, NewReno),
+RFC 3042 (limited transmit), RFC 6675 (SACK), RFC 6298 (time-out).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.layout import (
+    EVENT,
+    FLOW,
+    NEVER_NS,
+    NEW_RENO,
+    NOBODY,
+    PACKET_CE,
+    PACKET_ECN_CAPABLE,
+    callback_at,
+    event_at,
+    flow_at,
+    host_at,
+    packet_at,
+)
+from sysgym.emulator.packets.memory import callback_caller
+from sysgym.emulator.packets.ports import enqueue, route_link
+from sysgym.emulator.packets.receiver import clear_bit, set_bit, test_bit
+
+DUPLICATE_THRESHOLD = 3
+
+ON_START = 0
+ON_ACK = 1
+ON_LOSS = 2
+ON_TIMEOUT = 3
+N_CALLBACKS = 4
+
+call_callback = callback_caller(FLOW, EVENT)
+
+
+@njit(inline="always")
+def notify(world: Any, flow: Any, what: int, event: Any) -> None:
+    """Calls a flow's transport."""
+    address = callback_at(world.callbacks, flow.transport * N_CALLBACKS + what).address
+    call_callback(address, flow, event)
+
+
+@njit(inline="always")
+def window_packets(world: Any, flow: Any) -> int:
+    """Packets that may be in flight now."""
+    return min(int(flow.cwnd), world.max_window_packets)
+
+
+@njit(inline="always")
+def pipe_packets(flow: Any) -> int:
+    """Packets believed to be in flight: every duplicate ACK (RFC 5681) or sacked or lost packet (RFC 6675) is one fewer."""
+    return flow.nxt - flow.una - flow.duplicate_acks - flow.sacked - flow.lost
+
+
+@njit(inline="always")
+def next_hole(world: Any, flow: Any) -> int:
+    """SACK: moves the cursor to the next lost packet. Called only while there is one."""
+    flow.hole_cursor = max(flow.hole_cursor, flow.una)
+    while test_bit(world.sacked, flow.bitmap_offset, flow.hole_cursor & flow.window_mask):
+        flow.hole_cursor += 1
+    return flow.hole_cursor
+
+
+@njit(inline="always")
+def next_sequence(world: Any, flow: Any) -> int:
+    """Number of the packet that the flow would send now, or NOBODY."""
+    if flow.resend_una:
+        return flow.una
+    if pipe_packets(flow) >= window_packets(world, flow):
+        return NOBODY
+    if flow.lost > 0:
+        return next_hole(world, flow)
+    if flow.nxt < flow.n_packets and flow.nxt - flow.una < world.max_window_packets:
+        return flow.nxt
+    return NOBODY
+
+
+@njit
+def transmit(world: Any, flow_id: int, seq: int, now_ns: int) -> int:
+    """Sends one packet from a free slot; returns its size in bytes."""
+    flow = flow_at(world.flows, flow_id)
+    host = host_at(world.hosts, flow.src)
+    if flow.resend_una:
+        flow.resend_una = 0
+    elif seq == flow.nxt:
+        flow.nxt += 1
+    else:
+        flow.hole_cursor = seq + 1
+        flow.lost -= 1
+    if seq < flow.high:
+        flow.retransmitted_packets += 1
+        host.retransmitted_packets += 1
+    else:
+        flow.high = seq + 1
+    slot = world.first_free_packet
+    packet = packet_at(world.packets, slot)
+    world.first_free_packet = packet.next
+    world.free_packets -= 1
+    payload_bytes = flow.last_packet_bytes if seq == flow.n_packets - 1 else world.payload_bytes
+    size_bytes = payload_bytes + world.header_bytes
+    packet.sent_ns = now_ns
+    packet.flow = flow_id
+    packet.seq = seq
+    packet.size_bytes = size_bytes
+    packet.hop = 0
+    packet.flags = PACKET_ECN_CAPABLE if flow.ecn_capable else 0
+    host.sent_bytes += size_bytes
+    host.sent_packets += 1
+    if flow.rto_deadline_ns == NEVER_NS:
+        flow.rto_deadline_ns = now_ns + flow.rto_ns
+    enqueue(world, route_link(world, flow_id, 0, 0), slot, now_ns)
+    return size_bytes
+
+
+@njit
+def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
+    """RFC 6298, with a sample from every ACK (the echoed sending time is that of the very transmission)."""
+    flow.rtt_samples += 1
+    flow.rtt_sum_ns += rtt_ns
+    if rtt_ns < flow.min_rtt_ns:
+        flow.min_rtt_ns = rtt_ns
+    if flow.srtt_ns == 0.0:
+        flow.srtt_ns = float(rtt_ns)
+        flow.rttvar_ns = 0.5 * rtt_ns
+    else:
+        error = rtt_ns - flow.srtt_ns
+        flow.srtt_ns += 0.125 * error
+        flow.rttvar_ns += 0.25 * (abs(error) - flow.rttvar_ns)
+    rto_ns = int(flow.srtt_ns + 4.0 * flow.rttvar_ns)
+    flow.rto_ns = min(max(rto_ns, world.min_rto_ns), world.max_rto_ns)
+
+
+@njit
+def enter_recovery(flow: Any) -> bool:
+    """Begins fast recovery unless the loss belongs to a window that has already been reacted to (RFC 6582, 3.2 step 2)."""
+    if flow.in_recovery or flow.una < flow.recover:
+        return False
+    flow.in_recovery = 1
+    flow.recover = flow.high
+    return True
+
+
+@njit(inline="always")
+def forget_acked(world: Any, flow: Any, ack: int) -> None:
+    """SACK: takes the packets before ``ack`` out of the scoreboard."""
+    for seq in range(flow.una, ack):
+        index = seq & flow.window_mask
+        if test_bit(world.sacked, flow.bitmap_offset, index):
+            clear_bit(world.sacked, flow.bitmap_offset, index)
+            flow.sacked -= 1
+        elif flow.hole_cursor <= seq < flow.lost_below:
+            flow.lost -= 1
+
+
+@njit(inline="always")
+def declare_lost(world: Any, flow: Any, below: int) -> None:
+    """SACK: takes every hole below a number for lost that is not yet."""
+    for seq in range(max(flow.lost_below, flow.una), below):
+        if not test_bit(world.sacked, flow.bitmap_offset, seq & flow.window_mask):
+            flow.lost += 1
+    flow.lost_below = max(flow.lost_below, below)
+
+
+@njit(inline="always")
+def take_cumulative_ack(world: Any, flow: Any, ack: int) -> None:
+    """Moves the window forward; a partial ACK (RFC 6582) sends the next hole and deflates the window by what left it."""
+    if flow.sacked + flow.lost > 0:
+        forget_acked(world, flow, ack)
+    newly_acked = ack - flow.una
+    flow.una = ack
+    flow.nxt = max(flow.nxt, ack)
+    flow.timeouts_in_a_row = 0
+    if not flow.in_recovery or ack >= flow.recover:
+        flow.in_recovery = 0
+        flow.duplicate_acks = 0
+    elif flow.recovery == NEW_RENO:
+        flow.resend_una = 1
+        flow.duplicate_acks = max(flow.duplicate_acks - newly_acked + 1, 0)
+
+
+@njit(inline="always")
+def take_duplicate_ack(world: Any, flow: Any, caused_by: int) -> bool:
+    """Notes what a duplicate ACK says of losses; True if it begins a recovery."""
+    if flow.recovery == NEW_RENO:
+        if flow.high == flow.una:
+            return False
+        flow.duplicate_acks += 1
+        if flow.duplicate_acks == DUPLICATE_THRESHOLD and enter_recovery(flow):
+            flow.resend_una = 1
+            return True
+        return False
+    index = caused_by & flow.window_mask
+    if caused_by < flow.una or test_bit(world.sacked, flow.bitmap_offset, index):
+        return False
+    set_bit(world.sacked, flow.bitmap_offset, index)
+    flow.sacked += 1
+    if flow.hole_cursor <= caused_by < flow.lost_below:
+        flow.lost -= 1
+    declare_lost(world, flow, caused_by + 1 - DUPLICATE_THRESHOLD)
+    return flow.lost > 0 and enter_recovery(flow)
+
+
+@njit(inline="always")
+def ack_flow(world: Any, slot: int, now_ns: int) -> None:
+    """Applies an ACK to its flow: RTT, window, recovery, the transport's reaction. Sends nothing."""
+    packet = packet_at(world.packets, slot)
+    flow = flow_at(world.flows, packet.flow)
+    host = host_at(world.hosts, flow.src)
+    event = event_at(world.event, 0)
+    rtt_ns = now_ns - packet.sent_ns
+    marked = 1 if packet.flags & PACKET_CE else 0
+    flow.acked_packets += 1
+    flow.marked_packets += marked
+    host.acked_packets += 1
+    host.rtt_samples += 1
+    host.rtt_sum_ns += rtt_ns
+    host.marked_packets += marked
+    update_rtt(world, flow, rtt_ns)
+    in_flight = flow.nxt - flow.una
+    event.now_ns = now_ns
+    event.marked = marked
+    event.rtt_ns = rtt_ns
+    event.in_flight_packets = in_flight
+    event.window_limited = 1 if pipe_packets(flow) >= window_packets(world, flow) else 0
+    event.acked_packets = max(packet.ack - flow.una, 0)
+    if packet.ack > flow.una:
+        take_cumulative_ack(world, flow, packet.ack)
+        flow.rto_deadline_ns = now_ns + flow.rto_ns if flow.high > flow.una else NEVER_NS
+    elif take_duplicate_ack(world, flow, packet.seq):
+        notify(world, flow, ON_LOSS, event)
+    notify(world, flow, ON_ACK, event)
+
+
+@njit
+def time_out(world: Any, flow: Any, now_ns: int) -> None:
+    """Retransmission time-out (RFC 6298, 5.4 to 5.7): back off, start again from the first packet not acknowledged."""
+    event = event_at(world.event, 0)
+    event.now_ns = now_ns
+    event.acked_packets = 0
+    event.marked = 0
+    event.rtt_ns = 0
+    event.in_flight_packets = flow.nxt - flow.una
+    event.window_limited = 1
+    flow.timeouts += 1
+    host_at(world.hosts, flow.src).timeouts += 1
+    flow.recover = flow.high
+    flow.in_recovery = 0
+    flow.duplicate_acks = 0
+    flow.resend_una = 0
+    ssthresh = flow.ssthresh
+    notify(world, flow, ON_TIMEOUT, event)
+    if flow.timeouts_in_a_row > 0:  # RFC 5681, 3.1: a packet that is lost again lowers the threshold only once
+        flow.ssthresh = ssthresh
+    flow.timeouts_in_a_row += 1
+    if flow.recovery == NEW_RENO:
+        flow.nxt = flow.una
+    else:
+        flow.hole_cursor = flow.una
+        flow.lost_below = flow.una
+        flow.lost = 0
+        declare_lost(world, flow, flow.high)
+    flow.rto_ns = min(2 * flow.rto_ns, world.max_rto_ns)
+    flow.rto_deadline_ns = now_ns + flow.rto_ns

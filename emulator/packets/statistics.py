@@ -1,0 +1,202 @@
+"""What a simulation has counted, in SI units: by port, by host, by flow. Everything is cumulative since the reset."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.packets.layout import NOBODY, State
+from sysgym.emulator.packets.ports import FIXED_POINT_BITS, SUB_BUCKET_BITS
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_NS = 1e-9
+
+
+class PortCounters(NamedTuple):
+    """Counters of every link's output queue, arrays of shape (n_links,)."""
+
+    queue_bytes: FloatArray
+    """Now, the packet being sent included with what is left of it."""
+    queue_byte_s: FloatArray
+    """Integral of the queue over time; a difference divided by the elapsed time is a mean queue."""
+    queue_max_bytes: FloatArray
+    """Largest since the last ``clear_maxima``."""
+    sent_bytes: FloatArray
+    """On the wire, what still waits in the queue not counted."""
+    accepted_packets: IntArray
+    marked_packets: IntArray
+    dropped_packets: IntArray
+    dropped_bytes: IntArray
+
+
+class HostCounters(NamedTuple):
+    """Counters of every host, arrays of shape (n_hosts,)."""
+
+    sent_bytes: IntArray
+    """Handed to the NIC, headers and retransmissions included."""
+    sent_packets: IntArray
+    delivered_bytes: IntArray
+    """Payload that the host's flows have delivered in order."""
+    received_bytes: IntArray
+    """Payload that the host has received in order."""
+    acked_packets: IntArray
+    rtt_sum_s: FloatArray
+    rtt_samples: IntArray
+    marked_packets: IntArray
+    """ACKs that echo a mark."""
+    retransmitted_packets: IntArray
+    timeouts: IntArray
+    active_flows: IntArray
+    """Flows with data not acknowledged, now."""
+
+
+class FlowTable(NamedTuple):
+    """Every flow of the schedule, arrays of shape (n_flows,), by start time."""
+
+    src: IntArray
+    dst: IntArray
+    size_bytes: IntArray
+    """Payload; -1 for a long-lived flow."""
+    group: IntArray
+    """Incast round, -1 for none."""
+    started: NDArray[np.bool_]
+    start_s: FloatArray
+    finish_s: FloatArray
+    """When the last byte was delivered; nan before that."""
+    ideal_fct_s: FloatArray
+    """Completion time on an empty network, sent at line rate; nan for a long-lived flow."""
+    delivered_bytes: IntArray
+    acked_packets: IntArray
+    marked_packets: IntArray
+    retransmitted_packets: IntArray
+    timeouts: IntArray
+    rtt_mean_s: FloatArray
+    """nan without a sample."""
+    rtt_min_s: FloatArray
+
+    @property
+    def slowdown(self) -> FloatArray:
+        """Completion time over the ideal one; nan while unfinished."""
+        return (self.finish_s - self.start_s) / self.ideal_fct_s
+
+
+def port_counters(state: State) -> PortCounters:
+    """Reads the links' counters at the present time."""
+    links = state.links
+    bytes_per_ns = 2.0**FIXED_POINT_BITS / links["ns_per_byte_q20"]
+    backlog_ns = np.maximum(links["busy_until_ns"] - state.world["now_ns"], 0)
+    queue_bytes = backlog_ns * bytes_per_ns
+    return PortCounters(
+        queue_bytes=queue_bytes,
+        queue_byte_s=links["backlog_integral_ns2"] * bytes_per_ns * _NS,
+        queue_max_bytes=links["max_backlog_ns"] * bytes_per_ns,
+        sent_bytes=links["sent_bytes"] - queue_bytes,
+        accepted_packets=links["sent_packets"].copy(),
+        marked_packets=links["marked_packets"].copy(),
+        dropped_packets=links["dropped_packets"].copy(),
+        dropped_bytes=links["dropped_bytes"].copy(),
+    )
+
+
+def host_counters(state: State) -> HostCounters:
+    """Reads the hosts' counters."""
+    hosts = state.hosts
+    return HostCounters(
+        sent_bytes=hosts["sent_bytes"].copy(),
+        sent_packets=hosts["sent_packets"].copy(),
+        delivered_bytes=hosts["delivered_bytes"].copy(),
+        received_bytes=hosts["received_bytes"].copy(),
+        acked_packets=hosts["acked_packets"].copy(),
+        rtt_sum_s=hosts["rtt_sum_ns"] * _NS,
+        rtt_samples=hosts["rtt_samples"].copy(),
+        marked_packets=hosts["marked_packets"].copy(),
+        retransmitted_packets=hosts["retransmitted_packets"].copy(),
+        timeouts=hosts["timeouts"].copy(),
+        active_flows=hosts["active_flows"].copy(),
+    )
+
+
+def flow_table(state: State, size_bytes: IntArray, group: IntArray, ideal_fct_s: FloatArray) -> FlowTable:
+    """Reads the flows' counters."""
+    flows = state.flows
+    payload_bytes = state.world["payload_bytes"][0]
+    finished = flows["finish_ns"] >= 0
+    delivered = flows["rcv_nxt"] * payload_bytes
+    delivered[finished] = size_bytes[finished]
+    sampled = flows["rtt_samples"] > 0
+    rtt_mean_s = np.full(len(flows), np.nan)
+    np.divide(flows["rtt_sum_ns"] * _NS, flows["rtt_samples"], out=rtt_mean_s, where=sampled)
+    return FlowTable(
+        src=flows["src"].astype(np.int64),
+        dst=flows["dst"].astype(np.int64),
+        size_bytes=size_bytes,
+        group=group,
+        started=np.arange(len(flows)) < state.world["next_flow"][0],
+        start_s=flows["start_ns"] * _NS,
+        finish_s=np.where(finished, flows["finish_ns"] * _NS, np.nan),
+        ideal_fct_s=ideal_fct_s,
+        delivered_bytes=delivered,
+        acked_packets=flows["acked_packets"].copy(),
+        marked_packets=flows["marked_packets"].copy(),
+        retransmitted_packets=flows["retransmitted_packets"].copy(),
+        timeouts=flows["timeouts"].copy(),
+        rtt_mean_s=rtt_mean_s,
+        rtt_min_s=np.where(sampled, flows["min_rtt_ns"] * _NS, np.nan),
+    )
+
+
+def queue_quantile_bytes(state: State, quantile: float) -> FloatArray:
+    """Time-weighted quantile of every queue, from regular samples; exact to one part in sixteen. Shape (n_links,)."""
+    samples = state.world["queue_samples"][0]
+    n_buckets = state.queue_histogram.shape[1]
+    reached = np.cumsum(state.queue_histogram, axis=1) >= max(quantile * samples, 1)
+    bucket = np.where(reached.any(axis=1), reached.argmax(axis=1), 0)
+    middle_ns = _bucket_middles_ns(n_buckets)[bucket]
+    return middle_ns * 2.0**FIXED_POINT_BITS / state.links["ns_per_byte_q20"]
+
+
+def _bucket_middles_ns(n_buckets: int) -> FloatArray:
+    """Middle of every histogram bucket; the inverse of ``queue_bucket``."""
+    sub_buckets = 1 << SUB_BUCKET_BITS
+    bucket = np.arange(n_buckets)
+    octave = np.maximum(bucket // sub_buckets - 1, 0)
+    low = (bucket - octave * sub_buckets).astype(np.float64) * 2.0**octave
+    return np.where(octave > 0, low + 0.5 * (2.0**octave - 1.0), low)
+
+
+def ideal_completion_s(
+    routes: NDArray[np.int32],
+    packet_bytes: int,
+    n_packets: IntArray,
+    last_packet_bytes: IntArray,
+    link_rate_bps: FloatArray,
+    link_delay_s: FloatArray,
+) -> FloatArray:
+    """Time from the first bit sent to the last bit received on empty, store-and-forward routes.
+
+    Args:
+        routes: Link ids, shape (n_flows, max_hops), padded with -1.
+        packet_bytes: Wire size of every packet but a flow's last.
+        n_packets: Shape (n_flows,).
+        last_packet_bytes: Wire size of the last packet, shape (n_flows,).
+        link_rate_bps: Shape (n_links,).
+        link_delay_s: Shape (n_links,).
+    """
+    arrival_s = np.zeros(len(routes))  # of the last packet at the present node
+    first_s = np.zeros(len(routes))  # of the first packet
+    slowest_s = np.zeros(len(routes))
+    for hop_links in routes.T:
+        used = hop_links != NOBODY
+        rate_bps = link_rate_bps[hop_links]
+        full_s = np.where(used, packet_bytes * 8 / rate_bps, 0.0)
+        last_s = np.where(used, last_packet_bytes * 8 / rate_bps, 0.0)
+        delay_s = np.where(used, link_delay_s[hop_links], 0.0)
+        slowest_s = np.maximum(slowest_s, full_s)
+        previous_gone_s = np.where(n_packets > 1, first_s + full_s + (n_packets - 2) * slowest_s, 0.0)
+        arrival_s = np.where(used, np.maximum(arrival_s, previous_gone_s) + last_s + delay_s, arrival_s)
+        first_s += full_s + delay_s
+    return arrival_s

@@ -1,0 +1,58 @@
+"""Transports by name. A new one is a file with a :class:`Transport`, and a line in the list below or a call of a user's own."""
+
+from __future__ import annotations
+
+from sysgym.emulator.packets.transports.base import (
+    Transport,
+    multiplicative_decrease,
+    reno_increase,
+    restart_from_one,
+)
+from sysgym.emulator.packets.transports.cubic import CUBIC
+from sysgym.emulator.packets.transports.dctcp import DCTCP
+from sysgym.emulator.packets.transports.newvegas import NEWVEGAS
+from sysgym.emulator.packets.transports.paced import PACED
+from sysgym.emulator.packets.transports.reno import RENO
+from sysgym.scenarios.errors import SysgymError, UnknownName
+
+__all__ = [
+    "Transport",
+    "get_transport",
+    "list_transports",
+    "multiplicative_decrease",
+    "register_transport",
+    "reno_increase",
+    "restart_from_one",
+]
+
+_TRANSPORTS = {transport.name: transport for transport in (RENO, CUBIC, DCTCP, NEWVEGAS, PACED)}
+
+
+def register_transport(transport: Transport) -> Transport:
+    """Makes a transport known by its name, in this process.
+
+    Raises:
+        SysgymError: If another transport already has that name.
+    """
+    known = _TRANSPORTS.get(transport.name)
+    if known is not None and known != transport:
+        raise SysgymError(f"transport {transport.name!r} exists already; choose another name")
+    _TRANSPORTS[transport.name] = transport
+    return transport
+
+
+def get_transport(name: str) -> Transport:
+    """The transport of that name.
+
+    Raises:
+        UnknownName: If there is none; the message lists the nearest names.
+    """
+    try:
+        return _TRANSPORTS[name]
+    except KeyError:
+        raise UnknownName("transport", name, list_transports()) from None
+
+
+def list_transports() -> list[str]:
+    """All names, in the order of registration."""
+    return list(_TRANSPORTS)

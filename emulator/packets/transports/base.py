@@ -1,0 +1,135 @@
+"""What a transport is: a few plain functions over one flow's record, compiled to a common type.
+
+A callback takes ``flow`` (a record, see :data:`sysgym.emulator.packets.layout.FLOW`) and ``event`` (what happened, see
+:data:`~sysgym.emulator.packets.layout.EVENT`), reads both, and writes ``flow.cwnd`` and ``flow.ssthresh`` in packets. What it
+wants to remember goes into ``flow.state``, 16 floats that start at 0. It is compiled by numba: arithmetic, ``if``, loops,
+``math`` and other ``njit`` functions may be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import numba
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sysgym.emulator.packets.layout import EVENT, FLOW, NEW_RENO, SACK
+from sysgym.scenarios.errors import SysgymError
+
+Callback = Callable[[Any, Any], None]
+
+_SIGNATURE = numba.void(numba.from_dtype(FLOW), numba.from_dtype(EVENT))
+
+_RECOVERIES = {"new_reno": NEW_RENO, "sack": SACK}
+
+
+def do_nothing(flow: Any, event: Any) -> None:
+    """The default of a callback that a transport does not need."""
+
+
+@dataclass(frozen=True)
+class Transport:
+    """A sender's congestion control law.
+
+    Attributes:
+        name: What users type.
+        summary: One line for lists and reports.
+        reference: Paper and section, or RFC.
+        on_ack: Runs on every ACK, after ``una``, ``nxt`` and the RTT estimate were brought up to date.
+        on_loss: Runs once per window that lost packets, when fast recovery begins; sets ``ssthresh`` and ``cwnd``.
+        on_timeout: Runs on a retransmission time-out; sets ``ssthresh`` and ``cwnd``.
+        on_start: Runs when a flow starts. ``cwnd`` is then the scenario's initial window, ``ssthresh`` infinite.
+        ecn_capable: Whether its packets may be marked (ECT).
+        rate_driven: Whether its rate is set from outside, so that a host is never without a cap.
+        recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``.
+    """
+
+    name: str
+    summary: str
+    on_ack: Callback
+    on_loss: Callback
+    on_timeout: Callback
+    on_start: Callback = do_nothing
+    reference: str = ""
+    ecn_capable: bool = False
+    rate_driven: bool = False
+    recovery: Literal["new_reno", "sack"] = "sack"
+
+    def __post_init__(self) -> None:
+        """Checks what a typing slip would break much later."""
+        if not self.name.replace("_", "").replace("-", "").isalnum():
+            raise SysgymError(f"transport name {self.name!r}: letters, digits, '-' and '_' only")
+        if self.recovery not in _RECOVERIES:
+            raise SysgymError(f"transport {self.name!r}: recovery is {self.recovery!r}, expected one of {list(_RECOVERIES)}")
+
+    @property
+    def recovery_code(self) -> int:
+        """The recovery as the compiled loop knows it."""
+        return _RECOVERIES[self.recovery]
+
+    def callbacks(self) -> tuple[Any, Any, Any, Any]:
+        """Compiles (once a process, cached on disk) on_start, on_ack, on_loss, on_timeout.
+
+        Raises:
+            SysgymError: If numba cannot compile one of them; the message names it and numba's reason.
+        """
+        return (
+            _compiled(self.on_start),
+            _compiled(self.on_ack),
+            _compiled(self.on_loss),
+            _compiled(self.on_timeout),
+        )
+
+
+@cache
+def _compiled(function: Callback) -> Any:
+    """Compiles one callback to the common type; on disk too, unless it has no file (a notebook cell, an exec)."""
+    # An arithmetic error in a callback gives inf or nan, as in NumPy: an exception could not leave the compiled loop.
+    options = {"error_model": "numpy"}
+    try:
+        try:
+            return numba.cfunc(_SIGNATURE, cache=True, **options)(function)
+        except RuntimeError as error:
+            if "cannot cache" not in str(error):
+                raise
+            return numba.cfunc(_SIGNATURE, **options)(function)
+    except numba.core.errors.NumbaError as error:
+        raise SysgymError(
+            f"transport callback {function.__qualname__} ({function.__code__.co_filename}:"
+            f"{function.__code__.co_firstlineno}) cannot be compiled: {error}"
+        ) from error
+
+
+def callback_addresses(transports: tuple[Transport, ...]) -> NDArray[np.int64]:
+    """Addresses of the callbacks of all transports, four each, as the event loop expects them."""
+    return np.array([callback.address for transport in transports for callback in transport.callbacks()], np.int64)
+
+
+@njit(inline="always")
+def reno_increase(flow: Any, event: Any) -> None:
+    """Slow start, then one packet a round trip (RFC 5681, 3.1), if the window is what limits the flow."""
+    if flow.in_recovery or not event.window_limited:
+        return
+    if flow.cwnd < flow.ssthresh:
+        flow.cwnd += event.acked_packets
+    else:
+        flow.cwnd += event.acked_packets / flow.cwnd
+
+
+@njit(inline="always")
+def multiplicative_decrease(flow: Any, event: Any, factor: float) -> None:
+    """Sets the threshold to a fraction of what is in flight, at least two packets (RFC 5681, equation 4), and the window to it."""
+    flow.ssthresh = max(factor * min(float(event.in_flight_packets), flow.cwnd), 2.0)
+    flow.cwnd = flow.ssthresh
+
+
+@njit(inline="always")
+def restart_from_one(flow: Any, event: Any, factor: float) -> None:
+    """After a time-out: threshold as for a loss, window of one packet (RFC 5681, 3.1)."""
+    multiplicative_decrease(flow, event, factor)
+    flow.cwnd = 1.0

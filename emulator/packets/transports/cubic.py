@@ -1,0 +1,96 @@
+"""CUBIC: the window is a cubic function of the time since the last loss (RFC 9438)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.transports.base import Transport, multiplicative_decrease, restart_from_one
+
+C = 0.4  # packets/s^3, RFC 9438, 5.1
+BETA = 0.7  # multiplicative decrease, RFC 9438, 4.6
+ALPHA = 3.0 * (1.0 - BETA) / (1.0 + BETA)  # Reno-friendly increase, RFC 9438, 4.3
+
+# Slots of flow.state. Times in seconds, windows in packets.
+W_MAX = 0
+K_S = 1
+EPOCH_START_NS = 2  # 0: no congestion avoidance stage has begun
+W_EST = 3
+CWND_PRIOR = 4
+LAST_ACK_NS = 5
+
+
+@njit(inline="always")
+def w_cubic(flow: Any, elapsed_s: float) -> float:
+    """RFC 9438, equation 1."""
+    distance_s = elapsed_s - flow.state[K_S]
+    return C * distance_s * distance_s * distance_s + flow.state[W_MAX]
+
+
+@njit(inline="always")
+def begin_epoch(flow: Any, now_ns: int) -> None:
+    """A congestion avoidance stage begins at the present window (RFC 9438, 4.2)."""
+    state = flow.state
+    state[EPOCH_START_NS] = now_ns
+    state[W_EST] = flow.cwnd
+    state[W_MAX] = max(state[W_MAX], flow.cwnd)
+    state[K_S] = ((state[W_MAX] - flow.cwnd) / C) ** (1.0 / 3.0)
+
+
+def on_ack(flow: Any, event: Any) -> None:
+    """Slow start, then the larger of the cubic curve and Reno's estimate (RFC 9438, 4.2 to 4.5)."""
+    state = flow.state
+    since_last_ack_ns = event.now_ns - state[LAST_ACK_NS]
+    state[LAST_ACK_NS] = event.now_ns
+    if flow.in_recovery or event.acked_packets == 0:
+        return
+    if not event.window_limited:
+        if state[EPOCH_START_NS] > 0.0:  # time without need of the window does not count (RFC 9438, 5.8)
+            state[EPOCH_START_NS] += since_last_ack_ns
+        return
+    if flow.cwnd < flow.ssthresh:
+        flow.cwnd += event.acked_packets
+        return
+    if state[EPOCH_START_NS] == 0.0:
+        begin_epoch(flow, event.now_ns)
+    elapsed_s = (event.now_ns - state[EPOCH_START_NS]) * 1e-9
+    alpha = ALPHA if state[W_EST] < state[CWND_PRIOR] else 1.0
+    state[W_EST] += alpha * event.acked_packets / flow.cwnd
+    if w_cubic(flow, elapsed_s) < state[W_EST]:
+        flow.cwnd = max(flow.cwnd, state[W_EST])
+    else:
+        target = w_cubic(flow, elapsed_s + flow.srtt_ns * 1e-9)
+        target = min(max(target, flow.cwnd), 1.5 * flow.cwnd)
+        flow.cwnd += event.acked_packets * (target - flow.cwnd) / flow.cwnd
+
+
+@njit(inline="always")
+def remember_congestion(flow: Any) -> None:
+    """Fast convergence and the end of the epoch (RFC 9438, 4.6 and 4.7)."""
+    state = flow.state
+    state[CWND_PRIOR] = flow.cwnd
+    state[W_MAX] = flow.cwnd * (1.0 + BETA) / 2.0 if flow.cwnd < state[W_MAX] else flow.cwnd
+    state[EPOCH_START_NS] = 0.0
+
+
+def on_loss(flow: Any, event: Any) -> None:
+    """Reduces the window to 70 %."""
+    remember_congestion(flow)
+    multiplicative_decrease(flow, event, BETA)
+
+
+def on_timeout(flow: Any, event: Any) -> None:
+    """Starts again from one packet (RFC 9438, 4.8)."""
+    remember_congestion(flow)
+    restart_from_one(flow, event, BETA)
+
+
+CUBIC = Transport(
+    name="cubic",
+    summary="CUBIC, the default of Linux: cubic growth around the last loss",
+    reference="RFC 9438",
+    on_ack=on_ack,
+    on_loss=on_loss,
+    on_timeout=on_timeout,
+)

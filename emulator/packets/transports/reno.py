@@ -1,0 +1,38 @@
+"""Reno: additive increase, halving, NewReno recovery (RFC 5681, RFC 6582)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sysgym.emulator.packets.transports.base import (
+    Transport,
+    multiplicative_decrease,
+    reno_increase,
+    restart_from_one,
+)
+
+
+def on_ack(flow: Any, event: Any) -> None:
+    """Slow start or congestion avoidance."""
+    reno_increase(flow, event)
+
+
+def on_loss(flow: Any, event: Any) -> None:
+    """Halves the window."""
+    multiplicative_decrease(flow, event, 0.5)
+
+
+def on_timeout(flow: Any, event: Any) -> None:
+    """Starts again from one packet."""
+    restart_from_one(flow, event, 0.5)
+
+
+RENO = Transport(
+    name="reno",
+    summary="TCP Reno with NewReno recovery: loss is the only signal",
+    reference="RFC 5681, RFC 6582",
+    on_ack=on_ack,
+    on_loss=on_loss,
+    on_timeout=on_timeout,
+    recovery="new_reno",
+)
