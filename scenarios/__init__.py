@@ -1,1 +1,81 @@
-"""What runs: scenario files by family, the schema that reads them, benchmark suites."""
+"""What runs: scenario files by family, the schema that reads them, benchmark suites.
+
+    from sysgym.scenarios import load_scenario
+    scenario = load_scenario("dumbbell-10g", overrides={"topology.hosts_per_side": 8})
+
+Names are imported when first used, so that ``import sysgym`` does not wait for pydantic.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sysgym.scenarios.families import FAMILIES, scenario_model
+    from sysgym.scenarios.loader import (
+        ScenarioInfo,
+        SuiteInfo,
+        find_scenario,
+        list_scenarios,
+        list_suites,
+        load_scenario,
+        load_suite,
+        parse_overrides,
+        scenario_from_resolved,
+    )
+    from sysgym.scenarios.schema.common import Scenario
+    from sysgym.scenarios.schema.congestion import CongestionScenario
+    from sysgym.scenarios.schema.suite import ContenderSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
+
+__all__ = [
+    "FAMILIES",
+    "CongestionScenario",
+    "ContenderSpec",
+    "MetricSpec",
+    "Scenario",
+    "ScenarioInfo",
+    "Suite",
+    "SuiteInfo",
+    "TaskSpec",
+    "TrainingSpec",
+    "find_scenario",
+    "list_scenarios",
+    "list_suites",
+    "load_scenario",
+    "load_suite",
+    "parse_overrides",
+    "scenario_from_resolved",
+    "scenario_model",
+]
+
+_MODULES = {
+    "families": ("FAMILIES", "scenario_model"),
+    "loader": (
+        "ScenarioInfo",
+        "SuiteInfo",
+        "find_scenario",
+        "list_scenarios",
+        "list_suites",
+        "load_scenario",
+        "load_suite",
+        "parse_overrides",
+        "scenario_from_resolved",
+    ),
+    "schema.common": ("Scenario",),
+    "schema.congestion": ("CongestionScenario",),
+    "schema.suite": ("ContenderSpec", "MetricSpec", "Suite", "TaskSpec", "TrainingSpec"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module that holds ``name``."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(__all__)

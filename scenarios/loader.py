@@ -1,0 +1,364 @@
+"""Find, read and check scenario and suite files.
+
+A file is named by its stem (``dumbbell-10g``) or by its path. Names are looked up in the package and in the folders of the
+environment variable ``SYSGYM_SCENARIO_PATH`` (separated like ``PATH``), each laid out like this folder: ``FAMILY/NAME.toml``
+and ``suites/NAME.toml``; scenarios may also lie in the folder itself.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, overload
+
+from pydantic import BaseModel, ValidationError
+
+from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError, UnknownName, closest_name
+from sysgym.scenarios.families import FAMILIES, scenario_model
+from sysgym.scenarios.schema.common import Scenario, apply_overrides
+from sysgym.scenarios.schema.problems import problems_from
+from sysgym.scenarios.schema.suite import Suite
+from sysgym.scenarios.toml_lines import key_lines
+
+PATH_VARIABLE = "SYSGYM_SCENARIO_PATH"
+PACKAGE_FOLDER = Path(__file__).resolve().parent
+SUITES_FOLDER = "suites"
+
+_IDENTITY = ("schema", "name", "family")
+
+ScenarioT = TypeVar("ScenarioT", bound=Scenario)
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+class ScenarioInfo(NamedTuple):
+    """A line of ``list_scenarios``."""
+
+    name: str
+    family: str
+    title: str
+    env_id: str
+    path: Path
+
+
+class SuiteInfo(NamedTuple):
+    """A line of ``list_suites``."""
+
+    name: str
+    title: str
+    path: Path
+
+
+@overload
+def load_scenario(
+    scenario: str | os.PathLike[str],
+    *,
+    overrides: Mapping[str, Any] | None = None,
+) -> Scenario: ...
+@overload
+def load_scenario(
+    scenario: str | os.PathLike[str],
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    expect: type[ScenarioT],
+) -> ScenarioT: ...
+def load_scenario(
+    scenario: str | os.PathLike[str],
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    expect: type[Scenario] = Scenario,
+) -> Scenario:
+    """Read a scenario and check it.
+
+    Args:
+        scenario: A name from :func:`list_scenarios`, or a path to a TOML file.
+        overrides: Dotted key -> value, such as ``{"workload.load": 0.6}``; checked like the file's own values.
+        expect: The schema that the caller can use, such as ``CongestionScenario``; it decides the static type as well.
+
+    Returns:
+        The scenario, frozen.
+
+    Raises:
+        UnknownName: No scenario has this name.
+        ScenarioError: The file cannot be read or is wrong, an override is wrong, or the family is not the expected one.
+    """
+    path = find_scenario(scenario)
+    data, text = _read_toml(path)
+    return _scenario_from(data, _shown(path), text=text, overrides=overrides or {}, stem=path.stem, expect=expect)
+
+
+@overload
+def scenario_from_resolved(resolved: Mapping[str, Any]) -> Scenario: ...
+@overload
+def scenario_from_resolved(resolved: Mapping[str, Any], *, expect: type[ScenarioT]) -> ScenarioT: ...
+def scenario_from_resolved(resolved: Mapping[str, Any], *, expect: type[Scenario] = Scenario) -> Scenario:
+    """Return the scenario that ``Scenario.resolved()`` described.
+
+    Args:
+        resolved: Data from ``resolved()``, also after a way through JSON.
+        expect: As in :func:`load_scenario`.
+
+    Raises:
+        ScenarioError: The data do not describe a scenario.
+    """
+    return _scenario_from(dict(resolved), "<resolved scenario>", expect=expect)
+
+
+def load_suite(suite: str | os.PathLike[str]) -> Suite:
+    """Read a benchmark suite and check it, with all scenarios that it names.
+
+    Args:
+        suite: A name from :func:`list_suites`, or a path to a TOML file. Paths of scenarios in it are relative to its folder.
+
+    Raises:
+        UnknownName: No suite has this name.
+        ScenarioError: The suite, or a scenario that it names, cannot be read or is wrong.
+    """
+    path = _find("suite", suite, _suite_files())
+    data, text = _read_toml(path)
+    for key in ("tasks", "training"):
+        for entry in data[key] if isinstance(data.get(key), list) else ():
+            if isinstance(entry, dict) and _is_path(entry.get("scenario")):
+                entry["scenario"] = str((path.parent / entry["scenario"]).resolve())
+    checked = _validated(Suite, data, _shown(path), text, ())
+    problems = [*_stem_problems(checked.name, path.stem, text), *_reference_problems(checked, text)]
+    if problems:
+        raise ScenarioError(_shown(path), problems=problems)
+    return checked
+
+
+def list_scenarios(family: str | None = None) -> list[ScenarioInfo]:
+    """Return the scenarios that can be loaded by name, sorted by family and name.
+
+    Files are read but not checked, so that one broken file does not hide the others.
+
+    Args:
+        family: Only this family.
+
+    Raises:
+        UnknownName: There is no such family.
+    """
+    if family is not None:
+        scenario_model(family)
+    found = []
+    for path in _scenario_files():
+        data = _peek(path)
+        info = ScenarioInfo(
+            path.stem, *(str(data.get(key, "?")) for key in ("family", "title", "env_id")), path=path
+        )
+        if family is None or info.family == family:
+            found.append(info)
+    return sorted(found, key=lambda info: (info.family, info.name))
+
+
+def list_suites() -> list[SuiteInfo]:
+    """Return the suites that can be loaded by name, sorted by name."""
+    return sorted(SuiteInfo(path.stem, str(_peek(path).get("title", "?")), path) for path in _suite_files())
+
+
+def find_scenario(scenario: str | os.PathLike[str]) -> Path:
+    """Return the file of a scenario.
+
+    Args:
+        scenario: A name or a path.
+
+    Raises:
+        UnknownName: No scenario has this name.
+        ScenarioError: There is no such file, or two files have the name.
+    """
+    return _find("scenario", scenario, _scenario_files())
+
+
+def parse_overrides(assignments: Iterable[str]) -> dict[str, Any]:
+    """Return dotted key -> value from texts such as ``workload.load=0.6``, as a command line has them.
+
+    The value is read as TOML; what is not TOML is a text, so that ``workload.pairs=stride`` needs no quotes.
+
+    Args:
+        assignments: ``KEY=VALUE`` texts.
+
+    Raises:
+        ScenarioError: A text has no ``=``.
+    """
+    overrides: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals or not key.strip():
+            raise ScenarioError("<overrides>", assignment, assignment, "KEY=VALUE, such as workload.load=0.6")
+        try:
+            overrides[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except (tomllib.TOMLDecodeError, KeyError):
+            overrides[key.strip()] = value.strip()
+    return overrides
+
+
+def _scenario_from(
+    data: dict[str, Any],
+    shown: str,
+    *,
+    text: str = "",
+    overrides: Mapping[str, Any] | None = None,
+    stem: str | None = None,
+    expect: type[Scenario],
+) -> Scenario:
+    overrides = overrides or {}
+    lines = key_lines(text)
+    family = data.get("family", NOTHING)
+    if not isinstance(family, str) or family not in FAMILIES:
+        close = closest_name(family, FAMILIES) if isinstance(family, str) else None
+        problem = Problem(
+            "family",
+            family,
+            "one of " + ", ".join(f'"{name}"' for name in FAMILIES),
+            f'did you mean "{close}"?' if close else "the family decides which keys the file has",
+            lines.get(("family",)),
+        )
+        raise ScenarioError(shown, problems=[problem])
+    model = scenario_model(family)
+    if not issubclass(model, expect):
+        wanted = [name for name in FAMILIES if issubclass(scenario_model(name), expect)]
+        raise ScenarioError(
+            shown,
+            problems=[
+                Problem(
+                    "family",
+                    family,
+                    "a scenario of the family " + " or ".join(f'"{name}"' for name in wanted),
+                    "choose one of that family: sysgym list scenarios",
+                    lines.get(("family",)),
+                )
+            ],
+        )
+    problems = [
+        Problem(key, value, "a key that can be overridden", "identity stays with the file", origin="overrides")
+        for key, value in overrides.items()
+        if key in _IDENTITY
+    ] or list(apply_overrides(data, overrides))
+    if problems:
+        raise ScenarioError(shown, problems=problems)
+    scenario = _validated(model, data, shown, text, tuple(overrides))
+    if stem is not None and (problems := _stem_problems(scenario.name, stem, text)):
+        raise ScenarioError(shown, problems=problems)
+    return scenario
+
+
+def _validated(
+    model: type[ModelT], data: Mapping[str, Any], shown: str, text: str, overrides: tuple[str, ...]
+) -> ModelT:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        problems = problems_from(error, model, data, overrides=overrides, lines=key_lines(text))
+        # Pydantic's own account would only repeat the same less readably.
+        raise ScenarioError(shown, problems=problems) from None
+
+
+def _stem_problems(name: str, stem: str, text: str) -> list[Problem]:
+    if name == stem:
+        return []
+    line = key_lines(text).get(("name",))
+    return [
+        Problem("name", name, f'the file\'s name without .toml, "{stem}"', "rename the file or the scenario", line)
+    ]
+
+
+def _reference_problems(suite: Suite, text: str) -> list[Problem]:
+    problems = []
+    lines = key_lines(text)
+    for kind, entries in (("tasks", suite.tasks), ("training", suite.training)):
+        for index, entry in enumerate(entries):
+            place = f"{kind}[{index}]"
+            line = lines.get((kind, index, "scenario"))
+            try:
+                scenario = load_scenario(entry.scenario)
+            except UnknownName as error:
+                advice = f'did you mean "{error.suggestion}"?' if error.suggestion else ""
+                expected = "the name of a scenario (sysgym list scenarios) or a path to one"
+                problems.append(Problem(f"{place}.scenario", entry.scenario, expected, advice, line))
+                continue
+            problems += [
+                Problem(f"{place}.{problem.key}", problem.got, problem.expected, problem.advice, lines.get((kind, index)))
+                for problem in entry.problems_with(scenario)
+            ]
+    return problems
+
+
+def _read_toml(path: Path) -> tuple[dict[str, Any], str]:
+    shown = _shown(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ScenarioError(shown, got=reason, expected="a readable TOML file, UTF-8") from error
+    try:
+        return tomllib.loads(text), text
+    except tomllib.TOMLDecodeError as error:
+        line = _syntax_line(str(error), text)
+        got = text.splitlines()[line - 1].strip() if line and line <= len(text.splitlines()) else NOTHING
+        problem = Problem(f"line {line}" if line else "", got, f"TOML; {error}", "see https://toml.io for the syntax")
+        raise ScenarioError(shown, problems=[problem]) from error
+
+
+def _syntax_line(message: str, text: str) -> int | None:
+    _, found, rest = message.partition("(at line ")
+    if found:
+        return int(rest.split(",")[0])
+    return len(text.splitlines()) if "end of document" in message else None
+
+
+def _find(kind: str, wanted: str | os.PathLike[str], files: list[Path]) -> Path:
+    if _is_path(wanted):
+        path = Path(wanted).expanduser()
+        if not path.is_file():
+            raise ScenarioError(path, expected=f"a {kind} file", advice="check the path; names have no .toml")
+        return path
+    found = [path for path in files if path.stem == wanted]
+    if not found:
+        raise UnknownName(kind, str(wanted), {path.stem for path in files})
+    if len(found) > 1:
+        places = ", ".join(_shown(path) for path in found)
+        raise ScenarioError(
+            _shown(found[1]), "name", str(wanted), f"one {kind} of this name", advice=f"rename one of {places}"
+        )
+    return found[0]
+
+
+def _is_path(scenario: object) -> bool:
+    if isinstance(scenario, os.PathLike):
+        return True
+    return isinstance(scenario, str) and (scenario.endswith(".toml") or "/" in scenario or os.sep in scenario)
+
+
+def _folders() -> list[Path]:
+    users = [Path(part).expanduser() for part in os.environ.get(PATH_VARIABLE, "").split(os.pathsep) if part]
+    for folder in users:
+        if not folder.is_dir():
+            raise ScenarioError(
+                folder, expected="a folder of scenario files", advice=f"it is named in {PATH_VARIABLE}"
+            )
+    return [PACKAGE_FOLDER, *users]
+
+
+def _scenario_files() -> list[Path]:
+    patterns = ["*.toml", *(f"{family}/*.toml" for family in FAMILIES)]
+    return [path for folder in _folders() for pattern in patterns for path in sorted(folder.glob(pattern))]
+
+
+def _suite_files() -> list[Path]:
+    return [path for folder in _folders() for path in sorted(folder.glob(f"{SUITES_FOLDER}/*.toml"))]
+
+
+def _peek(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {"title": "(this file cannot be read; load it for the reason)"}
+
+
+def _shown(path: Path) -> str:
+    """Return the path as a reader knows it: relative to where they stand if it lies there."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except (OSError, ValueError):
+        return str(path)

@@ -1,0 +1,280 @@
+"""What the scenarios of every family share: identity, splits, the resolved form and seeded variation.
+
+A family is a subclass of :class:`Scenario` in a module of its own; ``families.py`` lists them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from sysgym.scenarios.errors import Problem, ScenarioError, UnknownName
+from sysgym.scenarios.schema.problems import PROBLEMS_TYPE, problems_from
+
+SPLIT_NAMES = ("train", "validation", "test")
+
+LARGEST_SEED = 2**31 - 1
+"""Largest episode seed; a signed 32-bit number, so that every generator and file format can hold it."""
+
+MOST_COMBINATIONS_CHECKED = 256
+"""Up to this many combinations of varied values are all checked on loading; beyond it each value by itself."""
+
+ScalarValue = bool | int | float | str
+
+
+def _list_to_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+FromList = BeforeValidator(_list_to_tuple)
+"""Lets a strict tuple field take the lists that TOML and JSON have."""
+
+
+class Table(BaseModel):
+    """One table of a scenario file: unknown keys, wrong types and later changes are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Yield what is wrong between the values of this table, keys relative to it."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _run_cross_checks(self) -> Self:
+        problems = tuple(self.cross_checks())
+        if problems:
+            # Pydantic knows one error for each check; the context carries all of them, each with its key.
+            text = "; ".join(f"{problem.key}: expected {problem.expected}" for problem in problems)
+            raise PydanticCustomError(PROBLEMS_TYPE, "{text}", {"text": text, "problems": problems})
+        return self
+
+
+class Split(Table):
+    """Seeds of one split, and what varies from episode to episode within it."""
+
+    seeds: Annotated[
+        tuple[
+            Annotated[int, Field(ge=0, le=LARGEST_SEED)],
+            Annotated[int, Field(ge=0, le=LARGEST_SEED)],
+        ],
+        FromList,
+        Field(description="first and last episode seed of the split, both included"),
+    ]
+    vary: dict[str, Annotated[tuple[ScalarValue, ...], FromList, Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="dotted key -> list of values; each episode draws one of them with its seed",
+    )
+
+    @property
+    def first_seed(self) -> int:
+        """The first seed of the split."""
+        return self.seeds[0]
+
+    @property
+    def n_seeds(self) -> int:
+        """How many seeds the split has."""
+        return self.seeds[1] - self.seeds[0] + 1
+
+    def __contains__(self, seed: object) -> bool:
+        """Return whether ``seed`` belongs to this split."""
+        return isinstance(seed, int) and self.seeds[0] <= seed <= self.seeds[1]
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that the range of seeds is not empty."""
+        if self.seeds[0] > self.seeds[1]:
+            yield Problem("seeds", list(self.seeds), "[first, last] with first <= last")
+
+
+class Splits(Table):
+    """The three splits; no seed belongs to two of them."""
+
+    train: Split = Field(description="episodes that agents learn from")
+    validation: Split = Field(description="episodes that choose between trained agents")
+    test: Split = Field(description="episodes that results are reported on")
+
+    def __getitem__(self, name: str) -> Split:
+        """Return the split of this name; raises UnknownName."""
+        if name not in SPLIT_NAMES:
+            raise UnknownName("split", name, SPLIT_NAMES)
+        split = getattr(self, name)
+        assert isinstance(split, Split)
+        return split
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that the splits are disjoint."""
+        for one, other in itertools.combinations(SPLIT_NAMES, 2):
+            a, b = self[one].seeds, self[other].seeds
+            if a[0] <= b[1] and b[0] <= a[1]:
+                yield Problem(
+                    f"{other}.seeds",
+                    list(b),
+                    f"seeds outside those of the split {one}, {list(a)}",
+                    f"choose a range that shares no seed with {one}: held-out episodes must be unseen",
+                )
+
+
+class Scenario(Table):
+    """Identity and splits, common to all families.
+
+    Subclasses add the tables of their world and narrow ``family``.
+    """
+
+    VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ()
+    """Tables whose keys a split may vary."""
+
+    FIXED_KEYS: ClassVar[tuple[str, ...]] = ()
+    """Keys in those tables that no split may vary, because the shape of the environment's spaces hangs on them."""
+
+    schema_version: Annotated[int, Field(ge=1, le=1)] = Field(
+        alias="schema", description="version of this file format; 1"
+    )
+    name: str = Field(
+        pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$",
+        description="name of the scenario: the file's name without .toml; lower case, digits, hyphens",
+    )
+    family: str = Field(description="family of problems; decides which keys the file has")
+    env_id: str = Field(
+        pattern=r"^[A-Za-z0-9_-]+/[A-Za-z0-9_-]+-v[0-9]+$",
+        description="Gymnasium id of the environment that plays it",
+    )
+    title: str = Field(min_length=1, max_length=100, description="one line for lists and plots")
+    description: str = Field(min_length=1, description="what the scenario is for, in a few sentences")
+    references: Annotated[tuple[str, ...], FromList] = Field(
+        default=(), description="papers, RFCs and programs that the numbers come from"
+    )
+    splits: Splits = Field(description="seeds and variation of train, validation and test")
+
+    def resolved(self) -> dict[str, Any]:
+        """Return everything explicit, as data that JSON can hold; absent optional values are None."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def sha256(self) -> str:
+        """Return the hex digest of the resolved form, the same in every process and on every machine."""
+        text = json.dumps(self.resolved(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def with_overrides(self, overrides: Mapping[str, Any]) -> Self:
+        """Return a copy with some values replaced, checked like a file.
+
+        Args:
+            overrides: Dotted key -> value, such as ``{"workload.load": 0.6}``.
+
+        Raises:
+            ScenarioError: A key does not exist or a value does not fit.
+        """
+        data = self.resolved()
+        path = f"<{self.name}>"
+        problems = apply_overrides(data, overrides)
+        if problems:
+            raise ScenarioError(path, problems=problems)
+        try:
+            return type(self).model_validate(data)
+        except ValidationError as error:
+            raise ScenarioError(
+                path, problems=problems_from(error, type(self), data, overrides=tuple(overrides))
+            ) from None
+
+    def draw(self, split: str, episode_seed: int) -> Self:
+        """Return the scenario of one episode: the split's ``vary`` applied by seeded choice.
+
+        The choice for a key depends on the key and the seed only, so that adding a key leaves the others as they were.
+
+        Args:
+            split: ``train``, ``validation`` or ``test``.
+            episode_seed: Seed of the episode, not negative.
+
+        Raises:
+            UnknownName: There is no such split.
+            ScenarioError: The drawn values do not fit together (possible only with more than
+                :data:`MOST_COMBINATIONS_CHECKED` combinations; fewer are all checked on loading).
+        """
+        vary = self.splits[split].vary
+        chosen = {key: values[_draw_index(key, episode_seed, len(values))] for key, values in vary.items()}
+        return self.with_overrides(chosen) if chosen else self
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check every value that a split can draw."""
+        for split_name in SPLIT_NAMES:
+            yield from self._check_vary(split_name, self.splits[split_name].vary)
+
+    def _check_vary(self, split_name: str, vary: Mapping[str, Sequence[ScalarValue]]) -> Iterator[Problem]:
+        allowed = True
+        for key, values in vary.items():
+            place = f'splits.{split_name}.vary."{key}"'
+            if key in self.FIXED_KEYS or key.partition(".")[0] not in self.VARIABLE_TABLES:
+                allowed = False
+                yield Problem(
+                    place,
+                    list(values),
+                    f"a key of {', '.join(f'[{table}]' for table in self.VARIABLE_TABLES)}"
+                    f" other than {', '.join(self.FIXED_KEYS)}",
+                    "spaces and time steps are the same in every episode; write a scenario file of its own instead",
+                )
+        if not vary or not allowed:
+            return
+        found: dict[tuple[str, Any], Problem] = {}
+        for choice in _combinations(vary):
+            for problem in self._problems_with(choice):
+                culprit = problem.key if problem.key in choice else next(iter(choice))
+                place = f'splits.{split_name}.vary."{culprit}"'
+                told = problem.expected if culprit == problem.key else f"{problem.key}: {problem.expected}"
+                found.setdefault((place, told), Problem(place, choice[culprit], told, problem.advice))
+        yield from found.values()
+
+    def _problems_with(self, choice: Mapping[str, ScalarValue]) -> tuple[Problem, ...]:
+        data = self.resolved()
+        for split in data["splits"].values():
+            split["vary"] = {}
+        problems = apply_overrides(data, choice)
+        if problems:
+            return problems
+        try:
+            type(self).model_validate(data)
+        except ValidationError as error:
+            return problems_from(error, type(self), data)
+        return ()
+
+
+def apply_overrides(data: dict[str, Any], overrides: Mapping[str, Any]) -> tuple[Problem, ...]:
+    """Write dotted keys into nested dicts, in place; return what could not be written.
+
+    Args:
+        data: Nested tables.
+        overrides: Dotted key -> value.
+    """
+    problems = []
+    for dotted, value in overrides.items():
+        *tables, last = dotted.split(".")
+        place: Any = data
+        for table in tables:
+            place = place.setdefault(table, {}) if isinstance(place, dict) else None
+        if not isinstance(place, dict) or not last:
+            problems.append(
+                Problem(dotted, value, 'a dotted key such as "workload.load"', origin="overrides")
+            )
+        else:
+            place[last] = value
+    return tuple(problems)
+
+
+def _combinations(vary: Mapping[str, Sequence[ScalarValue]]) -> Iterator[dict[str, ScalarValue]]:
+    if math.prod(len(values) for values in vary.values()) <= MOST_COMBINATIONS_CHECKED:
+        for values in itertools.product(*vary.values()):
+            yield dict(zip(vary, values, strict=True))
+    else:
+        for key, values in vary.items():
+            for value in values:
+                yield {key: value}
+
+
+def _draw_index(key: str, episode_seed: int, n_values: int) -> int:
+    # A hash and not a generator's stream: the same on every version of numpy, and independent between keys.
+    digest = hashlib.sha256(f"vary {key} {episode_seed}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % n_values

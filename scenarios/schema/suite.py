@@ -1,0 +1,138 @@
+"""Benchmark suites: which agents are trained, who plays what on which seeds, and what is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sysgym.scenarios.errors import Problem
+from sysgym.scenarios.schema.common import LARGEST_SEED, FromList, ScalarValue, Scenario, Table
+
+MOST_SEEDS = 10_000
+
+Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
+ContenderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+
+
+class SeedRange(Table):
+    """Consecutive seeds."""
+
+    first: Seed = Field(description="first seed")
+    count: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = Field(description="number of seeds")
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that the last seed is a seed."""
+        if self.first + self.count - 1 > LARGEST_SEED:
+            yield Problem("count", self.count, f"seeds up to {LARGEST_SEED}")
+
+
+class ContenderSpec(Table):
+    """A contender spelled out: who paces the senders, and who decides."""
+
+    name: ContenderName = Field(description="name in the report")
+    transport: str = Field(min_length=1, description="congestion control law of the senders")
+    agent: str = Field(min_length=1, description="agent that sets the hosts' rates; max leaves them uncapped")
+
+
+class TrainingSpec(Table):
+    """An agent to train before the contest, on the train split of a scenario."""
+
+    agent: str = Field(min_length=1, description="learning agent, such as ppo")
+    scenario: str = Field(min_length=1, description="name of a scenario, or path relative to this file")
+    total_steps: Annotated[int, Field(ge=1, le=10**12)] = Field(description="environment steps to train for")
+    seed: Seed = Field(default=0, description="seed of the training run")
+    n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(default=1, description="environments stepped side by side")
+    hyper_parameters: dict[
+        str, ScalarValue | Annotated[tuple[ScalarValue, ...], FromList]
+    ] = Field(default_factory=dict, description="passed to the learning algorithm")
+
+    def problems_with(self, scenario: Scenario) -> Iterator[Problem]:
+        """Yield what does not fit the scenario; nothing can here."""
+        yield from ()
+
+
+class TaskSpec(Table):
+    """A scenario, and who plays it on which seeds."""
+
+    scenario: str = Field(min_length=1, description="name of a scenario, or path relative to this file")
+    split: Literal["train", "validation", "test"] = Field(default="test", description="split of the seeds")
+    contenders: Annotated[
+        tuple[ContenderName | ContenderSpec, ...], FromList, Field(min_length=1)
+    ] = Field(description="names, or tables of name, transport and agent")
+    seeds: SeedRange | Annotated[tuple[Seed, ...], FromList, Field(min_length=1, max_length=MOST_SEEDS)] = Field(
+        description="episode seeds: a list, or { first, count }"
+    )
+
+    @property
+    def seed_values(self) -> tuple[int, ...]:
+        """All seeds, in order."""
+        if isinstance(self.seeds, SeedRange):
+            return tuple(range(self.seeds.first, self.seeds.first + self.seeds.count))
+        return self.seeds
+
+    @property
+    def contender_names(self) -> tuple[str, ...]:
+        """Names of the contenders, in order."""
+        return tuple(item if isinstance(item, str) else item.name for item in self.contenders)
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that nothing is named twice."""
+        for key, values in (("contenders", self.contender_names), ("seeds", self.seed_values)):
+            twice = sorted({value for value in values if values.count(value) > 1}) if len(set(values)) < len(values) else []
+            if twice:
+                yield Problem(key, list(values), f"each one once; {', '.join(map(str, twice))} stands there twice")
+
+    def problems_with(self, scenario: Scenario) -> Iterator[Problem]:
+        """Yield what does not fit the scenario: seeds outside the split."""
+        split = scenario.splits[self.split]
+        outside = [seed for seed in self.seed_values if seed not in split]
+        if outside:
+            yield Problem(
+                "seeds", outside, f"seeds of the split {self.split} of {scenario.name}: {list(split.seeds)}"
+            )
+
+
+class MetricSpec(Table):
+    """A column of the report."""
+
+    name: str = Field(min_length=1, description="key in the episode's metrics; left out where a scenario lacks it")
+    direction: Literal["higher", "lower"] = Field(description="which is better")
+    label: str = Field(min_length=1, description="what the report calls it")
+    unit: str = Field(default="", description="unit after scaling, as shown")
+    scale: Annotated[float, Field(gt=0.0)] = Field(default=1.0, description="factor from the SI value to the shown one")
+
+
+class Suite(Table):
+    """A benchmark suite."""
+
+    schema_version: Annotated[int, Field(ge=1, le=1)] = Field(
+        alias="schema", description="version of this file format; 1"
+    )
+    name: str = Field(
+        pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="name of the suite: the file's name without .toml"
+    )
+    title: str = Field(min_length=1, max_length=100, description="one line for lists and the report")
+    description: str = Field(min_length=1, description="what the suite shows, in a few sentences")
+    training: Annotated[tuple[TrainingSpec, ...], FromList] = Field(
+        default=(), description="agents to train first, [[training]]"
+    )
+    tasks: Annotated[tuple[TaskSpec, ...], FromList, Field(min_length=1)] = Field(
+        description="the contest, [[tasks]]"
+    )
+    metrics: Annotated[tuple[MetricSpec, ...], FromList, Field(min_length=1)] = Field(
+        description="columns of the report, [[metrics]], the most important one first"
+    )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that nothing stands twice."""
+        keyed = (
+            ("training", [(entry.agent, entry.scenario, entry.seed) for entry in self.training]),
+            ("tasks", [(task.scenario, task.split) for task in self.tasks]),
+            ("metrics", [(metric.name,) for metric in self.metrics]),
+        )
+        for key, identities in keyed:
+            for index, identity in enumerate(identities):
+                if identity in identities[:index]:
+                    yield Problem(f"{key}[{index}]", " ".join(map(str, identity)), "an entry of its own; it stands above")
