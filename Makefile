@@ -25,6 +25,7 @@ $(READY): pyproject.toml setup.py constraints.txt scripts/make_venv.sh
 	@bash scripts/make_venv.sh
 
 venv: $(READY)
+	@echo "$(VENV) is ready"
 
 bench: $(READY)
 	@$(BIN)/sysgym bench $(SUITE) --out $(OUT)

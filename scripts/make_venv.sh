@@ -76,4 +76,4 @@ if ! with_uv; then
     with_pip || { tail -n 20 "$log" >&2; fail "the installation failed; the whole story is in $log."; }
 fi
 touch "$venv/.installed"
-say "ready: $venv/bin/sysgym"
+say "installed"

@@ -1,7 +1,7 @@
 """sysgym: a Gymnasium suite for learned systems control.
 
-Importing it registers the environments with Gymnasium and nothing more: the simulator, the scenario schema and the
-command line load when they are first used.
+Importing it registers the environments with Gymnasium and nothing more: the simulator, the scenario schema
+and the command line load when they are first used.
 
     >>> import gymnasium, sysgym
     >>> env = gymnasium.make("sysgym/DatacenterCC-v0", scenario="dumbbell-10g")

@@ -1,4 +1,4 @@
-"""The errors users catch; they are defined in the lowest layer, `sysgym.scenarios.errors`, so that all may raise them."""
+"""The errors users catch; the lowest layer, `sysgym.scenarios.errors`, defines them for all to raise."""
 
 from sysgym.scenarios.errors import (
     BackendError,

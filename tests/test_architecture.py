@@ -1,0 +1,131 @@
+"""Imports go one way, by full names, and no module grows past what one sitting can read.
+
+scenarios <- emulator <- envs <- agents <- src/sysgym: a module may import its own layer and those before it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("scenarios", "emulator", "envs", "agents")  # lowest first; the face is above them all
+FACE = len(LAYERS)
+MAX_LINES = 450
+
+SOURCES = sorted(
+    path
+    for folder in (*LAYERS, "src/sysgym")
+    for path in (ROOT / folder).rglob("*.py")
+    if "__pycache__" not in path.parts
+)
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+SCRIPTS = sorted((ROOT / "scripts").rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    """Import name of a source file: emulator/packets/x.py is sysgym.emulator.packets.x."""
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    parts = parts[1:] if parts[0] == "src" else ["sysgym", *parts]
+    return ".".join(parts)
+
+
+def imported_names(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
+    """Line and absolute dotted name of everything imported, at any depth, `import_module` calls included.
+
+    `from a.b import c` counts as a.b.c, for c may be a module. `module` keeps the ending `.__init__`, so that
+    relative imports resolve alike for packages and modules.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = ".".join([*module.split(".")[: -node.level], *([base] if base else [])])
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}"
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if called in {"import_module", "__import__"}:
+                yield node.lineno, str(node.args[0].value)
+
+
+def layer_of(name: str) -> int | None:
+    """Layer that a dotted import name belongs to; None when it is not ours."""
+    parts = name.split(".")
+    if parts[0] != "sysgym":
+        return None
+    return LAYERS.index(parts[1]) if len(parts) > 1 and parts[1] in LAYERS else FACE
+
+
+def violations(source: str, module: str) -> list[str]:
+    """What is wrong with a module's imports, one sentence each."""
+    own = layer_of(module)
+    found = []
+    for line, name in imported_names(ast.parse(source), module):
+        target = layer_of(name)
+        if name.split(".")[0] in LAYERS:
+            found.append(f"line {line}: {name} is a folder's name; the import name is sysgym.{name}")
+        elif own is not None and target is not None and target > own:
+            found.append(f"line {line}: {module} imports {name}, which is above it")
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_down(path: Path) -> None:
+    assert violations(path.read_text(), module_name(path)) == []
+
+
+@pytest.mark.parametrize("path", [*TESTS, *SCRIPTS], ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_folder_name_is_imported(path: Path) -> None:
+    assert violations(path.read_text(), f"outside.{path.stem}") == []
+
+
+def test_every_layer_has_sources() -> None:
+    seen = {layer_of(module_name(path)) for path in SOURCES}
+    assert seen == set(range(FACE + 1))
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("sysgym.emulator.packets.network", "import sysgym.envs"),
+        ("sysgym.emulator.packets.network", "from sysgym import envs"),
+        ("sysgym.emulator.packets.network", "def f():\n    from sysgym.agents.congestion import aimd"),
+        ("sysgym.scenarios.errors", "from ..emulator import packets"),
+        ("sysgym.scenarios.__init__", "from ..agents import make_agent"),
+        ("sysgym.envs.congestion.env", "import sysgym"),
+        ("sysgym.agents.learned.train", "from sysgym import __version__"),
+        ("sysgym.envs.congestion.env", "import importlib\nimportlib.import_module('sysgym.bench.rows')"),
+        ("sysgym.cli.main", "from emulator.packets import network"),
+        ("outside.test_x", "import scenarios"),
+    ],
+)
+def test_a_wrong_import_is_found(module: str, source: str) -> None:
+    assert len(violations(source, module)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("sysgym.emulator.packets.network", "from sysgym.scenarios import load_scenario"),
+        ("sysgym.emulator.packets.network", "from . import topology\nfrom .topology import Topology"),
+        ("sysgym.emulator.packets.__init__", "from .network import PacketNetwork"),
+        ("sysgym.agents.learned.train", "from sysgym import envs, emulator, scenarios"),
+        ("sysgym.cli.main", "from sysgym import __version__\nimport sysgym.agents"),
+        ("sysgym.envs.congestion.env", "import gymnasium.envs\nfrom gymnasium import envs"),
+    ],
+)
+def test_a_right_import_passes(module: str, source: str) -> None:
+    assert violations(source, module) == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_modules_stay_readable(path: Path) -> None:
+    lines = len(path.read_text().splitlines())
+    assert lines <= MAX_LINES, f"{lines} lines: split it along what it does"

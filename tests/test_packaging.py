@@ -1,0 +1,157 @@
+"""The wheel holds every module and data file, and works where the checkout is out of sight."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import sysgym
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = {"src/sysgym": "sysgym"} | {
+    name: f"sysgym/{name}" for name in ("agents", "emulator", "envs", "scenarios")
+}
+SUFFIXES = {".py", ".toml", ".csv", ".md", ".typed"}
+NOT_SOURCE = shutil.ignore_patterns(
+    ".*", "build", "dist", "runs", "tests", "docs", "__pycache__", "*.egg-info"
+)
+
+# One build and one installation serve the whole file, so one worker takes it.
+pytestmark = pytest.mark.xdist_group("packaging")
+
+
+def _run(*command: str | Path, cwd: Path) -> str:
+    # Without PYTHONPATH and friends; what is left of the environment is what a user's shell has.
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=clean, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command} failed:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy: an in-tree build would keep files that have since been deleted."""
+    work = tmp_path_factory.mktemp("wheel")
+    shutil.copytree(ROOT, work / "tree", ignore=NOT_SOURCE)
+    _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", work, cwd=work / "tree")
+    (built,) = work.glob("sysgym-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a fresh environment in `venv`: sysgym installed, its dependencies seen through a path file.
+
+    Path files are not read in folders that a path file adds, so the checkout's editable hook stays out.
+    """
+    folder = tmp_path_factory.mktemp("elsewhere")
+    _run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
+    python = folder / "venv" / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--python", python)
+    _run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=folder)
+    (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder
+
+
+def test_wheel_holds_every_source_and_data_file(wheel: Path) -> None:
+    wanted = {
+        f"{target}/{path.relative_to(ROOT / folder).as_posix()}"
+        for folder, target in FOLDERS.items()
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in SUFFIXES and "__pycache__" not in path.parts
+    }
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    assert wanted <= packed, sorted(wanted - packed)
+    assert not [
+        name
+        for name in packed
+        if name.split("/")[0] not in {"sysgym", wheel.name.split("-py3")[0] + ".dist-info"}
+    ]
+
+
+def test_wheel_says_the_version_and_the_licence(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as packed:
+        (name,) = (name for name in packed.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = packed.read(name).decode()
+    assert f"\nVersion: {sysgym.__version__}\n" in metadata
+    assert "\nLicense-Expression: Apache-2.0\n" in metadata
+
+
+@pytest.mark.slow
+def test_installed_package_runs_outside_the_checkout(elsewhere: Path) -> None:
+    code = """
+import json, sys
+import gymnasium
+env = gymnasium.make("sysgym:sysgym/DatacenterCC-v0", scenario="dumbbell-10g")
+import sysgym
+bare = {"agents", "emulator", "envs", "scenarios"} & set(sys.modules)
+print(json.dumps([sysgym.__file__, env.unwrapped.__class__.__module__, sorted(bare)]))
+"""
+    file, module, bare = json.loads(_run(elsewhere / "venv/bin/python", "-c", code, cwd=elsewhere))
+    assert Path(file).is_relative_to(elsewhere)
+    assert module == "sysgym.envs.congestion.datacenter_cc"
+    assert bare == []
+
+
+@pytest.mark.slow
+def test_installed_command_lists_the_scenarios(elsewhere: Path) -> None:
+    listing = _run(elsewhere / "venv/bin/sysgym", "list", cwd=elsewhere)
+    for name in ("dumbbell-10g", "incast-32", "sysgym/DatacenterCC-v0"):
+        assert name in listing
+
+
+@pytest.mark.slow
+def test_a_client_is_type_checked_against_the_installed_package(elsewhere: Path) -> None:
+    client = elsewhere / "client.py"
+    client.write_text("import sysgym\n\nversion: str = sysgym.__version__\nreveal_type(sysgym.SysgymError)\n")
+    # Only sysgym is followed: reading its dependencies' types anew would take a quarter of a minute.
+    (elsewhere / "mypy.ini").write_text(
+        "[mypy]\nstrict = true\nfollow_imports = skip\nwarn_unused_configs = false\n"
+        "[mypy-sysgym.*]\nfollow_imports = silent\n"
+    )
+    told = _run(
+        *(sys.executable, "-m", "mypy", "--python-executable", elsewhere / "venv/bin/python", client),
+        cwd=elsewhere,
+    )
+    assert "sysgym.scenarios.errors.SysgymError" in told
+
+
+def test_versions_agree() -> None:
+    """The package, the changelog and the citation name the same release."""
+    released = re.search(r"^## \[(\d[^\]]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    cited = re.search(r"^version: \"?([^\"\n]+)", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert released is not None
+    assert cited is not None
+    assert released[1] == cited[1] == sysgym.__version__
+
+
+def test_every_dependency_is_pinned_in_the_constraints() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = [
+        *project["dependencies"],
+        *(need for extra in project["optional-dependencies"].values() for need in extra),
+    ]
+    pinned = {
+        line.split("==")[0] for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line
+    }
+
+    def normal(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    missing = {normal(re.split(r"[<>=!~\[; ]", need)[0]) for need in declared} - {
+        normal(name) for name in pinned
+    }
+    assert not missing
