@@ -52,7 +52,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a fresh environment in `venv`: sysgym installed, its dependencies seen through a path file.
+    """A folder with a fresh environment in `venv`: sysgym installed, dependencies seen through a path file.
 
     Path files are not read in folders that a path file adds, so the checkout's editable hook stays out.
     """
