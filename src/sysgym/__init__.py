@@ -10,7 +10,7 @@ and the command line load when they are first used.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sysgym.registration import register_environments
 
@@ -25,9 +25,11 @@ __all__ = ["SysgymError", "__version__", "errors"]
 register_environments()
 
 
-def __getattr__(name: str) -> Any:
-    if name == "errors":
-        return importlib.import_module("sysgym.errors")
-    if name == "SysgymError":
-        return importlib.import_module("sysgym.errors").SysgymError
-    raise AttributeError(f"module 'sysgym' has no attribute {name!r}")
+if not TYPE_CHECKING:  # A checker that saw it would take every attribute for real.
+
+    def __getattr__(name: str) -> object:
+        """Load the error tree, and with it the scenario schema, when someone first asks for it."""
+        if name in {"SysgymError", "errors"}:
+            errors = importlib.import_module("sysgym.errors")
+            return errors if name == "errors" else errors.SysgymError
+        raise AttributeError(f"module 'sysgym' has no attribute {name!r}")
