@@ -59,6 +59,8 @@ LINK = np.dtype(
         ("delay_ns", np.int64),
         ("buffer_ns", np.int64),
         ("mark_above_ns", np.int64),
+        ("jitter_ns", np.int64),  # a packet arrives up to this much later, at random, never before the one ahead of it
+        ("last_arrival_ns", np.int64),
         ("head", np.int32),  # FIFO of the packets in the queue or on the wire
         ("tail", np.int32),
         ("sent_bytes", np.int64),  # accepted into the queue
@@ -160,7 +162,7 @@ HOST = np.dtype(
 EVENT = np.dtype(
     [
         ("now_ns", np.int64),
-        ("acked_packets", np.int64),  # newly, by this ACK
+        ("acked_packets", np.int64),  # that this ACK is the first to tell of
         ("marked", np.int64),  # the ACK echoes a CE mark
         ("rtt_ns", np.int64),
         ("in_flight_packets", np.int64),  # before this ACK
@@ -185,6 +187,7 @@ WORLD = np.dtype(
         ("event", np.int64),
         ("callbacks", np.int64),
         ("now_ns", np.int64),
+        ("random_state", np.uint64),
         ("n_links", np.int64),
         ("n_hosts", np.int64),
         ("n_flows", np.int64),

@@ -102,6 +102,7 @@ class PacketNetwork:
         rng = np.random.default_rng(seed)
         self._schedule = build_flows(self.scenario.workload, self.topology, rng, horizon_s)
         self._state = self._new_state(self._schedule)
+        self._state.world["random_state"] = rng.integers(1, 2**63)
         if self.transport.rate_driven:
             self.set_host_rate_caps(self.line_rate_bps)
 
@@ -257,6 +258,10 @@ class PacketNetwork:
         if queue.ecn_threshold_bytes is not None:
             marks = ~topology.from_host | queue.ecn_at_host
             links["mark_above_ns"][marks] = np.rint(queue.ecn_threshold_bytes * ns_per_byte[marks])
+        jitter_s = self.scenario.transport.host_jitter_s
+        full_packet_ns = self.scenario.transport.mtu_bytes * ns_per_byte
+        jitter_ns = full_packet_ns if jitter_s is None else np.full(self.n_links, jitter_s * 1e9)
+        links["jitter_ns"] = np.where(topology.from_host, np.rint(jitter_ns), 0)
         links["head"] = NOBODY
         links["tail"] = NOBODY
         return links

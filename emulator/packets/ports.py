@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 from sysgym.emulator.packets.events import event_key, push
@@ -54,6 +55,29 @@ def route_link(world: Any, flow_id: int, direction: int, hop: int) -> int:
     return route_hop_at(world.routes, (2 * flow_id + direction) * world.route_stride + hop).link
 
 
+@njit(inline="always")
+def random_below(world: Any, bound: int) -> int:
+    """Uniform integer in [0, bound), bound < 2^31, from the world's own generator (Marsaglia's xorshift, 2003)."""
+    bits = world.random_state
+    bits ^= bits << np.uint64(13)
+    bits ^= bits >> np.uint64(7)
+    bits ^= bits << np.uint64(17)
+    world.random_state = bits
+    return (np.int64(bits >> np.uint64(33)) * bound) >> 31
+
+
+@njit(inline="always")
+def jittered_arrival_ns(world: Any, link: Any, arrival_ns: int) -> int:
+    """Delays an arrival by the host's processing jitter, in FIFO order.
+
+    Hosts of real networks are never in step; without jitter, flows with equal round trips lock into phase and drop-tail or
+    step-marking queues pick the same victim again and again (Floyd and Jacobson, "On Traffic Phase Effects", 1991).
+    """
+    arrival_ns = max(arrival_ns + random_below(world, link.jitter_ns), link.last_arrival_ns)
+    link.last_arrival_ns = arrival_ns
+    return arrival_ns
+
+
 @njit
 def enqueue(world: Any, link_id: int, slot: int, now_ns: int) -> None:
     """Puts a packet into a link's queue, or drops it; marks it if the queue is above the threshold."""
@@ -76,11 +100,14 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int) -> None:
     if after_ns > link.max_backlog_ns:
         link.max_backlog_ns = after_ns
     link.busy_until_ns = now_ns + after_ns
-    packet.arrival_ns = now_ns + after_ns + link.delay_ns
+    arrival_ns = now_ns + after_ns + link.delay_ns
+    if link.jitter_ns > 0:
+        arrival_ns = jittered_arrival_ns(world, link, arrival_ns)
+    packet.arrival_ns = arrival_ns
     packet.next = NOBODY
     if link.head == NOBODY:
         link.head = slot
-        push(world, event_key(packet.arrival_ns, link_id))
+        push(world, event_key(arrival_ns, link_id))
     else:
         packet_at(world.packets, link.tail).next = slot
     link.tail = slot

@@ -148,15 +148,18 @@ def enter_recovery(flow: Any) -> bool:
 
 
 @njit(inline="always")
-def forget_acked(world: Any, flow: Any, ack: int) -> None:
-    """SACK: takes the packets before ``ack`` out of the scoreboard."""
+def forget_acked(world: Any, flow: Any, ack: int) -> int:
+    """SACK: takes the packets before ``ack`` out of the scoreboard; returns how many of them were known to have arrived."""
+    n_sacked = 0
     for seq in range(flow.una, ack):
         index = seq & flow.window_mask
         if test_bit(world.sacked, flow.bitmap_offset, index):
             clear_bit(world.sacked, flow.bitmap_offset, index)
-            flow.sacked -= 1
+            n_sacked += 1
         elif flow.hole_cursor <= seq < flow.lost_below:
             flow.lost -= 1
+    flow.sacked -= n_sacked
+    return n_sacked
 
 
 @njit(inline="always")
@@ -169,10 +172,12 @@ def declare_lost(world: Any, flow: Any, below: int) -> None:
 
 
 @njit(inline="always")
-def take_cumulative_ack(world: Any, flow: Any, ack: int) -> None:
-    """Moves the window forward; a partial ACK (RFC 6582) sends the next hole and deflates the window by what left it."""
-    if flow.sacked + flow.lost > 0:
-        forget_acked(world, flow, ack)
+def take_cumulative_ack(world: Any, flow: Any, ack: int) -> int:
+    """Moves the window forward; returns how many packets the sender now first hears of.
+
+    A partial ACK (RFC 6582, 3.2 step 3) sends the next hole and deflates the window by what left it.
+    """
+    known = forget_acked(world, flow, ack) if flow.sacked + flow.lost > 0 else 0
     newly_acked = ack - flow.una
     flow.una = ack
     flow.nxt = max(flow.nxt, ack)
@@ -183,28 +188,33 @@ def take_cumulative_ack(world: Any, flow: Any, ack: int) -> None:
     elif flow.recovery == NEW_RENO:
         flow.resend_una = 1
         flow.duplicate_acks = max(flow.duplicate_acks - newly_acked + 1, 0)
+    return newly_acked - known
 
 
 @njit(inline="always")
-def take_duplicate_ack(world: Any, flow: Any, caused_by: int) -> bool:
-    """Notes what a duplicate ACK says of losses; True if it begins a recovery."""
-    if flow.recovery == NEW_RENO:
-        if flow.high == flow.una:
-            return False
-        flow.duplicate_acks += 1
-        if flow.duplicate_acks == DUPLICATE_THRESHOLD and enter_recovery(flow):
-            flow.resend_una = 1
-            return True
+def take_duplicate_ack(flow: Any) -> bool:
+    """NewReno: counts a duplicate; True if it begins a recovery (RFC 5681, 3.2)."""
+    if flow.high == flow.una:
         return False
-    index = caused_by & flow.window_mask
-    if caused_by < flow.una or test_bit(world.sacked, flow.bitmap_offset, index):
-        return False
+    flow.duplicate_acks += 1
+    if flow.duplicate_acks == DUPLICATE_THRESHOLD and enter_recovery(flow):
+        flow.resend_una = 1
+        return True
+    return False
+
+
+@njit(inline="always")
+def take_sack(world: Any, flow: Any, seq: int) -> int:
+    """SACK: notes that a packet beyond the first hole has arrived; returns 1 if that is news."""
+    index = seq & flow.window_mask
+    if seq < flow.una or test_bit(world.sacked, flow.bitmap_offset, index):
+        return 0
     set_bit(world.sacked, flow.bitmap_offset, index)
     flow.sacked += 1
-    if flow.hole_cursor <= caused_by < flow.lost_below:
+    if flow.hole_cursor <= seq < flow.lost_below:
         flow.lost -= 1
-    declare_lost(world, flow, caused_by + 1 - DUPLICATE_THRESHOLD)
-    return flow.lost > 0 and enter_recovery(flow)
+    declare_lost(world, flow, seq + 1 - DUPLICATE_THRESHOLD)
+    return 1
 
 
 @njit(inline="always")
@@ -229,11 +239,17 @@ def ack_flow(world: Any, slot: int, now_ns: int) -> None:
     event.rtt_ns = rtt_ns
     event.in_flight_packets = in_flight
     event.window_limited = 1 if pipe_packets(flow) >= window_packets(world, flow) else 0
-    event.acked_packets = max(packet.ack - flow.una, 0)
+    event.acked_packets = 0
+    begins_recovery = False
     if packet.ack > flow.una:
-        take_cumulative_ack(world, flow, packet.ack)
+        event.acked_packets = take_cumulative_ack(world, flow, packet.ack)
         flow.rto_deadline_ns = now_ns + flow.rto_ns if flow.high > flow.una else NEVER_NS
-    elif take_duplicate_ack(world, flow, packet.seq):
+    elif flow.recovery == NEW_RENO:
+        begins_recovery = take_duplicate_ack(flow)
+    else:
+        event.acked_packets = take_sack(world, flow, packet.seq)
+        begins_recovery = flow.lost > 0 and enter_recovery(flow)
+    if begins_recovery:
         notify(world, flow, ON_LOSS, event)
     notify(world, flow, ON_ACK, event)
 

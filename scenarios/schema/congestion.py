@@ -142,6 +142,13 @@ class Transport(Table):
     max_window_packets: Annotated[int, Field(ge=2, le=2**20)] = Field(
         default=4096, description="largest window of a flow, packets; a power of two"
     )
+    host_jitter_s: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
+        default=None,
+        description=(
+            "a host delays each packet by a time drawn between 0 and this, s; absent: the time to send one full packet."
+            " Hosts are never quite in step; without jitter, equal flows lock into phase"
+        ),
+    )
 
     @property
     def payload_bytes(self) -> int:

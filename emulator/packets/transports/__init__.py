@@ -1,4 +1,4 @@
-"""Transports by name. A new one is a file with a :class:`Transport`, and a line in the list below or a call of a user's own."""
+"""Transports by name. A new one is a file with a :class:`Transport` and a line in the list below, or a user's own call."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from sysgym.emulator.packets.transports.base import (
     multiplicative_decrease,
     reno_increase,
     restart_from_one,
+    slow_start,
 )
 from sysgym.emulator.packets.transports.cubic import CUBIC
 from sysgym.emulator.packets.transports.dctcp import DCTCP
@@ -23,6 +24,7 @@ __all__ = [
     "register_transport",
     "reno_increase",
     "restart_from_one",
+    "slow_start",
 ]
 
 _TRANSPORTS = {transport.name: transport for transport in (RENO, CUBIC, DCTCP, NEWVEGAS, PACED)}

@@ -111,19 +111,25 @@ def callback_addresses(transports: tuple[Transport, ...]) -> NDArray[np.int64]:
 
 
 @njit(inline="always")
+def slow_start(flow: Any, event: Any) -> None:
+    """One packet more for each acknowledged, two at most at a time (RFC 5681, 3.1; RFC 3465, 2.3)."""
+    flow.cwnd += min(event.acked_packets, 2)
+
+
+@njit(inline="always")
 def reno_increase(flow: Any, event: Any) -> None:
     """Slow start, then one packet a round trip (RFC 5681, 3.1), if the window is what limits the flow."""
     if flow.in_recovery or not event.window_limited:
         return
     if flow.cwnd < flow.ssthresh:
-        flow.cwnd += event.acked_packets
+        slow_start(flow, event)
     else:
-        flow.cwnd += event.acked_packets / flow.cwnd
+        flow.cwnd += min(event.acked_packets / flow.cwnd, 1.0)
 
 
 @njit(inline="always")
 def multiplicative_decrease(flow: Any, event: Any, factor: float) -> None:
-    """Sets the threshold to a fraction of what is in flight, at least two packets (RFC 5681, equation 4), and the window to it."""
+    """Threshold: a fraction of what is in flight, at least two packets (RFC 5681, equation 4). The window goes there."""
     flow.ssthresh = max(factor * min(float(event.in_flight_packets), flow.cwnd), 2.0)
     flow.cwnd = flow.ssthresh
 

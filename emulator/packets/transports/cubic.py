@@ -6,7 +6,7 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.transports.base import Transport, multiplicative_decrease, restart_from_one
+from sysgym.emulator.packets.transports.base import Transport, multiplicative_decrease, restart_from_one, slow_start
 
 C = 0.4  # packets/s^3, RFC 9438, 5.1
 BETA = 0.7  # multiplicative decrease, RFC 9438, 4.6
@@ -50,7 +50,7 @@ def on_ack(flow: Any, event: Any) -> None:
             state[EPOCH_START_NS] += since_last_ack_ns
         return
     if flow.cwnd < flow.ssthresh:
-        flow.cwnd += event.acked_packets
+        slow_start(flow, event)
         return
     if state[EPOCH_START_NS] == 0.0:
         begin_epoch(flow, event.now_ns)

@@ -10,7 +10,7 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.transports.base import Transport, multiplicative_decrease, restart_from_one
+from sysgym.emulator.packets.transports.base import Transport, multiplicative_decrease, restart_from_one, slow_start
 
 PAD_PACKETS = 10.0  # allowed to queue
 GROWTH_GAP_PACKETS = 2.0
@@ -115,7 +115,7 @@ def on_ack(flow: Any, event: Any) -> None:
     if flow.in_recovery or not event.window_limited or flow.state[GROWTH_ALLOWED] == 0.0:
         return
     if flow.cwnd < flow.ssthresh:
-        flow.cwnd += event.acked_packets
+        slow_start(flow, event)
     else:
         flow.cwnd += event.acked_packets / (flow.cwnd * 2.0 ** flow.state[GROWTH_SHIFT])
 
