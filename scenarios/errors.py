@@ -1,7 +1,7 @@
 """Errors of sysgym: one tree, so that ``except SysgymError`` catches all that the package raises on purpose.
 
-The tree lives in the lowest layer and is re-exported as ``sysgym.errors``. Nothing heavy is imported here, and every error
-survives pickling, because benchmark workers hand their errors to the parent process.
+The tree lives in the lowest layer and is re-exported as ``sysgym.errors``. Nothing heavy is imported here,
+and every error survives pickling, because benchmark workers hand their errors to the parent process.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Problem:
 class ScenarioError(SysgymError):
     """Raised when a scenario or suite cannot be used; names file, key, what was found and what was expected.
 
-    Raise it with ``problems`` for several findings at once, or with ``key``, ``got`` and ``expected`` for one.
+    Raise it with ``problems`` for several findings, or with ``key``, ``got`` and ``expected`` for one.
 
     Attributes:
         path: The file, or a word in angle brackets where there is none.

@@ -31,5 +31,6 @@ def scenario_model(family: str) -> type[Scenario]:
         raise UnknownName("family", family, FAMILIES)
     module_name, _, class_name = FAMILIES[family].partition(":")
     model = getattr(import_module(module_name), class_name)
+    assert isinstance(model, type)
     assert issubclass(model, Scenario)
     return model

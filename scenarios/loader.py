@@ -1,35 +1,29 @@
 """Find, read and check scenario and suite files.
 
-A file is named by its stem (``dumbbell-10g``) or by its path. Names are looked up in the package and in the folders of the
-environment variable ``SYSGYM_SCENARIO_PATH`` (separated like ``PATH``), each laid out like this folder: ``FAMILY/NAME.toml``
-and ``suites/NAME.toml``; scenarios may also lie in the folder itself.
+A file is named by its stem (``dumbbell-10g``) or by its path. Names are looked up in the package and in the
+folders of the environment variable ``SYSGYM_SCENARIO_PATH`` (separated like ``PATH``), each laid out like
+this one: ``FAMILY/NAME.toml`` and ``suites/NAME.toml``; scenarios may also lie in the folder itself.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, overload
-
-from pydantic import BaseModel, ValidationError
+from typing import Any, NamedTuple, overload
 
 from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError, UnknownName, closest_name
 from sysgym.scenarios.families import FAMILIES, scenario_model
-from sysgym.scenarios.schema.common import Scenario, apply_overrides
-from sysgym.scenarios.schema.problems import problems_from
-from sysgym.scenarios.schema.suite import Suite
+from sysgym.scenarios.schema.common import Scenario, ScenarioT, overridden
+from sysgym.scenarios.schema.problems import KeyPath, dotted_key, validated
+from sysgym.scenarios.schema.suite import Suite, TaskSpec, TrainingSpec
 from sysgym.scenarios.toml_lines import key_lines
 
 PATH_VARIABLE = "SYSGYM_SCENARIO_PATH"
 PACKAGE_FOLDER = Path(__file__).resolve().parent
 SUITES_FOLDER = "suites"
-
-_IDENTITY = ("schema", "name", "family")
-
-ScenarioT = TypeVar("ScenarioT", bound=Scenario)
-ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class ScenarioInfo(NamedTuple):
@@ -73,19 +67,25 @@ def load_scenario(
 
     Args:
         scenario: A name from :func:`list_scenarios`, or a path to a TOML file.
-        overrides: Dotted key -> value, such as ``{"workload.load": 0.6}``; checked like the file's own values.
-        expect: The schema that the caller can use, such as ``CongestionScenario``; it decides the static type as well.
+        overrides: Dotted key -> value, such as ``{"workload.load": 0.6}``, checked like values of the file.
+            A key that is overridden no longer varies between episodes.
+        expect: The schema that the caller can use, such as ``CongestionScenario``; the type checker follows.
 
     Returns:
         The scenario, frozen.
 
     Raises:
         UnknownName: No scenario has this name.
-        ScenarioError: The file cannot be read or is wrong, an override is wrong, or the family is not the expected one.
+        ScenarioError: The file cannot be read or is wrong, an override is wrong, or the family is another.
     """
     path = find_scenario(scenario)
     data, text = _read_toml(path)
-    return _scenario_from(data, _shown(path), text=text, overrides=overrides or {}, stem=path.stem, expect=expect)
+    shown, lines = _shown(path), key_lines(text)
+    model = _model_of(data, shown, expect, lines)
+    loaded = overridden(model, data, shown, overrides or {}, lines)
+    if problems := _stem_problems(loaded.name, path.stem, lines):
+        raise ScenarioError(shown, problems=problems)
+    return loaded
 
 
 @overload
@@ -102,14 +102,16 @@ def scenario_from_resolved(resolved: Mapping[str, Any], *, expect: type[Scenario
     Raises:
         ScenarioError: The data do not describe a scenario.
     """
-    return _scenario_from(dict(resolved), "<resolved scenario>", expect=expect)
+    shown = "<resolved scenario>"
+    return validated(_model_of(resolved, shown, expect, {}), resolved, shown)
 
 
 def load_suite(suite: str | os.PathLike[str]) -> Suite:
     """Read a benchmark suite and check it, with all scenarios that it names.
 
     Args:
-        suite: A name from :func:`list_suites`, or a path to a TOML file. Paths of scenarios in it are relative to its folder.
+        suite: A name from :func:`list_suites`, or a path to a TOML file. Scenario paths in it are relative to
+            its folder.
 
     Raises:
         UnknownName: No suite has this name.
@@ -117,15 +119,15 @@ def load_suite(suite: str | os.PathLike[str]) -> Suite:
     """
     path = _find("suite", suite, _suite_files())
     data, text = _read_toml(path)
-    for key in ("tasks", "training"):
-        for entry in data[key] if isinstance(data.get(key), list) else ():
-            if isinstance(entry, dict) and _is_path(entry.get("scenario")):
-                entry["scenario"] = str((path.parent / entry["scenario"]).resolve())
-    checked = _validated(Suite, data, _shown(path), text, ())
-    problems = [*_stem_problems(checked.name, path.stem, text), *_reference_problems(checked, text)]
+    for entry in [*_list(data.get("tasks")), *_list(data.get("training"))]:
+        if isinstance(entry, dict) and _is_path(entry.get("scenario")):
+            entry["scenario"] = str((path.parent / entry["scenario"]).resolve())
+    shown, lines = _shown(path), key_lines(text)
+    loaded = validated(Suite, data, shown, lines=lines)
+    problems = [*_stem_problems(loaded.name, path.stem, lines), *_reference_problems(loaded, lines)]
     if problems:
-        raise ScenarioError(_shown(path), problems=problems)
-    return checked
+        raise ScenarioError(shown, problems=problems)
+    return loaded
 
 
 def list_scenarios(family: str | None = None) -> list[ScenarioInfo]:
@@ -144,9 +146,8 @@ def list_scenarios(family: str | None = None) -> list[ScenarioInfo]:
     found = []
     for path in _scenario_files():
         data = _peek(path)
-        info = ScenarioInfo(
-            path.stem, *(str(data.get(key, "?")) for key in ("family", "title", "env_id")), path=path
-        )
+        family_of, title, env_id = (str(data.get(key, "?")) for key in ("family", "title", "env_id"))
+        info = ScenarioInfo(path.stem, family_of, title, env_id, path)
         if family is None or info.family == family:
             found.append(info)
     return sorted(found, key=lambda info: (info.family, info.name))
@@ -193,95 +194,53 @@ def parse_overrides(assignments: Iterable[str]) -> dict[str, Any]:
     return overrides
 
 
-def _scenario_from(
-    data: dict[str, Any],
-    shown: str,
-    *,
-    text: str = "",
-    overrides: Mapping[str, Any] | None = None,
-    stem: str | None = None,
-    expect: type[Scenario],
-) -> Scenario:
-    overrides = overrides or {}
-    lines = key_lines(text)
+def _model_of(
+    data: Mapping[str, Any], shown: str, expect: type[ScenarioT], lines: Mapping[KeyPath, int]
+) -> type[ScenarioT]:
+    wanted = {name: model for name in FAMILIES if issubclass(model := scenario_model(name), expect)}
     family = data.get("family", NOTHING)
-    if not isinstance(family, str) or family not in FAMILIES:
-        close = closest_name(family, FAMILIES) if isinstance(family, str) else None
-        problem = Problem(
-            "family",
-            family,
-            "one of " + ", ".join(f'"{name}"' for name in FAMILIES),
-            f'did you mean "{close}"?' if close else "the family decides which keys the file has",
-            lines.get(("family",)),
-        )
-        raise ScenarioError(shown, problems=[problem])
-    model = scenario_model(family)
-    if not issubclass(model, expect):
-        wanted = [name for name in FAMILIES if issubclass(scenario_model(name), expect)]
-        raise ScenarioError(
-            shown,
-            problems=[
-                Problem(
-                    "family",
-                    family,
-                    "a scenario of the family " + " or ".join(f'"{name}"' for name in wanted),
-                    "choose one of that family: sysgym list scenarios",
-                    lines.get(("family",)),
-                )
-            ],
-        )
-    problems = [
-        Problem(key, value, "a key that can be overridden", "identity stays with the file", origin="overrides")
-        for key, value in overrides.items()
-        if key in _IDENTITY
-    ] or list(apply_overrides(data, overrides))
-    if problems:
-        raise ScenarioError(shown, problems=problems)
-    scenario = _validated(model, data, shown, text, tuple(overrides))
-    if stem is not None and (problems := _stem_problems(scenario.name, stem, text)):
-        raise ScenarioError(shown, problems=problems)
-    return scenario
+    if isinstance(family, str) and family in wanted:
+        return wanted[family]
+    suggestion = closest_name(family, wanted) if isinstance(family, str) else None
+    problem = Problem(
+        "family",
+        family,
+        " or ".join(f'"{name}"' for name in wanted),
+        f'did you mean "{suggestion}"?' if suggestion else "the family decides which keys a scenario has",
+        lines.get(("family",)),
+    )
+    raise ScenarioError(shown, problems=[problem])
 
 
-def _validated(
-    model: type[ModelT], data: Mapping[str, Any], shown: str, text: str, overrides: tuple[str, ...]
-) -> ModelT:
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        problems = problems_from(error, model, data, overrides=overrides, lines=key_lines(text))
-        # Pydantic's own account would only repeat the same less readably.
-        raise ScenarioError(shown, problems=problems) from None
-
-
-def _stem_problems(name: str, stem: str, text: str) -> list[Problem]:
+def _stem_problems(name: str, stem: str, lines: Mapping[KeyPath, int]) -> list[Problem]:
     if name == stem:
         return []
-    line = key_lines(text).get(("name",))
-    return [
-        Problem("name", name, f'the file\'s name without .toml, "{stem}"', "rename the file or the scenario", line)
+    expected = f'"{stem}", the name of the file without .toml'
+    return [Problem("name", name, expected, "rename the file or change the name", lines.get(("name",)))]
+
+
+def _reference_problems(suite: Suite, lines: Mapping[KeyPath, int]) -> Iterator[Problem]:
+    entries: list[tuple[KeyPath, TaskSpec | TrainingSpec]] = [
+        *((("tasks", index), task) for index, task in enumerate(suite.tasks)),
+        *((("training", index), training) for index, training in enumerate(suite.training)),
     ]
-
-
-def _reference_problems(suite: Suite, text: str) -> list[Problem]:
-    problems = []
-    lines = key_lines(text)
-    for kind, entries in (("tasks", suite.tasks), ("training", suite.training)):
-        for index, entry in enumerate(entries):
-            place = f"{kind}[{index}]"
-            line = lines.get((kind, index, "scenario"))
-            try:
-                scenario = load_scenario(entry.scenario)
-            except UnknownName as error:
-                advice = f'did you mean "{error.suggestion}"?' if error.suggestion else ""
-                expected = "the name of a scenario (sysgym list scenarios) or a path to one"
-                problems.append(Problem(f"{place}.scenario", entry.scenario, expected, advice, line))
-                continue
-            problems += [
-                Problem(f"{place}.{problem.key}", problem.got, problem.expected, problem.advice, lines.get((kind, index)))
-                for problem in entry.problems_with(scenario)
+    for path, entry in entries:
+        try:
+            scenario = load_scenario(entry.scenario)
+        except UnknownName as error:
+            found = [
+                Problem(
+                    "scenario",
+                    entry.scenario,
+                    f"a scenario ({', '.join(error.known)}) or a path to one",
+                    f'did you mean "{error.suggestion}"?' if error.suggestion else "",
+                )
             ]
-    return problems
+        else:
+            found = list(entry.problems_with(scenario))
+        for problem in found:
+            key = (*path, problem.key)
+            yield dataclasses.replace(problem, key=dotted_key(key), line=lines.get(key))
 
 
 def _read_toml(path: Path) -> tuple[dict[str, Any], str]:
@@ -296,7 +255,7 @@ def _read_toml(path: Path) -> tuple[dict[str, Any], str]:
     except tomllib.TOMLDecodeError as error:
         line = _syntax_line(str(error), text)
         got = text.splitlines()[line - 1].strip() if line and line <= len(text.splitlines()) else NOTHING
-        problem = Problem(f"line {line}" if line else "", got, f"TOML; {error}", "see https://toml.io for the syntax")
+        problem = Problem("", got, f"TOML: {error}", "the syntax is at https://toml.io", line)
         raise ScenarioError(shown, problems=[problem]) from error
 
 
@@ -318,8 +277,9 @@ def _find(kind: str, wanted: str | os.PathLike[str], files: list[Path]) -> Path:
         raise UnknownName(kind, str(wanted), {path.stem for path in files})
     if len(found) > 1:
         places = ", ".join(_shown(path) for path in found)
+        expected = f"one {kind} of this name; there are {places}"
         raise ScenarioError(
-            _shown(found[1]), "name", str(wanted), f"one {kind} of this name", advice=f"rename one of {places}"
+            _shown(found[1]), "name", str(wanted), expected, advice="rename one, or give the path"
         )
     return found[0]
 
@@ -354,6 +314,10 @@ def _peek(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {"title": "(this file cannot be read; load it for the reason)"}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _shown(path: Path) -> str:

@@ -1,7 +1,7 @@
 """Find the line on which each key of a TOML file stands, so that errors can point at it.
 
-``tomllib`` does not tell. This scanner reads only what it needs: headers, and the key at the start of a line. Keys inside
-inline tables have no line of their own and are reported at the line of the table.
+``tomllib`` does not tell. This scanner reads only what it needs: headers, and the key at the start of a line.
+Keys inside inline tables have no line of their own and are reported at the line of the table.
 """
 
 from __future__ import annotations

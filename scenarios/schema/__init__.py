@@ -1,1 +1,1 @@
-"""Pydantic models of the files: ``common`` for all families, one module a family, ``suite`` for benchmark suites."""
+"""Pydantic models of the files: `common` to all families, one module a family, `suite` for benchmarks."""

@@ -10,13 +10,24 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from sysgym.scenarios.errors import Problem, ScenarioError, UnknownName
-from sysgym.scenarios.schema.problems import PROBLEMS_TYPE, problems_from
+from sysgym.scenarios.schema.problems import BY_TYPE, PROBLEMS_TYPE, KeyPath, problems_from, validated
+
+_IDENTITY = ("schema", "name", "family")
 
 SPLIT_NAMES = ("train", "validation", "test")
 
@@ -24,9 +35,19 @@ LARGEST_SEED = 2**31 - 1
 """Largest episode seed; a signed 32-bit number, so that every generator and file format can hold it."""
 
 MOST_COMBINATIONS_CHECKED = 256
-"""Up to this many combinations of varied values are all checked on loading; beyond it each value by itself."""
+"""Up to this many combinations of varied values are all checked on loading; beyond it each value alone."""
 
-ScalarValue = bool | int | float | str
+_WITHOUT_VARY = {"check_vary": False}
+"""Validation context for scenarios made by a draw: what can be drawn has been checked."""
+
+ScalarMembers = (
+    Annotated[bool, Tag("true or false")]
+    | Annotated[int, Tag("a whole number")]
+    | Annotated[float, Tag("a number")]
+    | Annotated[str, Tag("a text in quotes")]
+)
+ScalarValue = Annotated[ScalarMembers, BY_TYPE]
+"""A value that is no list and no table."""
 
 
 def _list_to_tuple(value: object) -> object:
@@ -48,11 +69,7 @@ class Table(BaseModel):
 
     @model_validator(mode="after")
     def _run_cross_checks(self) -> Self:
-        problems = tuple(self.cross_checks())
-        if problems:
-            # Pydantic knows one error for each check; the context carries all of them, each with its key.
-            text = "; ".join(f"{problem.key}: expected {problem.expected}" for problem in problems)
-            raise PydanticCustomError(PROBLEMS_TYPE, "{text}", {"text": text, "problems": problems})
+        _raise_if_any(tuple(self.cross_checks()))
         return self
 
 
@@ -130,7 +147,7 @@ class Scenario(Table):
     """Tables whose keys a split may vary."""
 
     FIXED_KEYS: ClassVar[tuple[str, ...]] = ()
-    """Keys in those tables that no split may vary, because the shape of the environment's spaces hangs on them."""
+    """Keys in those tables that no split may vary, because the shape of the spaces hangs on them."""
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = Field(
         alias="schema", description="version of this file format; 1"
@@ -163,28 +180,20 @@ class Scenario(Table):
     def with_overrides(self, overrides: Mapping[str, Any]) -> Self:
         """Return a copy with some values replaced, checked like a file.
 
+        A key that is overridden no longer varies: what the caller asks for holds in every episode.
+
         Args:
             overrides: Dotted key -> value, such as ``{"workload.load": 0.6}``.
 
         Raises:
             ScenarioError: A key does not exist or a value does not fit.
         """
-        data = self.resolved()
-        path = f"<{self.name}>"
-        problems = apply_overrides(data, overrides)
-        if problems:
-            raise ScenarioError(path, problems=problems)
-        try:
-            return type(self).model_validate(data)
-        except ValidationError as error:
-            raise ScenarioError(
-                path, problems=problems_from(error, type(self), data, overrides=tuple(overrides))
-            ) from None
+        return overridden(type(self), self.resolved(), f"<{self.name}>", overrides)
 
     def draw(self, split: str, episode_seed: int) -> Self:
         """Return the scenario of one episode: the split's ``vary`` applied by seeded choice.
 
-        The choice for a key depends on the key and the seed only, so that adding a key leaves the others as they were.
+        The choice for a key depends on the key and the seed only: adding a key leaves the others alone.
 
         Args:
             split: ``train``, ``validation`` or ``test``.
@@ -192,57 +201,107 @@ class Scenario(Table):
 
         Raises:
             UnknownName: There is no such split.
-            ScenarioError: The drawn values do not fit together (possible only with more than
-                :data:`MOST_COMBINATIONS_CHECKED` combinations; fewer are all checked on loading).
+            ScenarioError: The drawn values do not fit together. This can only happen with more than
+                :data:`MOST_COMBINATIONS_CHECKED` combinations; fewer are all checked on loading.
         """
         vary = self.splits[split].vary
+        if not vary:
+            return self
         chosen = {key: values[_draw_index(key, episode_seed, len(values))] for key, values in vary.items()}
-        return self.with_overrides(chosen) if chosen else self
-
-    def cross_checks(self) -> Iterator[Problem]:
-        """Check every value that a split can draw."""
-        for split_name in SPLIT_NAMES:
-            yield from self._check_vary(split_name, self.splits[split_name].vary)
-
-    def _check_vary(self, split_name: str, vary: Mapping[str, Sequence[ScalarValue]]) -> Iterator[Problem]:
-        allowed = True
-        for key, values in vary.items():
-            place = f'splits.{split_name}.vary."{key}"'
-            if key in self.FIXED_KEYS or key.partition(".")[0] not in self.VARIABLE_TABLES:
-                allowed = False
-                yield Problem(
-                    place,
-                    list(values),
-                    f"a key of {', '.join(f'[{table}]' for table in self.VARIABLE_TABLES)}"
-                    f" other than {', '.join(self.FIXED_KEYS)}",
-                    "spaces and time steps are the same in every episode; write a scenario file of its own instead",
-                )
-        if not vary or not allowed:
-            return
-        found: dict[tuple[str, Any], Problem] = {}
-        for choice in _combinations(vary):
-            for problem in self._problems_with(choice):
-                culprit = problem.key if problem.key in choice else next(iter(choice))
-                place = f'splits.{split_name}.vary."{culprit}"'
-                told = problem.expected if culprit == problem.key else f"{problem.key}: {problem.expected}"
-                found.setdefault((place, told), Problem(place, choice[culprit], told, problem.advice))
-        yield from found.values()
-
-    def _problems_with(self, choice: Mapping[str, ScalarValue]) -> tuple[Problem, ...]:
         data = self.resolved()
-        for split in data["splits"].values():
-            split["vary"] = {}
-        problems = apply_overrides(data, choice)
-        if problems:
-            return problems
+        apply_overrides(data, chosen)
+        return validated(type(self), data, f"<{self.name}>", overrides=chosen, context=_WITHOUT_VARY)
+
+    @model_validator(mode="after")
+    def _check_splits(self, info: ValidationInfo) -> Self:
+        if info.context is None or info.context.get("check_vary", True):
+            _raise_if_any(
+                tuple(
+                    problem
+                    for split_name in SPLIT_NAMES
+                    for problem in self._check_vary(split_name, self.splits[split_name].vary)
+                )
+            )
+        return self
+
+    def _check_vary(self, split_name: str, vary: Mapping[str, Sequence[Any]]) -> Iterator[Problem]:
+        place = f"splits.{split_name}.vary"
+        allowed = [
+            key
+            for key in vary
+            if key.partition(".")[0] in self.VARIABLE_TABLES and "." in key and key not in self.FIXED_KEYS
+        ]
+        for key in vary.keys() - allowed:
+            yield Problem(
+                f'{place}."{key}"',
+                list(vary[key]),
+                f"a key of {', '.join(f'[{table}]' for table in self.VARIABLE_TABLES)}"
+                f" other than {', '.join(self.FIXED_KEYS)}",
+                "spaces and time steps are the same in every episode: make a scenario file of its own",
+            )
+        alone = [{key: value} for key in allowed for value in vary[key]]
+        # Values that are wrong by themselves would be wrong in many combinations: tell of them once.
+        found = [problem for choice in alone for problem in self._bad_choices(place, choice)]
+        if not found and allowed:
+            together = _combinations({key: vary[key] for key in allowed})
+            found = [problem for choice in together for problem in self._bad_choices(place, choice)]
+        yield from (problem for index, problem in enumerate(found) if problem not in found[:index])
+
+    def _bad_choices(self, place: str, choice: Mapping[str, Any]) -> Iterator[Problem]:
+        for problem in self._problems_with(choice):
+            # A value can be wrong beside another one; then any of the varied keys may be the reason.
+            key = problem.key if problem.key in choice else next(iter(choice))
+            expected = problem.expected if key == problem.key else f"{problem.key}: {problem.expected}"
+            got = choice[key] if len(choice) == 1 else dict(choice)
+            yield Problem(f'{place}."{key}"', got, expected, problem.advice)
+
+    def _problems_with(self, choice: Mapping[str, Any]) -> Sequence[Problem]:
+        data = self.resolved()
+        apply_overrides(data, choice)
         try:
-            type(self).model_validate(data)
+            type(self).model_validate(data, context=_WITHOUT_VARY)
         except ValidationError as error:
             return problems_from(error, type(self), data)
         return ()
 
 
-def apply_overrides(data: dict[str, Any], overrides: Mapping[str, Any]) -> tuple[Problem, ...]:
+ScenarioT = TypeVar("ScenarioT", bound=Scenario)
+
+
+def overridden(
+    model: type[ScenarioT],
+    data: dict[str, Any],
+    path: str,
+    overrides: Mapping[str, Any],
+    lines: Mapping[KeyPath, int] | None = None,
+) -> ScenarioT:
+    """Return the scenario in ``data`` with some values replaced.
+
+    Args:
+        model: Schema of the family.
+        data: A file's tables; changed in place.
+        path: The file, for messages.
+        overrides: Dotted key -> value.
+        lines: Key path -> line of the file.
+
+    Raises:
+        ScenarioError: The file is wrong, a key does not exist or a value does not fit.
+    """
+    problems = [
+        Problem(
+            key, value, "a key that can be overridden", "identity stays with the file", origin="overrides"
+        )
+        for key, value in overrides.items()
+        if key in _IDENTITY
+    ]
+    _stop_varying(data, overrides)
+    problems += apply_overrides(data, overrides)
+    if problems:
+        raise ScenarioError(path, problems=problems)
+    return validated(model, data, path, overrides=overrides, lines=lines)
+
+
+def apply_overrides(data: dict[str, Any], overrides: Mapping[str, Any]) -> list[Problem]:
     """Write dotted keys into nested dicts, in place; return what could not be written.
 
     Args:
@@ -255,23 +314,37 @@ def apply_overrides(data: dict[str, Any], overrides: Mapping[str, Any]) -> tuple
         place: Any = data
         for table in tables:
             place = place.setdefault(table, {}) if isinstance(place, dict) else None
-        if not isinstance(place, dict) or not last:
+        if isinstance(place, dict) and all([*tables, last]):
+            place[last] = value
+        else:
             problems.append(
                 Problem(dotted, value, 'a dotted key such as "workload.load"', origin="overrides")
             )
-        else:
-            place[last] = value
-    return tuple(problems)
+    return problems
 
 
-def _combinations(vary: Mapping[str, Sequence[ScalarValue]]) -> Iterator[dict[str, ScalarValue]]:
+def _stop_varying(data: dict[str, Any], overrides: Mapping[str, Any]) -> None:
+    splits = data.get("splits")
+    for split in splits.values() if isinstance(splits, dict) else ():
+        if isinstance(split, dict) and isinstance(split.get("vary"), dict):
+            split["vary"] = {
+                key: values
+                for key, values in split["vary"].items()
+                if not any(key == name or key.startswith(f"{name}.") for name in overrides)
+            }
+
+
+def _raise_if_any(problems: Sequence[Problem]) -> None:
+    if problems:
+        # Pydantic takes one error from each validator; its context carries all problems, each with its key.
+        text = "; ".join(f"{problem.key}: expected {problem.expected}" for problem in problems)
+        raise PydanticCustomError(PROBLEMS_TYPE, "{text}", {"text": text, "problems": problems})
+
+
+def _combinations(vary: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     if math.prod(len(values) for values in vary.values()) <= MOST_COMBINATIONS_CHECKED:
         for values in itertools.product(*vary.values()):
             yield dict(zip(vary, values, strict=True))
-    else:
-        for key, values in vary.items():
-            for value in values:
-                yield {key: value}
 
 
 def _draw_index(key: str, episode_seed: int, n_values: int) -> int:

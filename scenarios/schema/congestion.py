@@ -1,4 +1,4 @@
-"""Scenarios of the congestion family: a network, its queues, end hosts and traffic, and the decision interval."""
+"""Scenarios of the congestion family: network, queues, end hosts, traffic and the decision interval."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sysgym.scenarios.errors import Problem
+from sysgym.scenarios.errors import NOTHING, Problem
 from sysgym.scenarios.schema.common import Scenario, Table
 
 LONGEST_EPISODE_S = 7200.0
@@ -66,7 +66,7 @@ class SingleSwitchTopology(_Links):
 
 
 class FatTreeTopology(_Links):
-    """Fat tree of k-port switches: k pods, k*k/4 core switches, k**3/4 hosts (Al-Fares et al., SIGCOMM 2008)."""
+    """Fat tree of k-port switches: k pods, k*k/4 core switches, k**3/4 hosts (Al-Fares, SIGCOMM 2008)."""
 
     kind: Literal["fat_tree"] = Field(description="form of the network")
     k: Annotated[int, Field(ge=2, le=32, multiple_of=2)] = Field(description="ports of a switch, even")
@@ -86,10 +86,12 @@ Topology = Annotated[
 class Queue(Table):
     """First-in first-out queues, limited in bytes, that mark above a step threshold."""
 
-    buffer_bytes: Annotated[int, Field(ge=1500, le=2**40)] = Field(description="buffer of every switch port, bytes")
+    buffer_bytes: Annotated[int, Field(ge=1500, le=2**40)] = Field(
+        description="buffer of every switch port, bytes"
+    )
     ecn_threshold_bytes: Annotated[int, Field(ge=0, le=2**40)] | None = Field(
         default=None,
-        description="a packet that finds more than this in the queue is marked (ECN CE), bytes; absent: no marking",
+        description="packets that find more than this in the queue are marked (ECN), bytes; absent: never",
     )
     host_buffer_bytes: Annotated[int, Field(ge=1500, le=2**40)] = Field(
         default=4_000_000, description="buffer of every host's network card, bytes"
@@ -145,8 +147,8 @@ class Transport(Table):
     host_jitter_s: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
         default=None,
         description=(
-            "a host delays each packet by a time drawn between 0 and this, s; absent: the time to send one full packet."
-            " Hosts are never quite in step; without jitter, equal flows lock into phase"
+            "a host delays each packet by a time drawn between 0 and this, s; absent: the time to send one"
+            " full packet. Hosts are never quite in step; without jitter, equal flows lock into phase"
         ),
     )
 
@@ -187,19 +189,22 @@ class LongLivedWorkload(Table):
         "one_to_one", "stride", "staggered", "random", "random_bijective", "hotspot", "all_to_all", "iroko"
     ] = Field(
         description=(
-            "who sends to whom. one_to_one: first half of the hosts to the second half; stride: host x to x + stride;"
-            " staggered: same edge switch with p_edge, same pod with p_pod, else another pod; random: any other host;"
-            " random_bijective: a permutation; hotspot: all to a few; all_to_all; iroko: west host i to east host i"
+            "who sends to whom. one_to_one: first half of the hosts to the second half; stride: host x to"
+            " host x + stride; staggered: to the same edge switch with p_edge, the same pod with p_pod, else"
+            " another pod; random: any other host; random_bijective: a permutation; hotspot: all to a few;"
+            " all_to_all: every host to every other; iroko: west host i to east host i"
         )
     )
     stride: Annotated[int, Field(ge=1, lt=MOST_HOSTS)] = Field(
         default=8, description="distance between the hosts of a pair; read where pairs is stride"
     )
     p_edge: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        default=0.2, description="probability of a destination on the same edge switch; read where pairs is staggered"
+        default=0.2,
+        description="probability of a destination on the same edge switch; read where pairs is staggered",
     )
     p_pod: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        default=0.3, description="probability of a destination elsewhere in the pod; read where pairs is staggered"
+        default=0.3,
+        description="probability of a destination elsewhere in the pod; read where pairs is staggered",
     )
     flows_per_pair: Annotated[int, Field(ge=1, le=4096)] = Field(
         default=1, description="parallel flows of each pair"
@@ -229,7 +234,8 @@ class IncastWorkload(Table):
         default=0.0, description="each sender starts at a time drawn between 0 and this into the round, s"
     )
     receiver: Literal["first", "drawn"] = Field(
-        default="first", description="who receives: first: host 0 in every round; drawn: one host, drawn each round"
+        default="first",
+        description="first: host 0 receives in every round; drawn: a host drawn for each round",
     )
 
     def cross_checks(self) -> Iterator[Problem]:
@@ -254,7 +260,10 @@ class PoissonWorkload(Table):
         """Check that fixed sizes have a size."""
         if self.flow_sizes == "fixed" and self.fixed_bytes is None:
             yield Problem(
-                "fixed_bytes", None, 'a size in bytes, because flow_sizes = "fixed"', "add fixed_bytes = 100_000"
+                "fixed_bytes",
+                NOTHING,
+                'a size in bytes, because flow_sizes = "fixed"',
+                "add fixed_bytes = 100_000",
             )
         if self.flow_sizes != "fixed" and self.fixed_bytes is not None:
             yield Problem(
@@ -296,7 +305,7 @@ class Control(Table):
             yield Problem(
                 "episode_steps",
                 self.episode_steps,
-                f"an episode of at most {LONGEST_EPISODE_S:g} simulated seconds; this one has {self.episode_s:g}",
+                f"an episode of at most {LONGEST_EPISODE_S:g} simulated seconds; it has {self.episode_s:g}",
                 "use fewer steps or a shorter decision interval",
             )
 
@@ -335,11 +344,9 @@ class CongestionScenario(Scenario):
         return self.control.episode_s
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check tables against each other, then every value that a split can draw."""
-        problems = [*self._check_queue(), *self._check_workload()]
-        yield from problems
-        if not problems:
-            yield from super().cross_checks()
+        """Check tables against each other."""
+        yield from self._check_queue()
+        yield from self._check_workload()
 
     def _check_queue(self) -> Iterator[Problem]:
         for key in ("buffer_bytes", "host_buffer_bytes"):
@@ -367,12 +374,10 @@ class CongestionScenario(Scenario):
             yield Problem(
                 "workload.pairs",
                 workload.pairs,
-                f'pairs that a "{self.topology.kind}" has; "{workload.pairs}" needs topology.kind = "{needed}"',
+                f'pairs of hosts that a {self.topology.kind} has; these need topology.kind = "{needed}"',
             )
         if workload.pairs == "stride" and workload.stride >= hosts:
-            yield Problem(
-                "workload.stride", workload.stride, f"less than the {hosts} hosts of the topology"
-            )
+            yield Problem("workload.stride", workload.stride, f"less than the {hosts} hosts of the topology")
         pairs = hosts * (hosts - 1) if workload.pairs == "all_to_all" else hosts
         if pairs * workload.flows_per_pair > MOST_FLOWS:
             yield Problem(

@@ -1,18 +1,24 @@
-"""Turn pydantic's findings into :class:`Problem` blocks that name key, value, what was expected and what to do."""
+"""Turn pydantic's findings into problems that name key, value, what was expected and what to do."""
 
 from __future__ import annotations
 
+import dataclasses
 import types
 import typing
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Discriminator, Tag, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
-from sysgym.scenarios.errors import NOTHING, Problem, closest_name
+from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError, closest_name
 
 PROBLEMS_TYPE = "sysgym_problems"
 """Type of the pydantic error whose context carries finished problems."""
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+KeyPath = tuple[str | int, ...]
 
 _TYPE_WORDS = {
     "bool": "true or false",
@@ -21,74 +27,94 @@ _TYPE_WORDS = {
     "int": "a whole number",
     "list": "a list",
     "model": "a table",
-    "model_attributes": "a table",
     "string": "a text in quotes",
     "tuple": "a list",
 }
+_LIMIT_WORDS = {
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+    "multiple_of": "a multiple of {multiple_of}",
+    "string_pattern_mismatch": "a text that matches {pattern}",
+    "string_too_short": "a text of at least {min_length} characters",
+    "string_too_long": "a text of at most {max_length} characters",
+    "too_short": "at least {min_length} entries",
+    "too_long": "at most {max_length} entries",
+    "finite_number": "a finite number",
+}
 
 
-def problems_from(
-    error: ValidationError,
-    model: type[BaseModel],
+def type_word(value: object) -> str | None:
+    """Return the word for the type of a value in a file; None for dates and times.
+
+    Args:
+        value: From TOML or JSON, or a model.
+    """
+    if isinstance(value, bool):
+        return "true or false"
+    for kinds, word in (
+        (int, "a whole number"),
+        (float, "a number"),
+        (str, "a text in quotes"),
+        ((list, tuple), "a list"),
+        ((Mapping, BaseModel), "a table"),
+    ):
+        if isinstance(value, kinds):
+            return word
+    return None
+
+
+BY_TYPE = Discriminator(type_word)
+"""Tells the members of a union apart by type; each is tagged with its word, so that messages can use it."""
+
+
+def validated(
+    model: type[ModelT],
     data: Mapping[str, Any],
+    path: str,
     *,
-    overrides: Sequence[str] = (),
-    lines: Mapping[tuple[str | int, ...], int] | None = None,
-) -> tuple[Problem, ...]:
-    """Return what pydantic found, one problem each.
+    overrides: Iterable[str] = (),
+    lines: Mapping[KeyPath, int] | None = None,
+    context: Mapping[str, Any] | None = None,
+) -> ModelT:
+    """Return ``data`` as a model.
+
+    Args:
+        model: The schema.
+        data: Nested tables.
+        path: The file, for messages.
+        overrides: Dotted keys whose values did not come from the file.
+        lines: Key path -> line of the file.
+        context: Passed to the schema's validators.
+
+    Raises:
+        ScenarioError: The data do not fit; lists all that pydantic found.
+    """
+    try:
+        return model.model_validate(data, context=dict(context or {}))
+    except ValidationError as error:
+        problems = [
+            _placed(problem, tuple(overrides), lines or {}) for problem in problems_from(error, model, data)
+        ]
+        problems.sort(key=lambda problem: (problem.line is None, problem.line or 0))
+        # Pydantic's own account would only repeat the same less readably.
+        raise ScenarioError(path, problems=problems) from None
+
+
+def problems_from(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
+    """Return what pydantic found, key by key.
 
     Args:
         error: Pydantic's findings.
         model: The schema that ``data`` was checked against.
         data: Nested tables.
-        overrides: Dotted keys that did not come from the file.
-        lines: Key path -> line of the file.
     """
-    problems: list[Problem] = []
-    for finding in error.errors(include_url=False):
-        where = _Place(model, data, finding["loc"])
-        if finding["type"] == PROBLEMS_TYPE:
-            for problem in finding["ctx"]["problems"]:
-                key = ".".join(part for part in (where.dotted, problem.key) if part)
-                problems.append(
-                    Problem(key, problem.got, problem.expected, problem.advice, problem.line, problem.origin)
-                )
-        else:
-            problems.append(_translate(finding, where))
-    # One wrong value in a union is found once for each member.
-    unique = {(problem.key, problem.expected): problem for problem in problems}
-    placed = [_with_origin(problem, overrides, lines or {}) for problem in unique.values()]
-    return tuple(sorted(placed, key=lambda problem: (problem.line is None, problem.line or 0)))
-
-
-class _Place:
-    """Where a finding is: its key path without pydantic's union tags, and the table around it."""
-
-    def __init__(self, model: type[BaseModel], data: Any, loc: tuple[int | str, ...]) -> None:
-        path: list[str | int] = []
-        table: type[BaseModel] | None = model
-        self.table: type[BaseModel] | None = None
-        self.annotation: Any = model
-        for part in loc:
-            members = _tables_in(self.annotation)
-            if isinstance(part, str) and isinstance(data, Mapping) and data.get("kind") == part and len(members) > 1:
-                table = next((member for member in members if _tag_of(member) == part), None)
-                self.annotation = table
-                continue
-            if not (isinstance(data, Mapping | list | tuple) or part == (loc[-1] if loc else None)):
-                break
-            if isinstance(data, Mapping) and part not in data and part != loc[-1]:
-                continue
-            table = members[0] if len(members) == 1 else None
-            path.append(part)
-            self.table = table
-            self.annotation = _annotation_of(table, part) if table is not None else _item_of(self.annotation)
-            data = _item(data, part)
-        self.path = tuple(path)
-
-    @property
-    def dotted(self) -> str:
-        return dotted_key(self.path)
+    return [
+        problem
+        for finding in error.errors(include_url=False)
+        for problem in _translate(finding, _Place(model, data, finding["loc"]))
+    ]
 
 
 def dotted_key(path: Sequence[str | int]) -> str:
@@ -102,155 +128,189 @@ def dotted_key(path: Sequence[str | int]) -> str:
     return text
 
 
-def _translate(finding: Any, where: _Place) -> Problem:
+class _Place:
+    """Where a finding is: its key path, without the tags of unions, and the table around it.
+
+    Attributes:
+        path: Keys and indices from the top of the file.
+        table: Schema of the table that holds the last key; None inside lists and free-form tables.
+        annotation: Type of the value at the last key; None for an unknown key.
+    """
+
+    def __init__(self, model: type[BaseModel], data: Any, loc: tuple[int | str, ...]) -> None:
+        self.path: KeyPath = ()
+        self.table: type[BaseModel] | None = None
+        self.annotation: Any = model
+        for part in loc:
+            tables = _tables_in(self.annotation)
+            tagged = [table for table in tables if _tag_of(table) == part]
+            if isinstance(part, str) and (tagged or part in _members(self.annotation)):
+                self.annotation = tagged[0] if tagged else _members(self.annotation).get(part)
+                continue
+            if part == "[key]":
+                continue
+            self.table = tables[0] if len(tables) == 1 else None
+            self.annotation = _type_of_item(self.annotation, self.table, part)
+            self.path = (*self.path, part)
+
+    @property
+    def dotted(self) -> str:
+        return dotted_key(self.path)
+
+    @property
+    def field(self) -> FieldInfo | None:
+        """The last key's field, if it is a known key of a table."""
+        return _field(self.table, self.path[-1]) if self.table is not None and self.path else None
+
+    @property
+    def meaning(self) -> str:
+        """What the schema says of the last key, in brackets."""
+        field = self.field
+        return f" ({field.description})" if field is not None and field.description else ""
+
+
+def _translate(finding: ErrorDetails, place: _Place) -> list[Problem]:
     kind, got, context = finding["type"], finding["input"], finding.get("ctx", {})
-    key = where.dotted
-    meaning = _description(where)
+    key, meaning = place.dotted, place.meaning
+    if kind == PROBLEMS_TYPE:
+        return [
+            dataclasses.replace(problem, key=f"{key}.{problem.key}".strip("."))
+            for problem in context["problems"]
+        ]
     if kind == "extra_forbidden":
-        return _unknown_key(where, got)
+        return [_unknown_key(place, got)]
+    if kind == "missing" and isinstance(place.path[-1], int):
+        return [Problem(dotted_key(place.path[:-1]), got, f"at least {place.path[-1] + 1} entries")]
     if kind == "missing":
-        return Problem(key, NOTHING, f"{_wanted(where)}{meaning}", f"add the key {where.path[-1]}")
-    if kind == "union_tag_not_found":
-        return Problem(f"{key}.kind", NOTHING, f"one of {context_tags(where)}", 'say which: kind = "..."')
-    if kind == "union_tag_invalid":
-        tag = str(context.get("tag"))
-        return _choice(f"{key}.kind", tag, [_tag_of(member) for member in _tables_in(where.annotation)])
+        return [Problem(key, NOTHING, _wanted(place.annotation) + meaning, f"add the key {place.path[-1]}")]
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        tags = [_tag_of(table) for table in _tables_in(place.annotation)]
+        if context["discriminator"] != "'kind'":
+            return [Problem(key, got, " or ".join(_members(place.annotation)) + meaning)]
+        if kind == "union_tag_invalid":
+            return [_choice(f"{key}.kind", str(context["tag"]), tags)]
+        return [Problem(f"{key}.kind", NOTHING, _one_of(tags), "add the key kind")]
     if kind == "literal_error" and isinstance(got, str):
-        return _choice(key, got, [str(value) for value in _literals(where.annotation)])
-    if kind == "string_pattern_mismatch":
-        return Problem(key, got, f"a text that matches {context['pattern']}{meaning}")
-    for name, words in (
-        ("greater_than_equal", "at least {ge}"),
-        ("greater_than", "more than {gt}"),
-        ("less_than_equal", "at most {le}"),
-        ("less_than", "less than {lt}"),
-        ("multiple_of", "a multiple of {multiple_of}"),
-    ):
-        if kind == name:
-            numbers = {k: f"{v:g}" if isinstance(v, float) else v for k, v in context.items()}
-            return Problem(key, got, words.format(**numbers) + meaning)
-    base = kind.removesuffix("_type").removesuffix("_parsing")
+        return [_choice(key, got, _literals(place.annotation))]
+    if kind == "literal_error":
+        return [Problem(key, got, _wanted(place.annotation) + meaning)]
+    if kind in _LIMIT_WORDS:
+        shown = {name: f"{limit:g}" if isinstance(limit, float) else limit for name, limit in context.items()}
+        return [Problem(key, got, _LIMIT_WORDS[kind].format_map(shown) + meaning)]
+    base = kind.removesuffix("_type")
     if base in _TYPE_WORDS:
-        advice = ""
-        if isinstance(got, str) and base in ("int", "float"):
-            advice = "write the number without quotes"
-        elif isinstance(got, float) and base == "int":
-            advice = "write it without a decimal point or exponent; 1_000_000 is allowed"
-        return Problem(key, got, _TYPE_WORDS[base] + meaning, advice)
-    return Problem(key, got, f"{finding['msg']}{meaning}")
+        return [Problem(key, got, _TYPE_WORDS[base] + meaning, _type_advice(base, got))]
+    return [Problem(key, got, finding["msg"] + meaning)]
 
 
-def _unknown_key(where: _Place, got: Any) -> Problem:
-    known = _keys(where.table) if where.table is not None else []
-    name = str(where.path[-1])
-    table = dotted_key(where.path[:-1])
-    suggestion = closest_name(name, known)
+def _type_advice(wanted: str, got: Any) -> str:
+    if wanted in ("int", "float") and isinstance(got, str):
+        return "write the number without quotes"
+    if wanted == "int" and isinstance(got, float):
+        return "write it without decimal point or exponent; 1_000_000 is allowed"
+    return ""
+
+
+def _unknown_key(place: _Place, got: Any) -> Problem:
+    known = [field.alias or name for name, field in place.table.model_fields.items()] if place.table else []
+    suggestion = closest_name(str(place.path[-1]), known)
+    table = dotted_key(place.path[:-1])
     return Problem(
-        where.dotted,
+        place.dotted,
         got,
-        f"one of the keys of {f'[{table}]' if table else 'the file'}: {', '.join(known)}",
+        f"a key of {f'[{table}]' if table else 'the file'}: {', '.join(known)}",
         f'did you mean "{suggestion}"?' if suggestion else "delete it",
     )
 
 
 def _choice(key: str, got: str, known: Sequence[str]) -> Problem:
     suggestion = closest_name(got, known)
-    quoted = ", ".join(f'"{name}"' for name in known)
-    return Problem(key, got, f"one of {quoted}", f'did you mean "{suggestion}"?' if suggestion else "")
+    return Problem(key, got, _one_of(known), f'did you mean "{suggestion}"?' if suggestion else "")
 
 
-def context_tags(where: _Place) -> str:
-    """Return the kinds that a discriminated table can have, quoted."""
-    return ", ".join(f'"{_tag_of(member)}"' for member in _tables_in(where.annotation))
+def _one_of(known: Sequence[str]) -> str:
+    quoted = [f'"{name}"' for name in known]
+    return quoted[0] if len(quoted) == 1 else "one of " + ", ".join(quoted)
 
 
-def _with_origin(
-    problem: Problem, overrides: Sequence[str], lines: Mapping[tuple[str | int, ...], int]
-) -> Problem:
-    if any(problem.key == name or problem.key.startswith((f"{name}.", f"{name}[")) for name in overrides):
-        return Problem(problem.key, problem.got, problem.expected, problem.advice, None, "overrides")
-    return Problem(
-        problem.key, problem.got, problem.expected, problem.advice, _line_of(problem.key, lines), problem.origin
-    )
+def _wanted(annotation: Any) -> str:
+    """Return in words what a key that is missing should have held."""
+    if literals := _literals(annotation):
+        return _one_of(literals)
+    if members := _members(annotation):
+        return " or ".join(members)
+    if _tables_in(annotation):
+        return "a table"
+    while typing.get_origin(annotation) in (Annotated, typing.Union, types.UnionType):
+        annotation = typing.get_args(annotation)[0]
+    origin = typing.get_origin(annotation) or annotation
+    return {"str": _TYPE_WORDS["string"], **_TYPE_WORDS}.get(getattr(origin, "__name__", ""), "a value")
 
 
-def _line_of(key: str, lines: Mapping[tuple[str | int, ...], int]) -> int | None:
-    by_dotted = {dotted_key(path): line for path, line in lines.items()}
-    while key:
-        if key in by_dotted:
-            return by_dotted[key]
-        # The nearest table around it: a missing key has no line of its own.
-        cut = max(key.rfind("."), key.rfind("[")) if not key.endswith('"') else key.rfind('."')
-        key = key[: max(cut, 0)]
-    return None
+def _placed(problem: Problem, overrides: Sequence[str], lines: Mapping[KeyPath, int]) -> Problem:
+    if any(problem.key == key or _is_inside(problem.key, key) for key in overrides):
+        return dataclasses.replace(problem, origin="overrides")
+    if any(_is_inside(key, problem.key) for key in overrides):
+        # An override made this table, or reached into it: no line of the file is to blame for sure.
+        return problem
+    by_key = {dotted_key(path): line for path, line in lines.items()}
+    # The longest key around the problem: a missing key and the inside of an inline table have no line.
+    around = [key for key in by_key if key == problem.key or _is_inside(problem.key, key)]
+    return dataclasses.replace(problem, line=by_key[max(around, key=len)]) if around else problem
+
+
+def _is_inside(inner: str, outer: str) -> bool:
+    return inner.startswith((f"{outer}.", f"{outer}["))
 
 
 def _tables_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     origin = typing.get_origin(annotation)
-    if origin is typing.Annotated:
+    if origin is Annotated:
         return _tables_in(typing.get_args(annotation)[0])
     if origin in (typing.Union, types.UnionType):
         return [table for member in typing.get_args(annotation) for table in _tables_in(member)]
     return []
 
 
-def _literals(annotation: Any) -> list[Any]:
+def _members(annotation: Any) -> dict[str, Any]:
+    """Return type word -> member, for a union that is told apart by the type of the value."""
+    found: dict[str, Any] = {}
+    for member in typing.get_args(annotation):
+        if typing.get_origin(member) in (typing.Union, types.UnionType):
+            found |= _members(member)
+        elif typing.get_origin(member) is Annotated:
+            words = [item.tag for item in typing.get_args(member)[1:] if isinstance(item, Tag)]
+            found |= {words[0]: member} if words else _members(member)
+    return found
+
+
+def _literals(annotation: Any) -> list[str]:
     if typing.get_origin(annotation) is typing.Literal:
-        return list(typing.get_args(annotation))
-    return [value for member in typing.get_args(annotation) for value in _literals(member)]
+        return [str(value) for value in typing.get_args(annotation)]
+    if typing.get_origin(annotation) in (Annotated, typing.Union, types.UnionType):
+        return [value for member in typing.get_args(annotation) for value in _literals(member)]
+    return []
 
 
 def _tag_of(table: type[BaseModel]) -> str:
     field = table.model_fields.get("kind")
-    values = _literals(field.annotation) if field is not None else []
-    return str(values[0]) if values else ""
+    return (_literals(field.annotation) or [""])[0] if field is not None else ""
 
 
-def _keys(table: type[BaseModel]) -> list[str]:
-    return [field.alias or name for name, field in table.model_fields.items()]
-
-
-def _annotation_of(table: type[BaseModel], part: str | int) -> Any:
+def _field(table: type[BaseModel], key: str | int) -> FieldInfo | None:
     for name, field in table.model_fields.items():
-        if part in (name, field.alias):
-            return field.annotation
+        if key == (field.alias or name):
+            return field
     return None
 
 
-def _item_of(annotation: Any) -> Any:
-    if typing.get_origin(annotation) is typing.Annotated:
-        return _item_of(typing.get_args(annotation)[0])
+def _type_of_item(annotation: Any, table: type[BaseModel] | None, key: str | int) -> Any:
+    if table is not None:
+        field = _field(table, key)
+        return None if field is None else field.annotation
+    while typing.get_origin(annotation) is Annotated:
+        annotation = typing.get_args(annotation)[0]
     arguments = [argument for argument in typing.get_args(annotation) if argument is not Ellipsis]
     return arguments[-1] if arguments else None
-
-
-def _item(data: Any, part: str | int) -> Any:
-    if isinstance(data, Mapping):
-        return data.get(part)
-    if isinstance(data, list | tuple) and isinstance(part, int) and part < len(data):
-        return data[part]
-    return None
-
-
-def _description(where: _Place) -> str:
-    if where.table is None:
-        return ""
-    for name, field in where.table.model_fields.items():
-        if where.path[-1] in (name, field.alias) and field.description:
-            return f" ({field.description})"
-    return ""
-
-
-def _wanted(where: _Place) -> str:
-    annotation = where.annotation
-    literals = _literals(annotation)
-    if literals:
-        return "one of " + ", ".join(f'"{value}"' for value in literals)
-    if _tables_in(annotation):
-        return "a table"
-    while typing.get_origin(annotation) is typing.Annotated:
-        annotation = typing.get_args(annotation)[0]
-    name = getattr(annotation, "__name__", "")
-    return {"str": "a text in quotes"}.get(name, _TYPE_WORDS.get(name, "a value"))

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, Tag
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.schema.common import LARGEST_SEED, FromList, ScalarValue, Scenario, Table
+from sysgym.scenarios.schema.common import (
+    LARGEST_SEED,
+    FromList,
+    ScalarMembers,
+    ScalarValue,
+    Scenario,
+    Table,
+)
+from sysgym.scenarios.schema.problems import BY_TYPE
 
 MOST_SEEDS = 10_000
 
@@ -36,6 +45,16 @@ class ContenderSpec(Table):
     agent: str = Field(min_length=1, description="agent that sets the hosts' rates; max leaves them uncapped")
 
 
+Contender = Annotated[
+    Annotated[ContenderName, Tag("a text in quotes")] | Annotated[ContenderSpec, Tag("a table")], BY_TYPE
+]
+
+HyperParameter = Annotated[
+    ScalarMembers | Annotated[tuple[ScalarValue, ...], FromList, Tag("a list")],
+    BY_TYPE,
+]
+
+
 class TrainingSpec(Table):
     """An agent to train before the contest, on the train split of a scenario."""
 
@@ -43,10 +62,10 @@ class TrainingSpec(Table):
     scenario: str = Field(min_length=1, description="name of a scenario, or path relative to this file")
     total_steps: Annotated[int, Field(ge=1, le=10**12)] = Field(description="environment steps to train for")
     seed: Seed = Field(default=0, description="seed of the training run")
-    n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(default=1, description="environments stepped side by side")
-    hyper_parameters: dict[
-        str, ScalarValue | Annotated[tuple[ScalarValue, ...], FromList]
-    ] = Field(default_factory=dict, description="passed to the learning algorithm")
+    n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(default=1, description="environments side by side")
+    hyper_parameters: dict[str, HyperParameter] = Field(
+        default_factory=dict, description="passed to the learning algorithm"
+    )
 
     def problems_with(self, scenario: Scenario) -> Iterator[Problem]:
         """Yield what does not fit the scenario; nothing can here."""
@@ -58,12 +77,14 @@ class TaskSpec(Table):
 
     scenario: str = Field(min_length=1, description="name of a scenario, or path relative to this file")
     split: Literal["train", "validation", "test"] = Field(default="test", description="split of the seeds")
-    contenders: Annotated[
-        tuple[ContenderName | ContenderSpec, ...], FromList, Field(min_length=1)
-    ] = Field(description="names, or tables of name, transport and agent")
-    seeds: SeedRange | Annotated[tuple[Seed, ...], FromList, Field(min_length=1, max_length=MOST_SEEDS)] = Field(
-        description="episode seeds: a list, or { first, count }"
+    contenders: Annotated[tuple[Contender, ...], FromList, Field(min_length=1)] = Field(
+        description="names, or tables of name, transport and agent"
     )
+    seeds: Annotated[
+        Annotated[SeedRange, Tag("a table")]
+        | Annotated[tuple[Seed, ...], FromList, Field(min_length=1, max_length=MOST_SEEDS), Tag("a list")],
+        BY_TYPE,
+    ] = Field(description="episode seeds: a list, or { first, count }")
 
     @property
     def seed_values(self) -> tuple[int, ...]:
@@ -79,10 +100,14 @@ class TaskSpec(Table):
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check that nothing is named twice."""
-        for key, values in (("contenders", self.contender_names), ("seeds", self.seed_values)):
-            twice = sorted({value for value in values if values.count(value) > 1}) if len(set(values)) < len(values) else []
+        named: tuple[tuple[str, tuple[object, ...]], ...] = (
+            ("contenders", self.contender_names),
+            ("seeds", self.seed_values),
+        )
+        for key, values in named:
+            twice = [str(value) for value, count in Counter(values).items() if count > 1]
             if twice:
-                yield Problem(key, list(values), f"each one once; {', '.join(map(str, twice))} stands there twice")
+                yield Problem(key, list(values), f"each one once; more than once: {', '.join(twice)}")
 
     def problems_with(self, scenario: Scenario) -> Iterator[Problem]:
         """Yield what does not fit the scenario: seeds outside the split."""
@@ -97,11 +122,11 @@ class TaskSpec(Table):
 class MetricSpec(Table):
     """A column of the report."""
 
-    name: str = Field(min_length=1, description="key in the episode's metrics; left out where a scenario lacks it")
+    name: str = Field(min_length=1, description="key in episode_metrics; left out where a scenario lacks it")
     direction: Literal["higher", "lower"] = Field(description="which is better")
     label: str = Field(min_length=1, description="what the report calls it")
     unit: str = Field(default="", description="unit after scaling, as shown")
-    scale: Annotated[float, Field(gt=0.0)] = Field(default=1.0, description="factor from the SI value to the shown one")
+    scale: Annotated[float, Field(gt=0.0)] = Field(default=1.0, description="shown value per SI value")
 
 
 class Suite(Table):
@@ -135,4 +160,6 @@ class Suite(Table):
         for key, identities in keyed:
             for index, identity in enumerate(identities):
                 if identity in identities[:index]:
-                    yield Problem(f"{key}[{index}]", " ".join(map(str, identity)), "an entry of its own; it stands above")
+                    yield Problem(
+                        f"{key}[{index}]", " ".join(map(str, identity)), "an entry that stands there once"
+                    )
