@@ -1,0 +1,192 @@
+"""Equal-cost multipath routing (ECMP): shortest paths, one of them for each flow by a hash of its 5-tuple.
+
+Every switch on the way chooses by itself among its links on shortest paths to the destination, as switches do (RFC 2992
+compares the ways of choosing; this is the hash taken modulo the number of links). The hash also takes the switch's id, so
+that the choices of successive stages are independent; without it the second stage would see only the flows that the first has
+sorted, and leave some of its links unused.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from sysgym.emulator.packets.topology import Topology
+from sysgym.scenarios.errors import SysgymError
+
+TCP = 6
+"""Protocol number of TCP (IANA)."""
+
+_FAR = np.int32(2**30)
+"""Distance of a switch that has not been reached."""
+
+# Constants of SplitMix64's finaliser (Steele, Lea and Flood, OOPSLA 2014): the additive one is 2**64 / golden ratio.
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
+_FACTOR_2 = np.uint64(0x94D049BB133111EB)
+
+
+def ecmp_routes(
+    topology: Topology,
+    src: ArrayLike,
+    dst: ArrayLike,
+    src_port: ArrayLike,
+    dst_port: ArrayLike,
+    *,
+    protocol: int = TCP,
+) -> NDArray[np.int32]:
+    """Chooses a route for each flow; the route of its ACKs is the same call with the ends swapped.
+
+    A route depends on the topology and the flow's 5-tuple only, not on the other flows of the call or on the process.
+
+    Args:
+        topology: The network.
+        src: Sending host of each flow, shape (n_flows,).
+        dst: Receiving host of each flow, another one than its ``src``.
+        src_port: Port at the sender, 0 to 65535.
+        dst_port: Port at the receiver, 0 to 65535.
+        protocol: IP protocol number, 0 to 255.
+
+    Returns:
+        Links from host to host, shape (n_flows, longest route), int32, shorter routes padded with -1.
+
+    Raises:
+        SysgymError: If the arrays differ in shape, or a value is out of range.
+    """
+    arrays = [np.atleast_1d(np.asarray(values, dtype=np.int64)) for values in (src, dst, src_port, dst_port)]
+    sources, targets, source_ports, target_ports = arrays
+    if any(array.shape != sources.shape or array.ndim != 1 for array in arrays):
+        raise SysgymError(f"routes: src, dst and ports differ in shape: {[array.shape for array in arrays]}")
+    if len(sources) == 0:
+        return np.empty((0, 0), dtype=np.int32)
+    for name, values, limit in (
+        ("src", sources, topology.n_hosts),
+        ("dst", targets, topology.n_hosts),
+        ("src_port", source_ports, 2**16),
+        ("dst_port", target_ports, 2**16),
+        ("protocol", np.array([protocol]), 2**8),
+    ):
+        if values.min() < 0 or values.max() >= limit:
+            raise SysgymError(f"routes: {name} from {values.min()} to {values.max()}, expected 0 to {limit - 1}")
+    if np.any(sources == targets):
+        raise SysgymError(f"routes: flow {int(np.argmax(sources == targets))} has the same host at both ends")
+
+    first_link, links = _switch_links(topology)
+    edges = np.asarray(topology.host_edge, dtype=np.int64)
+    last_switches, column = np.unique(edges[targets], return_inverse=True)
+    distance = _distances(first_link, links, topology.link_target, last_switches)
+    hops = distance[column, edges[sources]] + 2
+    routes = np.full((len(sources), int(hops.max())), -1, dtype=np.int32)
+    _choose(
+        routes,
+        _flow_hashes(sources, targets, source_ports, target_ports, protocol),
+        topology.host_uplink[sources],
+        topology.host_downlink[targets],
+        column.astype(np.int64),
+        distance,
+        first_link,
+        links,
+        topology.link_target,
+    )
+    return routes
+
+
+def _switch_links(topology: Topology) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Links between switches by source: those of node ``u`` are ``links[first_link[u] : first_link[u + 1]]``, ascending."""
+    between = np.flatnonzero(~topology.from_host & ~topology.to_host)
+    by_source = between[np.argsort(topology.link_source[between], kind="stable")]
+    degree = np.bincount(topology.link_source[between], minlength=topology.n_nodes)
+    return np.concatenate(([0], np.cumsum(degree))).astype(np.int64), by_source.astype(np.int32)
+
+
+@njit(cache=True, nogil=True)
+def _mix(value: np.uint64) -> np.uint64:
+    """SplitMix64's next output for the state ``value``: a bijection in which every input bit moves about half of all bits."""
+    value = value + _GOLDEN
+    value = (value ^ (value >> np.uint64(30))) * _FACTOR_1
+    value = (value ^ (value >> np.uint64(27))) * _FACTOR_2
+    return value ^ (value >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def _flow_hashes(
+    src: NDArray[np.int64],
+    dst: NDArray[np.int64],
+    src_port: NDArray[np.int64],
+    dst_port: NDArray[np.int64],
+    protocol: int,
+) -> NDArray[np.uint64]:
+    hashes = np.empty(len(src), dtype=np.uint64)
+    for flow in range(len(src)):
+        hosts = (np.uint64(src[flow]) << np.uint64(32)) | np.uint64(dst[flow])
+        ports = (np.uint64(src_port[flow]) << np.uint64(24)) | (np.uint64(dst_port[flow]) << np.uint64(8))
+        hashes[flow] = _mix(_mix(hosts) ^ (ports | np.uint64(protocol)))
+    return hashes
+
+
+@njit(cache=True, nogil=True)
+def _distances(
+    first_link: NDArray[np.int64],
+    links: NDArray[np.int32],
+    link_target: NDArray[np.int32],
+    last_switches: NDArray[np.int64],
+) -> NDArray[np.int32]:
+    """Links from every switch to each last switch, shape (n_last, n_nodes), breadth first.
+
+    Every cable goes both ways, so the distance to a switch is the distance from it.
+    """
+    n_nodes = len(first_link) - 1
+    distance = np.full((len(last_switches), n_nodes), _FAR, dtype=np.int32)
+    queue = np.empty(n_nodes, dtype=np.int64)
+    for row in range(len(last_switches)):
+        queue[0] = last_switches[row]
+        distance[row, last_switches[row]] = 0
+        head, tail = 0, 1
+        while head < tail:
+            node = queue[head]
+            head += 1
+            for position in range(first_link[node], first_link[node + 1]):
+                neighbour = link_target[links[position]]
+                if distance[row, neighbour] == _FAR:
+                    distance[row, neighbour] = distance[row, node] + 1
+                    queue[tail] = neighbour
+                    tail += 1
+    return distance
+
+
+@njit(cache=True, nogil=True)
+def _choose(
+    routes: NDArray[np.int32],
+    hashes: NDArray[np.uint64],
+    uplink: NDArray[np.int64],
+    downlink: NDArray[np.int64],
+    column: NDArray[np.int64],
+    distance: NDArray[np.int32],
+    first_link: NDArray[np.int64],
+    links: NDArray[np.int32],
+    link_target: NDArray[np.int32],
+) -> None:
+    """Walks every flow from its first to its last switch and writes the links into ``routes``."""
+    for flow in range(len(routes)):
+        routes[flow, 0] = uplink[flow]
+        node = np.int64(link_target[uplink[flow]])
+        hop = 1
+        remaining = distance[column[flow], node]
+        while remaining > 0:
+            begin, end = first_link[node], first_link[node + 1]
+            equal = 0
+            for position in range(begin, end):
+                if distance[column[flow], link_target[links[position]]] < remaining:
+                    equal += 1
+            chosen = np.int64(_mix(hashes[flow] ^ _mix(np.uint64(node))) % np.uint64(equal))
+            for position in range(begin, end):
+                if distance[column[flow], link_target[links[position]]] < remaining:
+                    if chosen == 0:
+                        routes[flow, hop] = links[position]
+                        node = np.int64(link_target[links[position]])
+                        break
+                    chosen -= 1
+            hop += 1
+            remaining -= 1
+        routes[flow, hop] = downlink[flow]

@@ -1,0 +1,279 @@
+"""Topologies: hosts, switches and the directed links between them, built from a scenario's ``[topology]`` table.
+
+A new form of network is one function from its table to a :class:`Topology` and a line in ``_BUILDERS``; routing, simulator and
+observations follow from the structure alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.scenarios.errors import SysgymError, UnknownName
+from sysgym.scenarios.schema.congestion import DumbbellTopology, FatTreeTopology, SingleSwitchTopology
+
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+class Cable(NamedTuple):
+    """A full-duplex connection of two nodes: two directed links with the same rate and delay."""
+
+    end: int
+    other_end: int
+    rate_bps: float
+    delay_s: float
+
+
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """A network as read-only arrays.
+
+    Nodes ``0 .. n_hosts - 1`` are hosts, the rest switches. Links are directed. Links ``2 * i`` and ``2 * i + 1`` are the two
+    directions of cable ``i``, so ``link ^ 1`` is the way back. Every link has an output port of its own at its source, so that
+    links and ports share an index. Every host has one cable, to a switch.
+
+    Attributes:
+        kind: Form of the network, as in the scenario.
+        n_hosts: Number of hosts.
+        n_switches: Number of switches.
+        node_names: Names, hosts first, length n_hosts + n_switches.
+        link_source: Node that sends on each link, shape (n_links,).
+        link_target: Node that receives on each link, shape (n_links,).
+        link_rate_bps: Rate of each link, bit/s, shape (n_links,).
+        link_delay_s: One-way propagation delay of each link, s, shape (n_links,).
+        host_pod: Which pod (dumbbell: which side) each host belongs to, shape (n_hosts,).
+    """
+
+    kind: str
+    n_hosts: int
+    n_switches: int
+    node_names: tuple[str, ...]
+    link_source: NDArray[np.int32]
+    link_target: NDArray[np.int32]
+    link_rate_bps: NDArray[np.float64]
+    link_delay_s: NDArray[np.float64]
+    host_pod: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        """Checks the structure that everything else relies on, and makes the arrays read-only.
+
+        Raises:
+            SysgymError: If the arrays do not describe such a network, or a host cannot reach another.
+        """
+        for array in (self.link_source, self.link_target, self.link_rate_bps, self.link_delay_s, self.host_pod):
+            array.flags.writeable = False
+        self._check_structure()
+
+    @classmethod
+    def from_cables(
+        cls,
+        kind: str,
+        *,
+        host_names: Iterable[str],
+        switch_names: Iterable[str],
+        cables: Iterable[Cable],
+        host_pod: Iterable[int],
+    ) -> Topology:
+        """Builds a topology from its cables, each of which becomes two links, ``end`` to ``other_end`` first.
+
+        Args:
+            kind: Form of the network.
+            host_names: Names of nodes 0, 1, ...
+            switch_names: Names of the nodes after the hosts.
+            cables: All cables; node ids as in the order of the names.
+            host_pod: Pod of each host.
+        """
+        hosts, switches, cables = tuple(host_names), tuple(switch_names), tuple(cables)
+        ends = np.array([(cable.end, cable.other_end) for cable in cables], dtype=np.int32).reshape(-1, 2)
+        return cls(
+            kind=kind,
+            n_hosts=len(hosts),
+            n_switches=len(switches),
+            node_names=hosts + switches,
+            link_source=ends.ravel(),
+            link_target=ends[:, ::-1].ravel(),
+            link_rate_bps=np.repeat(np.array([cable.rate_bps for cable in cables], dtype=np.float64), 2),
+            link_delay_s=np.repeat(np.array([cable.delay_s for cable in cables], dtype=np.float64), 2),
+            host_pod=np.array(tuple(host_pod), dtype=np.int32),
+        )
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of hosts and switches."""
+        return self.n_hosts + self.n_switches
+
+    @property
+    def n_links(self) -> int:
+        """Number of directed links, two a cable."""
+        return len(self.link_source)
+
+    @cached_property
+    def link_names(self) -> tuple[str, ...]:
+        """Names such as ``h0->edge0_1``, by link."""
+        names = self.node_names
+        return tuple(
+            f"{names[source]}->{names[target]}"
+            for source, target in zip(self.link_source, self.link_target, strict=True)
+        )
+
+    @cached_property
+    def from_host(self) -> NDArray[np.bool_]:
+        """Whether a link's source is a host, shape (n_links,)."""
+        return _read_only(self.link_source < self.n_hosts)
+
+    @cached_property
+    def to_host(self) -> NDArray[np.bool_]:
+        """Whether a link's target is a host, shape (n_links,)."""
+        return _read_only(self.link_target < self.n_hosts)
+
+    @cached_property
+    def switch_ports(self) -> NDArray[np.int64]:
+        """Links whose source is a switch, ascending."""
+        return _read_only(np.flatnonzero(~self.from_host).astype(np.int64))
+
+    @cached_property
+    def host_uplink(self) -> NDArray[np.int64]:
+        """The link that each host sends on, shape (n_hosts,)."""
+        uplinks = np.flatnonzero(self.from_host)
+        return _read_only(uplinks[np.argsort(self.link_source[uplinks])].astype(np.int64))
+
+    @cached_property
+    def host_downlink(self) -> NDArray[np.int64]:
+        """The link that each host receives on, shape (n_hosts,)."""
+        return _read_only(self.host_uplink ^ 1)
+
+    @cached_property
+    def host_edge(self) -> NDArray[np.int32]:
+        """The switch (node id) that each host is connected to, shape (n_hosts,)."""
+        return _read_only(self.link_target[self.host_uplink])
+
+    def _check_structure(self) -> None:
+        source, target = self.link_source, self.link_target
+        if self.n_hosts < 1 or len(self.node_names) != self.n_nodes or len(self.host_pod) != self.n_hosts:
+            self._refuse(f"{len(self.node_names)} names and {len(self.host_pod)} pods for {self.n_hosts} hosts")
+        if len(set(self.node_names)) != self.n_nodes:
+            self._refuse("two nodes have the same name")
+        if not len(source) == len(target) == len(self.link_rate_bps) == len(self.link_delay_s):
+            self._refuse("the arrays of the links differ in length")
+        if len(source) % 2 or not np.array_equal(source[0::2], target[1::2]):
+            self._refuse("links 2i and 2i + 1 are not the two directions of a cable")
+        if not np.array_equal(source[1::2], target[0::2]) or np.any(source == target):
+            self._refuse("links 2i and 2i + 1 are not the two directions of a cable")
+        if len(source) and not 0 <= int(source.min()) <= int(source.max()) < self.n_nodes:
+            self._refuse("a link ends at a node that does not exist")
+        if not np.array_equal(np.sort(source[self.from_host]), np.arange(self.n_hosts)):
+            self._refuse("a host has no cable, or more than one")
+        if np.any(self.from_host & self.to_host):
+            self._refuse("a cable joins two hosts")
+        if not (np.all(self.link_rate_bps > 0) and np.all(np.isfinite(self.link_rate_bps))):
+            self._refuse("a link's rate is not positive and finite")
+        if not (np.all(self.link_delay_s >= 0) and np.all(np.isfinite(self.link_delay_s))):
+            self._refuse("a link's delay is negative or not finite")
+        if not self._is_connected():
+            self._refuse("some nodes cannot reach others")
+
+    def _is_connected(self) -> bool:
+        reached = np.zeros(self.n_nodes, dtype=np.bool_)
+        reached[0] = True
+        count = 0
+        while count != (count := int(reached.sum())):
+            reached[self.link_target[reached[self.link_source]]] = True
+        return count == self.n_nodes
+
+    def _refuse(self, reason: str) -> None:
+        raise SysgymError(f"not a valid topology ({self.kind}): {reason}")
+
+
+def _read_only(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
+
+
+def _host_names(n_hosts: int) -> list[str]:
+    return [f"h{host}" for host in range(n_hosts)]
+
+
+def _dumbbell(spec: DumbbellTopology) -> Topology:
+    """Hosts 0 .. n - 1 on the switch ``west``, n .. 2n - 1 on ``east``; the last cable is the core."""
+    per_side, n_hosts = spec.hosts_per_side, 2 * spec.hosts_per_side
+    west, east = n_hosts, n_hosts + 1
+    core_rate_bps = spec.link_rate_bps if spec.core_rate_bps is None else spec.core_rate_bps
+    access = [
+        Cable(host, west if host < per_side else east, spec.link_rate_bps, spec.link_delay_s) for host in range(n_hosts)
+    ]
+    return Topology.from_cables(
+        spec.kind,
+        host_names=_host_names(n_hosts),
+        switch_names=("west", "east"),
+        cables=[*access, Cable(west, east, core_rate_bps, spec.link_delay_s)],
+        host_pod=[int(host >= per_side) for host in range(n_hosts)],
+    )
+
+
+def _single_switch(spec: SingleSwitchTopology) -> Topology:
+    """All hosts on one switch: a network in which only the receivers' links can be short of capacity."""
+    return Topology.from_cables(
+        spec.kind,
+        host_names=_host_names(spec.hosts),
+        switch_names=("switch",),
+        cables=[Cable(host, spec.hosts, spec.link_rate_bps, spec.link_delay_s) for host in range(spec.hosts)],
+        host_pod=[0] * spec.hosts,
+    )
+
+
+def _fat_tree(spec: FatTreeTopology) -> Topology:
+    """k pods of k/2 edge and k/2 aggregation switches, (k/2)**2 core switches, k**3/4 hosts.
+
+    Aggregation switch ``j`` of every pod is connected to the cores ``j * k/2 .. (j + 1) * k/2 - 1``, so that between two pods
+    there are (k/2)**2 shortest paths, one a core (Al-Fares et al., SIGCOMM 2008, section 3.1). Nodes are in the order hosts,
+    edge, aggregation, core, and within each by pod; cables host-edge, edge-aggregation, aggregation-core.
+    """
+    k, half = spec.k, spec.k // 2
+    n_hosts = k * half * half
+    first_edge = n_hosts
+    first_aggregation = first_edge + k * half
+    first_core = first_aggregation + k * half
+    pairs = [(host, first_edge + host // half) for host in range(n_hosts)]
+    for pod in range(k):
+        for i in range(half):
+            pairs += [(first_edge + pod * half + i, first_aggregation + pod * half + j) for j in range(half)]
+    for pod in range(k):
+        for j in range(half):
+            pairs += [(first_aggregation + pod * half + j, first_core + j * half + c) for c in range(half)]
+    in_pods = [(pod, i) for pod in range(k) for i in range(half)]
+    return Topology.from_cables(
+        spec.kind,
+        host_names=_host_names(n_hosts),
+        switch_names=[
+            *(f"edge{pod}_{i}" for pod, i in in_pods),
+            *(f"agg{pod}_{j}" for pod, j in in_pods),
+            *(f"core{c}" for c in range(half * half)),
+        ],
+        cables=[Cable(end, other, spec.link_rate_bps, spec.link_delay_s) for end, other in pairs],
+        host_pod=[host // (half * half) for host in range(n_hosts)],
+    )
+
+
+_BUILDERS: dict[str, Callable[[Any], Topology]] = {
+    "dumbbell": _dumbbell,
+    "single_switch": _single_switch,
+    "fat_tree": _fat_tree,
+}
+"""Kind -> function from the scenario's table to the topology."""
+
+
+def build_topology(spec: DumbbellTopology | SingleSwitchTopology | FatTreeTopology) -> Topology:
+    """Builds the network that a scenario's ``[topology]`` table describes; the same table gives the same ids.
+
+    Raises:
+        UnknownName: If there is no topology of that kind.
+    """
+    kind: str = spec.kind
+    if kind not in _BUILDERS:
+        raise UnknownName("topology", kind, _BUILDERS)
+    return _BUILDERS[kind](spec)

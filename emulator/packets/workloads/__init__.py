@@ -1,0 +1,58 @@
+"""Workloads: who sends what to whom, and when. Drawn from a scenario's ``[workload]`` table and a seeded generator.
+
+A new one is a module with a function that returns a :class:`FlowSchedule`, and a branch in :func:`build_flows`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sysgym.emulator.packets.topology import Topology
+from sysgym.emulator.packets.workloads.flow_sizes import FlowSizeDistribution, get_flow_sizes, list_flow_sizes
+from sysgym.emulator.packets.workloads.incast import incast
+from sysgym.emulator.packets.workloads.long_lived import long_lived
+from sysgym.emulator.packets.workloads.matrices import traffic_matrix
+from sysgym.emulator.packets.workloads.poisson import poisson
+from sysgym.emulator.packets.workloads.schedule import LONG_LIVED, NO_GROUP, FlowSchedule
+from sysgym.scenarios.schema.congestion import IncastWorkload, LongLivedWorkload, PoissonWorkload
+
+__all__ = [
+    "LONG_LIVED",
+    "NO_GROUP",
+    "FlowSchedule",
+    "FlowSizeDistribution",
+    "build_flows",
+    "get_flow_sizes",
+    "list_flow_sizes",
+    "traffic_matrix",
+]
+
+
+def build_flows(
+    workload: LongLivedWorkload | IncastWorkload | PoissonWorkload,
+    topology: Topology,
+    rng: np.random.Generator,
+    horizon_s: float,
+    *,
+    mtu_bytes: int = 1500,
+    header_bytes: int = 40,
+) -> FlowSchedule:
+    """Draws an episode's flows.
+
+    Args:
+        workload: The scenario's ``[workload]`` table.
+        topology: The network.
+        rng: The only source of randomness; the same state gives the same flows.
+        horizon_s: Simulated time of the episode. Flows or rounds are generated up to it.
+        mtu_bytes: Largest packet, headers included; with the next one it says what a load means on the wire.
+        header_bytes: Headers of a data packet.
+
+    Raises:
+        UnknownName: If the workload names something that does not exist.
+        SysgymError: If the workload does not fit the topology, or has more flows than fit in memory.
+    """
+    if isinstance(workload, LongLivedWorkload):
+        return long_lived(workload, topology, rng)
+    if isinstance(workload, IncastWorkload):
+        return incast(workload, topology, rng, horizon_s)
+    return poisson(workload, topology, rng, horizon_s, mtu_bytes=mtu_bytes, header_bytes=header_bytes)

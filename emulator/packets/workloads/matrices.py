@@ -1,0 +1,152 @@
+"""Traffic matrices: which host sends to which, for flows that last the whole episode.
+
+A new one is a function and a line in ``_MATRICES``. The names are those of Iroko and of the data center papers before it; where
+their programs' exact definition is not published, the definition here is our own and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.packets.topology import Topology
+from sysgym.scenarios.errors import SysgymError, UnknownName
+from sysgym.scenarios.schema.congestion import LongLivedWorkload
+
+Pairs = NDArray[np.int64]
+"""Sender and receiver of every pair, shape (n_pairs, 2)."""
+
+HOSTS_PER_HOT_HOST = 8
+
+
+def traffic_matrix(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+    """Draws the pairs of hosts that ``spec.pairs`` names.
+
+    Returns:
+        Sender and receiver, shape (n_pairs, 2), never the same host.
+
+    Raises:
+        UnknownName: If there is no such matrix.
+        SysgymError: If the topology is not one that the matrix can be had on.
+    """
+    name: str = spec.pairs
+    if name not in _MATRICES:
+        raise UnknownName("traffic matrix", name, _MATRICES)
+    if topology.n_hosts < 2:
+        raise SysgymError(f"traffic matrix {name}: needs two hosts, the topology has {topology.n_hosts}")
+    return _MATRICES[name](spec, topology, rng)
+
+
+def _one_to_one(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+    """On a dumbbell west host i to east host i; elsewhere host i to host i + n/2 (mod n), so that all send and receive."""
+    if topology.kind == "dumbbell":
+        return _west_to_east(topology)
+    return _shift(topology.n_hosts, topology.n_hosts // 2)
+
+
+def _iroko(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+    """West host i to east host i: the traffic of Iroko's files ``incast_N``, which is N parallel pairs over the core."""
+    if topology.kind != "dumbbell":
+        raise SysgymError(f"traffic matrix iroko: needs a dumbbell, the topology is a {topology.kind}")
+    return _west_to_east(topology)
+
+
+def _stride(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+    """Host i to host i + stride (mod n)."""
+    if spec.stride % topology.n_hosts == 0:
+        raise SysgymError(f"traffic matrix stride: {spec.stride} leads every host of {topology.n_hosts} to itself")
+    return _shift(topology.n_hosts, spec.stride)
+
+
+def _staggered(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+    """Every host to one host nearby or far, as in Hedera (NSDI 2010); our own definition of the draw.
+
+    The receiver is with probability ``p_edge`` on the sender's edge switch, with ``p_pod`` on another edge switch of its pod,
+    else in another pod, and uniform among those. Where there is no such host, it is any other host. Several hosts may send to
+    the same one.
+    """
+    n_hosts = topology.n_hosts
+    hosts = np.arange(n_hosts)
+    draw = rng.random(n_hosts)
+    receivers = np.empty(n_hosts, dtype=np.int64)
+    for host in range(n_hosts):
+        same_edge = topology.host_edge == topology.host_edge[host]
+        same_pod = topology.host_pod == topology.host_pod[host]
+        if draw[host] < spec.p_edge:
+            eligible = same_edge & (hosts != host)
+        elif draw[host] < spec.p_edge + spec.p_pod:
+            eligible = same_pod & ~same_edge
+        else:
+            eligible = ~same_pod
+        if not eligible.any():
+            eligible = hosts != host
+        receivers[host] = rng.choice(np.flatnonzero(eligible))
+    return _to(receivers)
+
+
+def _random(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+    """Every host to any other, each receiver drawn by itself: some receive from several, some from none."""
+    return _to(other_hosts(rng, np.arange(topology.n_hosts), topology.n_hosts))
+
+
+def _random_bijective(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+    """Every host to one other and from one other: a permutation without fixed points, all of them equally likely."""
+    hosts = np.arange(topology.n_hosts)
+    while True:
+        # One permutation in e, about 2.7, has no fixed point, whatever the number of hosts.
+        receivers = rng.permutation(topology.n_hosts)
+        if not np.any(receivers == hosts):
+            return _to(receivers)
+
+
+def _hotspot(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+    """All to a few; our own definition.
+
+    One host in eight (at least one), drawn at random, is hot and only receives. The others, in random order, are dealt out to
+    the hot hosts in turn, so that these receive from equally many, give or take one.
+    """
+    order = rng.permutation(topology.n_hosts)
+    n_hot = max(1, topology.n_hosts // HOSTS_PER_HOT_HOST)
+    hot, senders = order[:n_hot], order[n_hot:]
+    pairs = np.column_stack((senders, hot[np.arange(len(senders)) % n_hot]))
+    return pairs[np.argsort(senders)]
+
+
+def _all_to_all(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+    """Every host to every other, by sender, then by receiver."""
+    n_hosts = topology.n_hosts
+    senders, receivers = np.divmod(np.arange(n_hosts * n_hosts), n_hosts)
+    return np.column_stack((senders, receivers))[senders != receivers]
+
+
+def other_hosts(rng: np.random.Generator, hosts: NDArray[np.int64], n_hosts: int) -> NDArray[np.int64]:
+    """Draws for each of ``hosts`` one of the ``n_hosts - 1`` others, uniformly."""
+    drawn = rng.integers(0, n_hosts - 1, size=len(hosts))
+    return drawn + (drawn >= hosts)
+
+
+def _west_to_east(topology: Topology) -> Pairs:
+    west, east = np.flatnonzero(topology.host_pod == 0), np.flatnonzero(topology.host_pod == 1)
+    return np.column_stack((west, east))
+
+
+def _shift(n_hosts: int, distance: int) -> Pairs:
+    return _to((np.arange(n_hosts) + distance) % n_hosts)
+
+
+def _to(receivers: NDArray[np.int64]) -> Pairs:
+    return np.column_stack((np.arange(len(receivers)), receivers))
+
+
+_MATRICES: dict[str, Callable[[LongLivedWorkload, Topology, np.random.Generator], Pairs]] = {
+    "one_to_one": _one_to_one,
+    "stride": _stride,
+    "staggered": _staggered,
+    "random": _random,
+    "random_bijective": _random_bijective,
+    "hotspot": _hotspot,
+    "all_to_all": _all_to_all,
+    "iroko": _iroko,
+}
