@@ -1,0 +1,97 @@
+"""Write docs/scenario-keys.md: every key of every scenario family, from the schema that checks the files.
+
+A test holds that the page is what this script writes; run it after a change of the schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sysgym.scenarios.families import FAMILIES, scenario_model
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "scenario-keys.md"
+
+HEAD = """# Keys of a scenario file
+
+Made by `python scripts/scenario_keys.py` from the schema; [adding a scenario](adding-a-scenario.md) explains
+them. A key without a default must be there. A key that is not here is an error.
+"""
+
+
+def render() -> str:
+    """Return the text of the page."""
+    parts = [HEAD]
+    for family in FAMILIES:
+        schema = scenario_model(family).model_json_schema(by_alias=True)
+        parts.append(f"\n## Family `{family}`\n")
+        for title, table in _tables(schema):
+            parts += [
+                f"\n### {title}\n\n",
+                "| key | value | default | meaning |\n",
+                "| --- | --- | --- | --- |\n",
+            ]
+            parts += [
+                _row(key, spec, table) for key, spec in table["properties"].items() if _is_value(key, spec)
+            ]
+    return "".join(parts)
+
+
+def _tables(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield heading and schema of the file's top level and of each table, one for each kind of a table."""
+    definitions = schema["$defs"]
+    yield "Top level", schema
+    for key, spec in schema["properties"].items():
+        for kind in spec.get("oneOf", [spec]):
+            name = kind.get("$ref", "").rpartition("/")[2]
+            if key == "splits" or not name:
+                continue
+            table = definitions[name]
+            const = table["properties"].get("kind", {}).get("const")
+            yield f"`[{key}]`" + (f" with `kind = {json.dumps(const)}`" if const else ""), table
+    yield "`[splits.train]`, `[splits.validation]`, `[splits.test]`", definitions["Split"]
+
+
+def _is_value(key: str, spec: dict[str, Any]) -> bool:
+    """Whether a key holds a value: a table has its own heading, and a kind is said in it."""
+    return key != "kind" and "$ref" not in spec and "oneOf" not in spec
+
+
+def _row(key: str, spec: dict[str, Any], table: dict[str, Any]) -> str:
+    if key in table.get("required", []):
+        default = ""
+    else:
+        value = spec.get("default", {})
+        default = "absent" if value is None else f"`{json.dumps(value)}`"
+    return f"| `{key}` | {_value(spec)} | {default} | {spec.get('description', '')} |\n"
+
+
+def _value(spec: dict[str, Any]) -> str:
+    if "const" in spec:
+        return f"`{json.dumps(spec['const'])}`"
+    if "enum" in spec:
+        return ", ".join(f"`{json.dumps(choice)}`" for choice in spec["enum"])
+    if "anyOf" in spec:  # A value or nothing.
+        return _value(next(choice for choice in spec["anyOf"] if choice.get("type") != "null"))
+    if spec["type"] == "array":
+        return "list"
+    words = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
+    text = words.get(spec["type"], "table")
+    low = spec.get("minimum", spec.get("exclusiveMinimum"))
+    high = spec.get("maximum", spec.get("exclusiveMaximum"))
+    if low is None or high is None or spec["type"] not in ("integer", "number"):
+        return text
+    if low == high:
+        return f"`{low}`"
+    opening, closing = "[" if "minimum" in spec else "(", "]" if "maximum" in spec else ")"
+    return f"{text}, {opening}{_bound(low)}, {_bound(high)}{closing}"
+
+
+def _bound(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())
