@@ -1,8 +1,8 @@
 """Max-min fair rates: what an ideal controller would give every flow of a network.
 
-An allocation is max-min fair if no flow's rate can grow without taking from a flow that has no more; equivalently, every flow
-is at its demand or has a bottleneck: a full link on which no flow is faster (Bertsekas and Gallager, Data Networks, 2nd ed.,
-section 6.5.2).
+An allocation is max-min fair if no flow's rate can grow without taking from a flow that has no more;
+equivalently, every flow is at its demand or has a bottleneck: a full link on which no flow is faster
+(Bertsekas and Gallager, Data Networks, 2nd ed., section 6.5.2).
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ def max_min_rates(
 ) -> NDArray[np.float64]:
     """Computes the max-min fair rate of every flow by progressive filling.
 
-    All rates grow together; a flow stops where a link on its route is full or its demand is met. Links that are full up to
-    rounding stay within about 1e-12 of their rate.
+    All rates grow together; a flow stops where a link on its route is full or its demand is met. Links that
+    are full up to rounding stay within about 1e-12 of their rate.
 
     Args:
-        routes: Links of each flow, shape (n_flows, longest route), padded with -1. A flow without links meets its demand.
+        routes: Links of each flow, shape (n_flows, longest route), padded with -1. A flow without links meets
+            its demand.
         link_rate_bps: Rate of each link, bit/s, shape (n_links,), not negative; inf is allowed.
-        demand_bps: Most that each flow can use, bit/s, shape (n_flows,), not negative; None: no flow has a limit.
+        demand_bps: Most that each flow can use, bit/s, shape (n_flows,), not negative; None: no flow has a
+            limit.
 
     Returns:
         Rates in bit/s, shape (n_flows,); inf for a flow that nothing limits.
@@ -38,7 +40,9 @@ def max_min_rates(
     links = np.ascontiguousarray(routes, dtype=np.int32)
     capacity_bps = np.ascontiguousarray(link_rate_bps, dtype=np.float64)
     if links.ndim != 2 or capacity_bps.ndim != 1:
-        raise SysgymError(f"max-min rates: routes of shape {links.shape}, link rates of shape {capacity_bps.shape}")
+        raise SysgymError(
+            f"max-min rates: routes of shape {links.shape}, link rates of shape {capacity_bps.shape}"
+        )
     n_flows = len(links)
     demand = np.full(n_flows, np.inf) if demand_bps is None else np.asarray(demand_bps, dtype=np.float64)
     if demand.shape != (n_flows,):
@@ -47,7 +51,9 @@ def max_min_rates(
     if not (np.all(capacity_bps >= 0.0) and np.all(demand >= 0.0)):
         raise SysgymError("max-min rates: a link's rate or a flow's demand is negative or not a number")
     if links.size and not -1 <= int(links.min()) <= int(links.max()) < len(capacity_bps):
-        raise SysgymError(f"max-min rates: links from {links.min()} to {links.max()}, there are {len(capacity_bps)}")
+        raise SysgymError(
+            f"max-min rates: links from {links.min()} to {links.max()}, there are {len(capacity_bps)}"
+        )
     return _fill(links, capacity_bps, np.ascontiguousarray(demand), np.argsort(demand, kind="stable"))
 
 
@@ -110,8 +116,9 @@ def _fill(
                     fair_bps, fullest = share_bps, link
         in_use = in_use[:n_in_use]
         n_stopped = 0
-        # Stopping flows at demands of at most the fair share cannot lower any link's share, so all of them stop at once.
-        # Where the share is infinite, so may the demands be: nothing limits the flows that are left.
+        # Stopping flows at demands of at most the fair share cannot lower any link's share, so all of them
+        # stop at once. Where the share is infinite, so may the demands be: nothing limits the flows that are
+        # left.
         while next_demand < n_flows and demand_bps[by_demand[next_demand]] <= fair_bps:
             flow = by_demand[next_demand]
             next_demand += 1

@@ -1,9 +1,9 @@
 """Equal-cost multipath routing (ECMP): shortest paths, one of them for each flow by a hash of its 5-tuple.
 
-Every switch on the way chooses by itself among its links on shortest paths to the destination, as switches do (RFC 2992
-compares the ways of choosing; this is the hash taken modulo the number of links). The hash also takes the switch's id, so
-that the choices of successive stages are independent; without it the second stage would see only the flows that the first has
-sorted, and leave some of its links unused.
+Every switch on the way chooses by itself among its links on shortest paths to the destination, as switches do
+(RFC 2992 compares the ways of choosing; this is the hash taken modulo the number of links). The hash also
+takes the switch's id, so that the choices of successive stages are independent; without it the second stage
+would see only the flows that the first has sorted, and leave some of its links unused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TCP = 6
 _FAR = np.int32(2**30)
 """Distance of a switch that has not been reached."""
 
-# Constants of SplitMix64's finaliser (Steele, Lea and Flood, OOPSLA 2014): the additive one is 2**64 / golden ratio.
+# Constants of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014); the additive one is 2**64 / golden ratio.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2 = np.uint64(0x94D049BB133111EB)
@@ -38,7 +38,8 @@ def ecmp_routes(
 ) -> NDArray[np.int32]:
     """Chooses a route for each flow; the route of its ACKs is the same call with the ends swapped.
 
-    A route depends on the topology and the flow's 5-tuple only, not on the other flows of the call or on the process.
+    A route depends on the topology and the flow's 5-tuple only, not on the other flows of the call or on the
+    process.
 
     Args:
         topology: The network.
@@ -68,7 +69,9 @@ def ecmp_routes(
         ("protocol", np.array([protocol]), 2**8),
     ):
         if values.min() < 0 or values.max() >= limit:
-            raise SysgymError(f"routes: {name} from {values.min()} to {values.max()}, expected 0 to {limit - 1}")
+            raise SysgymError(
+                f"routes: {name} from {values.min()} to {values.max()}, expected 0 to {limit - 1}"
+            )
     if np.any(sources == targets):
         raise SysgymError(f"routes: flow {int(np.argmax(sources == targets))} has the same host at both ends")
 
@@ -93,7 +96,7 @@ def ecmp_routes(
 
 
 def _switch_links(topology: Topology) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Links between switches by source: those of node ``u`` are ``links[first_link[u] : first_link[u + 1]]``, ascending."""
+    """Links between switches: those from node ``u`` are ``links[first_link[u] : first_link[u + 1]]``."""
     between = np.flatnonzero(~topology.from_host & ~topology.to_host)
     by_source = between[np.argsort(topology.link_source[between], kind="stable")]
     degree = np.bincount(topology.link_source[between], minlength=topology.n_nodes)
@@ -102,7 +105,7 @@ def _switch_links(topology: Topology) -> tuple[NDArray[np.int64], NDArray[np.int
 
 @njit(cache=True, nogil=True)
 def _mix(value: np.uint64) -> np.uint64:
-    """SplitMix64's next output for the state ``value``: a bijection in which every input bit moves about half of all bits."""
+    """SplitMix64's output after the state ``value``: a bijection in which each bit moves about half of all."""
     value = value + _GOLDEN
     value = (value ^ (value >> np.uint64(30))) * _FACTOR_1
     value = (value ^ (value >> np.uint64(27))) * _FACTOR_2

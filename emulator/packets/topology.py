@@ -1,7 +1,7 @@
-"""Topologies: hosts, switches and the directed links between them, built from a scenario's ``[topology]`` table.
+"""Topologies: hosts, switches and directed links, built from a scenario's ``[topology]`` table.
 
-A new form of network is one function from its table to a :class:`Topology` and a line in ``_BUILDERS``; routing, simulator and
-observations follow from the structure alone.
+A new form of network is one function from its table to a :class:`Topology` and a line in ``_BUILDERS``;
+routing, simulator and observations follow from the structure alone.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Cable(NamedTuple):
 class Topology:
     """A network as read-only arrays.
 
-    Nodes ``0 .. n_hosts - 1`` are hosts, the rest switches. Links are directed. Links ``2 * i`` and ``2 * i + 1`` are the two
-    directions of cable ``i``, so ``link ^ 1`` is the way back. Every link has an output port of its own at its source, so that
-    links and ports share an index. Every host has one cable, to a switch.
+    Nodes ``0 .. n_hosts - 1`` are hosts, the rest switches. Links are directed. Links ``2i`` and ``2i + 1``
+    are the two directions of cable ``i``, so ``link ^ 1`` is the way back. Every link has an output port of
+    its own at its source, so that links and ports share an index. Every host has one cable, to a switch.
 
     Attributes:
         kind: Form of the network, as in the scenario.
@@ -65,7 +65,13 @@ class Topology:
         Raises:
             SysgymError: If the arrays do not describe such a network, or a host cannot reach another.
         """
-        for array in (self.link_source, self.link_target, self.link_rate_bps, self.link_delay_s, self.host_pod):
+        for array in (
+            self.link_source,
+            self.link_target,
+            self.link_rate_bps,
+            self.link_delay_s,
+            self.host_pod,
+        ):
             array.flags.writeable = False
         self._check_structure()
 
@@ -155,7 +161,9 @@ class Topology:
     def _check_structure(self) -> None:
         source, target = self.link_source, self.link_target
         if self.n_hosts < 1 or len(self.node_names) != self.n_nodes or len(self.host_pod) != self.n_hosts:
-            self._refuse(f"{len(self.node_names)} names and {len(self.host_pod)} pods for {self.n_hosts} hosts")
+            self._refuse(
+                f"{len(self.node_names)} names and {len(self.host_pod)} pods for {self.n_hosts} hosts"
+            )
         if len(set(self.node_names)) != self.n_nodes:
             self._refuse("two nodes have the same name")
         if not len(source) == len(target) == len(self.link_rate_bps) == len(self.link_delay_s):
@@ -204,7 +212,8 @@ def _dumbbell(spec: DumbbellTopology) -> Topology:
     west, east = n_hosts, n_hosts + 1
     core_rate_bps = spec.link_rate_bps if spec.core_rate_bps is None else spec.core_rate_bps
     access = [
-        Cable(host, west if host < per_side else east, spec.link_rate_bps, spec.link_delay_s) for host in range(n_hosts)
+        Cable(host, west if host < per_side else east, spec.link_rate_bps, spec.link_delay_s)
+        for host in range(n_hosts)
     ]
     return Topology.from_cables(
         spec.kind,
@@ -227,11 +236,12 @@ def _single_switch(spec: SingleSwitchTopology) -> Topology:
 
 
 def _fat_tree(spec: FatTreeTopology) -> Topology:
-    """k pods of k/2 edge and k/2 aggregation switches, (k/2)**2 core switches, k**3/4 hosts.
+    """Builds k pods of k/2 edge and k/2 aggregation switches, (k/2)**2 core switches, k**3/4 hosts.
 
-    Aggregation switch ``j`` of every pod is connected to the cores ``j * k/2 .. (j + 1) * k/2 - 1``, so that between two pods
-    there are (k/2)**2 shortest paths, one a core (Al-Fares et al., SIGCOMM 2008, section 3.1). Nodes are in the order hosts,
-    edge, aggregation, core, and within each by pod; cables host-edge, edge-aggregation, aggregation-core.
+    Aggregation switch ``j`` of every pod is connected to the cores ``j * k/2 .. (j + 1) * k/2 - 1``, so that
+    between two pods there are (k/2)**2 shortest paths, one a core (Al-Fares et al., SIGCOMM 2008, section
+    3.1). Nodes are in the order hosts, edge, aggregation, core, and within each by pod; cables host-edge,
+    edge-aggregation, aggregation-core.
     """
     k, half = spec.k, spec.k // 2
     n_hosts = k * half * half

@@ -1,6 +1,7 @@
-"""Workloads: who sends what to whom, and when. Drawn from a scenario's ``[workload]`` table and a seeded generator.
+"""Workloads: who sends what to whom, and when, drawn from a scenario's ``[workload]`` table.
 
-A new one is a module with a function that returns a :class:`FlowSchedule`, and a branch in :func:`build_flows`.
+A new one is a module with a function that returns a :class:`FlowSchedule`, and a branch in
+:func:`build_flows`.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ _COLUMNS = "size_bytes,cumulative_percent"
 class FlowSizeDistribution:
     """Sizes between whose published points the cumulative distribution function is a straight line.
 
-    Two points with the same size are a jump: that size has the probability between them. Two points with the same percentage
-    are a gap: no flow is of a size between them.
+    Two points with the same size are a jump: that size has the probability between them. Two points with the
+    same percentage are a gap: no flow is of a size between them.
 
     Attributes:
         name: What messages call it.
@@ -42,7 +42,9 @@ class FlowSizeDistribution:
         """
         size, cumulative = self.size_bytes, self.cumulative
         if size.ndim != 1 or size.shape != cumulative.shape or len(size) < 2:
-            self._refuse(f"expected two or more points, got sizes {size.shape} and percentages {cumulative.shape}")
+            self._refuse(
+                f"expected two or more points, got sizes {size.shape} and percentages {cumulative.shape}"
+            )
         if not (np.all(np.isfinite(size)) and np.all(np.isfinite(cumulative))):
             self._refuse("a value is not finite")
         if size[0] < 0 or size[-1] <= 0 or np.any(np.diff(size) < 0):
@@ -54,7 +56,7 @@ class FlowSizeDistribution:
 
     @classmethod
     def from_csv(cls, path: str | PathLike[str]) -> FlowSizeDistribution:
-        """Reads a file of the columns ``size_bytes,cumulative_percent``; lines that begin with # are comments.
+        """Reads a file of the columns ``size_bytes,cumulative_percent``; lines that begin with # are ignored.
 
         Raises:
             SysgymError: If the file is not of this form or is no distribution.
@@ -65,7 +67,9 @@ class FlowSizeDistribution:
         if not rows or rows[0] != _COLUMNS:
             raise SysgymError(f"{path}: expected the line {_COLUMNS!r} before the figures")
         try:
-            points = np.array([[float(field) for field in row.split(",")] for row in rows[1:]], dtype=np.float64)
+            points = np.array(
+                [[float(field) for field in row.split(",")] for row in rows[1:]], dtype=np.float64
+            )
         except ValueError as error:
             raise SysgymError(f"{path}: expected two numbers in every line: {error}") from None
         if points.ndim != 2 or points.shape[1] != 2:
@@ -115,7 +119,7 @@ class FlowSizeDistribution:
         return self.size_bytes[above - 1] + share * (self.size_bytes[above] - self.size_bytes[above - 1])
 
     def sample(self, rng: np.random.Generator, n: int) -> NDArray[np.int64]:
-        """Draws ``n`` sizes in whole bytes, at least 1; rounding up keeps the number of packets as distributed."""
+        """Draws ``n`` sizes in whole bytes, at least 1; rounded up, so that the number of packets stays."""
         return np.maximum(np.ceil(self.quantile(rng.random(n))), 1.0).astype(np.int64)
 
     def _refuse(self, reason: str) -> None:

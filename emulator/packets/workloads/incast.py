@@ -12,12 +12,14 @@ from sysgym.scenarios.schema.congestion import IncastWorkload
 FIRST_RECEIVER = 0
 
 
-def incast(spec: IncastWorkload, topology: Topology, rng: np.random.Generator, horizon_s: float) -> FlowSchedule:
+def incast(
+    spec: IncastWorkload, topology: Topology, rng: np.random.Generator, horizon_s: float
+) -> FlowSchedule:
     """Rounds at times 0, ``period_s``, 2 ``period_s``, ... before the horizon, numbered in ``group``.
 
-    In every round ``senders`` hosts, drawn anew, send ``request_bytes`` each to one receiver, host 0 or one drawn in each
-    round. Each starts at a time of its own, uniform from 0 to ``jitter_s`` into the round; the last round is never cut short,
-    so its flows may start up to ``jitter_s`` after the horizon.
+    In every round ``senders`` hosts, drawn anew, send ``request_bytes`` each to one receiver, host 0 or one
+    drawn in each round. Each starts at a time of its own, uniform from 0 to ``jitter_s`` into the round; the
+    last round is never cut short, so its flows may start up to ``jitter_s`` after the horizon.
 
     Raises:
         SysgymError: If there are not enough hosts, or too many flows.
@@ -28,7 +30,9 @@ def incast(spec: IncastWorkload, topology: Topology, rng: np.random.Generator, h
     period_ns = nanoseconds(spec.period_s)
     n_rounds = max(0, -(-nanoseconds(horizon_s) // period_ns))
     if n_rounds * n_senders > MOST_FLOWS:
-        raise SysgymError(f"incast: {n_rounds} rounds of {n_senders} flows; at most {MOST_FLOWS} flows are possible")
+        raise SysgymError(
+            f"incast: {n_rounds} rounds of {n_senders} flows; at most {MOST_FLOWS} flows are possible"
+        )
     if spec.receiver == "first":
         receivers = np.full(n_rounds, FIRST_RECEIVER, dtype=np.int64)
     else:

@@ -1,7 +1,7 @@
 """Traffic matrices: which host sends to which, for flows that last the whole episode.
 
-A new one is a function and a line in ``_MATRICES``. The names are those of Iroko and of the data center papers before it; where
-their programs' exact definition is not published, the definition here is our own and says so.
+A new one is a function and a line in ``_MATRICES``. The names are those of Iroko and of the data center
+papers before it; where the sources leave a definition open, the one here is our own and says so.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def traffic_matrix(spec: LongLivedWorkload, topology: Topology, rng: np.random.G
 
 
 def _one_to_one(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """On a dumbbell west host i to east host i; elsewhere host i to host i + n/2 (mod n), so that all send and receive."""
+    """On a dumbbell west host i to east host i; elsewhere every host i to host i + n/2 (mod n)."""
     if topology.kind == "dumbbell":
         return _west_to_east(topology)
     return _shift(topology.n_hosts, topology.n_hosts // 2)
 
 
 def _iroko(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """West host i to east host i: the traffic of Iroko's files ``incast_N``, which is N parallel pairs over the core."""
+    """West host i to east host i: Iroko's files ``incast_N``, which are N parallel pairs over the core."""
     if topology.kind != "dumbbell":
         raise SysgymError(f"traffic matrix iroko: needs a dumbbell, the topology is a {topology.kind}")
     return _west_to_east(topology)
@@ -56,16 +56,18 @@ def _iroko(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator
 def _stride(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
     """Host i to host i + stride (mod n)."""
     if spec.stride % topology.n_hosts == 0:
-        raise SysgymError(f"traffic matrix stride: {spec.stride} leads every host of {topology.n_hosts} to itself")
+        raise SysgymError(
+            f"traffic matrix stride: {spec.stride} leads every host of {topology.n_hosts} to itself"
+        )
     return _shift(topology.n_hosts, spec.stride)
 
 
 def _staggered(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
     """Every host to one host nearby or far, as in Hedera (NSDI 2010); our own definition of the draw.
 
-    The receiver is with probability ``p_edge`` on the sender's edge switch, with ``p_pod`` on another edge switch of its pod,
-    else in another pod, and uniform among those. Where there is no such host, it is any other host. Several hosts may send to
-    the same one.
+    The receiver is with probability ``p_edge`` on the sender's edge switch, with ``p_pod`` on another edge
+    switch of its pod, else in another pod, and uniform among those. Where there is no such host, it is any
+    other host. Several hosts may send to the same one.
     """
     n_hosts = topology.n_hosts
     hosts = np.arange(n_hosts)
@@ -92,7 +94,7 @@ def _random(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generato
 
 
 def _random_bijective(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """Every host to one other and from one other: a permutation without fixed points, all of them equally likely."""
+    """Every host to one other and from one other: a permutation without fixed points, all equally likely."""
     hosts = np.arange(topology.n_hosts)
     while True:
         # One permutation in e, about 2.7, has no fixed point, whatever the number of hosts.
@@ -104,8 +106,8 @@ def _random_bijective(spec: LongLivedWorkload, topology: Topology, rng: np.rando
 def _hotspot(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
     """All to a few; our own definition.
 
-    One host in eight (at least one), drawn at random, is hot and only receives. The others, in random order, are dealt out to
-    the hot hosts in turn, so that these receive from equally many, give or take one.
+    One host in eight (at least one), drawn at random, is hot and only receives. The others, in random order,
+    are dealt out to the hot hosts in turn, so that these receive from equally many, give or take one.
     """
     order = rng.permutation(topology.n_hosts)
     n_hot = max(1, topology.n_hosts // HOSTS_PER_HOT_HOST)

@@ -23,8 +23,8 @@ def poisson(
 ) -> FlowSchedule:
     """Arrivals at every host at a rate that offers its uplink ``load``, each to any other host.
 
-    The load counts data packets as on the wire, payload and headers, without ACKs and retransmissions: a host offers on
-    average ``load`` times its line rate. Sizes are independent draws from the distribution.
+    The load counts data packets as on the wire, payload and headers, without ACKs and retransmissions: a host
+    offers on average ``load`` times its line rate. Sizes are independent draws from the distribution.
 
     Raises:
         SysgymError: If there are fewer than two hosts, or too many flows are expected.
@@ -35,8 +35,11 @@ def poisson(
     line_rate_bps = topology.link_rate_bps[topology.host_uplink]
     expected = arrival_rate_per_s(spec, topology, mtu_bytes=mtu_bytes, header_bytes=header_bytes) * horizon_s
     if expected > MOST_FLOWS / 2:
-        raise SysgymError(f"poisson: about {expected:.3g} flows in {horizon_s:g} s; at most {MOST_FLOWS // 2} are possible")
-    # Given their number, the arrivals of a Poisson process are independent and uniform; so are the hosts they belong to.
+        raise SysgymError(
+            f"poisson: about {expected:.3g} flows in {horizon_s:g} s; at most {MOST_FLOWS // 2} are possible"
+        )
+    # Given their number, the arrivals of a Poisson process are independent and uniform; so are the hosts they
+    # belong to.
     n_flows = int(rng.poisson(expected))
     start_ns = rng.integers(0, max(nanoseconds(horizon_s), 1), size=n_flows)
     host_share = np.cumsum(line_rate_bps) / line_rate_bps.sum()

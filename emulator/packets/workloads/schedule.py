@@ -60,8 +60,8 @@ def make_schedule(
 ) -> FlowSchedule:
     """Sorts flows by start time, equal times in the order given, and draws their source ports.
 
-    A host's first flow has a port drawn at random, the next ones the ports after it: no two of its flows share a port before
-    the range is used up, and other seeds get other ECMP paths.
+    A host's first flow has a port drawn at random, the next ones the ports after it: no two of its flows
+    share a port before the range is used up, and other seeds get other ECMP paths.
 
     Args:
         rng: Source of the ports.
@@ -76,7 +76,9 @@ def make_schedule(
     """
     senders = np.asarray(src, dtype=np.int32)
     if len(senders) > MOST_FLOWS:
-        raise SysgymError(f"the workload has {len(senders)} flows in an episode; at most {MOST_FLOWS} are possible")
+        raise SysgymError(
+            f"the workload has {len(senders)} flows in an episode; at most {MOST_FLOWS} are possible"
+        )
     starts = np.broadcast_to(np.asarray(start_ns, dtype=np.int64), senders.shape)
     order = np.argsort(starts, kind="stable")
     senders = senders[order]
