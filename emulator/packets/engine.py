@@ -23,8 +23,8 @@ from sysgym.emulator.packets.events import (
     event_key,
     push,
 )
-from sysgym.emulator.packets.hosts import check_timers, pull, receive_ack, send, start_flows, wake_host
-from sysgym.emulator.packets.layout import NOBODY, PACKET_IS_ACK, entry_at, flow_at, host_at, link_at, packet_at, world_at
+from sysgym.emulator.packets.hosts import check_timers, receive_ack, serve, start_flows
+from sysgym.emulator.packets.layout import NOBODY, PACKET_IS_ACK, entry_at, host_at, link_at, packet_at, world_at
 from sysgym.emulator.packets.ports import enqueue, integrate_backlog, route_link, sample_queues
 from sysgym.emulator.packets.receiver import receive_data
 
@@ -100,7 +100,7 @@ def _compiled_entry_points(source_digest: str) -> tuple[Callable[..., Any], Call
                 hops += 1
                 arrive(world, source, now_ns)
             elif source < n_links_and_hosts:
-                pull(world, source - n_links, now_ns)
+                serve(world, source - n_links, now_ns)
             else:
                 strike(world, source - n_links_and_hosts, now_ns)
             drop_stale_root(world)
@@ -114,13 +114,13 @@ def _compiled_entry_points(source_digest: str) -> tuple[Callable[..., Any], Call
 
     @njit(nogil=True, cache=True)
     def resume_senders(world_address: int) -> None:
-        """Lets every active flow send again after the packet pool has grown."""
+        """Lets every host send again after the packet pool has grown."""
         source_digest  # noqa: B018
         world = world_at(world_address, 0)
         world.out_of_packets = 0
-        for flow_id in range(world.next_flow):
-            if flow_at(world.flows, flow_id).active:
-                send(world, flow_id, world.now_ns)
+        for host_id in range(world.n_hosts):
+            if host_at(world.hosts, host_id).awake == 0:
+                serve(world, host_id, world.now_ns)
 
     @njit(nogil=True, cache=True)
     def cap_hosts(world_address: int, cap_ns_per_byte_q20: Any) -> None:
@@ -129,18 +129,8 @@ def _compiled_entry_points(source_digest: str) -> tuple[Callable[..., Any], Call
         world = world_at(world_address, 0)
         forget_hosts(world)
         for host_id in range(world.n_hosts):
-            host = host_at(world.hosts, host_id)
-            host.awake = 0
-            host.cap_ns_per_byte_q20 = cap_ns_per_byte_q20[host_id]
-            if host.active_flows == 0:
-                continue
-            if host.cap_ns_per_byte_q20 > 0:
-                wake_host(world, host_id, world.now_ns)
-            else:
-                flow_id = host.first_active
-                while flow_id != NOBODY:
-                    send(world, flow_id, world.now_ns)
-                    flow_id = flow_at(world.flows, flow_id).next_active
+            host_at(world.hosts, host_id).cap_ns_per_byte_q20 = cap_ns_per_byte_q20[host_id]
+            serve(world, host_id, world.now_ns)
 
     return run_until, resume_senders, cap_hosts
 

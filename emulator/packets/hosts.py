@@ -1,7 +1,8 @@
-"""Hosts: which of a host's flows sends when.
+"""Hosts: which of a host's flows sends, and when.
 
-An uncapped host pushes: whatever a flow's window allows goes into the NIC's queue at once. A capped host pulls: its flows take
-turns, one packet each, at the pace of the cap, so the cap holds for the host as a whole whatever its transports do.
+A host hands its network card a few packets at a time and lets its flows take turns, one packet each, as Linux does with fair
+queueing and TCP small queues: data that the card cannot take yet waits in the flows, not in a queue before the card. A rate
+cap works in the same place: it spaces the host's packets, so it holds for the host as a whole whatever its transports do.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.events import event_key, push
-from sysgym.emulator.packets.layout import NEVER_NS, NOBODY, event_at, flow_at, host_at, packet_at
+from sysgym.emulator.packets.layout import NEVER_NS, NOBODY, event_at, flow_at, host_at, link_at, packet_at
 from sysgym.emulator.packets.ports import release_packet, serialisation_ns
 from sysgym.emulator.packets.sender import (
     ON_START,
@@ -55,55 +56,78 @@ def deactivate(world: Any, flow_id: int) -> None:
     host.active_flows -= 1
 
 
-@njit
-def wake_host(world: Any, host_id: int, now_ns: int) -> None:
-    """Sees to it that a capped host looks for a packet to send as soon as its cap allows."""
+@njit(inline="always")
+def ready_ns(world: Any, host: Any, now_ns: int) -> int:
+    """Earliest time at which the host may send its next packet."""
+    if host.cap_ns_per_byte_q20 > 0:
+        return max(now_ns, host.last_sent_ns + serialisation_ns(host.last_size_bytes, host.cap_ns_per_byte_q20))
+    busy_until_ns = link_at(world.links, host.uplink).busy_until_ns
+    if busy_until_ns - now_ns <= host.backlog_limit_ns:
+        return now_ns
+    return busy_until_ns - (host.backlog_limit_ns >> 1)
+
+
+@njit(inline="always")
+def may_send_now(world: Any, host_id: int, now_ns: int) -> bool:
+    """Says whether the host may send; if not, sees to it that it is woken when it may."""
     host = host_at(world.hosts, host_id)
-    if host.awake:
-        return
-    host.awake = 1
-    earliest_ns = host.last_sent_ns + serialisation_ns(host.last_size_bytes, host.cap_ns_per_byte_q20)
-    push(world, event_key(max(now_ns, earliest_ns), world.n_links + host_id))
+    if world.free_packets == 0:
+        world.out_of_packets = 1
+        return False
+    at_ns = ready_ns(world, host, now_ns)
+    if at_ns > now_ns:
+        host.awake = 1
+        push(world, event_key(at_ns, world.n_links + host_id))
+        return False
+    return True
+
+
+@njit(inline="always")
+def transmit_in_turn(world: Any, flow_id: int, seq: int, now_ns: int) -> None:
+    """Sends a packet; the host's next flow has the next turn."""
+    flow = flow_at(world.flows, flow_id)
+    host = host_at(world.hosts, flow.src)
+    host.last_size_bytes = transmit(world, flow_id, seq, now_ns)
+    host.last_sent_ns = now_ns
+    host.turn = flow.next_active
 
 
 @njit
 def send(world: Any, flow_id: int, now_ns: int) -> None:
-    """Lets a flow send what it may."""
+    """Lets a flow send what it may, unless flows of its host wait for their turn already."""
     flow = flow_at(world.flows, flow_id)
-    if host_at(world.hosts, flow.src).cap_ns_per_byte_q20 > 0:
-        wake_host(world, flow.src, now_ns)
-        return
-    while True:
+    while host_at(world.hosts, flow.src).awake == 0:
         seq = next_sequence(world, flow)
-        if seq == NOBODY:
+        if seq == NOBODY or not may_send_now(world, flow.src, now_ns):
             return
-        if world.free_packets == 0:
-            world.out_of_packets = 1
-            return
-        transmit(world, flow_id, seq, now_ns)
+        transmit_in_turn(world, flow_id, seq, now_ns)
 
 
 @njit
-def pull(world: Any, host_id: int, now_ns: int) -> None:
-    """A capped host's turn: one packet of the next flow that has one."""
-    host = host_at(world.hosts, host_id)
-    host.awake = 0
+def next_in_turn(world: Any, host: Any) -> int:
+    """The first flow, from the one whose turn it is, that has a packet to send; NOBODY if none has."""
     flow_id = host.turn
     for _ in range(host.active_flows + 1):
         if flow_id == NOBODY:
             flow_id = host.first_active
-        flow = flow_at(world.flows, flow_id)
-        seq = next_sequence(world, flow)
-        if seq != NOBODY:
-            if world.free_packets == 0:
-                world.out_of_packets = 1
-                return
-            host.last_size_bytes = transmit(world, flow_id, seq, now_ns)
-            host.last_sent_ns = now_ns
-            host.turn = flow.next_active
-            wake_host(world, host_id, now_ns)
+            if flow_id == NOBODY:
+                return NOBODY
+        if next_sequence(world, flow_at(world.flows, flow_id)) != NOBODY:
+            return flow_id
+        flow_id = flow_at(world.flows, flow_id).next_active
+    return NOBODY
+
+
+@njit
+def serve(world: Any, host_id: int, now_ns: int) -> None:
+    """A host that waited for its card or its cap lets its flows send in turn."""
+    host = host_at(world.hosts, host_id)
+    host.awake = 0
+    while True:
+        flow_id = next_in_turn(world, host)
+        if flow_id == NOBODY or not may_send_now(world, host_id, now_ns):
             return
-        flow_id = flow.next_active
+        transmit_in_turn(world, flow_id, next_sequence(world, flow_at(world.flows, flow_id)), now_ns)
 
 
 @njit

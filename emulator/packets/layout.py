@@ -136,11 +136,12 @@ FLOW = np.dtype(
 
 HOST = np.dtype(
     [
-        # The rate cap: packets of a capped host leave one at a time, its flows in turn.
-        ("cap_ns_per_byte_q20", np.int64),  # 0: not capped
+        ("cap_ns_per_byte_q20", np.int64),  # rate cap, 0: none
+        ("backlog_limit_ns", np.int64),  # most that waits before the network card, as its drain time
         ("last_size_bytes", np.int64),
         ("last_sent_ns", np.int64),
-        ("awake", np.int64),  # has an entry in the event heap
+        ("awake", np.int64),  # has an entry in the event heap: flows wait for their turn
+        ("uplink", np.int32),
         ("first_active", np.int32),
         ("turn", np.int32),  # the flow whose turn it is
         ("active_flows", np.int64),

@@ -40,6 +40,10 @@ from sysgym.scenarios.errors import SysgymError
 FloatArray = NDArray[np.float64]
 
 QUEUE_SAMPLES_PER_INTERVAL = 16
+
+HOST_BACKLOG_PACKETS = 8
+"""Full packets that a host hands to its network card ahead of time (Linux bounds the same by TCP small queues and BQL)."""
+
 TIMER_TICKS_PER_MIN_RTO = 8
 
 
@@ -200,6 +204,9 @@ class PacketNetwork:
         hosts["first_active"] = NOBODY
         hosts["turn"] = NOBODY
         hosts["last_sent_ns"] = -MAX_TIME_NS
+        hosts["uplink"] = self.topology.host_uplink
+        full_packet_ns = self.scenario.transport.mtu_bytes * 8e9 / self.line_rate_bps
+        hosts["backlog_limit_ns"] = np.rint(HOST_BACKLOG_PACKETS * full_packet_ns)
         heap = np.zeros(self.n_links + self.n_hosts + N_CLOCKS + 1, np.int64)
         heap[: int(world["heap_size"][0])] = self._first_events(world, schedule)
         state = State(

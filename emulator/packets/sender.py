@@ -175,7 +175,8 @@ def declare_lost(world: Any, flow: Any, below: int) -> None:
 def take_cumulative_ack(world: Any, flow: Any, ack: int) -> int:
     """Moves the window forward; returns how many packets the sender now first hears of.
 
-    A partial ACK (RFC 6582, 3.2 step 3) sends the next hole and deflates the window by what left it.
+    A partial ACK says that the packet it asks for is lost (RFC 6582, 3.2 step 3); NewReno also deflates the window by what
+    left the network.
     """
     known = forget_acked(world, flow, ack) if flow.sacked + flow.lost > 0 else 0
     newly_acked = ack - flow.una
@@ -188,6 +189,8 @@ def take_cumulative_ack(world: Any, flow: Any, ack: int) -> int:
     elif flow.recovery == NEW_RENO:
         flow.resend_una = 1
         flow.duplicate_acks = max(flow.duplicate_acks - newly_acked + 1, 0)
+    elif flow.hole_cursor <= ack:
+        declare_lost(world, flow, ack + 1)
     return newly_acked - known
 
 

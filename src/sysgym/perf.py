@@ -1,0 +1,149 @@
+"""How fast: the simulator, the environments, import and compilation, on this machine, one core.
+
+The workloads are those that other simulators were measured on: long-lived DCTCP flows, ECN threshold of 65 packets, 10 Gb/s,
+10 us a link. A packet-hop is one packet, data or ACK, crossing one link. Statistics, loss recovery and transport callbacks are
+on, and the counters are read at every decision interval, as an environment does.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sysgym.scenarios import CongestionScenario
+
+MEASURED_S = 1.0
+"""Wall time of one repetition of a throughput figure."""
+
+REPETITIONS = 3
+
+ENVIRONMENT_SCENARIOS = ("iroko-dumbbell-10m", "dumbbell-10g", "incast-32", "fattree-k4-websearch")
+
+_START = """
+import sysgym, gymnasium
+env = gymnasium.make("sysgym/DatacenterCC-v0", scenario="dumbbell-10g")
+env.reset(seed=0)
+env.step(env.action_space.sample())
+"""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number.
+
+    Attributes:
+        figure: What was measured.
+        workload: On what.
+        value: The median of the repetitions.
+        unit: Of the value.
+    """
+
+    figure: str
+    workload: str
+    value: float
+    unit: str
+
+    def row(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return asdict(self)
+
+
+def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
+    """Every measurement with a label, in the order of the report."""
+    for n_senders in (4, 16, 64):
+        name = f"dumbbell-10g-n{n_senders}"
+        yield name, _hops_measurement(name, {"topology.hosts_per_side": n_senders})
+    for k in (4, 8, 16):
+        fat_tree = {"kind": "fat_tree", "k": k, "link_rate_bps": 10e9, "link_delay_s": 10e-6}
+        name = f"fattree-k{k}-10g"
+        yield name, _hops_measurement(name, {"topology": fat_tree})
+    for scenario in ENVIRONMENT_SCENARIOS:
+        yield f"environment {scenario}", _environment_measurement(scenario)
+    yield "import sysgym", lambda: Figure("import_s", "import sysgym", _median_run_s("import sysgym"), "s")
+    yield "start, nothing compiled", lambda: _start_figure("first_compile_s", cached=False)
+    yield "start, compiled before", lambda: _start_figure("cached_start_s", cached=True)
+
+
+def _hops_measurement(name: str, overrides: dict[str, Any]) -> Callable[[], Figure]:
+    def measure() -> Figure:
+        from sysgym.scenarios import load_scenario
+
+        scenario = load_scenario("dumbbell-10g", overrides=overrides)
+        rates = [_packet_hops_per_s(scenario) for _ in range(REPETITIONS)]
+        return Figure("packet_hops_per_s", name, statistics.median(rates), "1/s")
+
+    return measure
+
+
+def _packet_hops_per_s(scenario: CongestionScenario) -> float:
+    from sysgym.emulator.packets.network import PacketNetwork
+
+    network = PacketNetwork(scenario, transport="dctcp")
+    network.advance(4 * scenario.workload.start_jitter_s)  # the flows have started and left slow start
+    interval_s = scenario.control.decision_interval_s
+    hops_before = network.packet_hops
+    began_s = time.perf_counter()
+    while (elapsed_s := time.perf_counter() - began_s) < MEASURED_S:
+        network.advance(interval_s)
+        network.ports()
+        network.hosts()
+        network.clear_maxima()
+    return (network.packet_hops - hops_before) / elapsed_s
+
+
+def _environment_measurement(scenario: str) -> Callable[[], Figure]:
+    def measure() -> Figure:
+        import gymnasium
+
+        env = gymnasium.make("sysgym/DatacenterCC-v0", scenario=scenario)
+        env.reset(seed=0)
+        env.action_space.seed(0)
+        rates = []
+        for _ in range(REPETITIONS):
+            steps = 0
+            began_s = time.perf_counter()
+            while (elapsed_s := time.perf_counter() - began_s) < MEASURED_S:
+                truncated = env.step(env.action_space.sample())[3]
+                steps += 1
+                if truncated:
+                    env.reset()
+            rates.append(steps / elapsed_s)
+        env.close()
+        return Figure("env_steps_per_s", scenario, statistics.median(rates), "1/s")
+
+    return measure
+
+
+def _median_run_s(code: str, environment: dict[str, str] | None = None, repetitions: int = REPETITIONS) -> float:
+    """Wall time of ``code`` in a new interpreter, less that of an empty program."""
+    durations = []
+    for _ in range(repetitions):
+        empty_s = _run_s("pass", environment)
+        durations.append(_run_s(code, environment) - empty_s)
+    return statistics.median(durations)
+
+
+def _run_s(code: str, environment: dict[str, str] | None) -> float:
+    began_s = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **(environment or {})})
+    return time.perf_counter() - began_s
+
+
+def _start_figure(figure: str, *, cached: bool) -> Figure:
+    """From a new interpreter to the first step of an environment."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {"NUMBA_CACHE_DIR": cache}
+        if cached:
+            _run_s(_START, environment)
+            value = _median_run_s(_START, environment)
+        else:
+            value = _median_run_s(_START, environment, repetitions=1)
+    return Figure(figure, "sysgym/DatacenterCC-v0", value, "s")
