@@ -19,6 +19,7 @@ from sysgym.emulator.packets.layout import (
     NOBODY,
     PACKET_CE,
     PACKET_ECN_CAPABLE,
+    SACK,
     callback_at,
     event_at,
     flow_at,
@@ -87,6 +88,8 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int) -> int:
     """Sends one packet from a free slot; returns its size in bytes."""
     flow = flow_at(world.flows, flow_id)
     host = host_at(world.hosts, flow.src)
+    if seq == flow.una:
+        flow.una_sent_ns = now_ns
     if flow.resend_una:
         flow.resend_una = 0
     elif seq == flow.nxt:
@@ -221,6 +224,18 @@ def take_sack(world: Any, flow: Any, seq: int) -> int:
 
 
 @njit(inline="always")
+def repair_lost_retransmission(flow: Any, advanced: bool, sent_ns: int, now_ns: int) -> None:
+    """SACK: sends the first hole a third time if a packet sent after its retransmission has arrived (RFC 8985's idea).
+
+    Paths keep their order, so what was sent earlier and has not arrived is lost.
+    """
+    if advanced:
+        flow.una_sent_ns = now_ns  # not known for a hole that was sent again before it became the first: later is safe
+    elif flow.una < flow.hole_cursor and sent_ns > flow.una_sent_ns:
+        flow.resend_una = 1
+
+
+@njit(inline="always")
 def ack_flow(world: Any, slot: int, now_ns: int) -> None:
     """Applies an ACK to its flow: RTT, window, recovery, the transport's reaction. Sends nothing."""
     packet = packet_at(world.packets, slot)
@@ -244,7 +259,8 @@ def ack_flow(world: Any, slot: int, now_ns: int) -> None:
     event.window_limited = 1 if pipe_packets(flow) >= window_packets(world, flow) else 0
     event.acked_packets = 0
     begins_recovery = False
-    if packet.ack > flow.una:
+    advances = packet.ack > flow.una
+    if advances:
         event.acked_packets = take_cumulative_ack(world, flow, packet.ack)
         flow.rto_deadline_ns = now_ns + flow.rto_ns if flow.high > flow.una else NEVER_NS
     elif flow.recovery == NEW_RENO:
@@ -252,6 +268,8 @@ def ack_flow(world: Any, slot: int, now_ns: int) -> None:
     else:
         event.acked_packets = take_sack(world, flow, packet.seq)
         begins_recovery = flow.lost > 0 and enter_recovery(flow)
+    if flow.recovery == SACK and flow.hole_cursor > 0:
+        repair_lost_retransmission(flow, advances, packet.sent_ns, now_ns)
     if begins_recovery:
         notify(world, flow, ON_LOSS, event)
     notify(world, flow, ON_ACK, event)
