@@ -101,6 +101,7 @@ FLOW = np.dtype(
         ("lost", np.int64),  # SACK: packets taken for lost and not yet sent again
         ("lost_below", np.int64),  # SACK: holes below this number are lost
         ("hole_cursor", np.int64),  # SACK: next candidate for sending again
+        ("recovery_credit", np.int64),  # SACK: packets that may leave in recovery
         ("una_sent_ns", np.int64),  # SACK: when the first hole was last sent
         ("rttvar_ns", np.float64),
         ("rto_ns", np.int64),

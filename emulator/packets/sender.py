@@ -14,6 +14,7 @@ from numba import njit
 from sysgym.emulator.packets.layout import (
     EVENT,
     FLOW,
+    LONG_LIVED_PACKETS,
     NEVER_NS,
     NEW_RENO,
     NOBODY,
@@ -76,6 +77,8 @@ def next_sequence(world: Any, flow: Any) -> int:
         return flow.una
     if pipe_packets(flow) >= window_packets(world, flow):
         return NOBODY
+    if flow.recovery_credit <= 0 and flow.in_recovery and flow.recovery == SACK:
+        return NOBODY
     if flow.lost > 0:
         return next_hole(world, flow)
     if flow.nxt < flow.n_packets and flow.nxt - flow.una < world.max_window_packets:
@@ -88,6 +91,7 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int) -> int:
     """Sends one packet from a free slot; returns its size in bytes."""
     flow = flow_at(world.flows, flow_id)
     host = host_at(world.hosts, flow.src)
+    flow.recovery_credit -= 1
     if seq == flow.una:
         flow.una_sent_ns = now_ns
     if flow.resend_una:
@@ -224,6 +228,16 @@ def take_sack(world: Any, flow: Any, seq: int) -> int:
 
 
 @njit(inline="always")
+def first_recovery_credit(world: Any, flow: Any) -> int:
+    """SACK: packets that may leave in a recovery before the next one is delivered.
+
+    From then on every packet delivered lets one leave: packet conservation, the bound of RFC 6937. A flow without a window,
+    whose rate is set from outside, is not bound.
+    """
+    return 1 if flow.cwnd < world.max_window_packets else LONG_LIVED_PACKETS
+
+
+@njit(inline="always")
 def repair_lost_retransmission(flow: Any, advanced: bool, sent_ns: int, now_ns: int) -> None:
     """SACK: sends the first hole a third time if a packet sent after its retransmission has arrived (RFC 8985's idea).
 
@@ -270,8 +284,10 @@ def ack_flow(world: Any, slot: int, now_ns: int) -> None:
         begins_recovery = flow.lost > 0 and enter_recovery(flow)
     if flow.recovery == SACK and flow.hole_cursor > 0:
         repair_lost_retransmission(flow, advances, packet.sent_ns, now_ns)
+    flow.recovery_credit += event.acked_packets
     if begins_recovery:
         notify(world, flow, ON_LOSS, event)
+        flow.recovery_credit = first_recovery_credit(world, flow)
     notify(world, flow, ON_ACK, event)
 
 
