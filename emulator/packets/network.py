@@ -40,10 +40,6 @@ from sysgym.scenarios.errors import SysgymError
 FloatArray = NDArray[np.float64]
 
 QUEUE_SAMPLES_PER_INTERVAL = 16
-
-HOST_BACKLOG_PACKETS = 8
-"""Full packets that a host hands to its network card ahead of time (Linux bounds the same by TCP small queues and BQL)."""
-
 TIMER_TICKS_PER_MIN_RTO = 8
 
 
@@ -206,7 +202,7 @@ class PacketNetwork:
         hosts["last_sent_ns"] = -MAX_TIME_NS
         hosts["uplink"] = self.topology.host_uplink
         full_packet_ns = self.scenario.transport.mtu_bytes * 8e9 / self.line_rate_bps
-        hosts["backlog_limit_ns"] = np.rint(HOST_BACKLOG_PACKETS * full_packet_ns)
+        hosts["backlog_limit_ns"] = np.rint(self.scenario.transport.host_queue_packets * full_packet_ns)
         heap = np.zeros(self.n_links + self.n_hosts + N_CLOCKS + 1, np.int64)
         heap[: int(world["heap_size"][0])] = self._first_events(world, schedule)
         state = State(
@@ -257,14 +253,14 @@ class PacketNetwork:
         topology, queue = self.topology, self.scenario.queue
         links = np.zeros(self.n_links, layout.LINK)
         ns_per_byte = 8e9 / topology.link_rate_bps
-        buffer_bytes = np.where(topology.from_host, queue.host_buffer_bytes, queue.buffer_bytes)
         links["ns_per_byte_q20"] = _ns_per_byte_q20(topology.link_rate_bps)
         links["delay_ns"] = np.rint(topology.link_delay_s * 1e9)
-        links["buffer_ns"] = np.rint(buffer_bytes * ns_per_byte)
+        # Hosts neither drop nor mark: what the card cannot take waits in the flows.
+        links["buffer_ns"] = np.where(topology.from_host, NEVER_NS, np.rint(queue.buffer_bytes * ns_per_byte))
         links["mark_above_ns"] = NEVER_NS
         if queue.ecn_threshold_bytes is not None:
-            marks = ~topology.from_host | queue.ecn_at_host
-            links["mark_above_ns"][marks] = np.rint(queue.ecn_threshold_bytes * ns_per_byte[marks])
+            threshold_ns = np.rint(queue.ecn_threshold_bytes * ns_per_byte)
+            links["mark_above_ns"] = np.where(topology.from_host, NEVER_NS, threshold_ns)
         jitter_s = self.scenario.transport.host_jitter_s
         full_packet_ns = self.scenario.transport.mtu_bytes * ns_per_byte
         jitter_ns = full_packet_ns if jitter_s is None else np.full(self.n_links, jitter_s * 1e9)

@@ -93,12 +93,6 @@ class Queue(Table):
         default=None,
         description="packets that find more than this in the queue are marked (ECN), bytes; absent: never",
     )
-    host_buffer_bytes: Annotated[int, Field(ge=1500, le=2**40)] = Field(
-        default=4_000_000, description="buffer of every host's network card, bytes"
-    )
-    ecn_at_host: bool = Field(
-        default=True, description="whether the host's own queue marks too, at the same threshold"
-    )
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check that the threshold can be reached."""
@@ -110,13 +104,6 @@ class Queue(Table):
                 self.ecn_threshold_bytes,
                 f"at most buffer_bytes = {self.buffer_bytes}",
                 "lower the threshold, or leave it out for queues that never mark",
-            )
-        if self.ecn_at_host and self.ecn_threshold_bytes > self.host_buffer_bytes:
-            yield Problem(
-                "ecn_threshold_bytes",
-                self.ecn_threshold_bytes,
-                f"at most host_buffer_bytes = {self.host_buffer_bytes}",
-                "lower the threshold, or set ecn_at_host = false",
             )
 
 
@@ -143,6 +130,13 @@ class Transport(Table):
     )
     max_window_packets: Annotated[int, Field(ge=2, le=2**20)] = Field(
         default=4096, description="largest window of a flow, packets; a power of two"
+    )
+    host_queue_packets: Annotated[int, Field(ge=1, le=4096)] = Field(
+        default=8,
+        description=(
+            "full packets that a host hands to its network card ahead of time; more waits in the flows, which take turns"
+            " (Linux: fair queueing with TCP small queues)"
+        ),
     )
     host_jitter_s: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
         default=None,
@@ -349,15 +343,13 @@ class CongestionScenario(Scenario):
         yield from self._check_workload()
 
     def _check_queue(self) -> Iterator[Problem]:
-        for key in ("buffer_bytes", "host_buffer_bytes"):
-            value = getattr(self.queue, key)
-            if value < self.transport.mtu_bytes:
-                yield Problem(
-                    f"queue.{key}",
-                    value,
-                    f"room for one packet of transport.mtu_bytes = {self.transport.mtu_bytes}",
-                    "a queue that holds no full packet drops all of them",
-                )
+        if self.queue.buffer_bytes < self.transport.mtu_bytes:
+            yield Problem(
+                "queue.buffer_bytes",
+                self.queue.buffer_bytes,
+                f"room for one packet of transport.mtu_bytes = {self.transport.mtu_bytes}",
+                "a queue that holds no full packet drops all of them",
+            )
 
     def _check_workload(self) -> Iterator[Problem]:
         workload, hosts = self.workload, self.topology.n_hosts
