@@ -105,7 +105,7 @@ def _switch_links(topology: Topology) -> tuple[NDArray[np.int64], NDArray[np.int
 
 @njit(cache=True, nogil=True)
 def _mix(value: np.uint64) -> np.uint64:
-    """SplitMix64's output after the state ``value``: a bijection in which each bit moves about half of all."""
+    """SplitMix64's output after the state ``value``: a bijection; each bit moves about half of all."""
     value = value + _GOLDEN
     value = (value ^ (value >> np.uint64(30))) * _FACTOR_1
     value = (value ^ (value >> np.uint64(27))) * _FACTOR_2

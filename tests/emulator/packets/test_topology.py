@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from sysgym.emulator.packets.topology import Cable, Topology, build_topology
+from sysgym.scenarios import list_scenarios, load_scenario
+from sysgym.scenarios.errors import SysgymError, UnknownName
+from sysgym.scenarios.schema.congestion import (
+    CongestionScenario,
+    DumbbellTopology,
+    FatTreeTopology,
+    SingleSwitchTopology,
+)
+
+Spec = DumbbellTopology | SingleSwitchTopology | FatTreeTopology
+
+
+def dumbbell(hosts_per_side: int, core_rate_bps: float | None = None) -> DumbbellTopology:
+    return DumbbellTopology(
+        kind="dumbbell",
+        hosts_per_side=hosts_per_side,
+        core_rate_bps=core_rate_bps,
+        link_rate_bps=1e9,
+        link_delay_s=2e-6,
+    )
+
+
+def single_switch(hosts: int) -> SingleSwitchTopology:
+    return SingleSwitchTopology(kind="single_switch", hosts=hosts, link_rate_bps=1e9, link_delay_s=2e-6)
+
+
+def fat_tree(k: int) -> FatTreeTopology:
+    return FatTreeTopology(kind="fat_tree", k=k, link_rate_bps=1e9, link_delay_s=2e-6)
+
+
+EVERY_FORM = [
+    dumbbell(1),
+    dumbbell(2),
+    dumbbell(7, 3e8),
+    single_switch(2),
+    single_switch(33),
+    fat_tree(2),
+    fat_tree(4),
+    fat_tree(8),
+]
+
+
+@pytest.mark.parametrize("spec", EVERY_FORM, ids=lambda spec: f"{spec.kind}-{spec.n_hosts}")
+def test_every_form_keeps_the_documented_order(spec: Spec) -> None:
+    topology = build_topology(spec)
+    assert topology.kind == spec.kind
+    assert topology.n_hosts == spec.n_hosts
+    assert topology.node_names[: topology.n_hosts] == tuple(f"h{host}" for host in range(spec.n_hosts))
+    links = np.arange(topology.n_links)
+    np.testing.assert_array_equal(topology.link_source[links ^ 1], topology.link_target)
+    np.testing.assert_array_equal(topology.link_rate_bps[links ^ 1], topology.link_rate_bps)
+    np.testing.assert_array_equal(topology.link_delay_s[links ^ 1], topology.link_delay_s)
+    hosts = np.arange(topology.n_hosts)
+    np.testing.assert_array_equal(topology.link_source[topology.host_uplink], hosts)
+    np.testing.assert_array_equal(topology.link_target[topology.host_downlink], hosts)
+    np.testing.assert_array_equal(topology.link_source[topology.host_downlink], topology.host_edge)
+    assert np.all(topology.host_edge >= topology.n_hosts)
+    np.testing.assert_array_equal(np.flatnonzero(topology.from_host), np.sort(topology.host_uplink))
+    np.testing.assert_array_equal(np.flatnonzero(topology.to_host), np.sort(topology.host_downlink))
+    assert sorted([*topology.switch_ports, *topology.host_uplink]) == list(links)
+
+
+@pytest.mark.parametrize("spec", EVERY_FORM, ids=lambda spec: f"{spec.kind}-{spec.n_hosts}")
+def test_types_are_those_of_the_compiled_simulator(spec: Spec) -> None:
+    topology = build_topology(spec)
+    types = {
+        "link_source": np.int32,
+        "link_target": np.int32,
+        "link_rate_bps": np.float64,
+        "link_delay_s": np.float64,
+        "host_pod": np.int32,
+        "host_edge": np.int32,
+        "from_host": np.bool_,
+        "to_host": np.bool_,
+        "switch_ports": np.int64,
+        "host_uplink": np.int64,
+        "host_downlink": np.int64,
+    }
+    for name, expected in types.items():
+        array = getattr(topology, name)
+        assert array.dtype == expected, name
+        assert not array.flags.writeable, name
+
+
+def test_building_twice_gives_the_same_network() -> None:
+    one, other = build_topology(fat_tree(4)), build_topology(fat_tree(4))
+    assert one.link_names == other.link_names
+    np.testing.assert_array_equal(one.link_source, other.link_source)
+
+
+def test_dumbbell_has_west_hosts_first_and_its_own_core_rate() -> None:
+    topology = build_topology(dumbbell(2, core_rate_bps=4e8))
+    assert topology.node_names == ("h0", "h1", "h2", "h3", "west", "east")
+    assert topology.link_names == (
+        "h0->west",
+        "west->h0",
+        "h1->west",
+        "west->h1",
+        "h2->east",
+        "east->h2",
+        "h3->east",
+        "east->h3",
+        "west->east",
+        "east->west",
+    )
+    np.testing.assert_array_equal(topology.link_rate_bps, [1e9] * 8 + [4e8] * 2)
+    np.testing.assert_array_equal(topology.link_delay_s, [2e-6] * 10)
+    np.testing.assert_array_equal(topology.host_pod, [0, 0, 1, 1])
+
+
+def test_dumbbell_core_is_as_fast_as_the_other_links_unless_told() -> None:
+    assert np.all(build_topology(dumbbell(3)).link_rate_bps == 1e9)
+
+
+def test_iroko_networks_have_as_many_switch_ports_as_irokos() -> None:
+    assert len(build_topology(dumbbell(2)).switch_ports) == 6
+    assert len(build_topology(fat_tree(4)).switch_ports) == 80
+
+
+@pytest.mark.parametrize("k", [2, 4, 6, 8, 16])
+def test_fat_tree_has_the_sizes_of_al_fares(k: int) -> None:
+    topology = build_topology(fat_tree(k))
+    assert topology.n_hosts == k**3 // 4
+    assert topology.n_switches == 5 * k * k // 4
+    assert topology.n_links == 2 * 3 * k**3 // 4
+    ports = Counter(topology.link_source.tolist())
+    assert all(ports[switch] == k for switch in range(topology.n_hosts, topology.n_nodes))
+    assert set(Counter(topology.host_edge.tolist()).values()) == {k // 2}
+    assert Counter(topology.host_pod.tolist()) == dict.fromkeys(range(k), k * k // 4)
+
+
+@pytest.mark.parametrize("k", [4, 10])
+def test_every_core_switch_has_one_cable_to_each_pod(k: int) -> None:
+    # At k = 10 the switches' numbers have two digits, which a reading of names would get wrong.
+    topology = build_topology(fat_tree(k))
+    pods: dict[str, list[int]] = {}
+    for source, target in zip(topology.link_source, topology.link_target, strict=True):
+        name, other = topology.node_names[source], topology.node_names[target]
+        if name.startswith("core"):
+            assert other.startswith("agg")
+            pods.setdefault(name, []).append(int(other.removeprefix("agg").split("_")[0]))
+    assert len(pods) == k * k // 4
+    assert all(sorted(found) == list(range(k)) for found in pods.values())
+
+
+def test_fat_tree_edges_and_aggregation_switches_of_a_pod_are_fully_meshed() -> None:
+    names = set(build_topology(fat_tree(4)).link_names)
+    for pod in range(4):
+        for i in range(2):
+            for j in range(2):
+                assert f"edge{pod}_{i}->agg{pod}_{j}" in names
+                assert f"agg{pod}_{j}->edge{pod}_{i}" in names
+    assert {"h0->edge0_0", "h15->edge3_1", "agg0_0->core1", "agg3_1->core2"} <= names
+
+
+def test_every_shipped_scenario_has_a_network() -> None:
+    for info in list_scenarios():
+        scenario = load_scenario(info.name)
+        if isinstance(scenario, CongestionScenario):
+            assert build_topology(scenario.topology).n_hosts == scenario.topology.n_hosts
+
+
+def test_unknown_kind_is_named() -> None:
+    with pytest.raises(UnknownName, match="fat_tree"):
+        build_topology(cast(Any, SimpleNamespace(kind="fattree")))
+
+
+def network(cables: list[tuple[int, int]], rate_bps: float = 1e9, delay_s: float = 0.0) -> Topology:
+    """Two hosts (0, 1) and three switches (2, 3, 4)."""
+    return Topology.from_cables(
+        "made",
+        host_names=["h0", "h1"],
+        switch_names=["s0", "s1", "s2"],
+        cables=[Cable(end, other, rate_bps, delay_s) for end, other in cables],
+        host_pod=[0, 0],
+    )
+
+
+SOUND = [(0, 2), (1, 3), (2, 3), (3, 4)]
+
+
+def test_a_form_of_ones_own_needs_only_cables() -> None:
+    topology = network([(2, 0), *SOUND[1:]])
+    np.testing.assert_array_equal(topology.host_uplink, [1, 2])
+    np.testing.assert_array_equal(topology.host_edge, [2, 3])
+
+
+@pytest.mark.parametrize(
+    ("cables", "reason"),
+    [
+        (SOUND[1:], "no cable"),
+        ([*SOUND, (0, 4)], "more than one"),
+        ([(0, 1), *SOUND[2:]], "joins two hosts"),
+        (SOUND[:-1], "cannot reach"),
+        ([*SOUND, (4, 4)], "two directions"),
+        ([*SOUND, (4, 5)], "does not exist"),
+        ([*SOUND, (-1, 4)], "does not exist"),
+        ([], "no cable"),
+    ],
+)
+def test_broken_networks_are_refused(cables: list[tuple[int, int]], reason: str) -> None:
+    with pytest.raises(SysgymError, match=reason):
+        network(cables)
+
+
+@pytest.mark.parametrize("rate_bps", [0.0, -1.0, float("inf"), float("nan")])
+def test_impossible_rates_are_refused(rate_bps: float) -> None:
+    with pytest.raises(SysgymError, match="rate"):
+        network(SOUND, rate_bps=rate_bps)
+
+
+@pytest.mark.parametrize("delay_s", [-1e-9, float("inf"), float("nan")])
+def test_impossible_delays_are_refused(delay_s: float) -> None:
+    with pytest.raises(SysgymError, match="delay"):
+        network(SOUND, delay_s=delay_s)
+
+
+def test_two_nodes_of_one_name_are_refused() -> None:
+    with pytest.raises(SysgymError, match="same name"):
+        Topology.from_cables(
+            "made",
+            host_names=["h0", "h0"],
+            switch_names=["s"],
+            cables=[Cable(0, 2, 1e9, 0.0), Cable(1, 2, 1e9, 0.0)],
+            host_pod=[0, 0],
+        )
