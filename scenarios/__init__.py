@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sysgym.scenarios.editor_schema import json_schema
     from sysgym.scenarios.families import FAMILIES, scenario_model
     from sysgym.scenarios.loader import (
         ScenarioInfo,
@@ -40,6 +41,7 @@ __all__ = [
     "TaskSpec",
     "TrainingSpec",
     "find_scenario",
+    "json_schema",
     "list_scenarios",
     "list_suites",
     "load_scenario",
@@ -50,6 +52,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "editor_schema": ("json_schema",),
     "families": ("FAMILIES", "scenario_model"),
     "loader": (
         "ScenarioInfo",

@@ -40,7 +40,8 @@ def key_lines(text: str) -> dict[KeyPath, int]:
                 table = (*table, index)
             else:
                 table = _inside_entries(table, entries)
-            lines.setdefault(table, number)
+            for depth in range(1, len(table) + 1):  # [a.b] may be all that there is of [a].
+                lines.setdefault(table[:depth], number)
         elif assignment := _ASSIGNMENT.match(line):
             lines.setdefault((*table, *_parts(assignment[1])), number)
             for quotes in ('"""', "'''"):

@@ -25,7 +25,14 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from sysgym.scenarios.errors import Problem, ScenarioError, UnknownName
-from sysgym.scenarios.schema.problems import BY_TYPE, PROBLEMS_TYPE, KeyPath, problems_from, validated
+from sysgym.scenarios.schema.problems import (
+    BY_TYPE,
+    PROBLEMS_TYPE,
+    KeyPath,
+    dotted_key,
+    problems_from,
+    validated,
+)
 
 _IDENTITY = ("schema", "name", "family")
 
@@ -225,7 +232,7 @@ class Scenario(Table):
         return self
 
     def _check_vary(self, split_name: str, vary: Mapping[str, Sequence[Any]]) -> Iterator[Problem]:
-        place = f"splits.{split_name}.vary"
+        place = ("splits", split_name, "vary")
         allowed = [
             key
             for key in vary
@@ -233,7 +240,7 @@ class Scenario(Table):
         ]
         for key in vary.keys() - allowed:
             yield Problem(
-                f'{place}."{key}"',
+                dotted_key((*place, key)),
                 list(vary[key]),
                 f"a key of {', '.join(f'[{table}]' for table in self.VARIABLE_TABLES)}"
                 f" other than {', '.join(self.FIXED_KEYS)}",
@@ -247,13 +254,13 @@ class Scenario(Table):
             found = [problem for choice in together for problem in self._bad_choices(place, choice)]
         yield from (problem for index, problem in enumerate(found) if problem not in found[:index])
 
-    def _bad_choices(self, place: str, choice: Mapping[str, Any]) -> Iterator[Problem]:
+    def _bad_choices(self, place: KeyPath, choice: Mapping[str, Any]) -> Iterator[Problem]:
         for problem in self._problems_with(choice):
             # A value can be wrong beside another one; then any of the varied keys may be the reason.
             key = problem.key if problem.key in choice else next(iter(choice))
             expected = problem.expected if key == problem.key else f"{problem.key}: {problem.expected}"
             got = choice[key] if len(choice) == 1 else dict(choice)
-            yield Problem(f'{place}."{key}"', got, expected, problem.advice)
+            yield Problem(dotted_key((*place, key)), got, expected, problem.advice)
 
     def _problems_with(self, choice: Mapping[str, Any]) -> Sequence[Problem]:
         data = self.resolved()

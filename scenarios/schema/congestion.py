@@ -134,8 +134,8 @@ class Transport(Table):
     host_queue_packets: Annotated[int, Field(ge=1, le=4096)] = Field(
         default=8,
         description=(
-            "full packets that a host hands to its network card ahead of time; more waits in the flows, which take turns"
-            " (Linux: fair queueing with TCP small queues)"
+            "full packets that a host hands to its network card ahead of time; more waits in the flows,"
+            " which take turns (Linux: fair queueing with TCP small queues)"
         ),
     )
     host_jitter_s: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(

@@ -171,6 +171,8 @@ class _Place:
 
 def _translate(finding: ErrorDetails, place: _Place) -> list[Problem]:
     kind, got, context = finding["type"], finding["input"], finding.get("ctx", {})
+    if isinstance(got, tuple):  # The file said a list.
+        got = list(got)
     key, meaning = place.dotted, place.meaning
     if kind == PROBLEMS_TYPE:
         return [

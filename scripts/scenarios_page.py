@@ -1,0 +1,114 @@
+"""Write the tables of docs/scenarios.md: the shipped scenarios and suites, and the keys of a suite.
+
+The prose around them is written by hand; a test holds that the tables are what this script writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from sysgym.scenarios import CongestionScenario, list_scenarios, list_suites, load_scenario, load_suite
+from sysgym.scenarios.schema.suite import ContenderSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "scenarios.md"
+
+
+def render(text: str) -> str:
+    """Return the page with its tables made anew.
+
+    Args:
+        text: The page; a table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
+    """
+    for name, lines in (("shipped", _shipped()), ("suites", _suites()), ("suite keys", _suite_keys())):
+        begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+        assert begin in text, f"the page has no place for {name}"
+        head, _, rest = text.partition(begin)
+        tail = rest.partition(end)[2]
+        text = "\n".join([head + begin, *lines, "", end + tail])
+    return text
+
+
+def _shipped() -> Iterator[str]:
+    yield "| scenario | hosts | links | traffic | buffer | ECN above | decision | episode | varies in test |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    for info in list_scenarios("congestion"):
+        scenario = load_scenario(info.name, expect=CongestionScenario)
+        topology, queue, control = scenario.topology, scenario.queue, scenario.control
+        mark = queue.ecn_threshold_bytes
+        cells = [
+            f"[`{info.name}`](../scenarios/congestion/{info.name}.toml)",
+            f"{topology.n_hosts}, {topology.kind.replace('_', ' ')}",
+            f"{_engineering(topology.link_rate_bps)}b/s, {_engineering(topology.link_delay_s)}s",
+            _traffic(scenario),
+            f"{_engineering(queue.buffer_bytes)}B",
+            "never" if mark is None else f"{_engineering(mark)}B",
+            f"{_engineering(control.decision_interval_s)}s",
+            f"{control.episode_steps} steps, {_engineering(scenario.horizon_s)}s",
+            "; ".join(
+                f"`{key}`: {', '.join(map(str, values))}" for key, values in scenario.splits.test.vary.items()
+            ),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _traffic(scenario: CongestionScenario) -> str:
+    workload = scenario.workload
+    if workload.kind == "incast":
+        return f"incast, {workload.senders} senders, {_engineering(workload.request_bytes)}B each"
+    if workload.kind == "poisson":
+        return f"Poisson arrivals, {workload.flow_sizes} sizes"
+    return f"long-lived, {workload.pairs.replace('_', ' ')}" + (
+        f" {workload.stride}" if workload.pairs == "stride" else ""
+    )
+
+
+def _suites() -> Iterator[str]:
+    yield "| suite | trains | scenario | contenders | episodes each |"
+    yield "| --- | --- | --- | --- | --- |"
+    for info in list_suites():
+        suite = load_suite(info.name)
+        for task in suite.tasks:
+            trained = [
+                f"{training.agent}, {training.total_steps} steps"
+                for training in suite.training
+                if training.scenario == task.scenario
+            ]
+            cells = [
+                f"[`{suite.name}`](../scenarios/suites/{suite.name}.toml)",
+                "; ".join(trained),
+                f"`{task.scenario}`",
+                ", ".join(task.contender_names),
+                str(len(task.seed_values)),
+            ]
+            yield f"| {' | '.join(cells)} |"
+
+
+def _suite_keys() -> Iterator[str]:
+    yield "| table | key | must be there | meaning |"
+    yield "| --- | --- | --- | --- |"
+    tables: tuple[tuple[str, type[BaseModel]], ...] = (
+        ("", Suite),
+        ("`[[training]]`", TrainingSpec),
+        ("`[[tasks]]`", TaskSpec),
+        ("a contender", ContenderSpec),
+        ("`[[metrics]]`", MetricSpec),
+    )
+    for title, table in tables:
+        for name, field in table.model_fields.items():
+            required = "yes" if field.is_required() else ""
+            yield f"| {title} | `{field.alias or name}` | {required} | {field.description} |"
+
+
+def _engineering(value: float) -> str:
+    """Return the number with a space and the prefix of its unit."""
+    for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u")):
+        if value >= factor * 0.999999:
+            return f"{value / factor:.6g} {prefix}"
+    return f"{value:g} "
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(PAGE.read_text()))

@@ -1,0 +1,72 @@
+"""The schema that editors use says the same as the one that checks files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from sysgym.scenarios import json_schema
+from sysgym.scenarios.errors import UnknownName
+from sysgym.scenarios.families import FAMILIES
+
+KINDS = [*FAMILIES, "suite"]
+
+
+def _objects(schema: Any) -> list[dict[str, Any]]:
+    if isinstance(schema, list):
+        return [found for item in schema for found in _objects(item)]
+    if not isinstance(schema, dict):
+        return []
+    return ([schema] if "properties" in schema else []) + [
+        found for item in schema.values() for found in _objects(item)
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_table_refuses_unknown_keys_and_explains_known_ones(kind: str) -> None:
+    tables = _objects(json_schema(kind))
+    assert len(tables) > 4
+    for table in tables:
+        assert table["additionalProperties"] is False
+        for key, field in table["properties"].items():
+            assert field.get("description"), f"{table['title']}.{key} is not described"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None:
+    """A float without a unit in its name has to be a ratio."""
+    units = ("_s", "_bps", "_bytes", "_packets")
+    ratios = {"load", "p_edge", "p_pod", "min_rate_fraction", "scale"}
+    for table in _objects(json_schema(kind)):
+        for key, field in table["properties"].items():
+            choices = [field, *field.get("anyOf", [])]
+            if any(choice.get("type") == "number" for choice in choices):
+                assert key.endswith(units) or key in ratios, key
+
+
+def test_ranges_and_choices_are_in_it() -> None:
+    schema = json_schema("congestion")
+    poisson = schema["$defs"]["PoissonWorkload"]["properties"]
+    assert poisson["load"] | {"title": ""} == {
+        "description": "offered load, as a fraction of a host's line rate",
+        "exclusiveMinimum": 0.0,
+        "maximum": 1.5,
+        "title": "",
+        "type": "number",
+    }
+    assert "oneOf" not in json.dumps(schema)
+
+
+def test_it_can_be_printed() -> None:
+    command = [sys.executable, "-m", "sysgym.scenarios.editor_schema", "congestion"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout) == json_schema("congestion")
+
+
+def test_unknown_kind() -> None:
+    with pytest.raises(UnknownName, match="suite"):
+        json_schema("suites")

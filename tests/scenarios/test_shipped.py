@@ -1,0 +1,139 @@
+"""Every shipped scenario and suite loads, and says what its sources say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sysgym.scenarios import (
+    CongestionScenario,
+    list_scenarios,
+    list_suites,
+    load_scenario,
+    load_suite,
+    scenario_from_resolved,
+)
+from sysgym.scenarios.schema.common import SPLIT_NAMES
+
+NAMES = [info.name for info in list_scenarios()]
+
+CONGESTION = {
+    "dumbbell-10g",
+    "fattree-k4-websearch",
+    "incast-32",
+    "iroko-dumbbell-10m",
+    "iroko-dumbbell-1g",
+    "iroko-fattree-10m",
+    "iroko-fattree-1g",
+}
+
+
+def test_the_congestion_family_is_complete() -> None:
+    assert {info.name for info in list_scenarios("congestion")} == CONGESTION
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scenario_loads_and_round_trips(name: str) -> None:
+    scenario = load_scenario(name)
+    assert scenario.name == name
+    assert scenario_from_resolved(scenario.resolved()) == scenario
+    assert scenario.description.strip()
+    assert scenario.references
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_split_draws(name: str) -> None:
+    scenario = load_scenario(name)
+    for split in SPLIT_NAMES:
+        for seed in (scenario.splits[split].seeds[0], scenario.splits[split].seeds[1]):
+            assert scenario.draw(split, seed).draw(split, seed) == scenario.draw(split, seed)
+
+
+@pytest.mark.parametrize("name", sorted(CONGESTION))
+def test_decisions_last_a_round_trip_or_more(name: str) -> None:
+    """A shorter interval would show the agent nothing of its last action."""
+    scenario = load_scenario(name, expect=CongestionScenario)
+    topology, mtu_bits = scenario.topology, 8 * scenario.transport.mtu_bytes
+    hops = {"single_switch": 2, "dumbbell": 3, "fat_tree": 6}[topology.kind]
+    empty_s = hops * (2 * topology.link_delay_s + mtu_bits / topology.link_rate_bps)
+    assert scenario.queue.ecn_threshold_bytes is not None
+    marked_s = empty_s + 8 * scenario.queue.ecn_threshold_bytes / topology.link_rate_bps
+    assert marked_s <= scenario.control.decision_interval_s <= 60 * empty_s
+
+
+@pytest.mark.parametrize("name", sorted(CONGESTION))
+def test_numbers_have_comments(name: str) -> None:
+    path = next(info.path for info in list_scenarios() if info.name == name)
+    text = Path(path).read_text()
+    for key in ("buffer_bytes", "min_rto_s", "decision_interval_s", "episode_steps"):
+        line = next(line for line in text.splitlines() if line.startswith(key))
+        assert "#" in line, line
+
+
+@pytest.mark.parametrize(
+    ("name", "rate_bps", "buffer_bytes"),
+    [("10m", 10e6, 400_000), ("1g", 1e9, 4_000_000)],
+)
+def test_iroko_has_iroko_s_buffers(name: str, rate_bps: float, buffer_bytes: int) -> None:
+    for form in ("dumbbell", "fattree"):
+        scenario = load_scenario(f"iroko-{form}-{name}", expect=CongestionScenario)
+        assert scenario.topology.link_rate_bps == rate_bps
+        assert scenario.queue.buffer_bytes == buffer_bytes
+        assert scenario.topology.n_hosts == {"dumbbell": 4, "fattree": 16}[form]
+        assert scenario.transport.min_rto_s == 0.2
+
+
+def test_iroko_s_episode_lasts_a_minute() -> None:
+    assert load_scenario("iroko-dumbbell-10m", expect=CongestionScenario).horizon_s == pytest.approx(60.0)
+
+
+def test_dumbbell_10g_marks_at_65_packets() -> None:
+    scenario = load_scenario("dumbbell-10g", expect=CongestionScenario)
+    assert scenario.queue.ecn_threshold_bytes == 65 * scenario.transport.mtu_bytes
+    assert scenario.topology.n_hosts == 8
+
+
+def test_incast_overflows_the_buffer_at_the_load_it_states() -> None:
+    scenario = load_scenario("incast-32", expect=CongestionScenario)
+    workload = scenario.workload
+    assert workload.kind == "incast"
+    packets = -(-workload.request_bytes // scenario.transport.payload_bytes)
+    burst = workload.senders * (workload.request_bytes + packets * scenario.transport.header_bytes)
+    assert burst > 4 * scenario.queue.buffer_bytes
+    load = burst * 8 / workload.period_s / scenario.topology.link_rate_bps
+    assert load == pytest.approx(0.80, abs=0.005)
+    assert workload.senders == scenario.topology.n_hosts - 1
+
+
+def test_tests_hold_what_training_has_not_seen() -> None:
+    for name in ("dumbbell-10g", "incast-32", "fattree-k4-websearch"):
+        splits = load_scenario(name).splits
+        for key, values in splits.test.vary.items():
+            assert set(values) - set(splits.train.vary[key])
+
+
+@pytest.mark.parametrize("name", [info.name for info in list_suites()])
+def test_suite_loads(name: str) -> None:
+    suite = load_suite(name)
+    for task in suite.tasks:
+        assert len(task.seed_values) >= 10
+        assert task.split == "test"
+        trained = {training.agent for training in suite.training if training.scenario == task.scenario}
+        assert ("ppo" in task.contender_names) == ("ppo" in trained)
+
+
+def test_quick_holds_the_main_contest() -> None:
+    suite = load_suite("quick")
+    assert [task.scenario for task in suite.tasks] == [
+        "iroko-dumbbell-10m",
+        "incast-32",
+        "fattree-k4-websearch",
+    ]
+    for task in suite.tasks:
+        assert {"reno", "cubic", "dctcp", "newvegas", "oracle"} <= set(task.contender_names)
+        assert task.seed_values == tuple(range(20_000, 20_010))
+    assert [(t.agent, t.scenario) for t in suite.training] == [
+        ("ppo", "iroko-dumbbell-10m"),
+        ("ppo", "incast-32"),
+    ]
