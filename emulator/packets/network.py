@@ -95,12 +95,15 @@ class PacketNetwork:
         """Packets, data or ACK, that have crossed a link since the reset: the unit of the simulator's work."""
         return int(self._state.world["hops"][0])
 
-    def reset(self, seed: int) -> None:
-        """Empties the network, goes back to time 0 and draws the workload from ``seed``. Caps are lifted."""
-        control = self.scenario.control
-        horizon_s = control.warmup_s + control.episode_steps * control.decision_interval_s
+    def reset(self, seed: int, schedule: FlowSchedule | None = None) -> None:
+        """Empties the network and goes back to time 0; caps are lifted.
+
+        Args:
+            seed: Of the workload, unless there is a schedule, and of the hosts' jitter.
+            schedule: Flows to run instead of the scenario's workload.
+        """
         rng = np.random.default_rng(seed)
-        self._schedule = build_flows(self.scenario.workload, self.topology, rng, horizon_s)
+        self._schedule = self._draw_schedule(rng) if schedule is None else schedule
         self._state = self._new_state(self._schedule)
         self._state.world["random_state"] = rng.integers(1, 2**63)
         if self.transport.rate_driven:
@@ -156,6 +159,10 @@ class PacketNetwork:
         sizes = self._schedule.size_bytes.astype(np.int64)
         return flow_table(self._state, sizes, self._schedule.group.astype(np.int64), self._ideal_fct_s)
 
+    def routes(self) -> NDArray[np.int32]:
+        """Links that each flow's data takes, shape (n_flows, longest route), padded with -1."""
+        return self._state.routes[:, 0].copy()
+
     def queue_quantile_bytes(self, quantile: float) -> FloatArray:
         """Time-weighted quantile of every port's queue since the reset, shape (n_links,)."""
         return queue_quantile_bytes(self._state, quantile)
@@ -186,6 +193,17 @@ class PacketNetwork:
             self._state = self._state._replace(packets=grown)
             self._state.bind()
             resume_senders(self._address)
+
+    def _draw_schedule(self, rng: np.random.Generator) -> FlowSchedule:
+        ends, control = self.scenario.transport, self.scenario.control
+        return build_flows(
+            self.scenario.workload,
+            self.topology,
+            rng,
+            control.episode_s,
+            mtu_bytes=ends.mtu_bytes,
+            header_bytes=ends.header_bytes,
+        )
 
     def _new_state(self, schedule: FlowSchedule) -> State:
         world = self._new_world()

@@ -1,0 +1,190 @@
+"""The simulator against what can be computed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.transports import Transport
+from sysgym.emulator.packets.transports.base import do_nothing
+from sysgym.emulator.packets.workloads.schedule import make_schedule
+
+MakeNetwork = Callable[..., PacketNetwork]
+
+
+def core_port(network: PacketNetwork) -> int:
+    """The dumbbell's core link, west to east: the one that most bytes cross between switches."""
+    ports = network.topology.switch_ports
+    inner = ports[~network.topology.to_host[ports]]
+    return int(inner[np.argmax(network._state.links["sent_bytes"][inner])])
+
+
+@pytest.mark.parametrize("rate_bps", [10e6, 1e9, 10e9, 100e9])
+def test_one_flow_gets_the_rate_less_the_headers(make_network: MakeNetwork, rate_bps: float) -> None:
+    network = make_network(
+        topology__link_rate_bps=rate_bps, topology__hosts_per_side=1, workload__start_jitter_s=0.0,
+        transport__min_rto_s=0.2,
+    )  # fmt: skip
+    packet_s = 1500 * 8 / rate_bps
+    network.advance(max(4000 * packet_s, 5e-3))
+    before = network.flows().delivered_bytes.sum()
+    duration_s = max(10_000 * packet_s, 5e-3)
+    network.advance(duration_s)
+    goodput_bps = 8 * (network.flows().delivered_bytes.sum() - before) / duration_s
+    assert goodput_bps == pytest.approx(rate_bps * 1460 / 1500, rel=2e-3)
+
+
+def test_first_round_trip_takes_what_the_path_takes(make_network: MakeNetwork) -> None:
+    network = make_network(
+        topology__hosts_per_side=1, workload__start_jitter_s=0.0, transport__host_jitter_s=0.0,
+        transport__initial_window_packets=1,
+    )  # fmt: skip
+    network.advance(65e-6)
+    # Three links each way: 10 us of delay and 1.2 us (data) or 48 ns (ACK) of sending on each.
+    assert network.flows().rtt_min_s[0] == pytest.approx(3 * (10e-6 + 1.2e-6) + 3 * (10e-6 + 48e-9), abs=1e-9)
+    assert network._state.flows["base_rtt_ns"][0] == pytest.approx(63_744, abs=1)
+
+
+def window_of(packets: float) -> Transport:
+    """A transport whose window never changes."""
+
+    def on_start(flow, event):  # type: ignore[no-untyped-def]
+        flow.cwnd = packets
+
+    return Transport(
+        name=f"window-{packets:g}",
+        summary="a constant window",
+        on_start=on_start,
+        on_ack=do_nothing,
+        on_loss=do_nothing,
+        on_timeout=do_nothing,
+    )
+
+
+@pytest.mark.parametrize("window", [1.0, 10.0, 40.0, 53.0])
+def test_window_below_the_bandwidth_delay_product_sets_the_rate(make_network: MakeNetwork, window: float) -> None:
+    network = make_network(
+        window_of(window), topology__hosts_per_side=1, workload__start_jitter_s=0.0, transport__host_jitter_s=0.0
+    )
+    network.advance(20e-3)
+    expected_bytes = window * 1460 / 63.744e-6 * 20e-3
+    assert network.flows().delivered_bytes[0] == pytest.approx(expected_bytes, rel=0.01)
+
+
+def test_window_beyond_the_bandwidth_delay_product_stands_in_the_queue(make_network: MakeNetwork) -> None:
+    window = 200
+    network = make_network(
+        window_of(window), topology__hosts_per_side=1, topology__core_rate_bps=5e9, workload__start_jitter_s=0.0,
+        transport__host_jitter_s=0.0, queue__ecn_threshold_bytes=999_000,
+    )  # fmt: skip
+    network.advance(10e-3)
+    before = network.ports()
+    network.advance(10e-3)
+    after = network.ports()
+    core = core_port(network)
+    mean_bytes = (after.queue_byte_s[core] - before.queue_byte_s[core]) / 10e-3
+    base_rtt_s = 60e-6 + 2 * 1.2e-6 + 2.4e-6 + 2 * 48e-9 + 96e-9
+    # The queue as seen at the port counts the packet being sent by what is left of it.
+    expected_bytes = window * 1500 - (base_rtt_s - 2.4e-6) * 5e9 / 8 - 750
+    assert mean_bytes == pytest.approx(expected_bytes, rel=0.01)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+def test_packets_at_random_wait_as_in_an_m_d_1_queue(make_network: MakeNetwork, load: float) -> None:
+    """Equal packets that arrive as a Poisson process wait rho / (2 (1 - rho)) services on average."""
+    n_senders, n_packets, service_s = 64, 200_000, 12e-6
+    network = make_network(
+        topology={"kind": "single_switch", "hosts": n_senders + 1, "link_rate_bps": 1e9, "link_delay_s": 1e-6},
+        workload={"kind": "incast", "senders": n_senders, "request_bytes": 1460, "period_s": 1.0},
+        queue__buffer_bytes=10_000_000, transport__host_jitter_s=0.0,
+    )  # fmt: skip
+    rng = np.random.default_rng(7)
+    start_ns = np.cumsum(rng.exponential(service_s / load, n_packets) * 1e9).astype(np.int64)
+    network.reset(
+        0,
+        make_schedule(
+            rng, rng.integers(1, n_senders + 1, n_packets), np.zeros(n_packets, np.int64), size_bytes=1460,
+            start_ns=start_ns,
+        ),
+    )  # fmt: skip
+    duration_s = float(start_ns[-1]) * 1e-9
+    network.advance(duration_s)
+    port = network.topology.host_downlink[0]
+    # Arrivals see time averages, so the mean of the work in the queue is the mean wait.
+    mean_wait_s = network.ports().queue_byte_s[port] * 8 / 1e9 / duration_s
+    assert mean_wait_s == pytest.approx(load / (2 * (1 - load)) * service_s, rel=0.06)
+
+
+def test_four_flows_share_the_core_fairly(make_network: MakeNetwork) -> None:
+    network = make_network()
+    network.advance(20e-3)
+    before = network.flows().delivered_bytes
+    network.advance(200e-3)
+    goodput_bps = 8 * (network.flows().delivered_bytes - before) / 200e-3
+    share_bps = 10e9 * 1460 / 1500 / 4
+    assert goodput_bps.sum() == pytest.approx(4 * share_bps, rel=0.01)
+    assert goodput_bps == pytest.approx(np.full(4, share_bps), rel=0.2)
+
+
+def test_caps_at_the_max_min_fair_rates_deliver_them_without_a_queue(make_network: MakeNetwork) -> None:
+    network = make_network("paced", workload__start_jitter_s=0.0)
+    network.advance(1e-6)
+    caps_bps = np.full(network.n_hosts, 10e9)
+    rates_bps = network.oracle_rates_bps()
+    caps_bps[rates_bps > 0] = rates_bps[rates_bps > 0]
+    assert rates_bps[:4] == pytest.approx(np.full(4, 2.5e9))
+    network.set_host_rate_caps(caps_bps)
+    network.advance(5e-3)
+    before = network.flows().delivered_bytes
+    network.clear_maxima()
+    network.advance(20e-3)
+    goodput_bps = 8 * (network.flows().delivered_bytes - before) / 20e-3
+    assert goodput_bps == pytest.approx(np.full(4, 2.5e9 * 1460 / 1500), rel=0.005)
+    assert network.ports().queue_max_bytes[core_port(network)] <= 8 * 1500
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.3, 1.0])
+def test_a_cap_holds_for_the_host_whatever_its_flows_and_transport(make_network: MakeNetwork, fraction: float) -> None:
+    for transport in ("paced", "dctcp", "cubic"):
+        network = make_network(transport, workload__flows_per_pair=5, workload__start_jitter_s=0.0)
+        network.set_host_rate_caps(np.full(network.n_hosts, fraction * 10e9 / 4))
+        before = network.hosts().sent_bytes
+        network.advance(50e-3)
+        sent_bps = 8 * (network.hosts().sent_bytes - before)[:4] / 50e-3
+        assert np.all(sent_bps <= fraction * 2.5e9 + 2 * 1500 * 8 / 50e-3)
+        assert sent_bps == pytest.approx(np.full(4, fraction * 2.5e9), rel=0.06 if transport == "paced" else 0.2)
+
+
+def test_ideal_completion_time_is_reached_on_an_empty_network(make_network: MakeNetwork) -> None:
+    network = make_network(
+        "paced", topology__core_rate_bps=4e9, workload__start_jitter_s=0.0, transport__host_jitter_s=0.0,
+        queue__buffer_bytes=1_000_000_000,
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    sizes = np.array([1, 1460, 1461, 14_600, 300_001])
+    schedule = make_schedule(
+        rng, np.zeros(5, np.int64), np.full(5, 4), size_bytes=sizes, start_ns=np.arange(5) * 5_000_000
+    )
+    network.reset(0, schedule)
+    network.advance(40e-3)
+    flows = network.flows()
+    assert flows.finish_s - flows.start_s == pytest.approx(flows.ideal_fct_s, abs=20e-9)
+    # By hand: three links, two delays of a packet of 41 bytes at 10 Gb/s and one at 4 Gb/s.
+    assert flows.ideal_fct_s[0] == pytest.approx(30e-6 + 41 * 8 / 10e9 * 2 + 41 * 8 / 4e9)
+
+
+def test_queue_quantile_and_maximum_of_a_standing_queue(make_network: MakeNetwork) -> None:
+    network = make_network(
+        window_of(100), topology__hosts_per_side=1, topology__core_rate_bps=1e9, workload__start_jitter_s=0.0,
+        transport__host_jitter_s=0.0, queue__ecn_threshold_bytes=999_000,
+    )  # fmt: skip
+    network.advance(50e-3)
+    core = core_port(network)
+    queue_bytes = network.ports().queue_bytes[core]
+    assert queue_bytes > 100_000
+    for quantile in (0.5, 0.99):
+        assert network.queue_quantile_bytes(quantile)[core] == pytest.approx(queue_bytes, rel=1 / 16 + 0.02)
+    assert network.ports().queue_max_bytes[core] == pytest.approx(queue_bytes, rel=0.03)

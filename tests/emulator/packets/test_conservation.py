@@ -1,0 +1,137 @@
+"""What goes in comes out, or is counted as lost: packets, bytes and order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sysgym.emulator.packets.layout import NOBODY, PACKET_IS_ACK
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.transports import list_transports
+from sysgym.scenarios import load_scenario
+
+SWITCH = {"kind": "single_switch", "hosts": 9, "link_rate_bps": 1e9, "link_delay_s": 5e-6}
+INCAST = {"kind": "incast", "senders": 8, "request_bytes": 30_001, "period_s": 2e-3}
+
+
+def network_of(transport: str, seed: int, **overrides: Any) -> PacketNetwork:
+    dotted = {key.replace("__", "."): value for key, value in overrides.items()}
+    network = PacketNetwork(load_scenario("dumbbell-10g", overrides=dotted), transport=transport)
+    network.reset(seed)
+    return network
+
+
+def packets_on_links(network: PacketNetwork) -> list[list[int]]:
+    """Slots of the packets on every link, first to arrive first."""
+    state = network._state
+    fifos = []
+    for head in state.links["head"]:
+        slots = []
+        slot = int(head)
+        while slot != NOBODY:
+            slots.append(slot)
+            slot = int(state.packets["next"][slot])
+        fifos.append(slots)
+    return fifos
+
+
+def check_invariants(network: PacketNetwork) -> None:
+    state = network._state
+    fifos = packets_on_links(network)
+    in_flight = [slot for slots in fifos for slot in slots]
+    assert len(set(in_flight)) == len(in_flight), "a packet is in two places"
+    assert len(in_flight) + state.world["free_packets"][0] == len(state.packets), "a slot is lost"
+    free = []
+    slot = int(state.world["first_free_packet"][0])
+    while slot != NOBODY:
+        free.append(slot)
+        slot = int(state.packets["next"][slot])
+    assert sorted(free + in_flight) == list(range(len(state.packets)))
+    for slots in fifos:
+        arrivals = state.packets["arrival_ns"][slots]
+        assert np.all(np.diff(arrivals) >= 0), "a link changed the order of its packets"
+
+    sent = state.hosts["sent_packets"].sum()
+    dropped = state.links["dropped_packets"].sum()
+    acks_in_flight = int((state.packets["flags"][in_flight] & PACKET_IS_ACK).sum())
+    acked = state.hosts["acked_packets"].sum()
+    late_acks = sent - dropped - acked - len(in_flight)
+    assert late_acks >= 0, "packets came from nowhere"
+    unfinished = np.isnan(network.flows().finish_s)
+    if unfinished.all():  # no flow has ended, so no ACK came too late to be counted
+        assert late_acks == 0
+    assert acks_in_flight <= len(in_flight)
+
+    flows = state.flows
+    assert np.all(flows["una"] <= flows["rcv_nxt"]), "acknowledged before it arrived"
+    assert np.all(flows["rcv_nxt"] <= flows["high"]), "received before it was sent"
+    assert np.all(flows["una"] <= flows["nxt"])
+    assert np.all(flows["nxt"] <= flows["high"])
+    hosts = network.hosts()
+    assert hosts.delivered_bytes.sum() == hosts.received_bytes.sum()
+    assert hosts.delivered_bytes.sum() == network.flows().delivered_bytes.sum()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    transport=st.sampled_from(list_transports()),
+    seed=st.integers(0, 2**31 - 1),
+    buffer_packets=st.integers(2, 60),
+    initial_window=st.integers(1, 64),
+)
+def test_conservation_under_loss(transport: str, seed: int, buffer_packets: int, initial_window: int) -> None:
+    network = network_of(
+        transport,
+        seed,
+        topology=SWITCH,
+        workload=INCAST,
+        queue__buffer_bytes=1500 * buffer_packets,
+        queue__ecn_threshold_bytes=1500 * (buffer_packets // 2),
+        transport__initial_window_packets=initial_window,
+        transport__min_rto_s=1e-3,
+    )
+    for _ in range(10):
+        network.advance(1e-3)
+        check_invariants(network)
+
+
+@pytest.mark.parametrize("transport", list_transports())
+def test_everything_is_delivered_in_the_end(transport: str) -> None:
+    network = network_of(
+        transport, 3, topology=SWITCH, workload=INCAST, queue__buffer_bytes=15_000, queue__ecn_threshold_bytes=7_500,
+        transport__min_rto_s=1e-3, control__episode_steps=20,
+    )  # fmt: skip
+    network.advance(5.0)
+    flows = network.flows()
+    assert len(flows.src) >= 8
+    assert np.all(np.isfinite(flows.finish_s))
+    assert np.array_equal(flows.delivered_bytes, flows.size_bytes)
+    assert network.ports().dropped_packets.sum() > 0, "the test is about losses"
+    assert network.hosts().active_flows.sum() == 0
+    assert np.all(network._state.links["head"] == NOBODY)
+    check_invariants(network)
+
+
+def test_cubic_scoreboard_agrees_with_its_bitmap() -> None:
+    network = network_of("cubic", 5, workload__flows_per_pair=2)
+    mask = network.scenario.transport.max_window_packets - 1
+    seen_recovery = False
+    for _ in range(2000):
+        network.advance(2e-5)
+        for flow in network._state.flows:
+            una, high, cursor = int(flow["una"]), int(flow["high"]), max(int(flow["hole_cursor"]), int(flow["una"]))
+            offset = int(flow["bitmap_offset"])
+            sacked = {
+                seq
+                for seq in range(una, high)
+                if int(network._state.sacked[offset + ((seq & mask) >> 6)]) >> (seq & 63) & 1
+            }
+            lost = [seq for seq in range(cursor, int(flow["lost_below"])) if seq not in sacked]
+            assert flow["sacked"] == len(sacked)
+            assert flow["lost"] == len(lost)
+            seen_recovery = seen_recovery or bool(flow["in_recovery"])
+    assert seen_recovery

@@ -1,0 +1,67 @@
+"""Drives the compiled callbacks of one flow by hand, as the event loop would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from sysgym.emulator.packets.layout import EVENT, FLOW, NEVER_NS, event_at, flow_at
+from sysgym.emulator.packets.sender import ON_ACK, ON_LOSS, ON_START, ON_TIMEOUT, call_callback
+from sysgym.emulator.packets.transports import get_transport
+from sysgym.emulator.packets.transports.base import callback_addresses
+
+
+@njit
+def _call(callback: int, flow_address: int, event_address: int) -> None:
+    call_callback(callback, flow_at(flow_address, 0), event_at(event_address, 0))
+
+
+class Driver:
+    """One flow of a transport; fields of its record are attributes of ``flow``."""
+
+    def __init__(self, transport: str, cwnd: float = 10.0, ssthresh: float = np.inf) -> None:
+        """Makes a flow and calls on_start."""
+        self._addresses = callback_addresses((get_transport(transport),))
+        self._flows = np.zeros(1, FLOW).view(np.recarray)
+        self._events = np.zeros(1, EVENT).view(np.recarray)
+        self.flow: Any = self._flows[0]
+        self.event: Any = self._events[0]
+        self.flow.cwnd = cwnd
+        self.flow.ssthresh = ssthresh
+        self.flow.min_rtt_ns = NEVER_NS
+        self.event.window_limited = 1
+        self._notify(ON_START)
+
+    def _notify(self, what: int) -> None:
+        _call(self._addresses[what], self._flows.ctypes.data, self._events.ctypes.data)
+
+    def ack(self, packets: int = 1, *, marked: bool = False, rtt_ns: int = 100_000, now_ns: int | None = None) -> None:
+        """An ACK for some packets, the window kept full."""
+        self.event.now_ns = self.event.now_ns if now_ns is None else now_ns
+        self.event.acked_packets = packets
+        self.event.marked = int(marked)
+        self.event.rtt_ns = rtt_ns
+        self.event.in_flight_packets = int(self.flow.cwnd)
+        self.flow.srtt_ns = float(rtt_ns)
+        self.flow.una += packets
+        self.flow.nxt = max(self.flow.una + int(self.flow.cwnd), self.flow.nxt)
+        self._notify(ON_ACK)
+
+    def lose(self) -> None:
+        """The beginning of a fast recovery; it is over at once."""
+        self.event.in_flight_packets = int(self.flow.cwnd)
+        self._notify(ON_LOSS)
+
+    def time_out(self) -> None:
+        """A retransmission time-out."""
+        self.event.in_flight_packets = int(self.flow.cwnd)
+        self._notify(ON_TIMEOUT)
+
+    def round_trip(self, *, marked_fraction: float = 0.0, rtt_ns: int = 100_000) -> None:
+        """A window's worth of ACKs, the first of them marked."""
+        packets = int(self.flow.cwnd)
+        for index in range(packets):
+            self.event.now_ns += rtt_ns // packets
+            self.ack(marked=index < marked_fraction * packets, rtt_ns=rtt_ns)
