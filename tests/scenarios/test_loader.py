@@ -228,7 +228,7 @@ def test_parse_overrides_wants_an_assignment(text: str) -> None:
 def test_scenarios_are_frozen() -> None:
     scenario = load_scenario("dumbbell-10g", expect=CongestionScenario)
     with pytest.raises(ValidationError, match="frozen"):
-        scenario.queue.buffer_bytes = 5  # type: ignore[misc]
+        scenario.queue.buffer_bytes = 5
 
 
 def test_defaults_are_explicit_in_the_resolved_form(write: WriteFile) -> None:
