@@ -129,3 +129,10 @@ def test_a_right_import_passes(module: str, source: str) -> None:
 def test_modules_stay_readable(path: Path) -> None:
     lines = len(path.read_text().splitlines())
     assert lines <= MAX_LINES, f"{lines} lines: split it along what it does"
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    folders = {path.parent for path in SOURCES}
+    assert [
+        str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").exists()
+    ] == []

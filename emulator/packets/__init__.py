@@ -1,1 +1,1 @@
-"""Packet-level network simulator: `network.PacketNetwork` runs a scenario; `transports` are the laws it can run."""
+"""Packet-level network simulator: `network.PacketNetwork` runs a scenario under one of the `transports`."""
