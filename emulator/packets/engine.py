@@ -1,6 +1,7 @@
 """The event loop of the packet simulator, compiled once and cached.
 
-Transports enter as addresses of compiled callbacks, so a user's transport needs no new compilation of the loop.
+Transports enter as addresses of compiled callbacks, so a user's transport needs no new compilation of the
+loop.
 """
 
 from __future__ import annotations
@@ -24,7 +25,15 @@ from sysgym.emulator.packets.events import (
     push,
 )
 from sysgym.emulator.packets.hosts import check_timers, receive_ack, serve, start_flows
-from sysgym.emulator.packets.layout import NOBODY, PACKET_IS_ACK, entry_at, host_at, link_at, packet_at, world_at
+from sysgym.emulator.packets.layout import (
+    NOBODY,
+    PACKET_IS_ACK,
+    entry_at,
+    host_at,
+    link_at,
+    packet_at,
+    world_at,
+)
 from sysgym.emulator.packets.ports import enqueue, integrate_backlog, route_link, sample_queues
 from sysgym.emulator.packets.receiver import receive_data
 
@@ -68,8 +77,8 @@ def strike(world: Any, clock: int, now_ns: int) -> None:
 def _source_digest() -> str:
     """Digest of the compiled sources.
 
-    numba's cache looks only at the file of the cached function; the digest, a constant of that function, makes the cache
-    follow the other files too.
+    numba's cache looks only at the file of the cached function; the digest, a constant of that function,
+    makes the cache follow the other files too.
     """
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
@@ -77,7 +86,9 @@ def _source_digest() -> str:
     return digest.hexdigest()
 
 
-def _compiled_entry_points(source_digest: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+def _compiled_entry_points(
+    source_digest: str,
+) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """Compiles lazily, on the first call of each."""
 
     @njit(nogil=True, cache=True)

@@ -1,8 +1,8 @@
 """The event heap: which link, host or timer is next.
 
-An event is one int64: time in ns above, who is concerned in the low 20 bits. A link enters the heap once, with the arrival of
-its first packet, however many follow it: the heap's size is bounded by links plus hosts, and equal times are ordered by
-source, which makes a run deterministic.
+An event is one int64: time in ns above, who is concerned in the low 20 bits. A link enters the heap once,
+with the arrival of its first packet, however many follow it: the heap's size is bounded by links plus hosts,
+and equal times are ordered by source, which makes a run deterministic.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def sift_down(world: Any, size: int, key: int) -> None:
 def push(world: Any, key: int) -> None:
     """Adds an event.
 
-    While an event is handled its own entry at the root is stale; the first push takes that place, which saves the removal.
+    While an event is handled its own entry at the root is stale; the first push takes that place, which saves
+    the removal.
     """
     if world.root_is_stale:
         world.root_is_stale = 0

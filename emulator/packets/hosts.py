@@ -1,8 +1,9 @@
 """Hosts: which of a host's flows sends, and when.
 
-A host hands its network card a few packets at a time and lets its flows take turns, one packet each, as Linux does with fair
-queueing and TCP small queues: data that the card cannot take yet waits in the flows, not in a queue before the card. A rate
-cap works in the same place: it spaces the host's packets, so it holds for the host as a whole whatever its transports do.
+A host hands its network card a few packets at a time and lets its flows take turns, one packet each, as Linux
+does with fair queueing and TCP small queues: data that the card cannot take yet waits in the flows, not in a
+queue before the card. A rate cap works in the same place: it spaces the host's packets, so it holds for the
+host as a whole whatever its transports do.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def deactivate(world: Any, flow_id: int) -> None:
 def ready_ns(world: Any, host: Any, now_ns: int) -> int:
     """Earliest time at which the host may send its next packet."""
     if host.cap_ns_per_byte_q20 > 0:
-        return max(now_ns, host.last_sent_ns + serialisation_ns(host.last_size_bytes, host.cap_ns_per_byte_q20))
+        return max(
+            now_ns, host.last_sent_ns + serialisation_ns(host.last_size_bytes, host.cap_ns_per_byte_q20)
+        )
     busy_until_ns = link_at(world.links, host.uplink).busy_until_ns
     if busy_until_ns - now_ns <= host.backlog_limit_ns:
         return now_ns
@@ -165,7 +168,10 @@ def receive_ack(world: Any, slot: int, now_ns: int) -> None:
 
 @njit
 def check_timers(world: Any, now_ns: int) -> None:
-    """Times out every active flow whose deadline has passed; timers have the granularity of the tick (RFC 6298's G)."""
+    """Times out every active flow whose deadline has passed.
+
+    Timers have the granularity of the tick (RFC 6298's G).
+    """
     for host_id in range(world.n_hosts):
         flow_id = host_at(world.hosts, host_id).first_active
         while flow_id != NOBODY:

@@ -1,10 +1,12 @@
 """Memory layout of the packet simulator: one record array for each kind of thing.
 
-Every array is an array of records, so that all that is known of one packet, link, flow or host lies in neighbouring cache
-lines: memory traffic decides the speed of a packet simulator. Times are integer nanoseconds, sequence numbers count packets.
+Every array is an array of records, so that all that is known of one packet, link, flow or host lies in
+neighbouring cache lines: memory traffic decides the speed of a packet simulator. Times are integer
+nanoseconds, sequence numbers count packets.
 
-A packet keeps its slot in ``packets`` from the sender to the receiver and back as an ACK; moving over a hop relinks the slot
-from one link's FIFO to the next and copies nothing. A new per-packet field therefore costs memory, not time.
+A packet keeps its slot in ``packets`` from the sender to the receiver and back as an ACK; moving over a hop
+relinks the slot from one link's FIFO to the next and copies nothing. A new per-packet field therefore costs
+memory, not time.
 """
 
 from __future__ import annotations
@@ -33,8 +35,11 @@ NEW_RENO = 0
 """Loss recovery by duplicate and partial ACKs (RFC 5681, RFC 6582), go-back-N after a time-out."""
 
 SACK = 1
-"""Loss recovery by selective acknowledgements (RFC 6675): every ACK names the packet that caused it, a hole three packets
-deep is lost, and what is sacked or lost does not count as in flight."""
+"""Loss recovery by selective acknowledgements (RFC 6675).
+
+Every ACK names the packet that caused it; a hole three packets deep is lost; what is sacked or lost is not in
+flight.
+"""
 
 PACKET = np.dtype(
     [
@@ -53,13 +58,13 @@ PACKET = np.dtype(
 
 LINK = np.dtype(
     [
-        # A queue is known by the time at which its last byte will have left; limits are kept as drain times too.
+        # A queue is known by the time at which its last byte will have left; limits are drain times too.
         ("busy_until_ns", np.int64),
         ("ns_per_byte_q20", np.int64),  # fixed point, 20 fractional bits
         ("delay_ns", np.int64),
         ("buffer_ns", np.int64),
         ("mark_above_ns", np.int64),
-        ("jitter_ns", np.int64),  # a packet arrives up to this much later, at random, never before the one ahead of it
+        ("jitter_ns", np.int64),  # a packet arrives up to this much later, never before the one ahead of it
         ("last_arrival_ns", np.int64),
         ("head", np.int32),  # FIFO of the packets in the queue or on the wire
         ("tail", np.int32),
@@ -169,7 +174,7 @@ EVENT = np.dtype(
         ("marked", np.int64),  # the ACK echoes a CE mark
         ("rtt_ns", np.int64),
         ("in_flight_packets", np.int64),  # before this ACK
-        ("window_limited", np.int64),  # 1: the window, not the application or a rate cap, held the sender back
+        ("window_limited", np.int64),  # 1: the window held the sender back, not its data or its rate cap
     ],
     align=True,
 )
@@ -252,7 +257,10 @@ class State(NamedTuple):
     callbacks: NDArray[np.int64]  # (4 * n_transports,) addresses of compiled functions
 
     def bind(self) -> None:
-        """Writes the arrays' addresses into the world's record; again after one was replaced or the state was copied."""
+        """Writes the arrays' addresses into the world's record.
+
+        Again after one was replaced or the state was copied.
+        """
         for name, array in self._asdict().items():
             if name != "world":
                 self.world[name] = array.ctypes.data

@@ -1,7 +1,8 @@
 """Records by address: how compiled code reaches the simulation's arrays.
 
-The compiled functions share one argument, the world's record, which holds the address of every array. Passing the arrays
-themselves would put some eighty words on the stack of each call; an address and an index are one multiplication.
+The compiled functions share one argument, the world's record, which holds the address of every array. Passing
+the arrays themselves would put some eighty words on the stack of each call; an address and an index are one
+multiplication.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from numba.extending import intrinsic
 def record_accessor(dtype: np.dtype[Any]) -> Any:
     """Makes the compiled function ``at(address, index)`` that gives a view of one record.
 
-    There is no bounds check: an index is valid by construction, which the tests hold through conservation laws.
+    There is no bounds check: an index is valid by construction, which the tests hold through conservation
+    laws.
     """
     record_type = numba.from_dtype(dtype)
 
@@ -36,7 +38,10 @@ def record_accessor(dtype: np.dtype[Any]) -> Any:
 
 
 def callback_caller(first_dtype: np.dtype[Any], second_dtype: np.dtype[Any]) -> Any:
-    """Makes the compiled function ``call(address, first, second)`` for callbacks compiled by ``numba.cfunc``."""
+    """Makes the compiled function ``call(address, first.
+
+    Second)`` for callbacks compiled by ``numba.cfunc``.
+    """
     first_type = numba.from_dtype(first_dtype)
     second_type = numba.from_dtype(second_dtype)
 

@@ -92,7 +92,10 @@ class PacketNetwork:
 
     @property
     def packet_hops(self) -> int:
-        """Packets, data or ACK, that have crossed a link since the reset: the unit of the simulator's work."""
+        """Packets, data or ACK.
+
+        That have crossed a link since the reset: the unit of the simulator's work.
+        """
         return int(self._state.world["hops"][0])
 
     def reset(self, seed: int, schedule: FlowSchedule | None = None) -> None:
@@ -113,7 +116,8 @@ class PacketNetwork:
         """Caps what each host sends, headers included, from now on.
 
         Args:
-            rate_bps: Shape (n_hosts,), positive; ``inf`` lifts a cap (a rate-driven transport then has the line rate).
+            rate_bps: Shape (n_hosts,), positive; ``inf`` lifts a cap (a rate-driven transport then has the
+                line rate).
 
         Raises:
             SysgymError: If the shape is wrong or a rate is not positive.
@@ -137,7 +141,9 @@ class PacketNetwork:
         """
         until_ns = self.now_ns + round(duration_s * 1e9)
         if until_ns > MAX_TIME_NS:
-            raise SysgymError(f"simulated time ends at {MAX_TIME_NS * 1e-9:.0f} s, asked for {until_ns * 1e-9:.0f} s")
+            raise SysgymError(
+                f"simulated time ends at {MAX_TIME_NS * 1e-9:.0f} s, asked for {until_ns * 1e-9:.0f} s"
+            )
         while not run_until(self._address, until_ns):
             self._grow_packet_pool_while_needed()
 
@@ -168,7 +174,10 @@ class PacketNetwork:
         return queue_quantile_bytes(self._state, quantile)
 
     def oracle_rates_bps(self) -> FloatArray:
-        """Max-min fair send rate of every host for the flows active now, room for ACKs left; shape (n_hosts,)."""
+        """Max-min fair send rate of every host for the flows active now, room for ACKs left.
+
+        Shape (n_hosts,).
+        """
         flows = self._state.flows
         active = np.flatnonzero(flows["active"])
         ack_routes = self._state.routes[active, 1]
@@ -176,7 +185,9 @@ class PacketNetwork:
         ack_share = self.scenario.transport.ack_bytes / self.scenario.transport.mtu_bytes
         capacity_bps[np.unique(ack_routes[ack_routes != NOBODY])] /= 1.0 + ack_share
         rates_bps = max_min_rates(self._state.routes[active, 0], capacity_bps)
-        return np.bincount(flows["src"][active], weights=rates_bps, minlength=self.n_hosts)
+        by_host_bps: FloatArray = np.zeros(self.n_hosts)
+        np.add.at(by_host_bps, flows["src"][active], rates_bps)
+        return by_host_bps
 
     @property
     def _address(self) -> int:
@@ -300,7 +311,9 @@ class PacketNetwork:
         payload_bytes = ends.mtu_bytes - ends.header_bytes
         sized = schedule.size_bytes >= 0
         n_packets = np.where(sized, -(-schedule.size_bytes // payload_bytes), LONG_LIVED_PACKETS)
-        last_packet_bytes = np.where(sized, schedule.size_bytes - (n_packets - 1) * payload_bytes, payload_bytes)
+        last_packet_bytes = np.where(
+            sized, schedule.size_bytes - (n_packets - 1) * payload_bytes, payload_bytes
+        )
         window = np.minimum(n_packets, ends.max_window_packets)
         words = -(-window // 64)
         flows = np.zeros(len(schedule.src), layout.FLOW)
@@ -310,7 +323,8 @@ class PacketNetwork:
         base_rtt_s = self._base_rtt_s(routes)
         flows["base_rtt_ns"] = np.rint(base_rtt_s * 1e9)
         flows["line_rate_bps"] = self.line_rate_bps[schedule.src]
-        # The connection's set-up has measured one RTT: SRTT + 4 RTTVAR is then three times that (RFC 6298, 2.2).
+        # The connection's set-up has measured one RTT: SRTT + 4 RTTVAR is then three times that (RFC 6298,
+        # 2.2).
         flows["rto_ns"] = np.rint(np.clip(3.0 * base_rtt_s, ends.min_rto_s, ends.max_rto_s) * 1e9)
         flows["rto_deadline_ns"] = NEVER_NS
         flows["n_packets"] = n_packets
@@ -352,4 +366,3 @@ def _link_free_packets(packets: NDArray[np.void], first: int, behind_last: int) 
     """Chains the slots from ``first`` on into the list of free ones."""
     packets["next"][first:] = np.arange(first + 1, len(packets) + 1)
     packets["next"][-1] = behind_last
-

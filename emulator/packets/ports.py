@@ -1,8 +1,8 @@
 """A link with its output queue: byte-limited FIFO, tail drop, ECN step mark, and the statistics of the queue.
 
-A FIFO that drains at a constant rate needs no event for a departure: the time at which the queue will be empty says all, and
-the queue's length is what remains of it, divided by the time that a byte takes. The integral of the queue over time is exact,
-since between two arrivals it falls in a straight line.
+A FIFO that drains at a constant rate needs no event for a departure: the time at which the queue will be
+empty says all, and the queue's length is what remains of it, divided by the time that a byte takes. The
+integral of the queue over time is exact, since between two arrivals it falls in a straight line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ import numpy as np
 from numba import njit
 
 from sysgym.emulator.packets.events import event_key, push
-from sysgym.emulator.packets.layout import NOBODY, PACKET_CE, PACKET_ECN_CAPABLE, bucket_at, link_at, packet_at, route_hop_at
+from sysgym.emulator.packets.layout import (
+    NOBODY,
+    PACKET_CE,
+    PACKET_ECN_CAPABLE,
+    bucket_at,
+    link_at,
+    packet_at,
+    route_hop_at,
+)
 
 FIXED_POINT_BITS = 20
 
@@ -57,21 +65,25 @@ def route_link(world: Any, flow_id: int, direction: int, hop: int) -> int:
 
 @njit(inline="always")
 def random_below(world: Any, bound: int) -> int:
-    """Uniform integer in [0, bound), bound < 2^31, from the world's own generator (Marsaglia's xorshift, 2003)."""
+    """Uniform integer in [0, bound), bound < 2^31, from the world's own generator (Marsaglia's xorshift.
+
+    2003).
+    """
     bits = world.random_state
     bits ^= bits << np.uint64(13)
     bits ^= bits >> np.uint64(7)
     bits ^= bits << np.uint64(17)
     world.random_state = bits
-    return (np.int64(bits >> np.uint64(33)) * bound) >> 31
+    return (int(bits >> np.uint64(33)) * bound) >> 31
 
 
 @njit(inline="always")
 def jittered_arrival_ns(world: Any, link: Any, arrival_ns: int) -> int:
     """Delays an arrival by the host's processing jitter, in FIFO order.
 
-    Hosts of real networks are never in step; without jitter, flows with equal round trips lock into phase and drop-tail or
-    step-marking queues pick the same victim again and again (Floyd and Jacobson, "On Traffic Phase Effects", 1991).
+    Hosts of real networks are never in step; without jitter, flows with equal round trips lock into phase and
+    drop-tail or step-marking queues pick the same victim again and again (Floyd and Jacobson, "On Traffic
+    Phase Effects", 1991).
     """
     arrival_ns = max(arrival_ns + random_below(world, link.jitter_ns), link.last_arrival_ns)
     link.last_arrival_ns = arrival_ns

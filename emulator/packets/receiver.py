@@ -1,4 +1,7 @@
-"""The receiving end of a flow: in-order delivery, a bitmap of what came out of order, one ACK for each packet."""
+"""The receiving end of a flow: in-order delivery, a bitmap of what came out of order.
+
+One ACK for each packet.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ from sysgym.emulator.packets.ports import enqueue, route_link
 @njit(inline="always")
 def test_bit(bitmap: Any, offset: int, index: int) -> bool:
     """Says whether a packet of a flow's bitmap is set."""
-    return (word_at(bitmap, offset + (index >> 6)).bits >> np.uint64(index & 63)) & np.uint64(1) != np.uint64(0)
+    return (word_at(bitmap, offset + (index >> 6)).bits >> np.uint64(index & 63)) & np.uint64(1) != np.uint64(
+        0
+    )
 
 
 @njit(inline="always")
@@ -43,7 +48,10 @@ def deliver_held_packets(world: Any, flow: Any) -> None:
 
 @njit
 def receive_data(world: Any, slot: int, now_ns: int) -> None:
-    """Takes a data packet in and sends it back as an ACK with the CE mark echoed (as RFC 8257 with one ACK a packet)."""
+    """Takes a data packet in and sends it back as an ACK, the CE mark echoed.
+
+    With one ACK a packet this is the exact feedback that the receiver of RFC 8257, 3.2, aims at.
+    """
     packet = packet_at(world.packets, slot)
     flow = flow_at(world.flows, packet.flow)
     seq = packet.seq

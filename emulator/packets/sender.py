@@ -1,8 +1,8 @@
 """The sending end of a flow: what to send next, what an ACK means, loss recovery, time-outs.
 
-The congestion window belongs to the transport (its callbacks run on every event); when a packet may leave, which one, and
-when it is taken for lost is decided here, in the same way for all. Sources: RFC 5681 and RFC 6582 (fast retransmit, NewReno),
-RFC 3042 (limited transmit), RFC 6675 (SACK), RFC 6298 (time-out).
+The congestion window belongs to the transport (its callbacks run on every event); when a packet may leave,
+which one, and when it is taken for lost is decided here, in the same way for all. Sources: RFC 5681 and RFC
+6582 (fast retransmit, NewReno), RFC 3042 (limited transmit), RFC 6675 (SACK), RFC 6298 (time-out).
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def window_packets(world: Any, flow: Any) -> int:
 
 @njit(inline="always")
 def pipe_packets(flow: Any) -> int:
-    """Packets believed to be in flight: every duplicate ACK (RFC 5681) or sacked or lost packet (RFC 6675) is one fewer."""
+    """Packets believed to be in flight.
+
+    Every duplicate ACK (RFC 5681) and every sacked or lost packet (RFC 6675) is one fewer.
+    """
     return flow.nxt - flow.una - flow.duplicate_acks - flow.sacked - flow.lost
 
 
@@ -146,7 +149,10 @@ def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
 
 @njit
 def enter_recovery(flow: Any) -> bool:
-    """Begins fast recovery unless the loss belongs to a window that has already been reacted to (RFC 6582, 3.2 step 2)."""
+    """Begins fast recovery unless the loss belongs to a window that has already been reacted to (RFC 6582.
+
+    3.2 step 2).
+    """
     if flow.in_recovery or flow.una < flow.recover:
         return False
     flow.in_recovery = 1
@@ -156,7 +162,10 @@ def enter_recovery(flow: Any) -> bool:
 
 @njit(inline="always")
 def forget_acked(world: Any, flow: Any, ack: int) -> int:
-    """SACK: takes the packets before ``ack`` out of the scoreboard; returns how many of them were known to have arrived."""
+    """SACK: takes the packets before ``ack`` out of the scoreboard.
+
+    Returns how many of them were known to have arrived.
+    """
     n_sacked = 0
     for seq in range(flow.una, ack):
         index = seq & flow.window_mask
@@ -182,8 +191,8 @@ def declare_lost(world: Any, flow: Any, below: int) -> None:
 def take_cumulative_ack(world: Any, flow: Any, ack: int) -> int:
     """Moves the window forward; returns how many packets the sender now first hears of.
 
-    A partial ACK says that the packet it asks for is lost (RFC 6582, 3.2 step 3); NewReno also deflates the window by what
-    left the network.
+    A partial ACK says that the packet it asks for is lost (RFC 6582, 3.2 step 3); NewReno also deflates the
+    window by what left the network.
     """
     known = forget_acked(world, flow, ack) if flow.sacked + flow.lost > 0 else 0
     newly_acked = ack - flow.una
@@ -231,20 +240,22 @@ def take_sack(world: Any, flow: Any, seq: int) -> int:
 def first_recovery_credit(world: Any, flow: Any) -> int:
     """SACK: packets that may leave in a recovery before the next one is delivered.
 
-    From then on every packet delivered lets one leave: packet conservation, the bound of RFC 6937. A flow without a window,
-    whose rate is set from outside, is not bound.
+    From then on every packet delivered lets one leave: packet conservation, the bound of RFC 6937. A flow
+    without a window, whose rate is set from outside, is not bound.
     """
-    return 1 if flow.cwnd < world.max_window_packets else LONG_LIVED_PACKETS
+    return 1 if flow.cwnd < world.max_window_packets else int(LONG_LIVED_PACKETS)
 
 
 @njit(inline="always")
 def repair_lost_retransmission(flow: Any, advanced: bool, sent_ns: int, now_ns: int) -> None:
-    """SACK: sends the first hole a third time if a packet sent after its retransmission has arrived (RFC 8985's idea).
+    """SACK: sends the first hole again if a packet sent after its retransmission has arrived (as RFC 8985).
 
     Paths keep their order, so what was sent earlier and has not arrived is lost.
     """
     if advanced:
-        flow.una_sent_ns = now_ns  # not known for a hole that was sent again before it became the first: later is safe
+        flow.una_sent_ns = (
+            now_ns  # not known for a hole that was sent again before it became the first: later is safe
+        )
     elif flow.una < flow.hole_cursor and sent_ns > flow.una_sent_ns:
         flow.resend_una = 1
 
@@ -293,7 +304,10 @@ def ack_flow(world: Any, slot: int, now_ns: int) -> None:
 
 @njit
 def time_out(world: Any, flow: Any, now_ns: int) -> None:
-    """Retransmission time-out (RFC 6298, 5.4 to 5.7): back off, start again from the first packet not acknowledged."""
+    """Retransmission time-out (RFC 6298, 5.4 to 5.7): back off.
+
+    Start again from the first packet not acknowledged.
+    """
     event = event_at(world.event, 0)
     event.now_ns = now_ns
     event.acked_packets = 0
@@ -309,7 +323,9 @@ def time_out(world: Any, flow: Any, now_ns: int) -> None:
     flow.resend_una = 0
     ssthresh = flow.ssthresh
     notify(world, flow, ON_TIMEOUT, event)
-    if flow.timeouts_in_a_row > 0:  # RFC 5681, 3.1: a packet that is lost again lowers the threshold only once
+    if (
+        flow.timeouts_in_a_row > 0
+    ):  # RFC 5681, 3.1: a packet that is lost again lowers the threshold only once
         flow.ssthresh = ssthresh
     flow.timeouts_in_a_row += 1
     if flow.recovery == NEW_RENO:

@@ -1,4 +1,7 @@
-"""What a simulation has counted, in SI units: by port, by host, by flow. Everything is cumulative since the reset."""
+"""What a simulation has counted, in SI units: by port, by host, by flow.
+
+Everything is cumulative since the reset.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +153,10 @@ def flow_table(state: State, size_bytes: IntArray, group: IntArray, ideal_fct_s:
 
 
 def queue_quantile_bytes(state: State, quantile: float) -> FloatArray:
-    """Time-weighted quantile of every queue, from regular samples; exact to one part in sixteen. Shape (n_links,)."""
+    """Time-weighted quantile of every queue, from regular samples; exact to one part in sixteen.
+
+    Shape (n_links,).
+    """
     samples = state.world["queue_samples"][0]
     n_buckets = state.queue_histogram.shape[1]
     reached = np.cumsum(state.queue_histogram, axis=1) >= max(quantile * samples, 1)

@@ -1,8 +1,9 @@
 """How fast: the simulator, the environments, import and compilation, on this machine, one core.
 
-The workloads are those that other simulators were measured on: long-lived DCTCP flows, ECN threshold of 65 packets, 10 Gb/s,
-10 us a link. A packet-hop is one packet, data or ACK, crossing one link. Statistics, loss recovery and transport callbacks are
-on, and the counters are read at every decision interval, as an environment does.
+The workloads are those that other simulators were measured on: long-lived DCTCP flows, ECN threshold of 65
+packets, 10 Gb/s, 10 us a link. A packet-hop is one packet, data or ACK, crossing one link. Statistics, loss
+recovery and transport callbacks are on, and the counters are read at every decision interval, as an
+environment does.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ MEASURED_S = 1.0
 """Wall time of one repetition of a throughput figure."""
 
 REPETITIONS = 3
+
+SETTLE_S = 4e-3
+"""Simulated time before a throughput figure: the flows have started and left slow start."""
 
 ENVIRONMENT_SCENARIOS = ("iroko-dumbbell-10m", "dumbbell-10g", "incast-32", "fattree-k4-websearch")
 
@@ -74,9 +78,9 @@ def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
 
 def _hops_measurement(name: str, overrides: dict[str, Any]) -> Callable[[], Figure]:
     def measure() -> Figure:
-        from sysgym.scenarios import load_scenario
+        from sysgym.scenarios import CongestionScenario, load_scenario
 
-        scenario = load_scenario("dumbbell-10g", overrides=overrides)
+        scenario = load_scenario("dumbbell-10g", overrides=overrides, expect=CongestionScenario)
         rates = [_packet_hops_per_s(scenario) for _ in range(REPETITIONS)]
         return Figure("packet_hops_per_s", name, statistics.median(rates), "1/s")
 
@@ -87,7 +91,7 @@ def _packet_hops_per_s(scenario: CongestionScenario) -> float:
     from sysgym.emulator.packets.network import PacketNetwork
 
     network = PacketNetwork(scenario, transport="dctcp")
-    network.advance(4 * scenario.workload.start_jitter_s)  # the flows have started and left slow start
+    network.advance(SETTLE_S)
     interval_s = scenario.control.decision_interval_s
     hops_before = network.packet_hops
     began_s = time.perf_counter()
@@ -122,7 +126,9 @@ def _environment_measurement(scenario: str) -> Callable[[], Figure]:
     return measure
 
 
-def _median_run_s(code: str, environment: dict[str, str] | None = None, repetitions: int = REPETITIONS) -> float:
+def _median_run_s(
+    code: str, environment: dict[str, str] | None = None, repetitions: int = REPETITIONS
+) -> float:
     """Wall time of ``code`` in a new interpreter, less that of an empty program."""
     durations = []
     for _ in range(repetitions):

@@ -1,4 +1,7 @@
-"""Transports by name. A new one is a file with a :class:`Transport` and a line in the list below, or a user's own call."""
+"""Transports by name. A new one is a file with a :class:`Transport` and a line in the list below.
+
+Or a user's own call.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """What a transport is: a few plain functions over one flow's record, compiled to a common type.
 
-A callback takes ``flow`` (a record, see :data:`sysgym.emulator.packets.layout.FLOW`) and ``event`` (what happened, see
-:data:`~sysgym.emulator.packets.layout.EVENT`), reads both, and writes ``flow.cwnd`` and ``flow.ssthresh`` in packets. What it
-wants to remember goes into ``flow.state``, 16 floats that start at 0. It is compiled by numba: arithmetic, ``if``, loops,
-``math`` and other ``njit`` functions may be used.
+A callback takes ``flow`` (a record, see :data:`sysgym.emulator.packets.layout.FLOW`) and ``event`` (what
+happened, see :data:`~sysgym.emulator.packets.layout.EVENT`), reads both, and writes ``flow.cwnd`` and
+``flow.ssthresh`` in packets. What it wants to remember goes into ``flow.state``, 16 floats that start at 0.
+It is compiled by numba: arithmetic, ``if``, loops, ``math`` and other ``njit`` functions may be used.
 """
 
 from __future__ import annotations
@@ -41,9 +41,11 @@ class Transport:
         summary: One line for lists and reports.
         reference: Paper and section, or RFC.
         on_ack: Runs on every ACK, after ``una``, ``nxt`` and the RTT estimate were brought up to date.
-        on_loss: Runs once per window that lost packets, when fast recovery begins; sets ``ssthresh`` and ``cwnd``.
+        on_loss: Runs once per window that lost packets, when fast recovery begins; sets ``ssthresh`` and
+            ``cwnd``.
         on_timeout: Runs on a retransmission time-out; sets ``ssthresh`` and ``cwnd``.
-        on_start: Runs when a flow starts. ``cwnd`` is then the scenario's initial window, ``ssthresh`` infinite.
+        on_start: Runs when a flow starts. ``cwnd`` is then the scenario's initial window, ``ssthresh``
+            infinite.
         ecn_capable: Whether its packets may be marked (ECT).
         rate_driven: Whether its rate is set from outside, so that a host is never without a cap.
         recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``.
@@ -65,7 +67,9 @@ class Transport:
         if not self.name.replace("_", "").replace("-", "").isalnum():
             raise SysgymError(f"transport name {self.name!r}: letters, digits, '-' and '_' only")
         if self.recovery not in _RECOVERIES:
-            raise SysgymError(f"transport {self.name!r}: recovery is {self.recovery!r}, expected one of {list(_RECOVERIES)}")
+            raise SysgymError(
+                f"transport {self.name!r}: recovery is {self.recovery!r}, expected one of {list(_RECOVERIES)}"
+            )
 
     @property
     def recovery_code(self) -> int:
@@ -88,16 +92,19 @@ class Transport:
 
 @cache
 def _compiled(function: Callback) -> Any:
-    """Compiles one callback to the common type; on disk too, unless it has no file (a notebook cell, an exec)."""
-    # An arithmetic error in a callback gives inf or nan, as in NumPy: an exception could not leave the compiled loop.
-    options = {"error_model": "numpy"}
+    """Compiles one callback to the common type; on disk too, unless it has no file (a notebook cell.
+
+    An exec).
+    """
+    # An arithmetic error in a callback gives inf or nan, as in NumPy: an exception could not leave the
+    # compiled loop.
     try:
         try:
-            return numba.cfunc(_SIGNATURE, cache=True, **options)(function)
+            return numba.cfunc(_SIGNATURE, cache=True, error_model="numpy")(function)
         except RuntimeError as error:
             if "cannot cache" not in str(error):
                 raise
-            return numba.cfunc(_SIGNATURE, **options)(function)
+            return numba.cfunc(_SIGNATURE, error_model="numpy")(function)
     except numba.core.errors.NumbaError as error:
         raise SysgymError(
             f"transport callback {function.__qualname__} ({function.__code__.co_filename}:"
@@ -107,7 +114,9 @@ def _compiled(function: Callback) -> Any:
 
 def callback_addresses(transports: tuple[Transport, ...]) -> NDArray[np.int64]:
     """Addresses of the callbacks of all transports, four each, as the event loop expects them."""
-    return np.array([callback.address for transport in transports for callback in transport.callbacks()], np.int64)
+    return np.array(
+        [callback.address for transport in transports for callback in transport.callbacks()], np.int64
+    )
 
 
 @njit(inline="always")
@@ -129,7 +138,10 @@ def reno_increase(flow: Any, event: Any) -> None:
 
 @njit(inline="always")
 def multiplicative_decrease(flow: Any, event: Any, factor: float) -> None:
-    """Threshold: a fraction of what is in flight, at least two packets (RFC 5681, equation 4). The window goes there."""
+    """Threshold: a fraction of what is in flight, at least two packets (RFC 5681, equation 4).
+
+    The window goes there.
+    """
     flow.ssthresh = max(factor * min(float(event.in_flight_packets), flow.cwnd), 2.0)
     flow.cwnd = flow.ssthresh
 

@@ -6,7 +6,12 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.transports.base import Transport, multiplicative_decrease, restart_from_one, slow_start
+from sysgym.emulator.packets.transports.base import (
+    Transport,
+    multiplicative_decrease,
+    restart_from_one,
+    slow_start,
+)
 
 C = 0.4  # packets/s^3, RFC 9438, 5.1
 BETA = 0.7  # multiplicative decrease, RFC 9438, 4.6

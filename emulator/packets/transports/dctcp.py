@@ -27,7 +27,10 @@ def on_start(flow: Any, event: Any) -> None:
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Estimates the marked fraction once a window, reduces at most once a window, else grows as Reno (RFC 8257, 3.3)."""
+    """Estimates the marked fraction once a window, reduces at most once a window.
+
+    Else grows as Reno (RFC 8257, 3.3).
+    """
     state = flow.state
     state[ACKED] += event.acked_packets
     if event.marked:

@@ -1,7 +1,8 @@
 """New Vegas: at most about ten packets of each flow in the queue, by the best rate seen at the least RTT.
 
-The algorithm of Lawrence Brakmo's TCP-NV (Linux 4.8 and later), written anew from its description and constants: compare the
-window with the one that the best delivery rate of the last round trip needs at the minimum RTT.
+The algorithm of Lawrence Brakmo's TCP-NV (Linux 4.8 and later), written anew from its description and
+constants: compare the window with the one that the best delivery rate of the last round trip needs at the
+minimum RTT.
 """
 
 from __future__ import annotations
@@ -10,7 +11,12 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.transports.base import Transport, multiplicative_decrease, restart_from_one, slow_start
+from sysgym.emulator.packets.transports.base import (
+    Transport,
+    multiplicative_decrease,
+    restart_from_one,
+    slow_start,
+)
 
 PAD_PACKETS = 10.0  # allowed to queue
 GROWTH_GAP_PACKETS = 2.0

@@ -1,7 +1,7 @@
 """Paced: sends at the rate that is set from outside, and only sees to it that everything arrives.
 
-This is what a controller of send rates drives: each host's cap is the rate, shared by its flows in turn. Losses are repaired
-but change nothing. The window is no more than a bound on memory.
+This is what a controller of send rates drives: each host's cap is the rate, shared by its flows in turn.
+Losses are repaired but change nothing. The window is no more than a bound on memory.
 """
 
 from __future__ import annotations

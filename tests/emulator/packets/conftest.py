@@ -9,7 +9,7 @@ import pytest
 
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport
-from sysgym.scenarios import load_scenario
+from sysgym.scenarios import CongestionScenario, load_scenario
 
 MakeNetwork = Callable[..., PacketNetwork]
 
@@ -20,7 +20,9 @@ def make_network() -> MakeNetwork:
 
     def make(transport: str | Transport = "dctcp", seed: int = 1, **overrides: Any) -> PacketNetwork:
         dotted = {key.replace("__", "."): value for key, value in overrides.items()}
-        network = PacketNetwork(load_scenario("dumbbell-10g", overrides=dotted), transport=transport)
+        network = PacketNetwork(
+            load_scenario("dumbbell-10g", overrides=dotted, expect=CongestionScenario), transport=transport
+        )
         network.reset(seed)
         return network
 

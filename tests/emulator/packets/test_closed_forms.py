@@ -12,6 +12,8 @@ from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.base import do_nothing
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 
+SWITCH = {"kind": "single_switch", "link_rate_bps": 1e9, "link_delay_s": 1e-6}
+
 MakeNetwork = Callable[..., PacketNetwork]
 
 
@@ -65,9 +67,14 @@ def window_of(packets: float) -> Transport:
 
 
 @pytest.mark.parametrize("window", [1.0, 10.0, 40.0, 53.0])
-def test_window_below_the_bandwidth_delay_product_sets_the_rate(make_network: MakeNetwork, window: float) -> None:
+def test_window_below_the_bandwidth_delay_product_sets_the_rate(
+    make_network: MakeNetwork, window: float
+) -> None:
     network = make_network(
-        window_of(window), topology__hosts_per_side=1, workload__start_jitter_s=0.0, transport__host_jitter_s=0.0
+        window_of(window),
+        topology__hosts_per_side=1,
+        workload__start_jitter_s=0.0,
+        transport__host_jitter_s=0.0,
     )
     network.advance(20e-3)
     expected_bytes = window * 1460 / 63.744e-6 * 20e-3
@@ -77,8 +84,8 @@ def test_window_below_the_bandwidth_delay_product_sets_the_rate(make_network: Ma
 def test_window_beyond_the_bandwidth_delay_product_stands_in_the_queue(make_network: MakeNetwork) -> None:
     window = 200
     network = make_network(
-        window_of(window), topology__hosts_per_side=1, topology__core_rate_bps=5e9, workload__start_jitter_s=0.0,
-        transport__host_jitter_s=0.0, queue__ecn_threshold_bytes=999_000,
+        window_of(window), topology__hosts_per_side=1, topology__core_rate_bps=5e9,
+        workload__start_jitter_s=0.0, transport__host_jitter_s=0.0, queue__ecn_threshold_bytes=999_000,
     )  # fmt: skip
     network.advance(10e-3)
     before = network.ports()
@@ -97,7 +104,7 @@ def test_packets_at_random_wait_as_in_an_m_d_1_queue(make_network: MakeNetwork, 
     """Equal packets that arrive as a Poisson process wait rho / (2 (1 - rho)) services on average."""
     n_senders, n_packets, service_s = 64, 200_000, 12e-6
     network = make_network(
-        topology={"kind": "single_switch", "hosts": n_senders + 1, "link_rate_bps": 1e9, "link_delay_s": 1e-6},
+        topology={**SWITCH, "hosts": n_senders + 1},
         workload={"kind": "incast", "senders": n_senders, "request_bytes": 1460, "period_s": 1.0},
         queue__buffer_bytes=10_000_000, transport__host_jitter_s=0.0,
     )  # fmt: skip
@@ -147,7 +154,9 @@ def test_caps_at_the_max_min_fair_rates_deliver_them_without_a_queue(make_networ
 
 
 @pytest.mark.parametrize("fraction", [0.01, 0.3, 1.0])
-def test_a_cap_holds_for_the_host_whatever_its_flows_and_transport(make_network: MakeNetwork, fraction: float) -> None:
+def test_a_cap_holds_for_the_host_whatever_its_flows_and_transport(
+    make_network: MakeNetwork, fraction: float
+) -> None:
     for transport in ("paced", "dctcp", "cubic"):
         network = make_network(transport, workload__flows_per_pair=5, workload__start_jitter_s=0.0)
         network.set_host_rate_caps(np.full(network.n_hosts, fraction * 10e9 / 4))
@@ -155,7 +164,9 @@ def test_a_cap_holds_for_the_host_whatever_its_flows_and_transport(make_network:
         network.advance(50e-3)
         sent_bps = 8 * (network.hosts().sent_bytes - before)[:4] / 50e-3
         assert np.all(sent_bps <= fraction * 2.5e9 + 2 * 1500 * 8 / 50e-3)
-        assert sent_bps == pytest.approx(np.full(4, fraction * 2.5e9), rel=0.06 if transport == "paced" else 0.2)
+        assert sent_bps == pytest.approx(
+            np.full(4, fraction * 2.5e9), rel=0.06 if transport == "paced" else 0.2
+        )
 
 
 def test_ideal_completion_time_is_reached_on_an_empty_network(make_network: MakeNetwork) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sysgym.emulator.packets.layout import NOBODY, PACKET_IS_ACK
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import list_transports
-from sysgym.scenarios import load_scenario
+from sysgym.scenarios import CongestionScenario, load_scenario
 
 SWITCH = {"kind": "single_switch", "hosts": 9, "link_rate_bps": 1e9, "link_delay_s": 5e-6}
 INCAST = {"kind": "incast", "senders": 8, "request_bytes": 30_001, "period_s": 2e-3}
@@ -20,7 +20,9 @@ INCAST = {"kind": "incast", "senders": 8, "request_bytes": 30_001, "period_s": 2
 
 def network_of(transport: str, seed: int, **overrides: Any) -> PacketNetwork:
     dotted = {key.replace("__", "."): value for key, value in overrides.items()}
-    network = PacketNetwork(load_scenario("dumbbell-10g", overrides=dotted), transport=transport)
+    network = PacketNetwork(
+        load_scenario("dumbbell-10g", overrides=dotted, expect=CongestionScenario), transport=transport
+    )
     network.reset(seed)
     return network
 
@@ -102,8 +104,8 @@ def test_conservation_under_loss(transport: str, seed: int, buffer_packets: int,
 @pytest.mark.parametrize("transport", list_transports())
 def test_everything_is_delivered_in_the_end(transport: str) -> None:
     network = network_of(
-        transport, 3, topology=SWITCH, workload=INCAST, queue__buffer_bytes=15_000, queue__ecn_threshold_bytes=7_500,
-        transport__min_rto_s=1e-3, control__episode_steps=20,
+        transport, 3, topology=SWITCH, workload=INCAST, queue__buffer_bytes=15_000,
+        queue__ecn_threshold_bytes=7_500, transport__min_rto_s=1e-3, control__episode_steps=20,
     )  # fmt: skip
     network.advance(5.0)
     flows = network.flows()
@@ -123,7 +125,11 @@ def test_cubic_scoreboard_agrees_with_its_bitmap() -> None:
     for _ in range(2000):
         network.advance(2e-5)
         for flow in network._state.flows:
-            una, high, cursor = int(flow["una"]), int(flow["high"]), max(int(flow["hole_cursor"]), int(flow["una"]))
+            una, high, cursor = (
+                int(flow["una"]),
+                int(flow["high"]),
+                max(int(flow["hole_cursor"]), int(flow["una"])),
+            )
             offset = int(flow["bitmap_offset"])
             sacked = {
                 seq

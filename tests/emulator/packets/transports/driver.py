@@ -14,8 +14,11 @@ from sysgym.emulator.packets.transports.base import callback_addresses
 
 
 @njit
-def _call(callback: int, flow_address: int, event_address: int) -> None:
+def _call_compiled(callback: int, flow_address: int, event_address: int) -> None:
     call_callback(callback, flow_at(flow_address, 0), event_at(event_address, 0))
+
+
+_call: Any = _call_compiled
 
 
 class Driver:
@@ -37,7 +40,9 @@ class Driver:
     def _notify(self, what: int) -> None:
         _call(self._addresses[what], self._flows.ctypes.data, self._events.ctypes.data)
 
-    def ack(self, packets: int = 1, *, marked: bool = False, rtt_ns: int = 100_000, now_ns: int | None = None) -> None:
+    def ack(
+        self, packets: int = 1, *, marked: bool = False, rtt_ns: int = 100_000, now_ns: int | None = None
+    ) -> None:
         """An ACK for some packets, the window kept full."""
         self.event.now_ns = self.event.now_ns if now_ns is None else now_ns
         self.event.acked_packets = packets

@@ -10,12 +10,16 @@ import pytest
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.base import multiplicative_decrease, restart_from_one
-from sysgym.scenarios import load_scenario
+from sysgym.scenarios import CongestionScenario, load_scenario
 
 
-def settled(transport: str | Transport, seed: int = 1, settle_s: float = 50e-3, **overrides: Any) -> PacketNetwork:
+def settled(
+    transport: str | Transport, seed: int = 1, settle_s: float = 50e-3, **overrides: Any
+) -> PacketNetwork:
     dotted = {key.replace("__", "."): value for key, value in overrides.items()}
-    network = PacketNetwork(load_scenario("dumbbell-10g", overrides=dotted), transport=transport)
+    network = PacketNetwork(
+        load_scenario("dumbbell-10g", overrides=dotted, expect=CongestionScenario), transport=transport
+    )
     network.reset(seed)
     network.advance(settle_s)
     return network
@@ -49,7 +53,8 @@ def test_dctcp_marks_only_above_the_threshold() -> None:
 
 
 def test_dctcp_alpha_settles_near_the_analysis() -> None:
-    # Alizadeh et al., SIGCOMM 2010, 3.3: alpha is about sqrt(2 / (C RTT + K)) for one flow, in packets of a flow's share.
+    # Alizadeh et al., SIGCOMM 2010, 3.3: alpha is about sqrt(2 / (C RTT + K)) for one flow, in packets of a
+    # flow's share.
     network = settled("dctcp", settle_s=100e-3)
     alpha = float(np.mean(network._state.flows["state"][:, 0]))
     share = (10e9 / 8 / 1500 * 64e-6 + 65) / 4
@@ -59,8 +64,8 @@ def test_dctcp_alpha_settles_near_the_analysis() -> None:
 @pytest.mark.parametrize("n_flows", [1, 2, 4])
 def test_new_vegas_keeps_about_ten_packets_a_flow_in_the_queue(n_flows: int) -> None:
     network = settled(
-        "newvegas", topology__hosts_per_side=n_flows, topology__core_rate_bps=2.5e9, workload__start_jitter_s=0.0,
-        settle_s=100e-3,
+        "newvegas", topology__hosts_per_side=n_flows, topology__core_rate_bps=2.5e9,
+        workload__start_jitter_s=0.0, settle_s=100e-3,
     )  # fmt: skip
     mean = mean_core_queue_packets(network)
     assert 4 * n_flows <= mean <= 16 * n_flows
@@ -90,7 +95,8 @@ def test_a_time_out_repairs_what_nothing_else_tells_of(transport: str) -> None:
     # A window of two packets yields no three duplicates.
     incast = {"kind": "incast", "senders": 40, "request_bytes": 2_920, "period_s": 1.0}
     network = settled(
-        transport, settle_s=500e-3, workload=incast, queue__buffer_bytes=45_000, queue__ecn_threshold_bytes=45_000,
+        transport, settle_s=500e-3, workload=incast,
+        queue__buffer_bytes=45_000, queue__ecn_threshold_bytes=45_000,
         topology={"kind": "single_switch", "hosts": 41, "link_rate_bps": 10e9, "link_delay_s": 1e-6},
         transport__initial_window_packets=2,
     )  # fmt: skip
@@ -115,7 +121,9 @@ def test_a_user_transport_runs_beside_the_built_in_ones() -> None:
     def on_timeout(flow: Any, event: Any) -> None:
         restart_from_one(flow, event, 0.5)
 
-    mine = Transport("half-a-packet-a-mark", "", on_ack=on_ack, on_loss=on_loss, on_timeout=on_timeout, ecn_capable=True)
+    mine = Transport(
+        "half-a-packet-a-mark", "", on_ack=on_ack, on_loss=on_loss, on_timeout=on_timeout, ecn_capable=True
+    )
     network = settled(mine)
     assert utilisation(network) > 0.97
     assert 30 < mean_core_queue_packets(network) < 100

@@ -174,13 +174,15 @@ class TestRegistry:
     def test_a_name_belongs_to_one_transport(self) -> None:
         reno = get_transport("reno")
         assert register_transport(reno) is reno
-        other = Transport("reno", "another", on_ack=reno.on_ack, on_loss=reno.on_loss, on_timeout=reno.on_timeout)
+        other = Transport(
+            "reno", "another", on_ack=reno.on_ack, on_loss=reno.on_loss, on_timeout=reno.on_timeout
+        )
         with pytest.raises(SysgymError, match="exists already"):
             register_transport(other)
 
     def test_a_callback_that_cannot_be_compiled_is_named(self) -> None:
         def broken(flow: Any, event: Any) -> None:
-            flow.cwnd = open("nothing")  # noqa: SIM115, PTH123
+            flow.cwnd = open("nothing")  # noqa: SIM115
 
         reno = get_transport("reno")
         transport = Transport("broken", "", on_ack=broken, on_loss=reno.on_loss, on_timeout=reno.on_timeout)
