@@ -1,0 +1,65 @@
+"""AIMD: what TCP does to a window, done to rates by a controller that sees the switches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.congestion.world import Action, congestion_env, distinct_routes
+
+
+class AimdAgent:
+    """Additive increase; multiplicative decrease on marks and queues on the host's own paths.
+
+    Chiu and Jain, Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in Computer
+    Networks, Computer Networks and ISDN Systems, 1989: the one linear rule that ends in equal shares. A
+    host's rate falls if any switch port on any of its paths marked packets or held them up, and grows
+    otherwise while the host has something to send.
+
+    Args: increase: Added in every interval without congestion, as a fraction of the line rate. decrease:
+        Factor in an interval with congestion. delay_limit: Value of the feature ``queue_delay`` above which a
+        port is congested; 0.5 doubles the base RTT. start: Rate at the beginning, as a fraction of the line
+        rate.
+    """
+
+    name = "aimd"
+
+    def __init__(
+        self, increase: float = 0.02, decrease: float = 0.7, delay_limit: float = 0.5, start: float = 0.1
+    ) -> None:
+        """Set the constants; the class documentation describes them."""
+        self.increase, self.decrease, self.delay_limit, self.start = increase, decrease, delay_limit, start
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Find out where the signals lie, and which ports each host's paths use."""
+        world = congestion_env(env)
+        self._marks = world.observation_part("mark_fraction")
+        self._delays = world.observation_part("queue_delay")
+        self._active = world.observation_part("active")
+        self._uses = ports_of_hosts(world)
+        self._space: Any = env.action_space
+        self._rates = np.full(world.fabric.n_hosts, self.start)
+
+    def act(self, observation: Any) -> Action:
+        """Grow or fall, host by host."""
+        congested_ports = (observation[self._marks] > 0.0) | (observation[self._delays] > self.delay_limit)
+        congested = (self._uses & congested_ports).any(axis=1)
+        grown = self._rates + self.increase * (observation[self._active] > 0.0)
+        self._rates = np.clip(
+            np.where(congested, self._rates * self.decrease, grown), self._space.low, self._space.high
+        )
+        return self._rates.astype(np.float32)
+
+
+def ports_of_hosts(world: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which switch ports the paths of each host's flows use, shape (n_hosts, n_ports)."""
+    src, routes = distinct_routes(world)
+    port_of_link = np.full(world.fabric.topology.n_links, -1)
+    port_of_link[world.fabric.port_links] = np.arange(world.fabric.n_ports)
+    ports = np.where(routes >= 0, port_of_link[routes], -1)
+    uses = np.zeros((world.fabric.n_hosts, world.fabric.n_ports), dtype=np.bool_)
+    host = np.broadcast_to(src[:, None], ports.shape)
+    uses[host[ports >= 0], ports[ports >= 0]] = True
+    return uses

@@ -1,0 +1,335 @@
+"""``sysgym/DatacenterCC-v0``: one controller sets how fast every host of a datacenter network sends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import EzPickle
+from numpy.typing import NDArray
+
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.transports import Transport
+from sysgym.envs.congestion.measurement import Fabric, Interval, Reading, ideal_bytes
+from sysgym.envs.congestion.metrics import episode_metrics, interval_metrics
+from sysgym.envs.congestion.observation import DEFAULT_FEATURES, ObservationBuilder
+from sysgym.envs.congestion.render import Recorder
+from sysgym.envs.congestion.rewards import get_reward
+from sysgym.scenarios import CongestionScenario, load_scenario, scenario_from_resolved
+from sysgym.scenarios.errors import BackendUnavailable, UnknownName
+
+Array = NDArray[np.float32]
+
+BACKENDS = ("linux", "packets")
+
+
+class DatacenterCC(gym.Env[Array, Array], EzPickle):
+    """One controller sets how fast every host of a datacenter network sends.
+
+    ## Description
+
+    Hosts send to each other over a network of switches with short buffers. Send too slowly and capacity is
+    wasted; send too fast and queues grow, packets wait and are dropped. This is Iroko's problem: a central
+    controller reads switch and host statistics and allots every host a send rate. The network is simulated
+    packet by packet (`backend="packets"`): every data packet and ACK passes every hop, and loss, recovery and
+    time-outs happen as they do to a real sender.
+
+    Time has two clocks. The network's runs in nanoseconds; one `step` advances it by the scenario's decision
+    interval, in simulated time. Rates take effect at the beginning of the interval, and everything observed
+    and paid for is measured during that interval, after they took effect.
+
+    The congestion control law of the hosts is `transport`. With `"paced"` (the default) a host sends at
+    exactly the rate it was given. With any other (`"dctcp"`, `"cubic"`, ...) the law runs and the rate is a
+    cap over it; 1 means no cap. A classical contender is therefore the same environment with that transport
+    and an agent that always answers 1.
+
+    ## Action Space
+
+    `Box(min_rate_fraction, 1, (n_hosts,), float32)`: send rate of every host as a fraction of its line rate,
+    headers included, enforced for the host as a whole and not for each of its flows. Values outside are
+    clipped; values that are not finite are an error. `min_rate_fraction` is the scenario's.
+
+    ## Observation Space
+
+    `Box(0, 1, (n,), float32)`: the feature groups chosen with `features`, one after another, each with one
+    value for every switch port or every host; with `history` H the last H intervals, the newest first. All
+    are scale-free and clipped to [0, 1]. What stands where depends on the scenario:
+    `env.unwrapped.observation_index` names every value with its unit. Switch ports come in the order of
+    `env.unwrapped.fabric.port_names`, hosts in that of `host_names`.
+
+    | Group | One for each | Meaning | Unit | Min | Max |
+    | --- | --- | --- | --- | --- | --- |
+    | `queue` | switch port | queue at the end of the interval | fraction of the buffer | 0 | 1 |
+    | `queue_mean` | switch port | mean queue over the interval | fraction of the buffer | 0 | 1 |
+    | `queue_max` | switch port | largest queue of the interval | fraction of the buffer | 0 | 1 |
+    | `queue_delay` * | switch port | mean queueing delay d, squashed: 0.5 doubles the base RTT | d / (d + base RTT) | 0 | 1 |
+    | `mark_fraction` * | switch port | packets marked of those accepted | fraction of packets | 0 | 1 |
+    | `drop_fraction` | switch port | packets dropped of those offered | fraction of packets | 0 | 1 |
+    | `utilization` * | switch port | bytes sent, headers included | fraction of the link rate | 0 | 1 |
+    | `rate` * | host | send rate in force | fraction of the line rate | 0 | 1 |
+    | `goodput` * | host | payload delivered, against line rate less headers | fraction of the line rate | 0 | 1 |
+    | `rtt` * | host | mean round trip; 0 without queueing or samples | 1 - base RTT / RTT | 0 | 1 |
+    | `active` * | host | whether the host has something left to send | 0 or 1 | 0 | 1 |
+
+    `*`: in the default set, in this order. The base RTT is that of one full packet over the longest path of
+    the empty network.
+
+    ## Rewards
+
+    The sum of named terms, which `info["reward_terms"]` lists. `reward` names the function; the scenario may
+    set its weights.
+
+    | Name | Terms |
+    | --- | --- |
+    | `default` | `goodput`: share of the max-min fair ideal that was delivered, each host up to its own ideal; `queueing`: -0.5 d / (d + base RTT), d the mean time that a byte which left the network waited in switch queues; `loss`: -1.0 times the share of bytes that were dropped |
+    | `action`, `queue`, `std_dev`, `joint_queue`, `fairness`, `fair_queue`, `gini`, `step` | Iroko's, as in its repository |
+    | `iroko_paper` | Iroko's of 2018: bandwidth received, less squared queues, less the rates' standard deviation |
+
+    The ideal of an interval are the max-min fair rates of the flows that were active when it began, less
+    headers, and no more than those flows had left to send. Without demand the goodput term is 1, so finishing
+    early is never worth less than finishing late. The default reward is at most 1 a step. Iroko's rewards,
+    except `queue` and `iroko_paper`, pay for the rate that hosts are allowed, used or not; they are there for
+    comparison.
+
+    ## Starting State
+
+    An empty network with the workload of one episode seed, run for the scenario's `warmup_s` without caps.
+    `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
+    `reset(options={"episode_seed": 20001})` pins it. The episode seed also decides what the split varies. The
+    first observation is a reading of that network.
+
+    ## Episode End
+
+    Termination: never.
+
+    Truncation: after the scenario's `episode_steps` decisions.
+
+    ## Arguments
+
+    | Parameter | Type | Default | Description |
+    | --- | --- | --- | --- |
+    | `scenario` | str, path, dict or `CongestionScenario` | `"dumbbell-10g"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
+    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `transport` | str or `Transport` | `"paced"` | congestion control law of the hosts |
+    | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `features` | sequence of str | the groups marked * | feature groups of the observation |
+    | `history` | int | 1 | intervals in the observation |
+    | `backend` | str | `"packets"` | `"packets"`: the simulator; `"linux"`: not in this version |
+    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"workload.load": 0.6}` |
+    | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
+
+    ## Info
+
+    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `metrics`: dict of the interval's metrics in absolute units, see
+      `sysgym.envs.congestion.metrics.INTERVAL_METRICS`.
+    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_seed`, `time_s`: the seed of this episode's workload, and simulated time.
+
+    ## Registered Configurations
+
+    One id, `sysgym/DatacenterCC-v0`; `scenario` chooses the world: `iroko-dumbbell-10m`, `iroko-dumbbell-1g`,
+    `iroko-fattree-10m`, `iroko-fattree-1g`, `dumbbell-10g`, `incast-32`, `fattree-k4-websearch`, or a file of
+    your own.
+
+    ## Baselines
+
+    Agents `max`, `random`, `fixed_fair`, `aimd`, `oracle` (privileged) and anything trained with `sysgym
+    train`; classical transports under the agent `max`. `sysgym bench quick` plays them on held-out seeds and
+    `sysgym report` prints scores with confidence intervals.
+
+    ## References
+
+    - Ruffy, Przystupa, Beschastnikh: Iroko: A Framework to Prototype Reinforcement Learning for Data Center
+      Traffic Control. ML for Systems workshop, NeurIPS 2018, arXiv 1812.09975. Problem, action, and the
+      rewards named after it.
+    - Bertsekas, Gallager: Data Networks, 1992, section 6.5.2. Max-min fairness, the ideal of the default
+      reward.
+    - Jain, Chiu, Hawe: A Quantitative Measure of Fairness and Discrimination. DEC TR-301, 1984.
+
+    ## Version History
+
+    - v0: first version.
+    """  # noqa: E501, a table's row is one line
+
+    metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 10,
+    }
+
+    def __init__(
+        self,
+        scenario: str | PathLike[str] | Mapping[str, Any] | CongestionScenario = "dumbbell-10g",
+        split: str = "train",
+        transport: str | Transport = "paced",
+        reward: str | None = None,
+        features: Sequence[str] = DEFAULT_FEATURES,
+        history: int = 1,
+        backend: str = "packets",
+        overrides: Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Build the environment; the class documentation describes the arguments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split, transport, reward, feature group or backend does not exist.
+            BackendUnavailable: If ``backend`` is ``"linux"``.
+        """
+        EzPickle.__init__(
+            self, scenario, split, transport, reward, features, history, backend, overrides, render_mode
+        )
+        _check_backend(backend)
+        self.scenario = _resolve(scenario, overrides)
+        self.split = split
+        self.render_mode = render_mode
+        self._seeds = self.scenario.splits[split].seeds
+        self.network = PacketNetwork(self.scenario, transport=transport)
+        self.transport = self.network.transport
+        self.fabric = Fabric.of(self.scenario)
+        weights = self.scenario.reward.weights if reward in (None, self.scenario.reward.name) else {}
+        self.reward = get_reward(reward or self.scenario.reward.name).with_weights(weights)
+        self._observations = ObservationBuilder(self.fabric, features, history)
+        self._recorder = Recorder(self.fabric) if render_mode is not None else None
+
+        control = self.scenario.control
+        self.action_space = gym.spaces.Box(
+            np.float32(control.min_rate_fraction), np.float32(1.0), (self.fabric.n_hosts,), np.float32
+        )
+        self.observation_space = gym.spaces.Box(0.0, 1.0, (self._observations.size,), np.float32)
+        self.episode_seed: int | None = None
+        self._steps = 0
+        self._began: Reading | None = None
+        self._last: Reading
+
+    @property
+    def observation_index(self) -> list[str]:
+        """What stands at every index of the observation, with its unit."""
+        return self._observations.index
+
+    def observation_part(self, feature: str, age: int = 0) -> slice:
+        """Return where a feature group lies; ``age`` 0 is the newest interval. Raises UnknownName."""
+        return self._observations.part(feature, age)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begin an episode.
+
+        Args:
+            seed: Seeds the generator that draws episode seeds.
+            options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
+        """
+        super().reset(seed=seed)
+        self.episode_seed = self._draw_episode_seed(options)
+        drawn = self.scenario.draw(self.split, self.episode_seed)
+        if drawn != self.network.scenario:
+            self.network = PacketNetwork(drawn, transport=self.transport)
+            self.fabric = Fabric.of(drawn)
+        self.network.reset(self.episode_seed)
+        if self._recorder is not None:
+            self._recorder.clear(self.fabric)
+        self._steps = 0
+        interval = self._warm_up()
+        self._began = interval.after
+        return self._observations.reset(interval), self._info(interval)
+
+    def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Set the hosts' rates, let one decision interval pass and measure it."""
+        if self._began is None:
+            raise gym.error.ResetNeeded("DatacenterCC: call reset() before step()")
+        rates = self._rate_fractions(action)
+        uncapped = (rates >= 1.0) & (self.transport.name != "paced")
+        self.network.set_host_rate_caps(np.where(uncapped, np.inf, rates * self.fabric.line_rate_bps))
+        interval = self._advance(self.scenario.control.decision_interval_s, rates)
+        self._steps += 1
+        terms = self.reward.terms(interval)
+        info = {"reward_terms": terms, **self._info(interval)}
+        truncated = self._steps >= self.scenario.control.episode_steps
+        if truncated:
+            episode = Interval(self.fabric, self._began, interval.after, rates, np.zeros(self.fabric.n_hosts))
+            info["episode_metrics"] = episode_metrics(episode, self.network)
+        return self._observations.push(interval), float(sum(terms.values())), False, truncated, info
+
+    def render(self) -> Any:
+        """Return text (``ansi``) or a picture of shape (height, width, 3), uint8 (``rgb_array``)."""
+        if self._recorder is None:
+            gym.logger.warn(
+                'render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"'
+            )
+            return None
+        return self._recorder.text() if self.render_mode == "ansi" else self._recorder.picture()
+
+    def _draw_episode_seed(self, options: Mapping[str, Any] | None) -> int:
+        options = options or {}
+        for key in options:
+            if key != "episode_seed":
+                raise UnknownName("reset option", key, ["episode_seed"])
+        if "episode_seed" in options:
+            return int(options["episode_seed"])
+        first, last = self._seeds
+        return int(self.np_random.integers(first, last + 1))
+
+    def _warm_up(self) -> Interval:
+        """Run the network without caps up to the first decision; returns the last interval of that."""
+        warmup_s, interval_s = self.scenario.control.warmup_s, self.scenario.control.decision_interval_s
+        rates = np.ones(self.fabric.n_hosts)
+        if warmup_s > interval_s:
+            self.network.advance(warmup_s - interval_s)
+        self._last = Reading.of(self.network)
+        return self._advance(min(interval_s, warmup_s), rates)
+
+    def _rate_fractions(self, action: Array) -> NDArray[np.float64]:
+        rates = np.asarray(action, dtype=np.float64)
+        if rates.shape != (self.fabric.n_hosts,) or not np.isfinite(rates).all():
+            raise ValueError(f"action: expected {self.fabric.n_hosts} finite numbers, got {action!r}")
+        return np.clip(rates, self.scenario.control.min_rate_fraction, 1.0)
+
+    def _advance(self, duration_s: float, rates: NDArray[np.float64]) -> Interval:
+        """Let time pass and return what happened."""
+        ideal = ideal_bytes(
+            self.network, self.fabric, duration_s, finite_flows=self.scenario.workload.kind != "long_lived"
+        )
+        before = self._last
+        self.network.clear_maxima()
+        if duration_s > 0.0:
+            self.network.advance(duration_s)
+        self._last = Reading.of(self.network)
+        interval = Interval(self.fabric, before, self._last, rates, ideal)
+        if self._recorder is not None:
+            self._recorder.record(interval)
+        return interval
+
+    def _info(self, interval: Interval) -> dict[str, Any]:
+        return {
+            "metrics": interval_metrics(interval),
+            "episode_seed": self.episode_seed,
+            "time_s": interval.after.now_s,
+        }
+
+
+def _check_backend(backend: str) -> None:
+    if backend == "linux":
+        raise BackendUnavailable(
+            "linux",
+            "it is not in this version; it will come with the extra sysgym[emulator]",
+            'use backend="packets", the simulator',
+        )
+    if backend not in BACKENDS:
+        raise UnknownName("backend", backend, BACKENDS)
+
+
+def _resolve(
+    scenario: str | PathLike[str] | Mapping[str, Any] | CongestionScenario,
+    overrides: Mapping[str, Any] | None,
+) -> CongestionScenario:
+    if isinstance(scenario, CongestionScenario):
+        found = scenario
+    elif isinstance(scenario, Mapping):
+        found = scenario_from_resolved(scenario, expect=CongestionScenario)
+    else:
+        return load_scenario(scenario, overrides=overrides, expect=CongestionScenario)
+    return found.with_overrides(overrides) if overrides else found

@@ -1,0 +1,266 @@
+"""What happened in one decision interval: the difference of two readings of the network's counters.
+
+Observation, reward and metrics all read the same :class:`Interval`, so they cannot disagree about what was
+measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.routing import ecmp_routes
+from sysgym.emulator.packets.statistics import HostCounters, PortCounters
+from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.scenarios import CongestionScenario
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """What does not change within an episode. Ports are the output ports of switches, as in ``port_links``.
+
+    Attributes: topology: The network. port_links: Link of every switch port, shape (n_ports,). port_names:
+        ``source->target`` of every switch port. host_names: Name of every host. port_rate_bps: Rate of every
+        switch port, shape (n_ports,). line_rate_bps: Rate of every host's uplink, shape (n_hosts,).
+        exit_ports: Which switch ports lead to a host, shape (n_ports,). buffer_bytes: Buffer of every switch
+        port. ecn_threshold_bytes: A packet that finds more in the queue is marked; None: no marking.
+        payload_fraction: Payload's share of a full packet. base_rtt_s: Round trip of one full packet and its
+        ACK over the longest of the shortest paths, network empty.
+    """
+
+    topology: Topology
+    port_links: IntArray
+    port_names: tuple[str, ...]
+    host_names: tuple[str, ...]
+    port_rate_bps: FloatArray
+    line_rate_bps: FloatArray
+    exit_ports: NDArray[np.bool_]
+    buffer_bytes: float
+    ecn_threshold_bytes: float | None
+    payload_fraction: float
+    base_rtt_s: float
+
+    @property
+    def n_hosts(self) -> int:
+        """Number of hosts."""
+        return len(self.host_names)
+
+    @property
+    def n_ports(self) -> int:
+        """Number of switch ports."""
+        return len(self.port_names)
+
+    @classmethod
+    def of(cls, scenario: CongestionScenario) -> Fabric:
+        """Read what the environment needs off a scenario."""
+        topology = build_topology(scenario.topology)
+        ports = np.asarray(topology.switch_ports, dtype=np.int64)
+        names = topology.node_names
+        source, target = topology.link_source[ports], topology.link_target[ports]
+        return cls(
+            topology=topology,
+            port_links=ports,
+            port_names=tuple(f"{names[a]}->{names[b]}" for a, b in zip(source, target, strict=True)),
+            host_names=tuple(names[: topology.n_hosts]),
+            port_rate_bps=np.asarray(topology.link_rate_bps[ports], dtype=np.float64),
+            line_rate_bps=np.asarray(topology.link_rate_bps[topology.host_uplink], dtype=np.float64),
+            exit_ports=np.asarray(topology.to_host[ports], dtype=np.bool_),
+            buffer_bytes=float(scenario.queue.buffer_bytes),
+            ecn_threshold_bytes=scenario.queue.ecn_threshold_bytes,
+            payload_fraction=1.0 - scenario.transport.header_bytes / scenario.transport.mtu_bytes,
+            base_rtt_s=longest_base_rtt_s(
+                topology, scenario.transport.mtu_bytes, scenario.transport.ack_bytes
+            ),
+        )
+
+
+def longest_base_rtt_s(topology: Topology, mtu_bytes: int, ack_bytes: int) -> float:
+    """Return the round trip of a full packet and its ACK between the first host and the one farthest from it.
+
+    The topologies are symmetric, so the first host sees the longest path there is.
+    """
+    others = np.arange(1, topology.n_hosts, dtype=np.int32)
+    first, port = np.zeros_like(others), np.zeros_like(others)
+    total_s = np.zeros(len(others))
+    for src, dst, size_bytes in ((first, others, mtu_bytes), (others, first, ack_bytes)):
+        routes = ecmp_routes(topology, src, dst, port, port)
+        hop_s = size_bytes * 8 / topology.link_rate_bps + topology.link_delay_s
+        total_s += np.where(routes >= 0, hop_s[routes], 0.0).sum(axis=1)
+    return float(total_s.max())
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The network's counters at one moment."""
+
+    now_s: float
+    ports: PortCounters
+    hosts: HostCounters
+
+    @classmethod
+    def of(cls, network: PacketNetwork) -> Reading:
+        """Read all counters."""
+        return cls(network.now_s, network.ports(), network.hosts())
+
+
+@dataclass(frozen=True)
+class Interval:
+    """What happened between two readings. Arrays over ports are those of switches, shape (n_ports,).
+
+    Attributes: fabric: The network. before: Reading at the beginning. after: Reading at the end. action: Send
+        rate in force, as a fraction of line rate, shape (n_hosts,). ideal_bytes: Payload that each host would
+        deliver at its max-min fair rate, shape (n_hosts,); nothing for a host
+            that had nothing to send when the interval began.
+    """
+
+    fabric: Fabric
+    before: Reading
+    after: Reading
+    action: FloatArray
+    ideal_bytes: FloatArray
+
+    @cached_property
+    def duration_s(self) -> float:
+        """Simulated time that passed; 0 for the moment of a reset without warm-up."""
+        return self.after.now_s - self.before.now_s
+
+    def _port_difference(self, counter: str) -> FloatArray:
+        links = self.fabric.port_links
+        difference = getattr(self.after.ports, counter)[links] - getattr(self.before.ports, counter)[links]
+        return np.asarray(difference, dtype=np.float64)
+
+    def _host_difference(self, counter: str) -> FloatArray:
+        difference = getattr(self.after.hosts, counter) - getattr(self.before.hosts, counter)
+        return np.asarray(difference, dtype=np.float64)
+
+    @cached_property
+    def queue_bytes(self) -> FloatArray:
+        """Queue of every port at the end."""
+        return np.asarray(self.after.ports.queue_bytes[self.fabric.port_links], dtype=np.float64)
+
+    @cached_property
+    def queue_mean_bytes(self) -> FloatArray:
+        """Mean queue of every port over time."""
+        if self.duration_s <= 0.0:
+            return self.queue_bytes
+        return self._port_difference("queue_byte_s") / self.duration_s
+
+    @cached_property
+    def queue_max_bytes(self) -> FloatArray:
+        """Largest queue of every port."""
+        return np.asarray(self.after.ports.queue_max_bytes[self.fabric.port_links], dtype=np.float64)
+
+    @cached_property
+    def sent_bytes(self) -> FloatArray:
+        """Bytes that every port put on the wire."""
+        return self._port_difference("sent_bytes")
+
+    @cached_property
+    def accepted_packets(self) -> FloatArray:
+        """Packets that every port took into its queue."""
+        return self._port_difference("accepted_packets")
+
+    @cached_property
+    def marked_packets(self) -> FloatArray:
+        """Packets that every port marked."""
+        return self._port_difference("marked_packets")
+
+    @cached_property
+    def dropped_packets(self) -> FloatArray:
+        """Packets that every port dropped."""
+        return self._port_difference("dropped_packets")
+
+    @cached_property
+    def dropped_bytes(self) -> float:
+        """Bytes dropped anywhere, the hosts' own queues included."""
+        return float((self.after.ports.dropped_bytes - self.before.ports.dropped_bytes).sum())
+
+    @cached_property
+    def delivered_bytes(self) -> FloatArray:
+        """Payload that every host's flows delivered in order."""
+        return self._host_difference("delivered_bytes")
+
+    @cached_property
+    def arrived_bytes(self) -> FloatArray:
+        """Wire bytes that reached every host, shape (n_hosts,)."""
+        links = self.fabric.topology.host_downlink
+        arrived = self.after.ports.sent_bytes[links] - self.before.ports.sent_bytes[links]
+        return np.asarray(arrived, dtype=np.float64)
+
+    @cached_property
+    def rtt_mean_s(self) -> FloatArray:
+        """Mean round trip of every host's flows; nan without a sample."""
+        samples = self._host_difference("rtt_samples")
+        mean_s = np.full(self.fabric.n_hosts, np.nan)
+        np.divide(self._host_difference("rtt_sum_s"), samples, out=mean_s, where=samples > 0)
+        return mean_s
+
+    @cached_property
+    def active_flows(self) -> IntArray:
+        """Flows of every host with something left to send, at the end."""
+        return np.asarray(self.after.hosts.active_flows, dtype=np.int64)
+
+    @cached_property
+    def waiting_byte_s(self) -> float:
+        """Integral over time of the bytes that waited in switch queues, all ports.
+
+        The counters also hold the packet being sent with what is left of it; half a packet for the time that
+        sending takes is therefore taken off (exact where a port's packets are of one size).
+        """
+        mean_packet_bytes = np.divide(
+            self.sent_bytes,
+            self.accepted_packets,
+            out=np.zeros(self.fabric.n_ports),
+            where=self.accepted_packets > 0.0,
+        )
+        sending_byte_s = 0.5 * mean_packet_bytes * self.sent_bytes * 8.0 / self.fabric.port_rate_bps
+        return float(np.maximum(self.queue_mean_bytes * self.duration_s - sending_byte_s, 0.0).sum())
+
+    @cached_property
+    def queueing_delay_s(self) -> float:
+        """Mean time that a byte which leaves the network has waited in switch queues.
+
+        By Little's law: the integral of what waits over the bytes that left to the hosts. With a queue and
+        nothing leaving it is infinite.
+        """
+        left_bytes = float(self.sent_bytes[self.fabric.exit_ports].sum())
+        if left_bytes > 0.0:
+            return self.waiting_byte_s / left_bytes
+        return np.inf if self.waiting_byte_s > 0.0 else 0.0
+
+    @cached_property
+    def loss_fraction(self) -> float:
+        """Of the bytes that left the network, the share that was dropped."""
+        gone = self.dropped_bytes + float(self.sent_bytes[self.fabric.exit_ports].sum())
+        return self.dropped_bytes / gone if gone > 0.0 else 0.0
+
+
+def ideal_bytes(
+    network: PacketNetwork, fabric: Fabric, duration_s: float, *, finite_flows: bool
+) -> FloatArray:
+    """Return the payload that each host's flows, as active now, would deliver at max-min fair rates.
+
+    Args:
+        network: The world, at the beginning of an interval.
+        fabric: The network.
+        duration_s: Length of the interval.
+        finite_flows: Whether flows end; then no more than what they have left counts.
+
+    Returns:
+        Shape (n_hosts,).
+    """
+    fair_bytes = network.oracle_rates_bps() * (fabric.payload_fraction * duration_s / 8.0)
+    if not finite_flows:
+        return fair_bytes
+    flows = network.flows()
+    unfinished = flows.started & np.isnan(flows.finish_s)
+    left_bytes = (flows.size_bytes - flows.delivered_bytes)[unfinished]
+    total_left = np.bincount(flows.src[unfinished], weights=left_bytes, minlength=fabric.n_hosts)
+    return np.minimum(fair_bytes, total_left)
