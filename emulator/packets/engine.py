@@ -26,6 +26,7 @@ from sysgym.emulator.packets.events import (
 )
 from sysgym.emulator.packets.hosts import check_timers, receive_ack, serve, start_flows
 from sysgym.emulator.packets.layout import (
+    NEVER_NS,
     NOBODY,
     PACKET_IS_ACK,
     entry_at,
@@ -153,6 +154,7 @@ def forget_hosts(world: Any) -> None:
     world.heap_size = 0
     for entry in range(n_entries):
         key = entry_at(world.heap, entry).key
+        entry_at(world.heap, entry).key = NEVER_NS
         source = key & SOURCE_MASK
         if source < world.n_links or source >= world.n_links + world.n_hosts:
             push(world, key)

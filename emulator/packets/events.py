@@ -11,7 +11,7 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.layout import entry_at
+from sysgym.emulator.packets.layout import NEVER_NS, entry_at
 
 SOURCE_BITS = 20
 SOURCE_MASK = (1 << SOURCE_BITS) - 1
@@ -34,16 +34,19 @@ def event_key(time_ns: int, source: int) -> int:
 
 @njit
 def sift_down(world: Any, size: int, key: int) -> None:
-    """Puts ``key`` at the root and lets it sink to its place."""
+    """Puts ``key`` at the root and lets it sink to its place.
+
+    Which of two children is smaller cannot be predicted, so it is computed, not branched on. Unused entries
+    hold NEVER_NS, so a right child always exists.
+    """
     heap = world.heap
     parent = 0
     child = 1
     while child < size:
-        right = child + 1
-        child_key = entry_at(heap, child).key
-        if right < size and entry_at(heap, right).key < child_key:
-            child = right
-            child_key = entry_at(heap, right).key
+        left_key = entry_at(heap, child).key
+        right_key = entry_at(heap, child + 1).key
+        child += int(right_key < left_key)
+        child_key = min(left_key, right_key)
         if child_key >= key:
             break
         entry_at(heap, parent).key = child_key
@@ -83,5 +86,8 @@ def drop_stale_root(world: Any) -> None:
         world.root_is_stale = 0
         size = world.heap_size - 1
         world.heap_size = size
+        last = entry_at(world.heap, size)
+        last_key = last.key
+        last.key = NEVER_NS
         if size > 0:
-            sift_down(world, size, entry_at(world.heap, size).key)
+            sift_down(world, size, last_key)

@@ -232,7 +232,7 @@ class PacketNetwork:
         hosts["uplink"] = self.topology.host_uplink
         full_packet_ns = self.scenario.transport.mtu_bytes * 8e9 / self.line_rate_bps
         hosts["backlog_limit_ns"] = np.rint(self.scenario.transport.host_queue_packets * full_packet_ns)
-        heap = np.zeros(self.n_links + self.n_hosts + N_CLOCKS + 1, np.int64)
+        heap = np.full(self.n_links + self.n_hosts + N_CLOCKS + 2, NEVER_NS)
         heap[: int(world["heap_size"][0])] = self._first_events(world, schedule)
         state = State(
             world=world,
