@@ -165,9 +165,9 @@ class PacketNetwork:
         sizes = self._schedule.size_bytes.astype(np.int64)
         return flow_table(self._state, sizes, self._schedule.group.astype(np.int64), self._ideal_fct_s)
 
-    def routes(self) -> NDArray[np.int32]:
-        """Links that each flow's data takes, shape (n_flows, longest route), padded with -1."""
-        return self._state.routes[:, 0].copy()
+    def routes(self, *, acks: bool = False) -> NDArray[np.int32]:
+        """Links that each flow's data (or its ACKs) take, shape (n_flows, longest route), padded with -1."""
+        return self._state.routes[:, int(acks)].copy()
 
     def queue_quantile_bytes(self, quantile: float) -> FloatArray:
         """Time-weighted quantile of every port's queue since the reset, shape (n_links,)."""
