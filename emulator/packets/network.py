@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -132,6 +134,17 @@ class PacketNetwork:
             caps_bps = np.minimum(caps_bps, self.line_rate_bps)
         cap_hosts(self._address, _ns_per_byte_q20(caps_bps))
         self._grow_packet_pool_while_needed()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle holds: everything but the addresses of compiled functions."""
+        return {**self.__dict__, "_callbacks": None}
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        """Goes on where the original stood, in this process or another one."""
+        self.__dict__.update(attributes)
+        self._callbacks = callback_addresses((self.transport,))
+        self._state = self._state._replace(callbacks=self._callbacks)
+        self._state.bind()
 
     def advance(self, duration_s: float) -> None:
         """Lets simulated time pass.

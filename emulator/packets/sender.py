@@ -51,8 +51,8 @@ def notify(world: Any, flow: Any, what: int, event: Any) -> None:
 
 @njit(inline="always")
 def window_packets(world: Any, flow: Any) -> int:
-    """Packets that may be in flight now."""
-    return min(int(flow.cwnd), world.max_window_packets)
+    """Packets that may be in flight now: at least one, whatever a transport has made of its window."""
+    return max(int(min(flow.cwnd, float(world.max_window_packets))), 1)
 
 
 @njit(inline="always")
