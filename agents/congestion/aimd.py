@@ -6,8 +6,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
-from sysgym.agents.congestion.world import Action, congestion_env, distinct_routes
+from sysgym.agents.congestion.world import Action, Paths, congestion_env
+from sysgym.envs.congestion.datacenter_cc import DatacenterCC
 
 
 class AimdAgent:
@@ -53,13 +55,10 @@ class AimdAgent:
         return self._rates.astype(np.float32)
 
 
-def ports_of_hosts(world: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which switch ports the paths of each host's flows use, shape (n_hosts, n_ports)."""
-    src, routes = distinct_routes(world)
-    port_of_link = np.full(world.fabric.topology.n_links, -1)
-    port_of_link[world.fabric.port_links] = np.arange(world.fabric.n_ports)
-    ports = np.where(routes >= 0, port_of_link[routes], -1)
-    uses = np.zeros((world.fabric.n_hosts, world.fabric.n_ports), dtype=np.bool_)
-    host = np.broadcast_to(src[:, None], ports.shape)
-    uses[host[ports >= 0], ports[ports >= 0]] = True
-    return uses
+def ports_of_hosts(world: DatacenterCC) -> NDArray[np.bool_]:
+    """Return which switch ports the paths of each host's data use, shape (n_hosts, n_ports)."""
+    paths = Paths(world)
+    uses = np.zeros((world.fabric.n_hosts, world.fabric.topology.n_links + 1), dtype=np.bool_)
+    # Padding, -1, falls on the last column, which no port has.
+    uses[paths.src[:, None], paths.data_links] = True
+    return uses[:, world.fabric.port_links]

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.congestion.world import Action, congestion_env, static_shares
+from sysgym.agents.congestion.world import Action, Paths, congestion_env, static_shares
 
 
 class FixedFairAgent:
@@ -21,9 +21,9 @@ class FixedFairAgent:
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Work the shares out."""
         space: Any = env.action_space
-        self._action: Action = np.clip(static_shares(congestion_env(env)), space.low, space.high).astype(
-            np.float32
-        )
+        world = congestion_env(env)
+        shares = static_shares(world, Paths(world))
+        self._action: Action = np.clip(shares, space.low, space.high).astype(np.float32)
 
     def act(self, observation: Any) -> Action:
         """Return them."""

@@ -1,4 +1,4 @@
-"""Oracle: max-min fair rates, read off the network itself. An upper bound, not a competitor."""
+"""Oracle: fair rates for the traffic of this very moment, read off the network. A bound, not a competitor."""
 
 from __future__ import annotations
 
@@ -7,30 +7,42 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.congestion.world import Action, congestion_env, static_shares
+from sysgym.agents.congestion.world import Action, Paths, congestion_env, static_shares
+
+LEAST_CAPACITY = 0.1
+"""Share of a link that is given out even while a long queue drains."""
 
 
 class OracleAgent:
-    """Max-min fair rates of the flows active now.
+    """Max-min fair host rates for the flows active now, less what it takes to drain queues.
 
-    Privileged: it sees which flows are active on which path. It does not see the future: a host that is idle
-    when the interval begins may start in it, and is given what it would have if all paths were in use
-    (:func:`static_shares`).
+    Privileged: it sees which flows are active, on which paths, and all queues. It does not see the future: a
+    host that is idle when the interval begins may start in it, and is given what it would have if all paths
+    were in use.
     """
 
     name = "oracle"
     privileged = True
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Remember the network."""
+        """Read the paths of this episode."""
         self._env = congestion_env(env)
-        self._idle_share = static_shares(self._env)
+        self._paths = Paths(self._env)
+        self._idle_share = static_shares(self._env, self._paths)
+        self._space: Any = env.action_space
 
     def act(self, observation: Any) -> Action:
-        """Ask the network."""
-        env = self._env
-        rates = env.network.oracle_rates_bps() / env.fabric.line_rate_bps
-        rates = np.where(rates > 0.0, rates, self._idle_share)
-        space: Any = env.action_space
-        clipped: Action = np.clip(rates, space.low, space.high).astype(np.float32)
+        """Divide the network among the flows active now."""
+        network, fabric = self._env.network, self._env.fabric
+        flows = network.flows()
+        active = np.flatnonzero(flows.started & np.isnan(flows.finish_s))
+        load = self._paths.host_load(active)
+        # Packets of different hosts may meet by chance; a queue beyond one of each is too much traffic.
+        chance_bytes = self._env.scenario.transport.mtu_bytes * (load.data > 0.0).sum(axis=0)
+        excess_bytes = np.maximum(network.ports().queue_bytes - chance_bytes, 0.0)
+        rate_bps = fabric.topology.link_rate_bps
+        drain_bps = excess_bytes * 8.0 / self._env.scenario.control.decision_interval_s
+        rates_bps = load.fair_rates_bps(np.maximum(rate_bps - drain_bps, LEAST_CAPACITY * rate_bps))
+        rates = np.where(load.n_flows > 0, rates_bps / fabric.line_rate_bps, self._idle_share)
+        clipped: Action = np.clip(rates, self._space.low, self._space.high).astype(np.float32)
         return clipped
