@@ -1,0 +1,1 @@
+"""The benchmark: who plays what, result rows, statistics, report and validation."""

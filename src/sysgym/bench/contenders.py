@@ -1,0 +1,225 @@
+"""Contenders: pairs of a congestion control law and an agent, and the user's own files that define new ones."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sysgym.errors import SysgymError, UnknownName
+
+PACED = "paced"
+"""Transport whose rate the agent sets."""
+
+UNCAPPED = "max"
+"""Agent that leaves a transport to itself."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Who plays: a transport under an agent.
+
+    Attributes:
+        name: What tables call it.
+        transport: Congestion control law of the senders.
+        agent: Who sets the hosts' rates.
+        learned: Whether the agent needs a checkpoint.
+        privileged: Whether the agent reads more than the observation: an upper bound, not a competitor.
+        checkpoint: Path of what training wrote; None for heuristics.
+        checkpoint_sha256: Digest of that file.
+        plugins: Path -> SHA-256 of the user's files that define the transport or the agent.
+    """
+
+    name: str
+    transport: str
+    agent: str
+    learned: bool = False
+    privileged: bool = False
+    checkpoint: str | None = None
+    checkpoint_sha256: str | None = None
+    plugins: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What has to be equal for two results to be of the same contender; paths do not count."""
+        digests = tuple(sorted(digest for _, digest in self.plugins))
+        return (self.name, self.transport, self.agent, self.checkpoint_sha256, digests)
+
+    def with_checkpoint(self, path: str | Path, *, relative_to: Path | None = None) -> Contender:
+        """Return the contender with this checkpoint.
+
+        Args:
+            path: The file.
+            relative_to: Folder of the results; a path inside it is written relative to it.
+
+        Raises:
+            SysgymError: The file is not there.
+        """
+        path = Path(path)
+        shown = path
+        if relative_to is not None and path.resolve().is_relative_to(relative_to.resolve()):
+            shown = path.resolve().relative_to(relative_to.resolve())
+        return replace(self, checkpoint=str(shown), checkpoint_sha256=file_sha256(path))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that rows have."""
+        return {
+            "name": self.name,
+            "transport": self.transport,
+            "agent": self.agent,
+            "learned": self.learned,
+            "privileged": self.privileged,
+            "checkpoint": self.checkpoint,
+            "checkpoint_sha256": self.checkpoint_sha256,
+            "plugins": dict(self.plugins),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Contender:
+        """Return the contender of a row."""
+        return cls(**{**data, "plugins": tuple(data["plugins"].items())})
+
+
+def file_sha256(path: Path) -> str:
+    """Return the hex digest of a file.
+
+    Raises:
+        SysgymError: It cannot be read.
+    """
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise SysgymError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A user's file that was imported, and what it brought.
+
+    Attributes:
+        path: The file.
+        sha256: Its digest.
+        transports: Names of the transports that it registered.
+        agents: Names of the agents that it registered.
+    """
+
+    path: str
+    sha256: str
+    transports: frozenset[str]
+    agents: frozenset[str]
+
+
+_LOADED: dict[Path, Plugin] = {}
+
+
+def load_plugin(path: str | Path) -> Plugin:
+    """Import a user's Python file, once a process, so that it can register transports and agents.
+
+    Args:
+        path: A file with calls of ``register_transport`` or ``register_agent``.
+
+    Raises:
+        SysgymError: It cannot be read, cannot be imported or registers nothing.
+    """
+    from sysgym.agents import list_agents
+    from sysgym.emulator.packets.transports import list_transports
+
+    file = Path(path).expanduser().resolve()
+    if file in _LOADED:
+        return _LOADED[file]
+    digest = file_sha256(file)
+    before = frozenset(list_transports()), frozenset(list_agents())
+    # The file's own name, as `import` would have it: pickles and numba's cache on disk go by it.
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise SysgymError(f"{path}: not a Python file")
+    if file.stem in sys.modules:
+        raise SysgymError(f'{path}: a module named "{file.stem}" is loaded already; rename the file')
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except SysgymError:
+        del sys.modules[file.stem]
+        raise
+    except Exception as error:
+        del sys.modules[file.stem]
+        raise SysgymError(f"{path}: cannot be imported: {type(error).__name__}: {error}") from error
+    new = Plugin(
+        str(path), digest, frozenset(list_transports()) - before[0], frozenset(list_agents()) - before[1]
+    )
+    if not new.transports and not new.agents:
+        raise SysgymError(f"{path}: registers no transport and no agent of a new name")
+    _LOADED[file] = new
+    return new
+
+
+def contender_from(name: str, transport: str, agent: str, plugins: Iterable[Plugin] = ()) -> Contender:
+    """Return a contender from the names of its parts.
+
+    Args:
+        name: What tables call it.
+        transport: A registered transport.
+        agent: A registered agent.
+        plugins: Loaded files, so that the rows say where a part came from.
+
+    Raises:
+        UnknownName: There is no such transport or agent.
+    """
+    from sysgym.agents import agent_info
+    from sysgym.emulator.packets.transports import get_transport
+
+    get_transport(transport)
+    info = agent_info(agent)
+    used = tuple(
+        (plugin.path, plugin.sha256)
+        for plugin in plugins
+        if transport in plugin.transports or agent in plugin.agents
+    )
+    return Contender(name, transport, agent, info.learned, info.privileged, plugins=used)
+
+
+def parse_contender(text: str, plugins: Iterable[Plugin] = ()) -> Contender:
+    """Return the contender that a user wrote.
+
+    A transport's name is that transport left to itself; an agent's name is that agent setting rates; ``TRANSPORT:AGENT`` is
+    both. ``NAME=...`` gives it another name, ``...@FILE`` a checkpoint: ``mine=paced:ppo@runs/mine/final.zip``.
+
+    Args:
+        text: The words.
+        plugins: As in :func:`contender_from`.
+
+    Raises:
+        UnknownName: A part does not exist.
+        SysgymError: The checkpoint cannot be read, or is given to a heuristic.
+    """
+    label, equals, rest = text.partition("=")
+    if not equals:
+        label, rest = "", text
+    parts, _, checkpoint = rest.partition("@")
+    transport, colon, agent = parts.partition(":")
+    if not colon:
+        transport, agent = _parts_of(parts)
+    contender = contender_from(label or parts.replace(":", "-"), transport, agent, plugins)
+    if checkpoint:
+        if not contender.learned:
+            raise SysgymError(f'"{text}": the agent "{agent}" takes no checkpoint')
+        contender = contender.with_checkpoint(checkpoint)
+    return contender
+
+
+def _parts_of(name: str) -> tuple[str, str]:
+    from sysgym.agents import list_agents
+    from sysgym.emulator.packets.transports import list_transports
+
+    transports, agents = list_transports(), list_agents()
+    if name in transports and name != PACED:
+        return name, UNCAPPED
+    if name in agents:
+        return PACED, name
+    known = [*(transport for transport in transports if transport != PACED), *agents]
+    raise UnknownName("contender", name, known, hint="or write TRANSPORT:AGENT")

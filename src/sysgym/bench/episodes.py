@@ -1,0 +1,149 @@
+"""One episode of the benchmark: make the environment, let the contender play, write down what happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+import sysgym  # registers the environments
+from sysgym.agents import Agent, environment_arguments, make_agent
+from sysgym.bench.contenders import Contender
+from sysgym.bench.rows import Row
+from sysgym.bench.versions import versions
+from sysgym.errors import SysgymError
+
+__all__ = ["EpisodeJob", "make_contender", "play"]
+
+_REGISTERED = sysgym.__version__
+
+
+@dataclass(frozen=True)
+class EpisodeJob:
+    """One episode to play.
+
+    Attributes:
+        scenario: Resolved scenario.
+        scenario_sha256: Its digest.
+        split: Split of the seed.
+        contender: Who plays; a learned one with its checkpoint.
+        seed: Episode seed.
+        folder: Results folder, which a checkpoint's path may be relative to.
+    """
+
+    scenario: Mapping[str, Any]
+    scenario_sha256: str
+    split: str
+    contender: Contender
+    seed: int
+    folder: str
+
+    @property
+    def label(self) -> str:
+        """How messages call the episode."""
+        return f"{self.scenario['name']} / {self.contender.name} / {self.split} seed {self.seed}"
+
+    @property
+    def cell(self) -> tuple[Any, ...]:
+        """Equal to :attr:`Row.cell` of the row that it makes."""
+        return (self.scenario_sha256, self.split, self.contender.identity, self.seed)
+
+    def run(self, report: Callable[[Any], None]) -> Row:
+        """Play; an episode is short, so that nothing is reported on the way."""
+        began_s = time.perf_counter()
+        env, agent = make_contender(self.scenario, self.split, self.contender, Path(self.folder))
+        try:
+            total, steps, info = play(env, agent, self.seed)
+        finally:
+            env.close()
+        return Row(
+            env_id=self.scenario["env_id"],
+            scenario=self.scenario["name"],
+            scenario_sha256=self.scenario_sha256,
+            scenario_resolved=self.scenario,
+            split=self.split,
+            contender=self.contender,
+            seed=self.seed,
+            metrics={name: float(value) for name, value in info["episode_metrics"].items()},
+            total_reward=total,
+            versions=versions(learned=self.contender.learned),
+            wall_s=round(time.perf_counter() - began_s, 3),
+            steps=steps,
+        )
+
+
+def make_contender(
+    scenario: Mapping[str, Any],
+    split: str,
+    contender: Contender,
+    folder: Path | None = None,
+    render_mode: str | None = None,
+) -> tuple[gym.Env[Any, Any], Agent]:
+    """Return the environment with the contender's transport, and its agent.
+
+    Args:
+        scenario: Resolved scenario.
+        split: Split of the episodes.
+        contender: Who plays.
+        folder: What the checkpoint's path is relative to.
+        render_mode: Passed to the environment.
+
+    Raises:
+        SysgymError: The checkpoint is missing or wrong, or the environment cannot be made.
+    """
+    checkpoint = None
+    if contender.checkpoint is not None:
+        checkpoint = (folder or Path()) / contender.checkpoint
+    agent = make_agent(contender.agent, checkpoint=checkpoint)
+    arguments: dict[str, Any] = dict(environment_arguments(agent))
+    if scenario["family"] == "congestion":
+        arguments["transport"] = contender.transport
+    # The checker looks at every step and is for those who write environments.
+    env = gym.make(
+        scenario["env_id"],
+        scenario=scenario,
+        split=split,
+        render_mode=render_mode,
+        disable_env_checker=True,
+        **arguments,
+    )
+    return env, agent
+
+
+def play(
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    seed: int,
+    each_step: Callable[[int, dict[str, Any]], None] | None = None,
+) -> tuple[float, int, dict[str, Any]]:
+    """Play the episode of a seed.
+
+    Args:
+        env: The environment.
+        agent: Who plays.
+        seed: Episode seed.
+        each_step: Called after every step with its number and info.
+
+    Returns:
+        Sum of rewards, number of steps, and the last info.
+
+    Raises:
+        SysgymError: The environment gave no metrics of the episode.
+    """
+    observation, info = env.reset(seed=seed, options={"episode_seed": seed})
+    agent.begin(env)
+    total, steps, over = 0.0, 0, False
+    while not over:
+        observation, reward, terminated, truncated, info = env.step(agent.act(observation))
+        total += float(reward)
+        steps += 1
+        over = terminated or truncated
+        if each_step is not None:
+            each_step(steps, info)
+    if "episode_metrics" not in info:
+        raise SysgymError(f"{env.unwrapped}: the last step has no episode_metrics")
+    return total, steps, info

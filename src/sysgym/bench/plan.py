@@ -1,0 +1,175 @@
+"""From a suite to what has to be done: trainings, and the episodes of every contender."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sysgym.bench.contenders import Contender, Plugin, contender_from, parse_contender
+from sysgym.bench.training import Training
+from sysgym.errors import SysgymError
+from sysgym.scenarios import Scenario, Suite, TaskSpec, load_scenario
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An episode to play; the checkpoint of a training in the suite is not known before it is done.
+
+    Attributes:
+        scenario: What is played.
+        split: Split of the seed.
+        contender: Who plays.
+        seed: Episode seed.
+        training: Name of the training that makes the checkpoint; None where nothing has to be trained.
+    """
+
+    scenario: Scenario
+    split: str
+    contender: Contender
+    seed: int
+    training: str | None = None
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What the command line adds to a suite.
+
+    Attributes:
+        scenarios: Names or paths, played by all contenders of the suite that need no training.
+        contenders: As :func:`sysgym.bench.contenders.parse_contender` reads them; they play every task.
+        n_seeds: Seeds of every task, from its first one on; None: the suite's own.
+    """
+
+    scenarios: Sequence[str] = ()
+    contenders: Sequence[str] = ()
+    n_seeds: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a run of the benchmark consists of.
+
+    Attributes:
+        suite: The suite.
+        trainings: By name.
+        cells: In the order of the suite.
+    """
+
+    suite: Suite
+    trainings: dict[str, Training]
+    cells: list[Cell] = field(default_factory=list)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the report needs to know, as JSON data."""
+        return {
+            "name": self.suite.name,
+            "title": self.suite.title,
+            "description": self.suite.description.strip(),
+            "metrics": [metric.model_dump() for metric in self.suite.metrics],
+            "contenders": list(dict.fromkeys(cell.contender.name for cell in self.cells)),
+            "scenarios": {
+                cell.scenario.name: {
+                    "title": cell.scenario.title,
+                    "description": cell.scenario.description.strip(),
+                }
+                for cell in self.cells
+            },
+        }
+
+
+def make_plan(
+    suite: Suite, folder: Path, extras: Extras | None = None, plugins: Iterable[Plugin] = ()
+) -> Plan:
+    """Return the plan of a suite.
+
+    Args:
+        suite: The suite.
+        folder: Where results and trainings go.
+        extras: What the user adds.
+        plugins: The user's files, loaded.
+
+    Raises:
+        UnknownName: A contender or scenario does not exist.
+        ScenarioError: A scenario is wrong.
+        SysgymError: A learned contender has neither training nor checkpoint, or seeds leave their split.
+    """
+    extras, plugins = extras or Extras(), tuple(plugins)
+    trainings = {
+        training.name: training
+        for training in (
+            Training.from_spec(spec, load_scenario(spec.scenario), folder) for spec in suite.training
+        )
+    }
+    plan = Plan(suite, trainings)
+    added = [parse_contender(text, plugins) for text in extras.contenders]
+    for task in suite.tasks:
+        contenders = [*_contenders(task, plugins), *added]
+        scenario = load_scenario(task.scenario)
+        seeds = _seeds(scenario, task.split, task.seed_values, extras.n_seeds)
+        _add(plan, scenario, task.split, contenders, seeds)
+    first = suite.tasks[0]
+    everyone = {
+        contender.name: contender
+        for task in suite.tasks
+        for contender in [*_contenders(task, plugins), *added]
+    }
+    for name in extras.scenarios:
+        scenario = load_scenario(name)
+        count = extras.n_seeds or len(first.seed_values)
+        seeds = _seeds(scenario, first.split, [scenario.splits[first.split].first_seed], count)
+        ready = [one for one in everyone.values() if not one.learned or one.checkpoint is not None]
+        _add(plan, scenario, first.split, ready, seeds)
+    return plan
+
+
+def _contenders(task: TaskSpec, plugins: Sequence[Plugin]) -> list[Contender]:
+    return [
+        parse_contender(item, plugins)
+        if isinstance(item, str)
+        else contender_from(item.name, item.transport, item.agent, plugins)
+        for item in task.contenders
+    ]
+
+
+def _seeds(scenario: Scenario, split: str, seeds: Sequence[int], count: int | None) -> Sequence[int]:
+    if count is not None:
+        seeds = range(seeds[0], seeds[0] + count)
+    outside = [seed for seed in seeds if seed not in scenario.splits[split]]
+    if outside:
+        raise SysgymError(
+            f"{scenario.name}: seed {outside[0]} is not of the split {split}, {list(scenario.splits[split].seeds)}"
+        )
+    return seeds
+
+
+def _add(
+    plan: Plan, scenario: Scenario, split: str, contenders: Sequence[Contender], seeds: Sequence[int]
+) -> None:
+    names = [contender.name for contender in contenders]
+    for name in names:
+        if names.count(name) > 1:
+            raise SysgymError(f'{scenario.name}: two contenders are named "{name}"; call one NAME={name}')
+    if any(cell.scenario.name == scenario.name and cell.split == split for cell in plan.cells):
+        raise SysgymError(f'{scenario.name}: this scenario is in the suite "{plan.suite.name}" already')
+    for contender in contenders:
+        for training in _trainings_of(plan, scenario, contender):
+            plan.cells.extend(Cell(scenario, split, contender, seed, training) for seed in seeds)
+
+
+def _trainings_of(plan: Plan, scenario: Scenario, contender: Contender) -> Sequence[str | None]:
+    """Names of the trainings whose checkpoints the contender plays with; several seeds of training are several."""
+    if not contender.learned or contender.checkpoint is not None:
+        return [None]
+    found = [
+        name
+        for name, training in plan.trainings.items()
+        if training.agent == contender.agent and training.scenario_sha256 == scenario.sha256()
+    ]
+    if not found:
+        raise SysgymError(
+            f'{scenario.name}: "{contender.name}" is learned, and the suite "{plan.suite.name}" trains no '
+            f"{contender.agent} on this scenario; add a [[training]] to it, or write {contender.name}@CHECKPOINT"
+        )
+    return list(found)

@@ -1,0 +1,228 @@
+"""Worker processes that outlive a failed job and leave at once when told, or when their parent is gone.
+
+`concurrent.futures` gives up the whole pool when one worker is killed, and lets Ctrl-C print a traceback from every
+worker. Here each worker has a pipe of its own; whoever dies costs its one job.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, Protocol
+
+from sysgym.bench.contenders import load_plugin
+
+ONE_THREAD: Mapping[str, str] = {
+    name: "1"
+    for name in (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+    )
+}
+"""Environment of workers: the processes are the parallelism."""
+
+GRACE_S = 5.0
+"""How long a worker may take to leave before it is killed."""
+
+
+class Job(Protocol):
+    """Work for another process; must pickle."""
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+
+    def run(self, report: Callable[[Any], None]) -> Any:
+        """Do it; ``report`` sends news to the parent."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """News of a job that goes on."""
+
+    job: Job
+    news: Any
+
+
+@dataclass(frozen=True)
+class Done:
+    """A job's result."""
+
+    job: Job
+    result: Any
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A job that raised, or whose worker died."""
+
+    job: Job
+    reason: str
+    trace: str
+
+
+Event = Progress | Done | Failed
+
+
+class _Worker:
+    def __init__(self, plugins: Sequence[str]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(target=_work, args=(theirs, tuple(plugins)), daemon=True)
+        with _environment(ONE_THREAD), _without_interrupts():
+            self.process.start()
+        theirs.close()
+        self.job: Job | None = None
+
+    def give(self, job: Job) -> None:
+        self.job = job
+        self.connection.send(job)
+
+    def stop(self) -> None:
+        if self.process.is_alive():
+            self.process.terminate()
+
+
+def run_jobs(
+    next_job: Callable[[], Job | None], n_workers: int, plugins: Sequence[str] = ()
+) -> Iterator[Event]:
+    """Yield what happens to jobs, as it happens.
+
+    Closing the iterator, or an exception at a ``yield`` such as KeyboardInterrupt, stops all workers at once.
+
+    Args:
+        next_job: Returns a job that can start now, or None. It is asked whenever a worker is idle; the run is over when no
+            worker is busy and it returns None.
+        n_workers: Most processes at a time; they are started as jobs need them.
+        plugins: Python files that every worker imports first.
+    """
+    workers: list[_Worker] = []
+    try:
+        while True:
+            _hand_out(next_job, workers, n_workers, plugins)
+            busy = {worker.connection: worker for worker in workers if worker.job is not None}
+            if not busy:
+                return
+            for connection in wait(list(busy)):
+                worker = busy[connection]  # type: ignore[index]
+                event = _receive(worker)
+                if isinstance(event, Failed) and not worker.process.is_alive():
+                    worker.connection.close()
+                    workers.remove(worker)
+                yield event
+    finally:
+        _stop(workers)
+
+
+def _hand_out(
+    next_job: Callable[[], Job | None], workers: list[_Worker], n_workers: int, plugins: Sequence[str]
+) -> None:
+    idle = [worker for worker in workers if worker.job is None]
+    while (idle or len(workers) < n_workers) and (job := next_job()) is not None:
+        if not idle:
+            idle.append(_Worker(plugins))
+            workers.append(idle[-1])
+        idle.pop().give(job)
+
+
+def _receive(worker: _Worker) -> Event:
+    job = worker.job
+    assert job is not None
+    try:
+        kind, content = worker.connection.recv()
+    except (EOFError, ConnectionResetError):
+        worker.process.join(GRACE_S)
+        code = worker.process.exitcode
+        reason = f"the worker process died ({_exit_words(code)})"
+        return Failed(job, reason, reason + "\n")
+    if kind == "progress":
+        return Progress(job, content)
+    worker.job = None
+    return Done(job, content) if kind == "done" else Failed(job, *content)
+
+
+def _exit_words(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    words = f"signal {-code}, {signal.Signals(-code).name}"
+    return words + "; out of memory?" if -code == signal.SIGKILL else words
+
+
+def _stop(workers: Sequence[_Worker]) -> None:
+    with _without_interrupts():
+        for worker in workers:
+            worker.stop()
+        deadline = time.monotonic() + GRACE_S
+        for worker in workers:
+            worker.process.join(max(deadline - time.monotonic(), 0.0))
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            worker.connection.close()
+
+
+def _work(connection: Connection, plugins: tuple[str, ...]) -> None:
+    """Run jobs until there are no more; the main function of a worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    loaded = False
+    while True:
+        try:
+            job: Job = connection.recv()
+        except EOFError:
+            return
+        try:
+            if not loaded:
+                for plugin in plugins:
+                    load_plugin(plugin)
+                loaded = True
+            result = job.run(lambda news: connection.send(("progress", news)))
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            connection.send(("failed", (reason, traceback.format_exc())))
+        else:
+            connection.send(("done", result))
+
+
+def _leave_with_parent() -> None:
+    """End this process when the parent is gone: two trainings must never write one checkpoint."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back until the end; a process that starts meanwhile never gets it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,163 @@
+"""Statistics of few, expensive runs: interquartile means with bootstrap intervals, comparisons on common seeds.
+
+After Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice, NeurIPS 2021. A sample is an array of
+shape (n_runs, n_seeds): how often the agent was trained (1 for what is not learned), and the episodes that each run played. The
+bootstrap draws runs and seeds anew, each with replacement, so that the interval covers both; a scenario is a stratum, drawn by itself.
+Intervals are percentile intervals. They are seeded: the same rows give the same report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+FloatArray = NDArray[np.float64]
+Statistic = Callable[[FloatArray], FloatArray]
+"""Maps values of shape (n_resamples, n) to numbers of shape (n_resamples,)."""
+
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+SEED = 0
+
+
+class Interval(NamedTuple):
+    """An estimate and its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether zero lies outside: a difference that chance alone hardly explains."""
+        return self.low > 0.0 or self.high < 0.0
+
+
+def iqm(values: FloatArray) -> FloatArray:
+    """Return the interquartile mean along the last axis: the mean without the lowest and the highest quarter.
+
+    Fewer than four values lose none.
+
+    Args:
+        values: Shape (..., n).
+    """
+    trimmed: FloatArray = np.asarray(stats.trim_mean(values, 0.25, axis=-1))
+    return trimmed
+
+
+def mean(values: FloatArray) -> FloatArray:
+    """Return the mean along the last axis."""
+    average: FloatArray = np.asarray(np.mean(values, axis=-1))
+    return average
+
+
+def estimate(sample: FloatArray, *, statistic: Statistic = iqm, seed: int = SEED) -> Interval:
+    """Return a statistic of one sample with its bootstrap interval.
+
+    Args:
+        sample: Shape (n_runs, n_seeds).
+        statistic: What to estimate.
+        seed: Of the bootstrap.
+    """
+    return stratified_estimate([sample], statistic=statistic, seed=seed)
+
+
+def stratified_estimate(
+    strata: Sequence[FloatArray], *, statistic: Statistic = iqm, seed: int = SEED
+) -> Interval:
+    """Return a statistic of several samples together; each stratum is drawn by itself, so that all keep their share.
+
+    Args:
+        strata: Samples of shape (n_runs, n_seeds), one for each scenario, comparable with each other.
+        statistic: Applied to all values together.
+        seed: Of the bootstrap.
+    """
+    rng = np.random.default_rng(seed)
+    pooled = np.concatenate([np.ravel(sample) for sample in strata])
+    drawn = [_resampled(sample, *_draw(rng, sample.shape)) for sample in strata]
+    return _interval(statistic(pooled[None])[0], statistic(np.concatenate(drawn, axis=1)))
+
+
+def paired_difference(
+    ours: FloatArray, theirs: FloatArray, *, statistic: Statistic = iqm, seed: int = SEED
+) -> Interval:
+    """Return a statistic of ours less that of theirs, on common seeds.
+
+    Both are drawn with the same seeds, so that what a hard episode does to both cancels.
+
+    Args:
+        ours: Shape (n_runs, n_seeds).
+        theirs: Shape (n_other_runs, n_seeds), the same seeds in the same order.
+        statistic: What to compare.
+        seed: Of the bootstrap.
+
+    Raises:
+        ValueError: If the numbers of seeds differ.
+    """
+    if ours.shape[1] != theirs.shape[1]:
+        raise ValueError(
+            f"{ours.shape[1]} and {theirs.shape[1]} seeds: a paired comparison needs common ones"
+        )
+    rng = np.random.default_rng(seed)
+    runs, seeds = _draw(rng, ours.shape)
+    other_runs, _ = _draw(rng, theirs.shape)
+    resamples = statistic(_resampled(ours, runs, seeds)) - statistic(_resampled(theirs, other_runs, seeds))
+    return _interval(statistic(ours.reshape(1, -1))[0] - statistic(theirs.reshape(1, -1))[0], resamples)
+
+
+def probability_of_improvement(
+    pairs: Sequence[tuple[FloatArray, FloatArray]], *, higher_is_better: bool = True, seed: int = SEED
+) -> Interval:
+    """Return how likely ours is better than theirs on a scenario and seed taken at random; ties count half.
+
+    Args:
+        pairs: (ours, theirs) for each scenario, shapes as in :func:`paired_difference`; scenarios weigh the same.
+        higher_is_better: Direction of the metric.
+        seed: Of the bootstrap.
+    """
+    rng = np.random.default_rng(seed)
+    values, resamples = [], []
+    for ours, theirs in pairs:
+        sign = np.sign(ours[:, None, :] - theirs[None, :, :]) * (1.0 if higher_is_better else -1.0)
+        wins = 0.5 + 0.5 * sign.mean(axis=1)
+        values.append(wins.mean())
+        resamples.append(_resampled(wins, *_draw(rng, wins.shape)).mean(axis=1))
+    return _interval(np.mean(values), np.mean(resamples, axis=0))
+
+
+def optimality_gap(strata: Sequence[FloatArray], target: float = 1.0, *, seed: int = SEED) -> Interval:
+    """Return by how much scores stay below a target on average; what is above it does not make up for the rest.
+
+    Args:
+        strata: Scores, higher is better, of shape (n_runs, n_seeds), one for each scenario.
+        target: Score to reach.
+        seed: Of the bootstrap.
+    """
+    gaps = [np.maximum(target - sample, 0.0) for sample in strata]
+    return stratified_estimate(gaps, statistic=mean, seed=seed)
+
+
+def _draw(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Indices of runs and of seeds for every resample."""
+    n_runs, n_seeds = shape
+    return (
+        rng.integers(n_runs, size=(RESAMPLES, n_runs)),
+        rng.integers(n_seeds, size=(RESAMPLES, n_seeds)),
+    )
+
+
+def _resampled(sample: FloatArray, runs: NDArray[np.int64], seeds: NDArray[np.int64]) -> FloatArray:
+    """Values of every resample, shape (RESAMPLES, n_runs * n_seeds)."""
+    drawn: FloatArray = sample[runs[:, :, None], seeds[:, None, :]]
+    return drawn.reshape(RESAMPLES, -1)
+
+
+def _interval(value: float | np.floating, resamples: FloatArray) -> Interval:
+    tail = 50.0 * (1.0 - CONFIDENCE)
+    low, high = np.percentile(resamples, [tail, 100.0 - tail])
+    # The percentile interval of a skewed few can miss its own estimate by a rounding error.
+    return Interval(float(value), min(float(low), float(value)), max(float(high), float(value)))

@@ -1,0 +1,83 @@
+"""Numbers as people read them: metrics are SI inside, and Mb/s, kB, us or % where someone looks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_PREFIXES = {
+    "_bps": ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")),
+    "_bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "_s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit that values are shown in.
+
+    Attributes:
+        symbol: Such as ``Mb/s``; empty for plain numbers.
+        size: SI value of one unit, 1e6 for ``Mb/s``.
+    """
+
+    symbol: str
+    size: float
+
+    def shown(self, value: float) -> float:
+        """Return the number to show."""
+        return value / self.size
+
+
+def unit_of(name: str, values: Iterable[float] = ()) -> Unit:
+    """Return the unit in which values of a metric read best.
+
+    Args:
+        name: The metric; the unit is at its end.
+        values: Values that stand together; the middle one of those that are not zero decides the prefix.
+    """
+    for suffix, choices in _PREFIXES.items():
+        if name.endswith(suffix):
+            sizes = sorted(abs(value) for value in values if value and math.isfinite(value))
+            middle = sizes[len(sizes) // 2] if sizes else 1.0
+            size, symbol = next((choice for choice in choices if middle >= 0.9995 * choice[0]), choices[-1])
+            return Unit(symbol, size)
+    if "fraction" in name or name == "utilization":
+        return Unit("%", 0.01)
+    if "slowdown" in name:
+        return Unit("×", 1.0)
+    return Unit("", 1.0)
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Return a number with so many significant digits, whole digits all kept, and no exponent where it can be helped."""
+    if value == 0.0 or not math.isfinite(value):
+        return "0" if value == 0.0 else str(value)
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    if decimals > 6:
+        return f"{value:.{digits - 1}g}"
+    return f"{value:,.{max(decimals, 0)}f}".replace(",", " ")
+
+
+def with_interval(value: float, low: float, high: float) -> tuple[str, str, str]:
+    """Return an estimate and its bounds with equally many decimals: enough to tell the bounds apart, four digits at most."""
+    for digits in (3, 4):
+        decimals = _decimals(max(abs(value), abs(low), abs(high)), digits)
+        texts = tuple(f"{number:,.{decimals}f}".replace(",", " ") for number in (value, low, high))
+        if texts[1] != texts[2] or low == high:
+            break
+    return texts[0], texts[1], texts[2]
+
+
+def _decimals(size: float, digits: int) -> int:
+    if size == 0.0:
+        return 0
+    return min(max(digits - 1 - math.floor(math.log10(size)), 0), 8)
+
+
+def metric_text(name: str, value: float) -> str:
+    """Return one value of a metric with its unit."""
+    unit = unit_of(name, [value])
+    separator = "" if unit.symbol in {"", "%"} else " "
+    return f"{significant(unit.shown(value))}{separator}{unit.symbol}"

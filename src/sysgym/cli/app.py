@@ -1,0 +1,245 @@
+"""The commands' names, arguments and help."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Learned systems control on simulated datacenters: environments, agents, benchmark.",
+)
+
+
+class Kind(str, Enum):
+    """What can be listed."""
+
+    envs = "envs"
+    scenarios = "scenarios"
+    agents = "agents"
+    transports = "transports"
+    suites = "suites"
+
+
+class Render(str, Enum):
+    """How an episode is shown."""
+
+    none = "none"
+    ansi = "ansi"
+
+
+PluginOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--transport-file",
+        "--plugin",
+        metavar="FILE",
+        help="Python file of yours that registers transports or agents; may be repeated.",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Replace a key of the scenario, as in workload.load=0.6; may be repeated."
+    ),
+]
+JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0: one for each CPU.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import sysgym
+
+        typer.echo(f"sysgym {sysgym.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Options that stand before the command."""
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[Kind | None, typer.Argument(help="What to list; everything if left out.")] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """List what there is, with a line on each."""
+    from sysgym.cli.listing import print_lists
+
+    print_lists(kind.value if kind else None, plugin or [])
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="An environment's id, a scenario, suite, transport or agent, or a TOML file.")],
+    plugin: PluginOption = None,
+) -> None:
+    """Show one thing in full."""
+    from sysgym.cli.show import show_page
+
+    show_page(name, plugin or [])
+
+
+@app.command()
+def run(
+    scenario: Annotated[str | None, typer.Argument(help="Scenario, name or file; dumbbell-10g if left out.")] = None,
+    scenario_option: Annotated[
+        str | None, typer.Option("--scenario", metavar="SCENARIO", help="The same as an option.")
+    ] = None,
+    contender: Annotated[
+        str | None, typer.Option("--contender", "-c", help="Who plays: dctcp, oracle, aimd, TRANSPORT:AGENT ...")
+    ] = None,
+    agent: Annotated[str | None, typer.Option("--agent", help="Agent; with a classical transport max if left out.")] = None,
+    transport: Annotated[
+        str | None, typer.Option("--transport", help="Transport; paced for an agent if left out.")
+    ] = None,
+    checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="What training wrote.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Episode seed; the first of the split if left out.")] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", help="train, validation or test; the one that has the seed if left out.")
+    ] = None,
+    set_: SetOption = None,
+    render: Annotated[Render, typer.Option("--render", help="ansi: watch queues and rates.")] = Render.none,
+    fps: Annotated[float, typer.Option("--fps", min=1.0, help="Decisions a second on the screen.")] = 25.0,
+    picture: Annotated[Path | None, typer.Option("--picture", help="Write a picture of the episode, PNG.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON object.")] = False,
+    plugin: PluginOption = None,
+) -> None:
+    """Play one episode and print its metrics."""
+    from sysgym.cli.play import Episode, play_one
+
+    play_one(
+        Episode(
+            scenario=scenario_option or scenario or "dumbbell-10g",
+            contender=contender,
+            agent=agent,
+            transport=transport,
+            checkpoint=checkpoint,
+            seed=seed,
+            split=split,
+            overrides=set_ or [],
+            plugins=plugin or [],
+        ),
+        live=render is Render.ansi,
+        fps=fps,
+        picture=picture,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def train(
+    agent: Annotated[str, typer.Argument(help="Learning algorithm: ppo, sac, td3, a2c ...")],
+    scenario: Annotated[str, typer.Argument(help="Scenario, name or file.")],
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Environment steps.")] = 100_000,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for checkpoints, curves and TensorBoard; runs/AGENT-SCENARIO-seedN if left out."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the training.")] = 0,
+    n_envs: Annotated[int, typer.Option("--n-envs", min=1, help="Environments side by side.")] = 4,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    set_: SetOption = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Train an agent on the train split of a scenario."""
+    from sysgym.cli.train import train_agent
+
+    train_agent(
+        agent,
+        scenario,
+        steps=steps,
+        out=out,
+        seed=seed,
+        n_envs=n_envs,
+        resume=resume,
+        overrides=set_ or [],
+        plugins=plugin or [],
+    )
+
+
+@app.command()
+def bench(
+    suite: Annotated[str, typer.Argument(help="Suite, name or file.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Results folder; results/SUITE if left out.")] = None,
+    jobs: JobsOption = 0,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, metavar="N", help="Play N seeds of each task, from its first on.")
+    ] = None,
+    contender: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--contender",
+            "-c",
+            metavar="[NAME=]WHO[@CHECKPOINT]",
+            help="One more contender for every task: dctcp, TRANSPORT:AGENT ...; may be repeated.",
+        ),
+    ] = None,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option("--scenario", metavar="SCENARIO", help="One more scenario, name or file; may be repeated."),
+    ] = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Run a benchmark: contenders x scenarios x seeds. Started again, it goes on where it was stopped."""
+    from sysgym.cli.bench import run_benchmark
+
+    run_benchmark(
+        suite,
+        out=out,
+        n_workers=jobs,
+        n_seeds=seeds,
+        contenders=contender or [],
+        scenarios=scenario or [],
+        plugins=plugin or [],
+    )
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Results folder of a benchmark.")],
+    reference: Annotated[
+        str | None, typer.Option("--reference", help="Contender that others are compared with; dctcp if it plays.")
+    ] = None,
+) -> None:
+    """Write report.html and report.md into a results folder."""
+    from sysgym.cli.bench import write_report
+
+    write_report(folder, reference)
+
+
+@app.command()
+def validate(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Results folder of a benchmark.")],
+    sample: Annotated[int, typer.Option("--sample", min=0, metavar="N", help="Rows to play again; 0: all.")] = 10,
+    seed: Annotated[int, typer.Option("--seed", help="Of the choice of rows.")] = 0,
+    jobs: JobsOption = 0,
+    plugin: PluginOption = None,
+) -> None:
+    """Play recorded rows again and compare every number; exit code 1 if one differs."""
+    from sysgym.cli.bench import validate_rows
+
+    validate_rows(folder, count=sample or None, seed=seed, n_workers=jobs, plugins=plugin or [])
+
+
+@app.command()
+def perf(
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON lines.")] = None,
+    only: Annotated[str | None, typer.Option("--only", metavar="TEXT", help="Only figures whose label has this.")] = None,
+) -> None:
+    """Measure how fast simulator and environments are here, on one core."""
+    from sysgym.cli.perf import print_figures
+
+    print_figures(json_file, only)

@@ -1,0 +1,149 @@
+"""``sysgym bench``, ``report`` and ``validate``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from sysgym.cli.terminal import console
+
+
+def run_benchmark(
+    suite: str,
+    *,
+    out: Path | None,
+    n_workers: int,
+    n_seeds: int | None,
+    contenders: Sequence[str],
+    scenarios: Sequence[str],
+    plugins: Sequence[Path],
+) -> None:
+    """Run a suite; exit code 1 if an episode is missing at the end, 130 after Ctrl-C.
+
+    Args:
+        suite: Name or file.
+        out: Results folder; None: ``results/SUITE``.
+        n_workers: Processes; 0: one for each CPU.
+        n_seeds: Seeds of every task; None: the suite's.
+        contenders: More of them.
+        scenarios: More of them.
+        plugins: The user's files.
+
+    Raises:
+        SysgymError: The suite or something added is wrong.
+    """
+    from sysgym.bench.contenders import load_plugin
+    from sysgym.bench.plan import Extras, make_plan
+    from sysgym.bench.runner import ERRORS, run_plan
+    from sysgym.cli.progress import BenchProgress
+    from sysgym.scenarios import load_suite
+
+    loaded = load_suite(suite)
+    folder = out if out is not None else Path("results") / loaded.name
+    extras = Extras(scenarios, contenders, n_seeds)
+    plan = make_plan(loaded, folder, extras, [load_plugin(path) for path in plugins])
+    screen = console()
+    screen.print(f"[bold]{loaded.title}[/bold]", markup=True)
+    try:
+        with BenchProgress(screen) as progress:
+            outcome = run_plan(
+                plan,
+                folder,
+                n_workers=n_workers or cpus(),
+                plugins=[str(path) for path in plugins],
+                observer=progress,
+                command=command_line(),
+            )
+    except KeyboardInterrupt:
+        screen.print(f"stopped; finished rows are in {folder}, the same command goes on from there")
+        raise typer.Exit(130) from None
+    done = outcome.n_kept + outcome.n_played
+    kept = f", {outcome.n_kept} of them from before" if outcome.n_kept else ""
+    screen.print(f"{done} of {outcome.n_cells} episodes{kept}, {outcome.wall_s:.0f} s; rows in {folder}/results.jsonl")
+    if not outcome.complete:
+        missing = f"{outcome.n_cells - done} episodes are missing"
+        if outcome.failures:
+            missing += f", {len(outcome.failures)} jobs failed; tracebacks in {folder / ERRORS}"
+        screen.print(f"[red]{missing}[/red]")
+        raise typer.Exit(1)
+    if not outcome.complete or sys.stdout.isatty():
+        screen.print(f"[dim]sysgym report {folder}[/dim]")
+
+
+def write_report(folder: Path, reference: str | None) -> None:
+    """Write both forms of the report and print the headlines.
+
+    Args:
+        folder: Results folder.
+        reference: Contender that others are compared with.
+
+    Raises:
+        SysgymError: There are no rows.
+    """
+    from sysgym.bench.report import write
+
+    began_s = time.perf_counter()
+    written = write(folder, reference=reference)
+    screen = console()
+    for headline in written.headlines:
+        screen.print(f"[bold]{headline.scenario}[/bold]")
+        for sentence in headline.sentences:
+            screen.print(f"  {sentence}", markup=False)
+    screen.print(f"[dim]{time.perf_counter() - began_s:.1f} s[/dim]")
+    screen.print(f"{written.html}\n{written.markdown}", markup=False)
+
+
+def validate_rows(
+    folder: Path, *, count: int | None, seed: int, n_workers: int, plugins: Sequence[Path]
+) -> None:
+    """Replay rows.
+
+    Args:
+        folder: Results folder.
+        count: How many; None: all.
+        seed: Of the choice.
+        n_workers: Processes; 0: one for each CPU.
+        plugins: The user's files.
+
+    Raises:
+        ResultMismatch: Names the rows and metrics that differ.
+        SysgymError: There are no rows, or one cannot be played again.
+    """
+    from sysgym.bench.rows import read_rows
+    from sysgym.bench.validate import choose_rows, replay
+    from sysgym.errors import ResultMismatch
+
+    rows = read_rows(folder)
+    chosen = choose_rows(rows, count, seed)
+    screen = console()
+    screen.print(f"playing {len(chosen)} of {len(rows)} rows again")
+    mismatches, versions_differ = [], False
+    for result in replay(chosen, folder, n_workers=n_workers or cpus(), plugins=[str(path) for path in plugins]):
+        versions_differ |= bool(result.other_versions)
+        try:
+            result.raise_if_different()
+        except ResultMismatch as mismatch:
+            mismatches.append(str(mismatch))
+            screen.print(f"[red]differs[/red]  {result.row.label}")
+        else:
+            note = "  (under other versions)" if result.other_versions else ""
+            screen.print(f"[green]equal[/green]    {result.row.label}{note}")
+    if mismatches:
+        raise ResultMismatch("\n".join([f"{len(mismatches)} of {len(chosen)} rows do not replay", *mismatches]))
+    screen.print(f"all {len(chosen)} equal, bit by bit")
+
+
+def cpus() -> int:
+    """Return how many CPUs this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def command_line() -> str:
+    """Return what the user typed, without the folders of their machine."""
+    return " ".join(["sysgym", *sys.argv[1:]])

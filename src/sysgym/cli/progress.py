@@ -1,0 +1,109 @@
+"""Progress of a benchmark: bars for someone who looks, a line now and then for a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from sysgym.bench.pool import Failed
+from sysgym.bench.rows import Row
+from sysgym.bench.runner import Observer
+from sysgym.bench.training import Trained, Training
+
+LINE_EVERY_S = 15.0
+"""Between lines of a log."""
+
+
+class BenchProgress(Observer):
+    """Draws bars on a terminal, and prints lines elsewhere.
+
+    Args:
+        console: Where to.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = console.is_terminal
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=32),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not self._live,
+        )
+        self._trainings: dict[str, TaskID] = {}
+        self._episodes: TaskID | None = None
+        self._n_cells = self._n_done = 0
+        self._steps: dict[str, tuple[int, int]] = {}
+        self._next_line_s = time.monotonic() + LINE_EVERY_S
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def begin(self, *, n_cells: int, n_kept: int, trainings: Sequence[Training]) -> None:
+        """Set the bars up."""
+        self._n_cells, self._n_done = n_cells, n_kept
+        words = f"{n_cells} episodes"
+        if n_kept:
+            words += f", {n_kept} done before"
+        if trainings:
+            words += f"; first {len(trainings)} trainings"
+        self._console.print(words)
+        for training in trainings:
+            self._steps[training.name] = (0, training.total_steps)
+            self._trainings[training.name] = self._progress.add_task(
+                f"training {training.name}", total=training.total_steps
+            )
+        self._episodes = self._progress.add_task("episodes", total=n_cells, completed=n_kept)
+
+    def note(self, text: str) -> None:
+        """Print it."""
+        self._console.print(f"[yellow]note[/yellow] {escape(text)}")
+
+    def episode(self, row: Row) -> None:
+        """Move the bar."""
+        self._n_done += 1
+        if self._episodes is not None:
+            self._progress.update(self._episodes, completed=self._n_done)
+        self._line()
+
+    def training_steps(self, training: Training, steps: int) -> None:
+        """Move the training's bar."""
+        self._steps[training.name] = (steps, training.total_steps)
+        self._progress.update(self._trainings[training.name], completed=steps)
+        self._line()
+
+    def trained(self, training: Training, result: Trained) -> None:
+        """Say so."""
+        self._steps.pop(training.name, None)
+        self._progress.remove_task(self._trainings.pop(training.name))
+        self._console.print(f"{training.name}: trained in {result.wall_s:.0f} s")
+
+    def failed(self, failure: Failed) -> None:
+        """Say so, in one line; the traceback is in the log."""
+        if isinstance(failure.job, Training):
+            self._steps.pop(failure.job.name, None)
+            self._progress.remove_task(self._trainings.pop(failure.job.name))
+        reason = failure.reason.partition("\n")[0]
+        self._console.print(f"[red]failed[/red] {escape(failure.job.label)}: {escape(reason)}")
+
+    def _line(self) -> None:
+        if self._live or time.monotonic() < self._next_line_s:
+            return
+        self._next_line_s = time.monotonic() + LINE_EVERY_S
+        parts = [f"{name} {100 * done // total} %" for name, (done, total) in self._steps.items() if done]
+        self._console.print(", ".join([*parts, f"{self._n_done} of {self._n_cells} episodes"]))

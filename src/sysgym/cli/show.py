@@ -1,0 +1,187 @@
+"""``sysgym show``: a page on one thing."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.markdown import Markdown
+from rich.padding import Padding
+
+from sysgym.cli.listing import load_plugins
+from sysgym.cli.terminal import console, table
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from sysgym.scenarios import Scenario, Suite
+
+_IDENTITY = {"schema_version", "name", "family", "env_id", "title", "description", "references", "splits"}
+
+
+def show_page(name: str, plugins: Sequence[Path]) -> None:
+    """Print a page on whatever has this name.
+
+    Args:
+        name: An environment's id, a name that ``sysgym list`` shows, or a path to a TOML file.
+        plugins: The user's files, imported first.
+
+    Raises:
+        UnknownName: Nothing has this name.
+        ScenarioError: The file is wrong.
+    """
+    from sysgym.agents import agent_info, list_agents
+    from sysgym.emulator.packets.transports import get_transport, list_transports
+    from sysgym.errors import UnknownName
+    from sysgym.registration import ENVIRONMENTS
+    from sysgym.scenarios import list_scenarios, list_suites, load_scenario, load_suite
+
+    load_plugins(plugins)
+    scenarios = {info.name for info in list_scenarios()}
+    suites = {info.name for info in list_suites()}
+    environment = next((known for known in ENVIRONMENTS if name in (known, known.partition("/")[2])), None)
+    if environment is not None:
+        _environment(environment)
+    elif name in scenarios or (_is_file(name) and not _is_suite(name)):
+        _scenario(load_scenario(name))
+    elif name in suites or _is_file(name):
+        _suite(load_suite(name))
+    elif name in list_transports():
+        _transport(get_transport(name))
+    elif name in list_agents():
+        _agent(agent_info(name))
+    else:
+        known = [*ENVIRONMENTS, *scenarios, *suites, *list_transports(), *list_agents()]
+        raise UnknownName("environment, scenario, suite, transport or agent", name, known)
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith(".toml") or "/" in name
+
+
+def _is_suite(path: str) -> bool:
+    try:
+        return "tasks" in tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False  # loading it says what is wrong
+
+
+def _heading(title: str, *lines: str) -> None:
+    out = console()
+    out.print(f"[bold]{title}[/bold]", markup=True)
+    for line in lines:
+        if line:
+            out.print(Padding(line.strip().replace("\n", " "), (0, 0, 0, 2)), markup=False)
+    out.print()
+
+
+def _environment(env_id: str) -> None:
+    from gymnasium.envs.registration import load_env_creator
+
+    from sysgym.registration import ENVIRONMENTS
+
+    documentation = inspect.getdoc(load_env_creator(ENVIRONMENTS[env_id])) or ""
+    console().print(Markdown(f"# {env_id}\n\n{documentation}"))
+
+
+def _scenario(scenario: Scenario) -> None:
+    out = console()
+    _heading(f"{scenario.name}: {scenario.title}", scenario.description, f"Played by {scenario.env_id}.")
+    for name, field in type(scenario).model_fields.items():
+        if name not in _IDENTITY:
+            rows = _rows(getattr(scenario, name))
+            out.print(table("key", ">value", "meaning", title=f"[{name}]  {field.description or ''}", rows=rows))
+            out.print()
+    splits = [
+        (name, f"{split.first_seed} to {split.seeds[1]}", _vary(split.vary))
+        for name, split in ((name, scenario.splits[name]) for name in ("train", "validation", "test"))
+    ]
+    out.print(table("split", "seeds", "varies from episode to episode", title="Splits", rows=splits))
+    out.print()
+    if scenario.references:
+        out.print("[bold]References[/bold]")
+        for reference in scenario.references:
+            out.print(Padding(reference, (0, 0, 0, 2)), markup=False)
+        out.print()
+    out.print(f"sysgym run {scenario.name} --contender dctcp", style="dim", markup=False)
+
+
+def _rows(model: BaseModel) -> Iterator[tuple[str, str, str]]:
+    from sysgym.bench.units import metric_text
+
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if isinstance(value, bool) or value is None or isinstance(value, str):
+            text = {True: "yes", False: "no", None: "-"}.get(value, str(value))
+        elif isinstance(value, Mapping):
+            text = ", ".join(f"{key} = {item}" for key, item in value.items()) or "-"
+        else:
+            text = metric_text(name, float(value))
+        yield name, text, (field.description or "").partition(". ")[0]
+
+
+def _vary(vary: Mapping[str, Sequence[Any]]) -> str:
+    from sysgym.bench.units import metric_text
+
+    def text(key: str, value: Any) -> str:
+        return metric_text(key, value) if isinstance(value, float | int) else str(value)
+
+    return "; ".join(f"{key}: {', '.join(text(key, value) for value in values)}" for key, values in vary.items())
+
+
+def _suite(suite: Suite) -> None:
+    out = console()
+    _heading(f"{suite.name}: {suite.title}", suite.description)
+    tasks = [
+        (task.scenario, f"{task.split}, {len(task.seed_values)} seeds", ", ".join(task.contender_names))
+        for task in suite.tasks
+    ]
+    out.print(table("scenario", "episodes", "contenders", title="Tasks", rows=tasks))
+    out.print()
+    if suite.training:
+        trainings = [
+            (spec.agent, spec.scenario, f"{spec.total_steps:,}".replace(",", " "), str(spec.seed))
+            for spec in suite.training
+        ]
+        out.print(table("agent", "scenario", ">steps", ">seed", title="Training first", rows=trainings))
+        out.print()
+    metrics = [(spec.name, f"{spec.label}, {spec.direction} is better") for spec in suite.metrics]
+    out.print(table("metric", "meaning", title="Metrics", rows=metrics))
+    out.print()
+    out.print(f"sysgym bench {suite.name}", style="dim", markup=False)
+
+
+def _transport(transport: Any) -> None:
+    module = inspect.getmodule(transport.on_ack)
+    _heading(f"{transport.name}: {transport.summary}", f"Source: {transport.reference}" if transport.reference else "")
+    rows = [
+        ("ECN", "its packets may be marked" if transport.ecn_capable else "no"),
+        ("loss recovery", "selective acknowledgement" if transport.recovery == "sack" else "duplicate and partial ACKs"),
+        ("rate", "set from outside" if transport.rate_driven else "its own; an agent's rate is a cap over it"),
+        ("code", str(inspect.getsourcefile(transport.on_ack))),
+    ]
+    out = console()
+    out.print(table("", "", rows=rows))
+    if module is not None and module.__doc__:
+        out.print()
+        out.print(module.__doc__.strip(), markup=False)
+    if not transport.rate_driven:
+        out.print()
+        out.print(f"sysgym run dumbbell-10g --contender {transport.name}", style="dim", markup=False)
+
+
+def _agent(info: Any) -> None:
+    kind = "Learned: needs a checkpoint." if info.learned else "A heuristic."
+    if info.privileged:
+        kind = "Reads more than the observation: an upper bound, not a competitor."
+    _heading(f"{info.name}: {info.summary}", kind)
+    out = console()
+    if info.learned:
+        out.print(f"sysgym train {info.name} iroko-dumbbell-10m", style="dim", markup=False)
+        return
+    out.print(inspect.getdoc(info.factory()) or "", markup=False)
+    out.print()
+    out.print(f"sysgym run dumbbell-10g --contender {info.name}", style="dim", markup=False)
