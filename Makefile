@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 SUITE ?= quick
-OUT ?= runs/$(SUITE)
+OUT ?= results/$(SUITE)
 export PYTHON
 # Compiled modules are worth keeping even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,7 +19,7 @@ help:
 	@echo 'make lint    the first three of these'
 	@echo 'make format  let the formatter and the linter mend what they can'
 	@echo 'make perf    speed figures of this machine'
-	@echo 'make venv    only the set-up; make clean removes it and everything built'
+	@echo 'make venv    only the set-up; make clean removes it and everything built (results stay)'
 
 $(READY): pyproject.toml setup.py constraints.txt scripts/make_venv.sh
 	@bash scripts/make_venv.sh
@@ -52,5 +52,5 @@ test: lint
 	@$(BIN)/python -m pytest -q -n auto
 
 clean:
-	rm -rf $(VENV) build dist runs *.egg-info src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

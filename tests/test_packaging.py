@@ -23,7 +23,7 @@ FOLDERS = {"src/sysgym": "sysgym"} | {
 }
 SUFFIXES = {".py", ".toml", ".csv", ".md", ".typed"}
 NOT_SOURCE = shutil.ignore_patterns(
-    ".*", "build", "dist", "runs", "tests", "docs", "__pycache__", "*.egg-info"
+    ".*", "build", "dist", "results", "runs", "tests", "docs", "__pycache__", "*.egg-info"
 )
 
 # One build and one installation serve the whole file, so one worker takes it.

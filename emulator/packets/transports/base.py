@@ -92,10 +92,7 @@ class Transport:
 
 @cache
 def _compiled(function: Callback) -> Any:
-    """Compiles one callback to the common type; on disk too, unless it has no file (a notebook cell.
-
-    An exec).
-    """
+    """Compiles one callback to the common type; on disk too, unless it has no file (a notebook's cell)."""
     # An arithmetic error in a callback gives inf or nan, as in NumPy: an exception could not leave the
     # compiled loop.
     try:
@@ -105,10 +102,12 @@ def _compiled(function: Callback) -> Any:
             if "cannot cache" not in str(error):
                 raise
             return numba.cfunc(_SIGNATURE, error_model="numpy")(function)
-    except numba.core.errors.NumbaError as error:
+    except (numba.core.errors.NumbaError, KeyError) as error:
+        # Writing to a field that a record lacks is a bare KeyError in numba.
+        reason = f"there is no field {error}" if isinstance(error, KeyError) else error
         raise SysgymError(
             f"transport callback {function.__qualname__} ({function.__code__.co_filename}:"
-            f"{function.__code__.co_firstlineno}) cannot be compiled: {error}"
+            f"{function.__code__.co_firstlineno}) cannot be compiled: {reason}"
         ) from error
 
 
