@@ -29,7 +29,7 @@ class AimdAgent:
     name = "aimd"
 
     def __init__(
-        self, increase: float = 0.02, decrease: float = 0.7, delay_limit: float = 0.5, start: float = 0.1
+        self, increase: float = 0.01, decrease: float = 0.85, delay_limit: float = 0.5, start: float = 0.1
     ) -> None:
         """Set the constants; the class documentation describes them."""
         self.increase, self.decrease, self.delay_limit, self.start = increase, decrease, delay_limit, start

@@ -1,0 +1,93 @@
+"""The learning algorithms: where they come from, and settings that suit congestion control."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from sysgym.scenarios.errors import MissingExtra, UnknownName
+
+EXTRA = "train"
+
+_POLICY_KEYS = ("log_std_init", "net_arch")
+"""Hyper-parameters that stable-baselines3 takes inside ``policy_kwargs``."""
+
+_NETWORK = {"net_arch": (64, 64)}
+
+# What a rate does to queues is over within a few decisions: a short horizon has all of it, with less noise.
+_ON_POLICY = {"gamma": 0.9, "gae_lambda": 0.9, "log_std_init": -1.0, **_NETWORK}
+_OFF_POLICY = {"gamma": 0.9, "learning_rate": 1e-3, "batch_size": 128, "learning_starts": 1_000, **_NETWORK}
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A learning algorithm.
+
+    Attributes:
+        name: What users type.
+        module: Package it comes from.
+        class_name: Its class there.
+        hyper_parameters: Settings that differ from the package's own.
+    """
+
+    name: str
+    module: str
+    class_name: str
+    hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def load_class(self) -> Any:
+        """Import the class.
+
+        Raises:
+            MissingExtra: If the extra is not installed.
+        """
+        try:
+            return getattr(import_module(self.module), self.class_name)
+        except ImportError as error:
+            raise MissingExtra(EXTRA, f"training {self.name}") from error
+
+    def arguments(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of the class: the package's, ours over them, and the user's over both.
+
+        Raises:
+            UnknownName: If the algorithm has no such hyper-parameter.
+        """
+        known = set(inspect.signature(self.load_class().__init__).parameters) - {"self", "policy", "env"}
+        for name in chosen:
+            if name not in known | set(_POLICY_KEYS):
+                raise UnknownName(f"hyper-parameter of {self.name}", name, known | set(_POLICY_KEYS))
+        merged = {**self.hyper_parameters, **chosen}
+        policy = {key: merged.pop(key) for key in _POLICY_KEYS if key in merged}
+        if "net_arch" in policy:
+            policy["net_arch"] = list(policy["net_arch"])
+        merged["policy_kwargs"] = {**policy, **merged.get("policy_kwargs", {})}
+        return merged
+
+
+ALGORITHMS: dict[str, Algorithm] = {
+    algorithm.name: algorithm
+    for algorithm in (
+        Algorithm(
+            "ppo",
+            "stable_baselines3",
+            "PPO",
+            {"n_steps": 256, "batch_size": 128, "n_epochs": 10, "learning_rate": 1e-3, **_ON_POLICY},
+        ),
+        Algorithm("a2c", "stable_baselines3", "A2C", {"n_steps": 16, **_ON_POLICY}),
+        Algorithm("trpo", "sb3_contrib", "TRPO", {"n_steps": 256, **_ON_POLICY}),
+        Algorithm("sac", "stable_baselines3", "SAC", _OFF_POLICY),
+        Algorithm("tqc", "sb3_contrib", "TQC", _OFF_POLICY),
+        Algorithm("td3", "stable_baselines3", "TD3", _OFF_POLICY),
+        Algorithm("ddpg", "stable_baselines3", "DDPG", _OFF_POLICY),
+    )
+}
+
+
+def get_algorithm(name: str) -> Algorithm:
+    """Return an algorithm; raises UnknownName."""
+    if name not in ALGORITHMS:
+        raise UnknownName("learning algorithm", name, ALGORITHMS)
+    return ALGORITHMS[name]

@@ -1,0 +1,124 @@
+"""Checkpoints: one zip file with the learner's state, the policy as plain arrays, and what they belong to.
+
+``meta.json`` says what was trained on what; ``policy.npz`` plays without torch (absent where the policy is
+not a plain network); ``model.zip`` is stable-baselines3's own file, with the optimiser and the step counter,
+for going on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from dataclasses import asdict, dataclass, field
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from sysgym.agents.learned.policy import Mlp
+from sysgym.scenarios.errors import SysgymError
+
+FORMAT = "sysgym-checkpoint-1"
+
+
+@dataclass(frozen=True)
+class CheckpointMeta:
+    """What a checkpoint belongs to.
+
+    Attributes:
+        agent: Name of the algorithm, such as ``ppo``.
+        env_id: Gymnasium id.
+        scenario: The scenario, resolved.
+        env_kwargs: What else the environment was made with and has to be made with again.
+        observation_index: What stood at every index of the observation.
+        action_scale: Name, low and high of the action scale.
+        total_steps: Environment steps so far.
+        wall_s: Time spent training so far, s.
+        seed: Seed of the training run.
+        n_envs: Environments side by side.
+        hyper_parameters: All that were set.
+        versions: Of what trained it.
+    """
+
+    agent: str
+    env_id: str
+    scenario: dict[str, Any]
+    env_kwargs: dict[str, Any]
+    observation_index: list[str]
+    action_scale: dict[str, Any]
+    total_steps: int
+    wall_s: float
+    seed: int
+    n_envs: int
+    hyper_parameters: dict[str, Any]
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def scenario_name(self) -> str:
+        """Name of the scenario."""
+        return str(self.scenario["name"])
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint as read.
+
+    Attributes:
+        path: Where it came from.
+        meta: What it belongs to.
+        policy: The policy, if it is a plain network.
+        model: stable-baselines3's file.
+    """
+
+    path: Path
+    meta: CheckpointMeta
+    policy: Mlp | None
+    model: bytes
+
+
+def write_checkpoint(path: Path, meta: CheckpointMeta, policy: Mlp | None, model: bytes) -> None:
+    """Write a checkpoint; a reader sees the old file or the whole new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("meta.json", json.dumps({"format": FORMAT, **asdict(meta)}, indent=1))
+        if policy is not None:
+            archive.writestr("policy.npz", policy.to_bytes())
+        archive.writestr("model.zip", model)
+    write_atomically(path, file.getvalue())
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file under another name, flush it to disk and rename it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_checkpoint(path: str | PathLike[str]) -> Checkpoint:
+    """Read a checkpoint.
+
+    Raises:
+        SysgymError: If there is none, or the file is something else.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise SysgymError(f"{path}: no such checkpoint")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            data = json.loads(archive.read("meta.json"))
+            model = archive.read("model.zip")
+            policy = Mlp.from_bytes(archive.read("policy.npz")) if "policy.npz" in names else None
+    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
+        raise SysgymError(f"{path}: not a checkpoint of sysgym ({error})") from error
+    if data.pop("format", None) != FORMAT:
+        raise SysgymError(f"{path}: not a checkpoint of the format {FORMAT}")
+    return Checkpoint(path, CheckpointMeta(**data), policy, model)

@@ -1,0 +1,110 @@
+"""Policies as plain NumPy: a small network answers in microseconds and needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+
+LARGEST_DIFFERENCE = 1e-4
+"""Between the network in torch and in NumPy; beyond it the network is not what it was taken for."""
+
+ACTIVATIONS = ("identity", "relu", "tanh")
+
+
+@dataclass(frozen=True)
+class Mlp:
+    """Layers of weights, bias and activation.
+
+    Attributes:
+        weights: Of each layer, shape (n_out, n_in).
+        biases: Of each layer, shape (n_out,).
+        activations: Of each layer, one of :data:`ACTIVATIONS`.
+    """
+
+    weights: tuple[Array, ...]
+    biases: tuple[Array, ...]
+    activations: tuple[str, ...]
+
+    def __call__(self, observation: NDArray[Any]) -> Array:
+        """Return the output for one observation or a batch of them."""
+        values: Array = np.asarray(observation, dtype=np.float32)
+        for weight, bias, activation in zip(self.weights, self.biases, self.activations, strict=True):
+            values = values @ weight.T + bias
+            if activation == "tanh":
+                values = np.tanh(values)
+            elif activation == "relu":
+                values = np.maximum(values, np.float32(0.0))
+        return values
+
+    def to_bytes(self) -> bytes:
+        """Return the network as an npz file."""
+        arrays: dict[str, NDArray[Any]] = {"activations": np.array(self.activations)}
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            arrays[f"weight_{layer}"], arrays[f"bias_{layer}"] = weight, bias
+        file = BytesIO()
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Mlp:
+        """Read what :meth:`to_bytes` wrote."""
+        with np.load(BytesIO(data), allow_pickle=False) as file:
+            activations = tuple(str(name) for name in file["activations"])
+            layers = range(len(activations))
+            weights = tuple(file[f"weight_{layer}"] for layer in layers)
+            return cls(weights, tuple(file[f"bias_{layer}"] for layer in layers), activations)
+
+
+def mlp_of(model: Any) -> Mlp | None:
+    """Return the network behind a model's deterministic action, or None if it is not a plain one.
+
+    Args:
+        model: A stable-baselines3 model with actions in [-1, 1].
+    """
+    modules = _actor_modules(model.policy)
+    mlp = _mlp_of_modules(modules) if modules is not None else None
+    if mlp is None:
+        return None
+    rng = np.random.default_rng(0)
+    observations = rng.random((16, *model.observation_space.shape), dtype=np.float32)
+    expected, _ = model.predict(observations, deterministic=True)
+    same = np.allclose(np.clip(mlp(observations), -1.0, 1.0), expected, atol=LARGEST_DIFFERENCE)
+    return mlp if same else None
+
+
+def _actor_modules(policy: Any) -> list[Any] | None:
+    """Return the modules from observation to mean action, in order."""
+    from torch import nn
+
+    if hasattr(policy, "mlp_extractor"):  # on-policy: PPO, A2C, TRPO
+        return [*policy.mlp_extractor.policy_net, policy.action_net]
+    actor = getattr(policy, "actor", None)
+    if actor is None or not isinstance(actor.mu, nn.Linear | nn.Sequential):
+        return None
+    mean = list(actor.mu) if isinstance(actor.mu, nn.Sequential) else [actor.mu]  # TD3, DDPG end in tanh
+    latent = getattr(actor, "latent_pi", None)
+    return mean if latent is None else [*latent, *mean, nn.Tanh()]  # SAC, TQC squash the mean
+
+
+def _mlp_of_modules(modules: list[Any]) -> Mlp | None:
+    from torch import nn
+
+    weights: list[Array] = []
+    biases: list[Array] = []
+    activations: list[str] = []
+    for module in modules:
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            weights.append(module.weight.detach().cpu().numpy().copy())
+            biases.append(module.bias.detach().cpu().numpy().copy())
+            activations.append("identity")
+        elif isinstance(module, nn.Tanh | nn.ReLU) and activations and activations[-1] == "identity":
+            activations[-1] = "tanh" if isinstance(module, nn.Tanh) else "relu"
+        else:
+            return None
+    return Mlp(tuple(weights), tuple(biases), tuple(activations)) if weights else None

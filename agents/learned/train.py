@@ -1,0 +1,314 @@
+"""Training: an algorithm of stable-baselines3 on the train split of a scenario, with checkpoints and resume.
+
+A run's folder holds ``checkpoints/step_000040960.zip`` and the like, ``final.zip``, ``progress.csv`` and
+``tensorboard/``.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.learned.actions import ScaledActions
+from sysgym.agents.learned.algorithms import EXTRA, Algorithm, get_algorithm
+from sysgym.agents.learned.checkpoint import (
+    Checkpoint,
+    CheckpointMeta,
+    read_checkpoint,
+    write_atomically,
+    write_checkpoint,
+)
+from sysgym.agents.learned.policy import mlp_of
+from sysgym.scenarios import Scenario, load_scenario
+from sysgym.scenarios.errors import MissingExtra, SysgymError
+
+FINAL = "final.zip"
+CHECKPOINT_FOLDER = "checkpoints"
+REPLAY_BUFFER = "replay_buffer.pkl"
+CHECKPOINTS_A_RUN = 10
+"""Without ``checkpoint_every``, a run has about this many checkpoints."""
+
+_CHECKPOINT_NAME = re.compile(r"step_(\d+)\.zip")
+
+Progress = bool | Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained on what; made by :func:`train`.
+
+    Attributes:
+        algorithm: The learning algorithm.
+        scenario: The scenario.
+        env_kwargs: What else the environment is made with.
+        action_scale: Name of the action scale.
+        seed: Seed of the run.
+        n_envs: Environments side by side.
+        hyper_parameters: Those that the caller set.
+        folder: Where everything goes.
+    """
+
+    algorithm: Algorithm
+    scenario: Scenario
+    env_kwargs: Mapping[str, Any]
+    action_scale: str
+    seed: int
+    n_envs: int
+    hyper_parameters: Mapping[str, Any]
+    folder: Path
+
+    def make_env(self) -> gym.Env[Any, Any]:
+        """Return one environment as the learner sees it."""
+        env = gym.make(
+            self.scenario.env_id,
+            scenario=self.scenario,
+            split="train",
+            disable_env_checker=True,
+            **self.env_kwargs,
+        )
+        return ScaledActions(env, self.action_scale)
+
+    def checkpoint_path(self, total_steps: int) -> Path:
+        """Return where the checkpoint of a step count lies."""
+        return self.folder / CHECKPOINT_FOLDER / f"step_{total_steps:09d}.zip"
+
+    def save(self, model: Any, wall_s: float) -> Path:
+        """Write a checkpoint of the learner's whole state; returns its path."""
+        env = self.make_env()
+        assert isinstance(env, ScaledActions)
+        scale = env.scale
+        meta = CheckpointMeta(
+            agent=self.algorithm.name,
+            env_id=self.scenario.env_id,
+            scenario=self.scenario.resolved(),
+            env_kwargs=dict(self.env_kwargs),
+            observation_index=getattr(env.unwrapped, "observation_index", []),
+            action_scale={"name": scale.name, "low": scale.low, "high": scale.high},
+            total_steps=int(model.num_timesteps),
+            wall_s=wall_s,
+            seed=self.seed,
+            n_envs=self.n_envs,
+            hyper_parameters=dict(self.hyper_parameters),
+            versions=_versions(),
+        )
+        env.close()
+        file = BytesIO()
+        model.save(file)
+        path = self.checkpoint_path(model.num_timesteps)
+        if getattr(model, "replay_buffer", None) is not None:
+            # One for the run, not one a checkpoint: it is by far the largest part.
+            buffer = BytesIO()
+            model.save_replay_buffer(buffer)
+            write_atomically(self.folder / REPLAY_BUFFER, buffer.getvalue())
+        write_checkpoint(path, meta, mlp_of(model), file.getvalue())
+        return path
+
+    def check_same(self, checkpoint: Checkpoint) -> None:
+        """Check that a checkpoint is of this training.
+
+        Raises:
+            SysgymError: If it was trained on something else, or otherwise.
+        """
+        meta = checkpoint.meta
+        for what, got, expected in (
+            ("agent", meta.agent, self.algorithm.name),
+            ("scenario", meta.scenario, self.scenario.resolved()),
+            ("environment", meta.env_kwargs, _as_json(self.env_kwargs)),
+            ("action scale", meta.action_scale["name"], self.action_scale),
+            ("hyper-parameters", meta.hyper_parameters, _as_json(self.hyper_parameters)),
+            ("seed", meta.seed, self.seed),
+            ("number of environments", meta.n_envs, self.n_envs),
+        ):
+            if got != expected:
+                shown = meta.scenario_name if what == "scenario" else got
+                raise SysgymError(
+                    f"{checkpoint.path}: cannot go on, it was trained with another {what}: {shown}; "
+                    f"train into another folder, or without resume"
+                )
+
+
+def train(
+    agent: str,
+    scenario: str | PathLike[str] | Scenario,
+    *,
+    total_steps: int,
+    out: str | PathLike[str],
+    seed: int = 0,
+    n_envs: int = 4,
+    resume: bool = False,
+    hyper_parameters: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    features: Sequence[str] | None = None,
+    history: int = 1,
+    reward: str | None = None,
+    action_scale: str = "log",
+    checkpoint_every: int | None = None,
+    progress: Progress = False,
+) -> Path:
+    """Train an agent on the train split of a scenario.
+
+    Same arguments and machine, same policy. Ctrl-C writes a checkpoint before the exception goes on.
+
+    Args:
+        agent: Learning algorithm, such as ``ppo``.
+        scenario: Name, file or scenario.
+        total_steps: Environment steps, those of earlier sittings included; rounded up to whole rollouts.
+        out: Folder of the run.
+        seed: Seed of everything random in it.
+        n_envs: Environments side by side, in one process.
+        resume: Go on from the newest checkpoint in ``out``, if there is one.
+        hyper_parameters: Over those of :mod:`sysgym.agents.learned.algorithms`.
+        overrides: Dotted keys of the scenario to replace.
+        features: Feature groups of the observation; None: the environment's own.
+        history: Intervals in the observation.
+        reward: Name of the reward; None: the scenario's.
+        action_scale: ``"log"`` or ``"linear"``.
+        checkpoint_every: Environment steps between checkpoints; None: a tenth of ``total_steps``.
+        progress: True for a bar in the terminal, or a function that is told the number of steps done.
+
+    Returns:
+        The final checkpoint.
+
+    Raises:
+        MissingExtra: If the extra ``train`` is not installed.
+        UnknownName: If there is no such agent, scenario, hyper-parameter, feature or reward.
+        SysgymError: If ``resume`` meets a checkpoint of another training, or ``out`` holds a run and
+            ``resume`` is not set.
+    """
+    algorithm = get_algorithm(agent)
+    arguments = algorithm.arguments(hyper_parameters or {})
+    env_kwargs: dict[str, Any] = {"history": history}
+    env_kwargs |= {"features": list(features)} if features is not None else {}
+    env_kwargs |= {"reward": reward} if reward is not None else {}
+    training = Training(
+        algorithm=algorithm,
+        scenario=_resolve(scenario, overrides),
+        env_kwargs=env_kwargs,
+        action_scale=action_scale,
+        seed=seed,
+        n_envs=n_envs,
+        hyper_parameters=dict(hyper_parameters or {}),
+        folder=Path(out),
+    )
+    newest = newest_checkpoint(out)
+    if newest is not None and not resume:
+        raise SysgymError(f"{newest}: the folder holds a run already; go on with resume, or use another")
+    training.folder.mkdir(parents=True, exist_ok=True)
+    every = checkpoint_every or max(total_steps // CHECKPOINTS_A_RUN, 1)
+    return _run(training, arguments, total_steps, newest, every, progress)
+
+
+def newest_checkpoint(folder: str | PathLike[str]) -> Path | None:
+    """Return the checkpoint with the most steps in a run's folder, or None if there is none."""
+    found = [
+        (int(match[1]), path)
+        for path in (Path(folder) / CHECKPOINT_FOLDER).glob("step_*.zip")
+        if (match := _CHECKPOINT_NAME.fullmatch(path.name))
+    ]
+    return max(found)[1] if found else None
+
+
+def _run(
+    training: Training,
+    arguments: dict[str, Any],
+    total_steps: int,
+    newest: Path | None,
+    checkpoint_every: int,
+    progress: Progress,
+) -> Path:
+    try:
+        import tensorboard  # noqa: F401, stable-baselines3 wants it for its log
+        import torch
+        from stable_baselines3.common.monitor import Monitor
+        from stable_baselines3.common.vec_env import DummyVecEnv
+    except ImportError as error:
+        raise MissingExtra(EXTRA, "training") from error
+    from sysgym.agents.learned.recording import Recording
+
+    # A small network is slower on several threads, and a benchmark trains one agent a core.
+    torch.set_num_threads(1)
+    envs = DummyVecEnv([lambda: Monitor(training.make_env()) for _ in range(training.n_envs)])
+    done = None if newest is None else read_checkpoint(newest)
+    model = _new_model(training, arguments, envs) if done is None else _old_model(training, done, envs)
+    recording = Recording(training, total_steps, checkpoint_every, progress, done.meta if done else None)
+    try:
+        if model.num_timesteps < total_steps:
+            with recording:
+                # stable-baselines3 counts from the present step.
+                model.learn(
+                    total_steps - model.num_timesteps,
+                    callback=recording,
+                    tb_log_name=training.algorithm.name,
+                    reset_num_timesteps=False,
+                )
+        path = training.save(model, recording.wall_s)
+    except KeyboardInterrupt:
+        training.save(model, recording.wall_s)
+        raise
+    finally:
+        envs.close()
+    final = training.folder / FINAL
+    write_atomically(final, path.read_bytes())
+    return final
+
+
+def _new_model(training: Training, arguments: dict[str, Any], envs: Any) -> Any:
+    # Seeding torch is left to stable-baselines3, which seeds everything that it uses.
+    return training.algorithm.load_class()(
+        "MlpPolicy",
+        envs,
+        seed=training.seed,
+        device="cpu",
+        tensorboard_log=str(training.folder / "tensorboard"),
+        verbose=0,
+        **arguments,
+    )
+
+
+def _old_model(training: Training, checkpoint: Checkpoint, envs: Any) -> Any:
+    training.check_same(checkpoint)
+    model = training.algorithm.load_class().load(BytesIO(checkpoint.model), env=envs, device="cpu")
+    # Going on with the run's seed would draw its first episodes again.
+    again = np.random.SeedSequence([training.seed, checkpoint.meta.total_steps]).generate_state(1)[0]
+    model.set_random_seed(int(again) % 2**31)
+    model.tensorboard_log = str(training.folder / "tensorboard")
+    if getattr(model, "replay_buffer", None) is not None:
+        buffer = training.folder / REPLAY_BUFFER
+        if not buffer.is_file():
+            raise SysgymError(
+                f"{buffer}: missing; {training.algorithm.name} cannot go on without what it has seen"
+            )
+        model.load_replay_buffer(BytesIO(buffer.read_bytes()))
+    return model
+
+
+def _resolve(scenario: str | PathLike[str] | Scenario, overrides: Mapping[str, Any] | None) -> Scenario:
+    if isinstance(scenario, Scenario):
+        return scenario.with_overrides(overrides) if overrides else scenario
+    return load_scenario(scenario, overrides=overrides)
+
+
+def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as they come back from a file: tuples as lists."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
+def _versions() -> dict[str, str]:
+    packages = ("sysgym", "torch", "stable-baselines3", "gymnasium", "numpy", "numba")
+    found = {}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return {**found, "python": platform.python_version()}
