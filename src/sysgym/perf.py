@@ -2,8 +2,8 @@
 
 The workloads are those that other simulators were measured on: long-lived DCTCP flows, ECN threshold of 65
 packets, 10 Gb/s, 10 us a link. A packet-hop is one packet, data or ACK, crossing one link. Statistics, loss
-recovery and transport callbacks are on; reading the counters in Python is part of an environment's step and is
-measured there.
+recovery and transport callbacks are on; reading the counters in Python is part of an environment's step and
+is measured there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ MEASURED_S = 1.0
 REPETITIONS = 3
 
 READING_INTERVAL_S = 10e-3
-"""Simulated time between two readings of the counters in a throughput figure; an environment's own are apart."""
+"""Simulated time between two readings of the counters in a throughput figure.
+
+An environment's own are apart.
+"""
 
 SETTLE_S = 4e-3
 """Simulated time before a throughput figure: the flows have started and left slow start."""
