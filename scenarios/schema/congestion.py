@@ -185,7 +185,8 @@ class LongLivedWorkload(Table):
         description=(
             "who sends to whom. one_to_one: host x to host x + n/2, on a dumbbell from west to east only;"
             " stride: host x to host x + stride; staggered: to the same edge switch with p_edge,"
-            " the same pod with p_pod, else another pod; random: any other host; random_bijective: a permutation; hotspot: all to a few;"
+            " the same pod with p_pod, else another pod; random: any other host;"
+            " random_bijective: a permutation; hotspot: all to a few;"
             " all_to_all: every host to every other; iroko: west host i to east host i"
         )
     )
