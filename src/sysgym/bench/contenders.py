@@ -1,4 +1,4 @@
-"""Contenders: pairs of a congestion control law and an agent, and the user's own files that define new ones."""
+"""Contenders: pairs of a transport and an agent, and the user's own files that define new ones."""
 
 from __future__ import annotations
 
@@ -186,8 +186,9 @@ def contender_from(name: str, transport: str, agent: str, plugins: Iterable[Plug
 def parse_contender(text: str, plugins: Iterable[Plugin] = ()) -> Contender:
     """Return the contender that a user wrote.
 
-    A transport's name is that transport left to itself; an agent's name is that agent setting rates; ``TRANSPORT:AGENT`` is
-    both. ``NAME=...`` gives it another name, ``...@FILE`` a checkpoint: ``mine=paced:ppo@runs/mine/final.zip``.
+    A transport's name is that transport left to itself; an agent's name is that agent setting rates;
+    ``TRANSPORT:AGENT`` is both. ``NAME=...`` gives it another name, ``...@FILE`` a checkpoint:
+    ``mine=paced:ppo@runs/mine/final.zip``.
 
     Args:
         text: The words.

@@ -139,7 +139,8 @@ def _seeds(scenario: Scenario, split: str, seeds: Sequence[int], count: int | No
     outside = [seed for seed in seeds if seed not in scenario.splits[split]]
     if outside:
         raise SysgymError(
-            f"{scenario.name}: seed {outside[0]} is not of the split {split}, {list(scenario.splits[split].seeds)}"
+            f"{scenario.name}: seed {outside[0]} is not of the split {split}, "
+            f"{list(scenario.splits[split].seeds)}"
         )
     return seeds
 
@@ -159,7 +160,7 @@ def _add(
 
 
 def _trainings_of(plan: Plan, scenario: Scenario, contender: Contender) -> Sequence[str | None]:
-    """Names of the trainings whose checkpoints the contender plays with; several seeds of training are several."""
+    """Names of the trainings whose checkpoints the contender plays with: one for each seed of training."""
     if not contender.learned or contender.checkpoint is not None:
         return [None]
     found = [
@@ -170,6 +171,7 @@ def _trainings_of(plan: Plan, scenario: Scenario, contender: Contender) -> Seque
     if not found:
         raise SysgymError(
             f'{scenario.name}: "{contender.name}" is learned, and the suite "{plan.suite.name}" trains no '
-            f"{contender.agent} on this scenario; add a [[training]] to it, or write {contender.name}@CHECKPOINT"
+            f"{contender.agent} on this scenario; add a [[training]] to it, or write "
+            f"{contender.name}@CHECKPOINT"
         )
     return list(found)

@@ -1,7 +1,7 @@
 """Worker processes that outlive a failed job and leave at once when told, or when their parent is gone.
 
-`concurrent.futures` gives up the whole pool when one worker is killed, and lets Ctrl-C print a traceback from every
-worker. Here each worker has a pipe of its own; whoever dies costs its one job.
+`concurrent.futures` gives up the whole pool when one worker is killed, and lets Ctrl-C print a traceback from
+every worker. Here each worker has a pipe of its own; whoever dies costs its one job.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -97,14 +97,14 @@ class _Worker:
 
 def run_jobs(
     next_job: Callable[[], Job | None], n_workers: int, plugins: Sequence[str] = ()
-) -> Iterator[Event]:
+) -> Generator[Event]:
     """Yield what happens to jobs, as it happens.
 
     Closing the iterator, or an exception at a ``yield`` such as KeyboardInterrupt, stops all workers at once.
 
     Args:
-        next_job: Returns a job that can start now, or None. It is asked whenever a worker is idle; the run is over when no
-            worker is busy and it returns None.
+        next_job: Returns a job that can start now, or None. It is asked whenever a worker is idle; the run is
+            over when no worker is busy and it returns None.
         n_workers: Most processes at a time; they are started as jobs need them.
         plugins: Python files that every worker imports first.
     """

@@ -1,4 +1,4 @@
-"""Result rows: one episode each, replayable, appended to ``results.jsonl`` so that no kill can tear the file for good."""
+"""Result rows: one episode each, replayable, appended so that a kill costs at most the row being written."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Row:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What makes two rows results of the same thing: another row with this key would have the same metrics."""
+        """What makes two rows results of the same thing: with the same key go the same metrics."""
         return (*self.cell, *must_match(self.versions))
 
     @property
@@ -197,7 +197,8 @@ class ResultsFile:
         kept = [row for key, row in everything.items() if key in wanted]
         if [row.key for row in kept] == [row.key for row in self.rows]:
             return []
-        # First what must not be lost, then the file that must not be mixed: after a kill in between nothing is missing.
+        # First what must not be lost, then the file that must not be mixed: after a kill in between nothing
+        # is missing.
         if leaving:
             _replace(self._aside, (aside | {row.key: row for row in leaving}).values())
         _replace(self.path, kept)

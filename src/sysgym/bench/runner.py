@@ -1,4 +1,4 @@
-"""Run a plan: what is done already is kept, the rest goes to worker processes, every finished episode is a row at once."""
+"""Run a plan: what is done is kept, the rest goes to workers, a finished episode is a row at once."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Outcome:
 
 
 class _Agenda:
-    """What can start now: trainings first; episodes whose checkpoint exists fill the workers that are left."""
+    """What can start now: trainings first; episodes that wait for none fill the workers that are left."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self._folder = folder
@@ -125,7 +125,8 @@ def run_plan(
 
     Args:
         plan: What to play.
-        folder: Where results go; rows of an earlier run are kept if they are of this plan and of these versions.
+        folder: Where results go; rows of an earlier run are kept if they are of this plan and of these
+            versions.
         n_workers: Processes.
         plugins: The user's files.
         observer: Hears what happens.
@@ -229,7 +230,7 @@ class _Record:
             "suite": plan.describe(),
             "sittings": _sittings(self._path),
         }
-        self._sitting = {
+        self._sitting: dict[str, Any] = {
             "command": command or " ".join(sys.argv),
             "began": _now(),
             "machine": machine(),

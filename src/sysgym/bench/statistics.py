@@ -1,9 +1,10 @@
-"""Statistics of few, expensive runs: interquartile means with bootstrap intervals, comparisons on common seeds.
+"""Statistics of few, expensive runs: interquartile means with bootstrap intervals, paired comparisons.
 
-After Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice, NeurIPS 2021. A sample is an array of
-shape (n_runs, n_seeds): how often the agent was trained (1 for what is not learned), and the episodes that each run played. The
-bootstrap draws runs and seeds anew, each with replacement, so that the interval covers both; a scenario is a stratum, drawn by itself.
-Intervals are percentile intervals. They are seeded: the same rows give the same report.
+After Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice, NeurIPS 2021. A
+sample is an array of shape (n_runs, n_seeds): how often the agent was trained (1 for what is not learned),
+and the episodes that each run played. The bootstrap draws runs and seeds anew, each with replacement, so that
+the interval covers both; a scenario is a stratum, drawn by itself. Intervals are percentile intervals. They
+are seeded: the same rows give the same report.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def estimate(sample: FloatArray, *, statistic: Statistic = iqm, seed: int = SEED
 def stratified_estimate(
     strata: Sequence[FloatArray], *, statistic: Statistic = iqm, seed: int = SEED
 ) -> Interval:
-    """Return a statistic of several samples together; each stratum is drawn by itself, so that all keep their share.
+    """Return a statistic of several samples together; each stratum is drawn by itself and keeps its share.
 
     Args:
         strata: Samples of shape (n_runs, n_seeds), one for each scenario, comparable with each other.
@@ -115,7 +116,8 @@ def probability_of_improvement(
     """Return how likely ours is better than theirs on a scenario and seed taken at random; ties count half.
 
     Args:
-        pairs: (ours, theirs) for each scenario, shapes as in :func:`paired_difference`; scenarios weigh the same.
+        pairs: (ours, theirs) for each scenario, shapes as in :func:`paired_difference`; scenarios weigh the
+            same.
         higher_is_better: Direction of the metric.
         seed: Of the bootstrap.
     """
@@ -130,7 +132,7 @@ def probability_of_improvement(
 
 
 def optimality_gap(strata: Sequence[FloatArray], target: float = 1.0, *, seed: int = SEED) -> Interval:
-    """Return by how much scores stay below a target on average; what is above it does not make up for the rest.
+    """Return by how much scores stay below a target on average; surplus does not make up for lack.
 
     Args:
         strata: Scores, higher is better, of shape (n_runs, n_seeds), one for each scenario.

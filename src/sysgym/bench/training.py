@@ -104,7 +104,7 @@ class Training:
         return Trained(checkpoint, done["sha256"], done["wall_s"])
 
     def move_stale_aside(self) -> Path | None:
-        """Move the folder of another training of this name away; returns where it went, or None if there was none."""
+        """Move the folder of another training of this name away; returns where to, None if there is none."""
         folder = Path(self.folder)
         if not folder.exists() or _read(folder / STARTED) == self.identity():
             return None

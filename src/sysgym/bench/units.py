@@ -51,7 +51,7 @@ def unit_of(name: str, values: Iterable[float] = ()) -> Unit:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Return a number with so many significant digits, whole digits all kept, and no exponent where it can be helped."""
+    """Return a number with so many significant digits; whole digits are all kept."""
     if value == 0.0 or not math.isfinite(value):
         return "0" if value == 0.0 else str(value)
     decimals = digits - 1 - math.floor(math.log10(abs(value)))
@@ -61,7 +61,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def with_interval(value: float, low: float, high: float) -> tuple[str, str, str]:
-    """Return an estimate and its bounds with equally many decimals: enough to tell the bounds apart, four digits at most."""
+    """Return an estimate and its bounds with equally many decimals, enough to tell the bounds apart."""
     for digits in (3, 4):
         decimals = _decimals(max(abs(value), abs(low), abs(high)), digits)
         texts = tuple(f"{number:,.{decimals}f}".replace(",", " ") for number in (value, low, high))
@@ -76,8 +76,15 @@ def _decimals(size: float, digits: int) -> int:
     return min(max(digits - 1 - math.floor(math.log10(size)), 0), 8)
 
 
-def metric_text(name: str, value: float) -> str:
-    """Return one value of a metric with its unit."""
+def metric_text(name: str, value: float, *, exact: bool = False) -> str:
+    """Return one value of a metric with its unit.
+
+    Args:
+        name: The metric.
+        value: SI.
+        exact: Whether it is a setting and not a measurement: ``10 µs`` and not ``10.0 µs``.
+    """
     unit = unit_of(name, [value])
-    separator = "" if unit.symbol in {"", "%"} else " "
-    return f"{significant(unit.shown(value))}{separator}{unit.symbol}"
+    shown = unit.shown(value)
+    text = f"{round(shown, 9):,.12g}".replace(",", " ") if exact else significant(shown)
+    return f"{text}{'' if unit.symbol in {'', '%'} else ' '}{unit.symbol}"

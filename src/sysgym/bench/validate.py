@@ -129,7 +129,8 @@ def _job(row: Row, folder: Path) -> EpisodeJob:
     digest = scenario_from_resolved(row.scenario_resolved).sha256()
     if digest != row.scenario_sha256:
         raise ResultMismatch(
-            f"{row.label}: scenario_resolved has the digest {digest[:12]}, the row says {row.scenario_sha256[:12]}"
+            f"{row.label}: scenario_resolved has the digest {digest[:12]}, "
+            f"the row says {row.scenario_sha256[:12]}"
         )
     _check_checkpoint(row.contender, row.label, folder)
     return EpisodeJob(

@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -25,10 +26,10 @@ MUST_MATCH = ("sysgym", "sources")
 
 @cache
 def sources_sha256() -> str:
-    """Return a digest of the code that decides results: scenarios' schema, simulator, environments and agents.
+    """Return a digest of the code that decides results: schema, simulator, environments and agents.
 
-    A version number says too little while the code is being worked on. Scenario files do not count: every row has
-    its scenario's own digest.
+    A version number says too little while the code is being worked on. Scenario files do not count: every row
+    has its scenario's own digest.
     """
     digest = hashlib.sha256()
     for layer in _LAYERS:
@@ -50,7 +51,10 @@ def versions(*, learned: bool = False) -> dict[str, str]:
     if learned:
         packages += ["torch", "stable-baselines3"]
     found = {"sysgym": sysgym.__version__, "sources": sources_sha256()[:16]}
-    found |= {package: metadata.version(package) for package in packages}
+    for package in packages:
+        # A policy that is a plain network plays without the training libraries.
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
     return found | {"python": platform.python_version(), "platform": platform.platform()}
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``sysgym list``, ``show``, ``run``, ``train``, ``bench``, ``report``, ``validate``, ``perf``.
+"""The command line: ``sysgym list``, ``show``, ``run``, ``train``, ``bench``, ``report`` and so on.
 
 Commands import what they need when they run, so that ``sysgym --help`` answers at once.
 """
@@ -14,7 +14,8 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; does not return.
 
-    An error that sysgym raises on purpose is printed without a traceback, exit code 2 (1 for rows that do not replay).
+    An error that sysgym raises on purpose is printed without a traceback, exit code 2 (1 for rows that do not
+    replay).
 
     Args:
         arguments: Without the program's name; None: those of this process.

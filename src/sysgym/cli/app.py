@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,7 @@ app = typer.Typer(
 )
 
 
-class Kind(str, Enum):
+class Kind(StrEnum):
     """What can be listed."""
 
     envs = "envs"
@@ -27,7 +27,7 @@ class Kind(str, Enum):
     suites = "suites"
 
 
-class Render(str, Enum):
+class Render(StrEnum):
     """How an episode is shown."""
 
     none = "none"
@@ -46,10 +46,14 @@ PluginOption = Annotated[
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Replace a key of the scenario, as in workload.load=0.6; may be repeated."
+        "--set",
+        metavar="KEY=VALUE",
+        help="Replace a key of the scenario, as in workload.load=0.6; may be repeated.",
     ),
 ]
-JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0: one for each CPU.")]
+JobsOption = Annotated[
+    int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0: one for each CPU.")
+]
 
 
 def _version(wanted: bool) -> None:
@@ -83,7 +87,10 @@ def list_(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="An environment's id, a scenario, suite, transport or agent, or a TOML file.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="An environment's id, a scenario, suite, transport or agent, or a TOML file."),
+    ],
     plugin: PluginOption = None,
 ) -> None:
     """Show one thing in full."""
@@ -94,26 +101,36 @@ def show(
 
 @app.command()
 def run(
-    scenario: Annotated[str | None, typer.Argument(help="Scenario, name or file; dumbbell-10g if left out.")] = None,
+    scenario: Annotated[
+        str | None, typer.Argument(help="Scenario, name or file; dumbbell-10g if left out.")
+    ] = None,
     scenario_option: Annotated[
         str | None, typer.Option("--scenario", metavar="SCENARIO", help="The same as an option.")
     ] = None,
     contender: Annotated[
-        str | None, typer.Option("--contender", "-c", help="Who plays: dctcp, oracle, aimd, TRANSPORT:AGENT ...")
+        str | None,
+        typer.Option("--contender", "-c", help="Who plays: dctcp, oracle, aimd, TRANSPORT:AGENT ..."),
     ] = None,
-    agent: Annotated[str | None, typer.Option("--agent", help="Agent; with a classical transport max if left out.")] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="Agent; with a classical transport max if left out.")
+    ] = None,
     transport: Annotated[
         str | None, typer.Option("--transport", help="Transport; paced for an agent if left out.")
     ] = None,
     checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="What training wrote.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Episode seed; the first of the split if left out.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Episode seed; the first of the split if left out.")
+    ] = None,
     split: Annotated[
-        str | None, typer.Option("--split", help="train, validation or test; the one that has the seed if left out.")
+        str | None,
+        typer.Option("--split", help="train, validation or test; the one that has the seed if left out."),
     ] = None,
     set_: SetOption = None,
     render: Annotated[Render, typer.Option("--render", help="ansi: watch queues and rates.")] = Render.none,
     fps: Annotated[float, typer.Option("--fps", min=1.0, help="Decisions a second on the screen.")] = 25.0,
-    picture: Annotated[Path | None, typer.Option("--picture", help="Write a picture of the episode, PNG.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Write a picture of the episode, PNG.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON object.")] = False,
     plugin: PluginOption = None,
 ) -> None:
@@ -146,12 +163,26 @@ def train(
     steps: Annotated[int, typer.Option("--steps", min=1, help="Environment steps.")] = 100_000,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder for checkpoints, curves and TensorBoard; runs/AGENT-SCENARIO-seedN if left out."),
+        typer.Option(
+            "--out",
+            help="Folder for checkpoints, curves and TensorBoard; runs/AGENT-SCENARIO-seedN if left out.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the training.")] = 0,
     n_envs: Annotated[int, typer.Option("--n-envs", min=1, help="Environments side by side.")] = 4,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the newest checkpoint in --out.")
+    ] = False,
     set_: SetOption = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter",
+            "-p",
+            metavar="NAME=VALUE",
+            help="Hyper-parameter of the algorithm, as in learning_rate=1e-3; may be repeated.",
+        ),
+    ] = None,
     plugin: PluginOption = None,
 ) -> None:
     """Train an agent on the train split of a scenario."""
@@ -166,6 +197,7 @@ def train(
         n_envs=n_envs,
         resume=resume,
         overrides=set_ or [],
+        hyper_parameters=parameter or [],
         plugins=plugin or [],
     )
 
@@ -173,10 +205,13 @@ def train(
 @app.command()
 def bench(
     suite: Annotated[str, typer.Argument(help="Suite, name or file.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Results folder; results/SUITE if left out.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Results folder; results/SUITE if left out.")
+    ] = None,
     jobs: JobsOption = 0,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, metavar="N", help="Play N seeds of each task, from its first on.")
+        int | None,
+        typer.Option("--seeds", min=1, metavar="N", help="Play N seeds of each task, from its first on."),
     ] = None,
     contender: Annotated[
         list[str] | None,
@@ -189,7 +224,9 @@ def bench(
     ] = None,
     scenario: Annotated[
         list[str] | None,
-        typer.Option("--scenario", metavar="SCENARIO", help="One more scenario, name or file; may be repeated."),
+        typer.Option(
+            "--scenario", metavar="SCENARIO", help="One more scenario, name or file; may be repeated."
+        ),
     ] = None,
     plugin: PluginOption = None,
 ) -> None:
@@ -211,7 +248,8 @@ def bench(
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Results folder of a benchmark.")],
     reference: Annotated[
-        str | None, typer.Option("--reference", help="Contender that others are compared with; dctcp if it plays.")
+        str | None,
+        typer.Option("--reference", help="Contender that others are compared with; dctcp if it plays."),
     ] = None,
 ) -> None:
     """Write report.html and report.md into a results folder."""
@@ -223,7 +261,9 @@ def report(
 @app.command()
 def validate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Results folder of a benchmark.")],
-    sample: Annotated[int, typer.Option("--sample", min=0, metavar="N", help="Rows to play again; 0: all.")] = 10,
+    sample: Annotated[
+        int, typer.Option("--sample", min=0, metavar="N", help="Rows to play again; 0: all.")
+    ] = 10,
     seed: Annotated[int, typer.Option("--seed", help="Of the choice of rows.")] = 0,
     jobs: JobsOption = 0,
     plugin: PluginOption = None,
@@ -236,8 +276,12 @@ def validate(
 
 @app.command()
 def perf(
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON lines.")] = None,
-    only: Annotated[str | None, typer.Option("--only", metavar="TEXT", help="Only figures whose label has this.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON lines.")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="TEXT", help="Only figures whose label has this.")
+    ] = None,
 ) -> None:
     """Measure how fast simulator and environments are here, on one core."""
     from sysgym.cli.perf import print_figures

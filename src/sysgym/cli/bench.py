@@ -64,15 +64,16 @@ def run_benchmark(
         raise typer.Exit(130) from None
     done = outcome.n_kept + outcome.n_played
     kept = f", {outcome.n_kept} of them from before" if outcome.n_kept else ""
-    screen.print(f"{done} of {outcome.n_cells} episodes{kept}, {outcome.wall_s:.0f} s; rows in {folder}/results.jsonl")
+    screen.print(
+        f"{done} of {outcome.n_cells} episodes{kept}, {outcome.wall_s:.0f} s; rows in {folder}/results.jsonl"
+    )
     if not outcome.complete:
         missing = f"{outcome.n_cells - done} episodes are missing"
         if outcome.failures:
             missing += f", {len(outcome.failures)} jobs failed; tracebacks in {folder / ERRORS}"
         screen.print(f"[red]{missing}[/red]")
         raise typer.Exit(1)
-    if not outcome.complete or sys.stdout.isatty():
-        screen.print(f"[dim]sysgym report {folder}[/dim]")
+    screen.print(f"[dim]sysgym report {folder}[/dim]")
 
 
 def write_report(folder: Path, reference: str | None) -> None:
@@ -123,7 +124,9 @@ def validate_rows(
     screen = console()
     screen.print(f"playing {len(chosen)} of {len(rows)} rows again")
     mismatches, versions_differ = [], False
-    for result in replay(chosen, folder, n_workers=n_workers or cpus(), plugins=[str(path) for path in plugins]):
+    for result in replay(
+        chosen, folder, n_workers=n_workers or cpus(), plugins=[str(path) for path in plugins]
+    ):
         versions_differ |= bool(result.other_versions)
         try:
             result.raise_if_different()
@@ -134,7 +137,9 @@ def validate_rows(
             note = "  (under other versions)" if result.other_versions else ""
             screen.print(f"[green]equal[/green]    {result.row.label}{note}")
     if mismatches:
-        raise ResultMismatch("\n".join([f"{len(mismatches)} of {len(chosen)} rows do not replay", *mismatches]))
+        raise ResultMismatch(
+            "\n".join([f"{len(mismatches)} of {len(chosen)} rows do not replay", *mismatches])
+        )
     screen.print(f"all {len(chosen)} equal, bit by bit")
 
 

@@ -24,15 +24,15 @@ def print_figures(json_file: Path | None, only: str | None) -> None:
 
     chosen = [(label, measure) for label, measure in measurements() if only is None or only in label]
     if not chosen:
-        raise SysgymError(f'no figure has "{only}" in its label; there are: {", ".join(x for x, _ in measurements())}')
+        raise SysgymError(
+            f'no figure has "{only}" in its label; there are: {", ".join(x for x, _ in measurements())}'
+        )
     out, figures = console(), []
     with console(stderr=True).status("") as status:
         for label, measure in chosen:
             status.update(f"measuring {label}")
             figures.append(measure())
-    rows = [
-        (figure.figure, figure.workload, significant(figure.value), figure.unit) for figure in figures
-    ]
+    rows = [(figure.figure, figure.workload, significant(figure.value), figure.unit) for figure in figures]
     out.print(table("figure", "workload", ">value", "unit", rows=rows))
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)

@@ -78,7 +78,9 @@ def play_one(episode: Episode, *, live: bool, fps: float, picture: Path | None, 
         print(json.dumps({"return": total, "steps": steps, "metrics": info["episode_metrics"]}))
         return
     _print_metrics(info, total, steps)
-    out.print(f"\n[dim]{steps} decisions, {info.get('time_s', 0.0):.4g} simulated s, {wall_s:.2f} s here[/dim]")
+    out.print(
+        f"\n[dim]{steps} decisions, {info.get('time_s', 0.0):.4g} simulated s, {wall_s:.2f} s here[/dim]"
+    )
     if picture is not None:
         out.print(f"picture: {picture}")
 
@@ -104,7 +106,7 @@ def _contender(episode: Episode, plugins: Sequence[Plugin]) -> Contender:
 
 
 def _split_and_seed(scenario: Scenario, split: str | None, seed: int | None) -> tuple[str, int]:
-    """Find what was left out: the split that has the seed, the first seed of the split; the test split at first."""
+    """Find what was left out: the split that has the seed, or the first seed of the test split."""
     from sysgym.scenarios.schema.common import SPLIT_NAMES
 
     if split is None:
@@ -113,7 +115,9 @@ def _split_and_seed(scenario: Scenario, split: str | None, seed: int | None) -> 
     return split, scenario.splits[split].first_seed if seed is None else seed
 
 
-def _play_live(env: gym.Env[Any, Any], agent: Any, seed: int, fps: float) -> tuple[float, int, dict[str, Any]]:
+def _play_live(
+    env: gym.Env[Any, Any], agent: Any, seed: int, fps: float
+) -> tuple[float, int, dict[str, Any]]:
     from rich.live import Live
     from rich.text import Text
 

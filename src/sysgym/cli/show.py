@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sysgym.scenarios import Scenario, Suite
 
+_WORDS: Mapping[object, str] = {True: "yes", False: "no", None: "-"}
 _IDENTITY = {"schema_version", "name", "family", "env_id", "title", "description", "references", "splits"}
 
 
@@ -42,7 +43,7 @@ def show_page(name: str, plugins: Sequence[Path]) -> None:
     load_plugins(plugins)
     scenarios = {info.name for info in list_scenarios()}
     suites = {info.name for info in list_suites()}
-    environment = next((known for known in ENVIRONMENTS if name in (known, known.partition("/")[2])), None)
+    environment = next((known for known in ENVIRONMENTS if name in _short_names(known)), None)
     if environment is not None:
         _environment(environment)
     elif name in scenarios or (_is_file(name) and not _is_suite(name)):
@@ -56,6 +57,12 @@ def show_page(name: str, plugins: Sequence[Path]) -> None:
     else:
         known = [*ENVIRONMENTS, *scenarios, *suites, *list_transports(), *list_agents()]
         raise UnknownName("environment, scenario, suite, transport or agent", name, known)
+
+
+def _short_names(env_id: str) -> tuple[str, ...]:
+    """``sysgym/DatacenterCC-v0`` is also found without namespace and version."""
+    name = env_id.partition("/")[2]
+    return env_id, name, name.partition("-")[0]
 
 
 def _is_file(name: str) -> bool:
@@ -93,7 +100,9 @@ def _scenario(scenario: Scenario) -> None:
     for name, field in type(scenario).model_fields.items():
         if name not in _IDENTITY:
             rows = _rows(getattr(scenario, name))
-            out.print(table("key", ">value", "meaning", title=f"[{name}]  {field.description or ''}", rows=rows))
+            out.print(
+                table("key", ">value", "meaning", title=f"\\[{name}]  {field.description or ''}", rows=rows)
+            )
             out.print()
     splits = [
         (name, f"{split.first_seed} to {split.seeds[1]}", _vary(split.vary))
@@ -115,11 +124,11 @@ def _rows(model: BaseModel) -> Iterator[tuple[str, str, str]]:
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         if isinstance(value, bool) or value is None or isinstance(value, str):
-            text = {True: "yes", False: "no", None: "-"}.get(value, str(value))
+            text = _WORDS.get(value, str(value))
         elif isinstance(value, Mapping):
             text = ", ".join(f"{key} = {item}" for key, item in value.items()) or "-"
         else:
-            text = metric_text(name, float(value))
+            text = metric_text(name, float(value), exact=True)
         yield name, text, (field.description or "").partition(". ")[0]
 
 
@@ -127,9 +136,11 @@ def _vary(vary: Mapping[str, Sequence[Any]]) -> str:
     from sysgym.bench.units import metric_text
 
     def text(key: str, value: Any) -> str:
-        return metric_text(key, value) if isinstance(value, float | int) else str(value)
+        return metric_text(key, value, exact=True) if isinstance(value, float | int) else str(value)
 
-    return "; ".join(f"{key}: {', '.join(text(key, value) for value in values)}" for key, values in vary.items())
+    return "; ".join(
+        f"{key}: {', '.join(text(key, value) for value in values)}" for key, values in vary.items()
+    )
 
 
 def _suite(suite: Suite) -> None:
@@ -156,11 +167,20 @@ def _suite(suite: Suite) -> None:
 
 def _transport(transport: Any) -> None:
     module = inspect.getmodule(transport.on_ack)
-    _heading(f"{transport.name}: {transport.summary}", f"Source: {transport.reference}" if transport.reference else "")
+    _heading(
+        f"{transport.name}: {transport.summary}",
+        f"Source: {transport.reference}" if transport.reference else "",
+    )
     rows = [
         ("ECN", "its packets may be marked" if transport.ecn_capable else "no"),
-        ("loss recovery", "selective acknowledgement" if transport.recovery == "sack" else "duplicate and partial ACKs"),
-        ("rate", "set from outside" if transport.rate_driven else "its own; an agent's rate is a cap over it"),
+        (
+            "loss recovery",
+            "selective acknowledgement" if transport.recovery == "sack" else "duplicate and partial ACKs",
+        ),
+        (
+            "rate",
+            "set from outside" if transport.rate_driven else "its own; an agent's rate is a cap over it",
+        ),
         ("code", str(inspect.getsourcefile(transport.on_ack))),
     ]
     out = console()

@@ -38,7 +38,9 @@ def table(*headings: str, title: str | None = None, rows: Iterable[Sequence[str 
         title: Above the table.
         rows: Cells.
     """
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+    made = Table(
+        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
+    )
     for index, heading in enumerate(headings):
         right = heading.startswith(">")
         made.add_column(

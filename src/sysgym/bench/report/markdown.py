@@ -1,0 +1,121 @@
+"""The report as Markdown, with its pictures in files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sysgym.bench.report.content import cell, facts, heading, overall_guide, reading_guide
+from sysgym.bench.report.headlines import Headline
+from sysgym.bench.report.overall import Overall, bound_of, metrics_of, target_metric
+from sysgym.bench.report.plots import Picture
+from sysgym.bench.report.study import Contest, Study
+
+
+def text(
+    study: Study,
+    headlines: Sequence[Headline],
+    pictures: Mapping[str, Sequence[tuple[Picture, str]]],
+    totals: Sequence[Overall],
+    folder: str,
+) -> str:
+    """Return the document.
+
+    Args:
+        study: What to report.
+        headlines: One for each contest.
+        pictures: Label of the contest (or ``"training"``) -> pictures with their captions.
+        totals: The table over all scenarios.
+        folder: Where the pictures are, relative to the document.
+    """
+    return "\n".join(_lines(study, headlines, pictures, totals, folder)) + "\n"
+
+
+def _lines(
+    study: Study,
+    headlines: Sequence[Headline],
+    pictures: Mapping[str, Sequence[tuple[Picture, str]]],
+    totals: Sequence[Overall],
+    folder: str,
+) -> Iterator[str]:
+    yield from (f"# {study.title}", "", _one_line(study.description), "")
+    for warning in study.warnings:
+        yield from (f"> **Note:** {warning}", "")
+    for item in headlines:
+        yield f"- **{item.scenario}**: {' '.join(item.sentences)}"
+    yield from ("", "## How to read this", "")
+    for paragraph in reading_guide(study):
+        yield from (paragraph, "")
+    for contest in study.contests:
+        yield from (f"## {contest.label}", "", f"{contest.title}. {_one_line(contest.description)}", "")
+        yield from _table(contest)
+        yield ""
+        yield from _figures(pictures.get(contest.label, ()), folder)
+    if totals:
+        yield from _overall(study, totals)
+    if pictures.get("training"):
+        yield from ("## Training", "")
+        yield from _figures(pictures["training"], folder)
+    yield from ("## How this was made", "")
+    for name, words in facts(study):
+        yield f"- {name}: {words}"
+
+
+def _table(contest: Contest) -> Iterator[str]:
+    heads = ["contender"]
+    for metric in contest.metrics:
+        label, unit = heading(contest, metric)
+        heads.append(f"{label} ({unit})")
+    yield _line(heads)
+    yield _line(["---", *["---:"] * len(contest.metrics)])
+    for player in contest.players:
+        cells = [f"{player.name} (upper bound)" if player.privileged else player.name]
+        for metric in contest.metrics:
+            score = contest.scores.get((player.name, metric.name))
+            if score is None:
+                cells.append("–")
+                continue
+            value, interval, versus = cell(contest, metric, score)
+            shown = f"**{value}**" if score.best else value
+            tie = "= best" if score.tied and not score.best and not player.privileged else ""
+            cells.append(" ".join(word for word in (shown, interval) if word))
+            remarks = ", ".join(word for word in (tie, versus) if word)
+            cells[-1] += f"<br>{remarks}" if remarks else ""
+        yield _line(cells)
+
+
+def _overall(study: Study, totals: Sequence[Overall]) -> Iterator[str]:
+    metrics, bound, target = metrics_of(study), bound_of(study), target_metric(study)
+    yield from ("## All scenarios together", "")
+    yield from (overall_guide(study), "")
+    heads = ["contender", "scenarios"]
+    if bound is not None and target is not None:
+        heads.append(f"{target.label}: short of {bound}")
+    heads += [metric.label for metric in metrics]
+    yield _line(heads)
+    yield _line(["---", *["---:"] * (len(heads) - 1)])
+    for line in totals:
+        cells = [line.player, str(line.n_scenarios)]
+        if bound is not None and target is not None:
+            cells.append(_percent(line.shortfall))
+        yield _line([*cells, *(_percent(line.wins.get(metric.name)) for metric in metrics)])
+    yield ""
+
+
+def _figures(pictures: Sequence[tuple[Picture, str]], folder: str) -> Iterator[str]:
+    for picture, caption in pictures:
+        yield from (f"![{picture.description}]({folder}/{picture.name}.png)", "", f"*{caption}*", "")
+
+
+def _percent(interval: tuple[float, float, float] | None) -> str:
+    if interval is None:
+        return "–"
+    value, low, high = (f"{100.0 * number:.3g}" for number in interval)
+    return f"{value} % [{low}, {high}]"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _one_line(words: str) -> str:
+    return " ".join(words.split())

@@ -1,0 +1,267 @@
+"""The report's pictures: drawn once for the page (SVG, in the page's own ink) and once as a file (PNG)."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from sysgym.bench.report.curves import Curve
+from sysgym.bench.report.study import DELAY, GOODPUT, Contest, Metric, Player
+from sysgym.bench.units import significant
+
+# Okabe and Ito's palette for all kinds of colour vision, without black and yellow, which vanish on one
+# background or the other. Markers differ too, so that colour is never all there is.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#A6761D")
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "p")
+BOUND_COLOUR = "#8a8a8a"
+BOUND_MARKER = "*"
+
+INK_ON_PAPER = "#222222"
+_INK_ON_PAGE = "#0a0b0c"  # stands for the page's text colour until the SVG is written out
+
+LOG_FROM = 20.0
+"""A scale is logarithmic where the largest value is this many times the smallest."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one contender is drawn, everywhere."""
+
+    colour: str
+    marker: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture.
+
+    Attributes:
+        name: File stem.
+        description: What it shows, for those who cannot see it.
+        svg: For the page; text in the page's colour and font.
+        png: For files; dark on white.
+    """
+
+    name: str
+    description: str
+    svg: str
+    png: bytes
+
+
+def styles(players: Sequence[Player]) -> dict[str, Style]:
+    """Return the style of every contender, by name; upper bounds are grey stars."""
+    found = {}
+    competitors = [player for player in players if not player.privileged]
+    for index, player in enumerate(competitors):
+        found[player.name] = Style(COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)])
+    for player in players:
+        if player.privileged:
+            found[player.name] = Style(BOUND_COLOUR, BOUND_MARKER)
+    return found
+
+
+def tradeoff(contest: Contest, looks: dict[str, Style]) -> Picture | None:
+    """Goodput against queueing delay with intervals; None where a scenario lacks one of them."""
+    points = {
+        player.name: (
+            contest.scores[player.name, DELAY].estimate,
+            contest.scores[player.name, GOODPUT].estimate,
+        )
+        for player in contest.players
+        if (player.name, DELAY) in contest.scores and (player.name, GOODPUT) in contest.scores
+    }
+    if len(points) < 2:
+        return None
+    delay, goodput = contest.unit(DELAY), contest.unit(GOODPUT)
+
+    def draw(figure: Figure, ink: str) -> None:
+        axes = figure.add_subplot()
+        front = _pareto_front([(x.value, y.value) for name, (x, y) in points.items() if name not in bounds])
+        if len(front) > 1:
+            axes.step(
+                [delay.shown(x) for x, _ in front],
+                [goodput.shown(y) for _, y in front],
+                where="post",
+                color=ink,
+                alpha=0.35,
+                linewidth=1.0,
+                linestyle="--",
+                zorder=1,
+                label="not beaten in both",
+            )
+        for name, (x, y) in points.items():
+            look = looks[name]
+            axes.errorbar(
+                delay.shown(x.value),
+                goodput.shown(y.value),
+                xerr=[[delay.shown(x.value - x.low)], [delay.shown(x.high - x.value)]],
+                yerr=[[goodput.shown(y.value - y.low)], [goodput.shown(y.high - y.value)]],
+                fmt=look.marker,
+                color=look.colour,
+                markersize=10 if look.marker == BOUND_MARKER else 7,
+                elinewidth=1.4,
+                capsize=2.5,
+                label=name,
+                zorder=3,
+            )
+        _scale(axes, "x", [x.value for x, _ in points.values()])
+        axes.set_xlabel(f"queueing delay, p99 ({delay.symbol}), lower is better")
+        axes.set_ylabel(f"goodput ({goodput.symbol}), higher is better")
+        axes.margins(x=0.08, y=0.12)
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+        _tidy(axes, ink, grid="both")
+
+    bounds = {player.name for player in contest.players if player.privileged}
+    words = f"Goodput against 99th percentile queueing delay of {', '.join(points)} on {contest.label}"
+    return _picture(f"{contest.name}-{contest.split}-tradeoff", words, draw, (7.0, 3.7))
+
+
+def dots(contest: Contest, metrics: Sequence[Metric], looks: dict[str, Style]) -> Picture | None:
+    """A row for each contender, a panel for each metric: episodes as ticks, IQM and interval over them."""
+    metrics = [metric for metric in metrics if any(key == metric.name for _, key in contest.scores)]
+    if not metrics:
+        return None
+    names = [player.name for player in contest.players][::-1]
+
+    def draw(figure: Figure, ink: str) -> None:
+        panels = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
+        for axes, metric in zip(panels, metrics, strict=True):
+            unit = contest.unit(metric.name)
+            for height, name in enumerate(names):
+                score, sample = contest.scores.get((name, metric.name)), contest.sample(name, metric.name)
+                if score is None or sample is None:
+                    continue
+                look, values = looks[name], unit.shown(1.0) * sample[0].ravel()
+                axes.plot(
+                    values, np.full(len(values), height), "|", color=look.colour, alpha=0.4, markersize=7
+                )
+                estimate = score.estimate
+                axes.plot(
+                    [unit.shown(estimate.low), unit.shown(estimate.high)],
+                    [height, height],
+                    color=look.colour,
+                    linewidth=2.2,
+                    solid_capstyle="butt",
+                )
+                size = 11 if look.marker == BOUND_MARKER else 7
+                axes.plot(unit.shown(estimate.value), height, look.marker, color=look.colour, markersize=size)
+            estimates = [
+                score.estimate.value for (_, key), score in contest.scores.items() if key == metric.name
+            ]
+            _scale(axes, "x", estimates)
+            symbol = f" ({unit.symbol})" if unit.symbol else ""
+            direction = "higher" if metric.higher_is_better else "lower"
+            axes.set_xlabel(f"{metric.label}{symbol}\n{direction} is better")
+            _tidy(axes, ink, grid="x")
+        panels[0].set_yticks(range(len(names)), names)
+        panels[0].set_ylim(-0.6, len(names) - 0.4)
+
+    words = f"{', '.join(metric.label for metric in metrics)} of {', '.join(names[::-1])} on {contest.label}"
+    return _picture(f"{contest.name}-{contest.split}-metrics", words, draw, (9.2, 1.05 + 0.34 * len(names)))
+
+
+def training_curves(curves: Sequence[Curve], looks: dict[str, Style]) -> Picture | None:
+    """Return of training episodes over environment steps, a panel for each training."""
+    if not curves:
+        return None
+
+    def draw(figure: Figure, ink: str) -> None:
+        panels = figure.subplots(1, len(curves), squeeze=False)[0]
+        for axes, curve in zip(panels, curves, strict=True):
+            look = looks.get(curve.agent, Style(COLOURS[0], MARKERS[0]))
+            axes.plot(curve.steps / 1e3, curve.mean_return, color=look.colour, linewidth=1.8)
+            axes.set_title(curve.name, fontsize=10)
+            axes.set_xlabel("environment steps (thousands)")
+            axes.set_xlim(left=0.0)
+            _tidy(axes, ink, grid="both")
+        panels[0].set_ylabel("episode return")
+
+    words = f"Training curves of {', '.join(curve.name for curve in curves)}"
+    return _picture("training", words, draw, (min(3.9 * len(curves) + 0.6, 9.2), 3.0))
+
+
+def _pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Points that no other has both less delay and more goodput than, by rising delay."""
+    front: list[tuple[float, float]] = []
+    for x, y in sorted(points, key=lambda point: (point[0], -point[1])):
+        if not front or y > front[-1][1]:
+            front.append((x, y))
+    return front
+
+
+def _scale(axes: Any, which: str, values: Sequence[float]) -> None:
+    positive = [value for value in values if value > 0.0]
+    if len(positive) < len(values) or not positive or max(positive) < LOG_FROM * min(positive):
+        return
+    axis = getattr(axes, f"{which}axis")
+    getattr(axes, f"set_{which}scale")("log")
+    axis.set_major_locator(LogLocator(subs=(1.0, 3.0) if max(positive) < 1e3 * min(positive) else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 1)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _tidy(axes: Any, ink: str, *, grid: str) -> None:
+    axes.grid(axis=grid, color=ink, alpha=0.14, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.set_facecolor("none")
+
+
+def _picture(
+    name: str, description: str, draw: Callable[[Figure, str], None], size: tuple[float, float]
+) -> Picture:
+    return Picture(name, description, _svg(name, description, draw, size), _png(draw, size))
+
+
+def _png(draw: Callable[[Figure, str], None], size: tuple[float, float]) -> bytes:
+    with mpl.rc_context(_settings(INK_ON_PAPER)):
+        figure = Figure(figsize=size, layout="constrained", facecolor="white")
+        draw(figure, INK_ON_PAPER)
+        buffer = io.BytesIO()
+        FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
+        return buffer.getvalue()
+
+
+def _svg(name: str, description: str, draw: Callable[[Figure, str], None], size: tuple[float, float]) -> str:
+    settings = {**_settings(_INK_ON_PAGE), "svg.fonttype": "none", "svg.hashsalt": name}
+    with mpl.rc_context(settings):
+        figure = Figure(figsize=size, layout="constrained", facecolor="none")
+        draw(figure, _INK_ON_PAGE)
+        buffer = io.StringIO()
+        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = svg.replace(_INK_ON_PAGE, "currentColor")
+    svg = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", svg)
+    # Ids are unique within a picture only, and a page has several.
+    svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{name}-", svg)
+    head = f'<svg role="img" aria-label="{description}" style="max-width:{size[0] * 72 * 1.25:.0f}px"'
+    svg = re.sub(r'<svg([^>]*?) width="[^"]*pt"', rf"{head}\1", svg, count=1)
+    return re.sub(r'(<svg[^>]*?) height="[^"]*pt"', r"\1", svg, count=1)
+
+
+def _settings(ink: str) -> Any:
+    return {
+        "font.size": 10.0,
+        "font.family": ["DejaVu Sans"],
+        "text.color": ink,
+        "axes.labelcolor": ink,
+        "axes.edgecolor": ink,
+        "axes.titlecolor": ink,
+        "xtick.color": ink,
+        "ytick.color": ink,
+        "figure.dpi": 72.0,
+        "savefig.dpi": 150.0,
+    }

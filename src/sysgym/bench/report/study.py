@@ -1,0 +1,342 @@
+"""What the report says, as data: samples, intervals, comparisons; page and twin only write it down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sysgym.bench import statistics
+from sysgym.bench.rows import Row, read_rows
+from sysgym.bench.runner import RUN
+from sysgym.bench.statistics import FloatArray, Interval
+from sysgym.bench.units import Unit, unit_of
+from sysgym.bench.versions import must_match
+from sysgym.errors import UnknownName
+
+REFERENCE = "dctcp"
+GOODPUT = "goodput_bps"
+DELAY = "queue_delay_p99_s"
+SLOWDOWN = "fct_slowdown_p99"
+ENOUGH_GOODPUT = 0.9
+"""Share of the most goodput that a contender needs for its delay to count: who sends nothing has none."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column.
+
+    Attributes:
+        name: Key in the rows.
+        label: What people call it.
+        higher_is_better: Direction.
+    """
+
+    name: str
+    label: str
+    higher_is_better: bool
+
+
+_WITHOUT_SUITE = (
+    Metric(GOODPUT, "Goodput", True),
+    Metric(DELAY, "Queueing delay, p99", False),
+    Metric(SLOWDOWN, "FCT slowdown, p99", False),
+)
+
+
+@dataclass(frozen=True)
+class Player:
+    """A contender as the report knows it."""
+
+    name: str
+    transport: str
+    agent: str
+    learned: bool
+    privileged: bool
+
+
+@dataclass(frozen=True)
+class Score:
+    """One cell of a table.
+
+    Attributes:
+        estimate: Interquartile mean with its interval, SI.
+        best: Whether it is the best among the competitors.
+        tied: Whether the seeds cannot tell it from the best.
+        difference: To the reference, SI; None for the reference itself.
+        n_runs: Trainings behind it (1 for what is not learned).
+        n_seeds: Episodes of each.
+    """
+
+    estimate: Interval
+    best: bool
+    tied: bool
+    difference: Interval | None
+    n_runs: int
+    n_seeds: int
+
+
+class Contest:
+    """One scenario and split: who scored what.
+
+    Args:
+        rows: Its rows.
+        players: In the order of the report.
+        metrics: Columns, the most important first; those that no row has are left out.
+        reference: Contender that others are compared with; another one where it does not play.
+        title: Of the scenario.
+        description: Of the scenario.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        players: Sequence[Player],
+        metrics: Sequence[Metric],
+        reference: str,
+        title: str = "",
+        description: str = "",
+    ) -> None:
+        self.name, self.split = rows[0].scenario, rows[0].split
+        self.title, self.description = title, description
+        present = {row.contender.name for row in rows}
+        self.players = [player for player in players if player.name in present]
+        self.metrics = [metric for metric in metrics if any(metric.name in row.metrics for row in rows)]
+        competitors = [player.name for player in self.players if not player.privileged]
+        self.reference = reference if reference in present else (competitors or [self.players[0].name])[0]
+        self.seeds = sorted({row.seed for row in rows})
+        self._rows = rows
+        self._samples: dict[tuple[str, str], tuple[FloatArray, list[int]] | None] = {}
+
+    @property
+    def label(self) -> str:
+        """Name, with the split where it is not the usual one."""
+        return self.name if self.split == "test" else f"{self.name} ({self.split})"
+
+    def sample(self, player: str, metric: str) -> tuple[FloatArray, list[int]] | None:
+        """Return values of shape (n_runs, n_seeds) and their seeds; None if there are none."""
+        key = (player, metric)
+        if key not in self._samples:
+            self._samples[key] = self._collect(player, metric)
+        return self._samples[key]
+
+    def _collect(self, player: str, metric: str) -> tuple[FloatArray, list[int]] | None:
+        runs: dict[str | None, dict[int, float]] = {}
+        for row in self._rows:
+            if row.contender.name == player and metric in row.metrics:
+                runs.setdefault(row.contender.checkpoint_sha256, {})[row.seed] = row.metrics[metric]
+        if not runs:
+            return None
+        seeds = sorted(set.intersection(*(set(run) for run in runs.values())))
+        if not seeds:
+            return None
+        return np.array([[run[seed] for seed in seeds] for run in runs.values()]), seeds
+
+    @cached_property
+    def scores(self) -> dict[tuple[str, str], Score]:
+        """Player and metric -> cell; pairs without values are absent."""
+        found: dict[tuple[str, str], Score] = {}
+        for metric in self.metrics:
+            estimates = {
+                player.name: statistics.estimate(sample[0])
+                for player in self.players
+                if (sample := self.sample(player.name, metric.name)) is not None
+            }
+            best = self.best(metric, estimates)
+            for name, estimate in estimates.items():
+                sample = self.sample(name, metric.name)
+                assert sample is not None
+                to_best = self.difference(name, best, metric.name) if best is not None else None
+                found[name, metric.name] = Score(
+                    estimate,
+                    best=name == best,
+                    tied=name == best or (to_best is not None and not to_best.excludes_zero),
+                    difference=None
+                    if name == self.reference
+                    else self.difference(name, self.reference, metric.name),
+                    n_runs=sample[0].shape[0],
+                    n_seeds=sample[0].shape[1],
+                )
+        return found
+
+    def best(
+        self, metric: Metric, estimates: Mapping[str, Interval], among: Iterable[str] | None = None
+    ) -> str | None:
+        """Return the competitor with the best estimate; privileged agents do not compete."""
+        allowed = {player.name for player in self.players if not player.privileged}
+        if among is not None:
+            allowed &= set(among)
+        sign = 1.0 if metric.higher_is_better else -1.0
+        return max(
+            (name for name in estimates if name in allowed),
+            key=lambda name: sign * estimates[name].value,
+            default=None,
+        )
+
+    def difference(self, ours: str, theirs: str, metric: str) -> Interval | None:
+        """Return ours less theirs on common seeds; None without any."""
+        pair = self.pair(ours, theirs, metric)
+        return None if pair is None else statistics.paired_difference(*pair)
+
+    def pair(self, ours: str, theirs: str, metric: str) -> tuple[FloatArray, FloatArray] | None:
+        """Return the samples of two players on their common seeds."""
+        mine, other = self.sample(ours, metric), self.sample(theirs, metric)
+        if mine is None or other is None:
+            return None
+        common = sorted(set(mine[1]) & set(other[1]))
+        if not common:
+            return None
+        return (
+            mine[0][:, [mine[1].index(seed) for seed in common]],
+            other[0][:, [other[1].index(seed) for seed in common]],
+        )
+
+    def unit(self, metric: str) -> Unit:
+        """Return the unit that the metric's column is shown in."""
+        values = [score.estimate.value for (_, name), score in self.scores.items() if name == metric]
+        return unit_of(metric, values)
+
+    @property
+    def focus(self) -> list[Metric]:
+        """The two metrics of a headline: completion times where flows end, else goodput; and delay."""
+        by_name = {metric.name: metric for metric in self.metrics}
+        wanted = [SLOWDOWN if SLOWDOWN in by_name else GOODPUT, DELAY]
+        return [by_name[name] for name in wanted if name in by_name] or self.metrics[:2]
+
+    def enough_goodput(self) -> set[str]:
+        """Return who delivers at least :data:`ENOUGH_GOODPUT` of what the best competitor does."""
+        found = {
+            name: score.estimate.value for (name, metric), score in self.scores.items() if metric == GOODPUT
+        }
+        competing = [
+            found[player.name] for player in self.players if player.name in found and not player.privileged
+        ]
+        if not competing:
+            return {player.name for player in self.players}
+        return {name for name, value in found.items() if value >= ENOUGH_GOODPUT * max(competing)}
+
+
+@dataclass(frozen=True)
+class Study:
+    """All contests of a results folder.
+
+    Attributes:
+        title: Of the suite.
+        description: Of the suite.
+        contests: One for each scenario and split.
+        players: All of them, in the order of the report.
+        reference: Contender that others are compared with.
+        sittings: Runs of the benchmark that made the rows.
+        rows: All rows.
+        warnings: What a reader has to know before believing anything.
+        folder: Where it all lies.
+    """
+
+    title: str
+    description: str
+    contests: list[Contest]
+    players: list[Player]
+    reference: str
+    sittings: list[Mapping[str, Any]]
+    rows: list[Row]
+    warnings: list[str]
+    folder: Path
+
+
+def read_study(folder: Path, reference: str | None = None) -> Study:
+    """Read a results folder.
+
+    Args:
+        folder: With ``results.jsonl`` and, unless someone took it away, ``run.json``.
+        reference: Contender to compare with; None: dctcp if it plays, else the first competitor.
+
+    Raises:
+        SysgymError: There are no rows.
+        UnknownName: The reference plays nowhere.
+    """
+    rows = read_rows(folder)
+    run = _read_run(folder)
+    suite = run.get("suite", {})
+    players = _players(rows, suite.get("contenders", []))
+    names = [player.name for player in players]
+    if reference is not None and reference not in names:
+        raise UnknownName("contender", reference, names)
+    if reference is None:
+        competitors = [player.name for player in players if not player.privileged]
+        reference = REFERENCE if REFERENCE in names else (competitors or names)[0]
+    metrics = [
+        Metric(spec["name"], spec["label"], spec["direction"] == "higher")
+        for spec in suite.get("metrics", [])
+    ] or list(_WITHOUT_SUITE)
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.scenario, row.split), []).append(row)
+    order = list(suite.get("scenarios", {}))
+    keys = sorted(groups, key=lambda key: order.index(key[0]) if key[0] in order else len(order))
+    contests = []
+    for key in keys:
+        resolved = groups[key][0].scenario_resolved
+        contests.append(
+            Contest(
+                groups[key], players, metrics, reference, resolved["title"], resolved["description"].strip()
+            )
+        )
+    return Study(
+        title=suite.get("title", f"Results of {folder.resolve().name}"),
+        description=suite.get("description", ""),
+        contests=contests,
+        players=players,
+        reference=reference,
+        sittings=run.get("sittings", []),
+        rows=rows,
+        warnings=_warnings(rows, run, contests),
+        folder=folder,
+    )
+
+
+def _read_run(folder: Path) -> dict[str, Any]:
+    try:
+        data = json.loads((folder / RUN).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _players(rows: Sequence[Row], order: Sequence[str]) -> list[Player]:
+    found = {
+        row.contender.name: Player(
+            row.contender.name,
+            row.contender.transport,
+            row.contender.agent,
+            row.contender.learned,
+            row.contender.privileged,
+        )
+        for row in rows
+    }
+    ranks = {name: rank for rank, name in enumerate(order)}
+    # Upper bounds stand at the end of every table.
+    return sorted(found.values(), key=lambda player: (player.privileged, ranks.get(player.name, len(ranks))))
+
+
+def _warnings(rows: Sequence[Row], run: Mapping[str, Any], contests: Sequence[Contest]) -> list[str]:
+    found = []
+    if len({must_match(row.versions) for row in rows}) > 1:
+        found.append(
+            "The rows were made with different versions or sources of sysgym and should not be compared."
+        )
+    if run.get("sittings") and (missing := run["sittings"][-1].get("missing")):
+        found.append(f"{missing} episodes of the suite are missing; the same command as before plays them.")
+    for contest in contests:
+        hashes = {row.scenario_sha256 for row in rows if row.scenario == contest.name}
+        if len(hashes) > 1:
+            found.append(f"{contest.name}: the rows are of {len(hashes)} different scenarios of this name.")
+        if len(contest.seeds) < 5:
+            found.append(
+                f"{contest.label}: {len(contest.seeds)} seeds are too few; intervals of so few are too short."
+            )
+    return found
