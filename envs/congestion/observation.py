@@ -91,7 +91,7 @@ FEATURES: dict[str, FeatureGroup] = {
             "queue_delay",
             "port",
             "d / (d + base RTT)",
-            "mean queueing delay d of the interval, squashed: 0.5 doubles the base RTT",
+            "mean queueing delay d, squashed: 0.5 doubles the base RTT",
             _queue_delay,
         ),
         FeatureGroup(
