@@ -6,7 +6,6 @@ import json
 import logging
 import subprocess
 import sys
-import time
 
 import gymnasium
 import pytest
@@ -39,12 +38,9 @@ def test_import_leaves_heavy_packages_and_lower_layers_unloaded() -> None:
 
 
 def test_import_takes_under_half_a_second() -> None:
-    seconds = []
-    for _ in range(5):  # The best of five: others may be using the machine.
-        started = time.perf_counter()
-        _run("import sysgym")
-        seconds.append(time.perf_counter() - started)
-    assert min(seconds) < 0.5, f"interpreter start and import took {min(seconds):.2f} s at best"
+    # Processor time, best of five: the wall's clock also counts what other tests do meanwhile.
+    code = "import time, sysgym; print(time.process_time())"
+    assert min(float(_run(code)) for _ in range(5)) < 0.5
 
 
 def test_environments_are_registered_under_their_ids() -> None:
