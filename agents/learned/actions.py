@@ -17,7 +17,7 @@ from sysgym.scenarios.errors import UnknownName
 
 Array = NDArray[np.float32]
 
-SCALES = ("linear", "log")
+SCALES = ("cubic", "linear", "log")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class ActionScale:
         if self.name == "log":
             rates = self.low * (self.high / self.low) ** share
         else:
-            rates = self.low + (self.high - self.low) * share
+            power = 3 if self.name == "cubic" else 1
+            rates = self.low + (self.high - self.low) * share**power
         clipped: Array = np.clip(rates, self.low, self.high).astype(np.float32)
         return clipped
 

@@ -10,7 +10,7 @@ import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
+from importlib import import_module, metadata
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -227,10 +227,11 @@ def _run(
     progress: Progress,
 ) -> Path:
     try:
-        import tensorboard  # noqa: F401, stable-baselines3 wants it for its log
         import torch
         from stable_baselines3.common.monitor import Monitor
         from stable_baselines3.common.vec_env import DummyVecEnv
+
+        import_module("tensorboard")  # stable-baselines3 wants it for its log, and asks for it late
     except ImportError as error:
         raise MissingExtra(EXTRA, "training") from error
     from sysgym.agents.learned.recording import Recording

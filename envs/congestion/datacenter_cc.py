@@ -193,7 +193,8 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         weights = self.scenario.reward.weights if reward in (None, self.scenario.reward.name) else {}
         self.reward = get_reward(reward or self.scenario.reward.name).with_weights(weights)
         self._observations = ObservationBuilder(self.fabric, features, history)
-        self._recorder = Recorder(self.fabric) if render_mode is not None else None
+        title = f"{self.scenario.name}, {self.transport.name}"
+        self._recorder = Recorder(self.fabric, title) if render_mode is not None else None
 
         control = self.scenario.control
         self.action_space = gym.spaces.Box(

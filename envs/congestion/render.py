@@ -14,6 +14,8 @@ FloatArray = NDArray[np.float64]
 BAR_WIDTH = 24
 PORTS_SHOWN = 6
 HOSTS_SHOWN = 8
+LEAST_QUEUE_SHOWN = 0.05
+"""Of the longest queue."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
@@ -24,9 +26,11 @@ class Recorder:
 
     Args:
         fabric: The network.
+        title: Heading of pictures and text.
     """
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: Fabric, title: str) -> None:
+        self._title = title
         self.clear(fabric)
 
     def clear(self, fabric: Fabric) -> None:
@@ -59,11 +63,12 @@ class Recorder:
         if not self._time_s:
             return "nothing yet: call reset()"
         fabric = self._fabric
-        lines = [f"time {_time(self._time_s[-1])}   interval {len(self._time_s) - 1}"]
+        # The first record is the reading of the reset, before any decision.
+        lines = [f"{self._title}   {_time(self._time_s[-1])}, decision {len(self._time_s) - 1}"]
         lines.append(
-            f"queues of switch ports (full bar {_amount(fabric.buffer_bytes)}B, longest so far first)"
+            f"queues of switch ports (full bar {_amount(fabric.buffer_bytes)}B, the longest of the episode)"
         )
-        ports = _largest(np.max(self._queue_max_bytes, axis=0), PORTS_SHOWN)
+        ports = self._ports_shown()
         width = max(len(fabric.port_names[port]) for port in ports)
         for port in ports:
             queue = self._queue_bytes[-1][port]
@@ -74,7 +79,7 @@ class Recorder:
             )
         lines += _left_out(fabric.n_ports - len(ports), "port")
         lines.append("hosts (bar: goodput of line rate)")
-        hosts = _largest(np.mean(self._goodput_bps, axis=0), HOSTS_SHOWN)
+        hosts = self._hosts_shown()
         width = max(len(fabric.host_names[host]) for host in hosts)
         for host in hosts:
             goodput, rate = self._goodput_bps[-1][host], self._rate_bps[-1][host]
@@ -94,13 +99,16 @@ class Recorder:
         figure = Figure(figsize=(9.0, 6.6), dpi=100, layout="constrained")
         canvas = FigureCanvasAgg(figure)
         queue_axes, rate_axes, goodput_axes = figure.subplots(3, 1, sharex=True)
+        figure.suptitle(self._title, fontsize=11)
+        for axes in (queue_axes, rate_axes, goodput_axes):
+            axes.grid(alpha=0.3)
         if self._time_s:
             scale, unit = _time_scale(self._time_s[-1])
             time = np.asarray(self._time_s) / scale
             self._draw_queues(queue_axes, time)
-            hosts = _largest(np.mean(self._goodput_bps, axis=0), HOSTS_SHOWN)
-            self._draw_hosts(rate_axes, time, self._rate_bps, hosts, "allowed rate")
-            self._draw_hosts(goodput_axes, time, self._goodput_bps, hosts, "goodput")
+            # Before the first decision there is no rate that anyone chose.
+            self._draw_hosts(rate_axes, time[1:], self._rate_bps[1:], "allowed rate")
+            self._draw_hosts(goodput_axes, time[1:], self._goodput_bps[1:], "goodput")
             goodput_axes.set_xlabel(f"simulated time ({unit})")
             rate_axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
         canvas.draw()
@@ -109,13 +117,13 @@ class Recorder:
     def _draw_queues(self, axes: Any, time: FloatArray) -> None:
         fabric = self._fabric
         queues = np.asarray(self._queue_max_bytes)
-        ports = _largest(queues.max(axis=0), PORTS_SHOWN)
+        ports = self._ports_shown()
         scale, prefix = _scale(max(float(queues[:, ports].max()), fabric.ecn_threshold_bytes or 0.0, 1.0))
         for port in ports:
             axes.plot(time, queues[:, port] / scale, linewidth=1.2, label=fabric.port_names[port])
         if fabric.ecn_threshold_bytes is not None:
             threshold = fabric.ecn_threshold_bytes / scale
-            axes.axhline(threshold, color="black", linestyle="--", linewidth=1.0, label="K, marks above")
+            axes.axhline(threshold, color="black", linestyle="--", linewidth=1.0, label="K: marks above")
         if queues.max() > 0.5 * fabric.buffer_bytes:
             axes.axhline(
                 fabric.buffer_bytes / scale, color="black", linestyle=":", linewidth=1.0, label="buffer"
@@ -124,22 +132,34 @@ class Recorder:
         axes.set_ylim(bottom=0.0)
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
 
-    def _draw_hosts(
-        self,
-        axes: Any,
-        time: FloatArray,
-        values: list[FloatArray],
-        hosts: list[int],
-        name: str,
-    ) -> None:
-        series = np.asarray(values)
-        scale, prefix = _scale(float(self._fabric.line_rate_bps.max()))
-        for host in hosts:
+    def _draw_hosts(self, axes: Any, time: FloatArray, values: list[FloatArray], name: str) -> None:
+        hosts = self._hosts_shown()
+        if not values:
+            return
+        series = np.asarray(values)[:, hosts]
+        scale, prefix = _scale(max(float(series.max()), 1.0))
+        for column, host in enumerate(hosts):
             axes.step(
-                time, series[:, host] / scale, where="pre", linewidth=1.2, label=self._fabric.host_names[host]
+                time,
+                series[:, column] / scale,
+                where="pre",
+                linewidth=1.2,
+                label=self._fabric.host_names[host],
             )
         axes.set_ylabel(f"{name} ({prefix}b/s)")
-        axes.set_ylim(0.0, 1.05 * float(self._fabric.line_rate_bps.max()) / scale)
+        axes.set_ylim(0.0, 1.08 * max(float(series.max()), 1.0) / scale)
+
+    def _ports_shown(self) -> list[int]:
+        """The ports that had the longest queues, without those that hardly had one, in the fabric's order."""
+        longest = np.max(self._queue_max_bytes, axis=0)
+        chosen = _largest(longest, PORTS_SHOWN)
+        return sorted(port for port in chosen if longest[port] >= LEAST_QUEUE_SHOWN * longest[chosen[0]])
+
+    def _hosts_shown(self) -> list[int]:
+        """The hosts that delivered most, in the fabric's order."""
+        goodput = np.mean(self._goodput_bps, axis=0)
+        chosen = _largest(goodput, HOSTS_SHOWN)
+        return sorted(host for host in chosen if goodput[host] > 0.0 or goodput[chosen[0]] == 0.0)
 
 
 def bar(fraction: float, width: int = BAR_WIDTH) -> str:

@@ -21,7 +21,8 @@ def reading_guide(study: Study) -> list[str]:
         "competitor of a column is marked best; = best means that these seeds cannot tell it from the best.",
         f"The last line of a cell compares with {study.reference} on the same seeds (paired bootstrap of the "
         "difference); ≈ says that the 95 % interval of the difference has zero in it. Nothing is corrected "
-        "for many comparisons: of twenty without a real difference, one shows one.",
+        "for many comparisons: of twenty without a real difference, one shows one. Intervals can overlap "
+        "where the difference is clear: episodes differ from each other, and the comparison is seed by seed.",
     ]
     if learned:
         runs = {
@@ -75,7 +76,8 @@ def cell(contest: Contest, metric: Metric, score: Score) -> tuple[str, str, str]
     base = contest.scores[contest.reference, metric.name].estimate.value
     words = relative(score.difference.value, base)
     if not words:
-        words = f"{significant(unit.shown(score.difference.value))} {unit.symbol}".rstrip() + " more"
+        symbol = "points" if unit.symbol == "%" else unit.symbol
+        words = f"{significant(unit.shown(score.difference.value))} {symbol}".rstrip() + " more"
     return value, f"[{low}, {high}]", words
 
 

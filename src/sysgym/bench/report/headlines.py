@@ -20,7 +20,7 @@ class Headline:
 def headline(contest: Contest) -> Headline:
     """Return the headline of one contest."""
     parts = [text for metric in contest.focus if (text := _leader(contest, metric))]
-    sentences = ["; ".join(parts) + "."] if parts else []
+    sentences = ["; ".join([*parts[:1], *map(_uncapitalized, parts[1:])]) + "."] if parts else []
     for player in contest.players:
         if player.learned and player.name != contest.reference:
             sentences.append(_against_reference(contest, player.name))
@@ -70,12 +70,12 @@ def _against_reference(contest: Contest, name: str) -> str:
             continue
         gap = relative(score.difference.value, base.estimate.value)
         if not score.difference.excludes_zero:
-            gap = "no significant difference"
+            gap = "not significantly different"
         elif not gap:
             ours, theirs = (_shown(contest, one, metric.name) for one in (name, contest.reference))
-            gap = f"{ours} against {theirs}"
-        parts.append(f"{metric.label}: {gap}")
-    return f"{name} against {contest.reference}: " + "; ".join(parts) + "."
+            gap = f"{ours} and not {theirs}"
+        parts.append(f"{_uncapitalized(metric.label)} {gap}")
+    return f"{name} against {contest.reference}: " + ", ".join(parts) + "."
 
 
 def _differs(contest: Contest, ours: str, theirs: str, metric: str) -> bool:
@@ -104,6 +104,11 @@ def _shown(contest: Contest, name: str, metric: str) -> str:
     unit = contest.unit(metric)
     value = significant(unit.shown(contest.scores[name, metric].estimate.value))
     return f"{value} {unit.symbol}".rstrip()
+
+
+def _uncapitalized(text: str) -> str:
+    """Return a label as it stands inside a sentence; FCT and RTT stay as they are."""
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
 
 def _listed(words: Sequence[str]) -> str:

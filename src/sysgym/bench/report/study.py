@@ -106,7 +106,7 @@ class Contest:
         self.title, self.description = title, description
         present = {row.contender.name for row in rows}
         self.players = [player for player in players if player.name in present]
-        self.metrics = [metric for metric in metrics if any(metric.name in row.metrics for row in rows)]
+        self.metrics = _distinct(rows, metrics)
         competitors = [player.name for player in self.players if not player.privileged]
         self.reference = reference if reference in present else (competitors or [self.players[0].name])[0]
         self.seeds = sorted({row.seed for row in rows})
@@ -297,6 +297,16 @@ def read_study(folder: Path, reference: str | None = None) -> Study:
         warnings=_warnings(rows, run, contests),
         folder=folder,
     )
+
+
+def _distinct(rows: Sequence[Row], metrics: Sequence[Metric]) -> list[Metric]:
+    """Return the metrics that rows have, less those that repeat one before (where all flows are small)."""
+    columns: dict[tuple[float | None, ...], Metric] = {}
+    for metric in metrics:
+        column = tuple(row.metrics.get(metric.name) for row in rows)
+        if any(value is not None for value in column):
+            columns.setdefault(column, metric)
+    return list(columns.values())
 
 
 def _read_run(folder: Path) -> dict[str, Any]:
