@@ -20,10 +20,12 @@ class AimdAgent:
     host's rate falls if any switch port on any of its paths marked packets or held them up, and grows
     otherwise while the host has something to send.
 
-    Args: increase: Added in every interval without congestion, as a fraction of the line rate. decrease:
-        Factor in an interval with congestion. delay_limit: Value of the feature ``queue_delay`` above which a
-        port is congested; 0.5 doubles the base RTT. start: Rate at the beginning, as a fraction of the line
-        rate.
+    Args:
+        increase: Added in every interval without congestion, as a fraction of the line rate.
+        decrease: Factor in an interval with congestion.
+        delay_limit: Value of the feature ``queue_delay`` above which a port is congested; 0.5 doubles the
+            base RTT.
+        start: Rate at the beginning, as a fraction of the line rate.
     """
 
     name = "aimd"

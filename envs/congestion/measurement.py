@@ -26,13 +26,19 @@ IntArray = NDArray[np.int64]
 class Fabric:
     """What does not change within an episode. Ports are the output ports of switches, as in ``port_links``.
 
-    Attributes: topology: The network. port_links: Link of every switch port, shape (n_ports,). port_names:
-        ``source->target`` of every switch port. host_names: Name of every host. port_rate_bps: Rate of every
-        switch port, shape (n_ports,). line_rate_bps: Rate of every host's uplink, shape (n_hosts,).
-        exit_ports: Which switch ports lead to a host, shape (n_ports,). buffer_bytes: Buffer of every switch
-        port. ecn_threshold_bytes: A packet that finds more in the queue is marked; None: no marking.
-        payload_fraction: Payload's share of a full packet. base_rtt_s: Round trip of one full packet and its
-        ACK over the longest of the shortest paths, network empty.
+    Attributes:
+        topology: The network.
+        port_links: Link of every switch port, shape (n_ports,).
+        port_names: ``source->target`` of every switch port.
+        host_names: Name of every host.
+        port_rate_bps: Rate of every switch port, shape (n_ports,).
+        line_rate_bps: Rate of every host's uplink, shape (n_hosts,).
+        exit_ports: Which switch ports lead to a host, shape (n_ports,).
+        buffer_bytes: Buffer of every switch port.
+        ecn_threshold_bytes: A packet that finds more in the queue is marked; None: no marking.
+        payload_fraction: Payload's share of a full packet.
+        base_rtt_s: Round trip of one full packet and its ACK over the longest of the shortest paths, network
+            empty.
     """
 
     topology: Topology
@@ -114,10 +120,13 @@ class Reading:
 class Interval:
     """What happened between two readings. Arrays over ports are those of switches, shape (n_ports,).
 
-    Attributes: fabric: The network. before: Reading at the beginning. after: Reading at the end. action: Send
-        rate in force, as a fraction of line rate, shape (n_hosts,). ideal_bytes: Payload that each host would
-        deliver at its max-min fair rate, shape (n_hosts,); nothing for a host
-            that had nothing to send when the interval began.
+    Attributes:
+        fabric: The network.
+        before: Reading at the beginning.
+        after: Reading at the end.
+        action: Send rate in force, as a fraction of line rate, shape (n_hosts,).
+        ideal_bytes: Payload that each host would deliver at its max-min fair rate, shape (n_hosts,); nothing
+            for a host that had nothing to send when the interval began.
     """
 
     fabric: Fabric
