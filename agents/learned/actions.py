@@ -17,7 +17,7 @@ from sysgym.scenarios.errors import UnknownName
 
 Array = NDArray[np.float32]
 
-SCALES = ("cubic", "linear", "log")
+SCALES = ("linear", "log")
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,7 @@ class ActionScale:
         if self.name == "log":
             rates = self.low * (self.high / self.low) ** share
         else:
-            power = 3 if self.name == "cubic" else 1
-            rates = self.low + (self.high - self.low) * share**power
+            rates = self.low + (self.high - self.low) * share
         clipped: Array = np.clip(rates, self.low, self.high).astype(np.float32)
         return clipped
 

@@ -63,6 +63,9 @@ class TrainingSpec(Table):
     total_steps: Annotated[int, Field(ge=1, le=10**12)] = Field(description="environment steps to train for")
     seed: Seed = Field(default=0, description="seed of the training run")
     n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(default=1, description="environments side by side")
+    action_scale: Literal["log", "linear"] = Field(
+        default="log", description="how the policy's output becomes a rate"
+    )
     hyper_parameters: dict[str, HyperParameter] = Field(
         default_factory=dict, description="passed to the learning algorithm"
     )

@@ -45,6 +45,7 @@ class Training:
         total_steps: Environment steps.
         seed: Of the training.
         n_envs: Environments side by side.
+        action_scale: How the policy's output becomes a rate.
         hyper_parameters: For the algorithm.
         folder: Where checkpoints and curves go.
     """
@@ -56,6 +57,7 @@ class Training:
     total_steps: int
     seed: int
     n_envs: int
+    action_scale: str
     hyper_parameters: tuple[tuple[str, Any], ...]
     folder: str
 
@@ -71,6 +73,7 @@ class Training:
             spec.total_steps,
             spec.seed,
             spec.n_envs,
+            spec.action_scale,
             tuple(spec.hyper_parameters.items()),
             str(results / TRAINING_FOLDER / name),
         )
@@ -88,6 +91,7 @@ class Training:
             "total_steps": self.total_steps,
             "seed": self.seed,
             "n_envs": self.n_envs,
+            "action_scale": self.action_scale,
             "hyper_parameters": json.loads(json.dumps(dict(self.hyper_parameters))),
             "versions": list(must_match(versions())),
         }
@@ -129,6 +133,7 @@ class Training:
                 total_steps=self.total_steps,
                 seed=self.seed,
                 n_envs=self.n_envs,
+                action_scale=self.action_scale,
                 hyper_parameters=dict(self.hyper_parameters),
                 out=folder,
                 resume=True,

@@ -170,6 +170,15 @@ def train(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the training.")] = 0,
     n_envs: Annotated[int, typer.Option("--n-envs", min=1, help="Environments side by side.")] = 4,
+    action_scale: Annotated[
+        str, typer.Option("--action-scale", help="How the policy's output becomes a rate: log or linear.")
+    ] = "log",
+    history: Annotated[
+        int, typer.Option("--history", min=1, help="Decision intervals that the observation holds.")
+    ] = 1,
+    reward: Annotated[
+        str | None, typer.Option("--reward", help="Reward, by name; the scenario's if left out.")
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the newest checkpoint in --out.")
     ] = False,
@@ -195,6 +204,9 @@ def train(
         out=out,
         seed=seed,
         n_envs=n_envs,
+        action_scale=action_scale,
+        history=history,
+        reward=reward,
         resume=resume,
         overrides=set_ or [],
         hyper_parameters=parameter or [],

@@ -18,6 +18,9 @@ def train_agent(
     out: Path | None,
     seed: int,
     n_envs: int,
+    action_scale: str,
+    history: int,
+    reward: str | None,
     resume: bool,
     overrides: Sequence[str],
     hyper_parameters: Sequence[str],
@@ -32,6 +35,9 @@ def train_agent(
         out: Folder; None: ``runs/AGENT-SCENARIO-seedN``.
         seed: Of the training.
         n_envs: Environments side by side.
+        action_scale: How the policy's output becomes a rate.
+        history: Intervals in the observation.
+        reward: Name of the reward; None: the scenario's.
         resume: Whether to go on from the newest checkpoint.
         overrides: ``KEY=VALUE`` texts for the scenario.
         hyper_parameters: ``NAME=VALUE`` texts for the algorithm.
@@ -57,6 +63,9 @@ def train_agent(
             out=folder,
             seed=seed,
             n_envs=n_envs,
+            action_scale=action_scale,
+            history=history,
+            reward=reward,
             resume=resume,
             hyper_parameters=parse_overrides(hyper_parameters),
             progress=True,
