@@ -72,58 +72,76 @@ def styles(players: Sequence[Player]) -> dict[str, Style]:
 
 def tradeoff(contest: Contest, looks: dict[str, Style]) -> Picture | None:
     """Goodput against queueing delay with intervals; None where a scenario lacks one of them."""
-    points = {
-        player.name: (
-            contest.scores[player.name, DELAY].estimate,
-            contest.scores[player.name, GOODPUT].estimate,
-        )
-        for player in contest.players
-        if (player.name, DELAY) in contest.scores and (player.name, GOODPUT) in contest.scores
-    }
-    if len(points) < 2:
+    names = _with_tradeoff(contest)
+    if len(names) < 2:
         return None
-    delay, goodput = contest.unit(DELAY), contest.unit(GOODPUT)
 
     def draw(figure: Figure, ink: str) -> None:
         axes = figure.add_subplot()
-        front = _pareto_front([(x.value, y.value) for name, (x, y) in points.items() if name not in bounds])
-        if len(front) > 1:
-            axes.step(
-                [delay.shown(x) for x, _ in front],
-                [goodput.shown(y) for _, y in front],
-                where="post",
-                color=ink,
-                alpha=0.35,
-                linewidth=1.0,
-                linestyle="--",
-                zorder=1,
-                label="not beaten in both",
-            )
-        for name, (x, y) in points.items():
-            look = looks[name]
-            axes.errorbar(
-                delay.shown(x.value),
-                goodput.shown(y.value),
-                xerr=[[delay.shown(x.value - x.low)], [delay.shown(x.high - x.value)]],
-                yerr=[[goodput.shown(y.value - y.low)], [goodput.shown(y.high - y.value)]],
-                fmt=look.marker,
-                color=look.colour,
-                markersize=10 if look.marker == BOUND_MARKER else 7,
-                elinewidth=1.4,
-                capsize=2.5,
-                label=name,
-                zorder=3,
-            )
-        _scale(axes, "x", [x.value for x, _ in points.values()])
-        axes.set_xlabel(f"queueing delay, p99 ({delay.symbol}), lower is better")
-        axes.set_ylabel(f"goodput ({goodput.symbol}), higher is better")
-        axes.margins(x=0.08, y=0.12)
+        draw_tradeoff(axes, contest, looks, ink)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
         _tidy(axes, ink, grid="both")
 
-    bounds = {player.name for player in contest.players if player.privileged}
-    words = f"Goodput against 99th percentile queueing delay of {', '.join(points)} on {contest.label}"
+    words = f"Goodput against 99th percentile queueing delay of {', '.join(names)} on {contest.label}"
     return _picture(f"{contest.name}-{contest.split}-tradeoff", words, draw, (7.0, 3.7))
+
+
+def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str) -> None:
+    """Draw goodput against queueing delay, and the line of those that none beats in both.
+
+    Args:
+        axes: Of matplotlib.
+        contest: One scenario.
+        looks: Style of every contender.
+        ink: Colour of that line.
+    """
+    delay, goodput = contest.unit(DELAY), contest.unit(GOODPUT)
+    points = {
+        name: (contest.scores[name, DELAY].estimate, contest.scores[name, GOODPUT].estimate)
+        for name in _with_tradeoff(contest)
+    }
+    bounds = {player.name for player in contest.players if player.privileged}
+    front = _pareto_front([(x.value, y.value) for name, (x, y) in points.items() if name not in bounds])
+    if len(front) > 1:
+        axes.step(
+            [delay.shown(x) for x, _ in front],
+            [goodput.shown(y) for _, y in front],
+            where="post",
+            color=ink,
+            alpha=0.35,
+            linewidth=1.0,
+            linestyle="--",
+            zorder=1,
+            label="not beaten in both",
+        )
+    for name, (x, y) in points.items():
+        look = looks[name]
+        axes.errorbar(
+            delay.shown(x.value),
+            goodput.shown(y.value),
+            xerr=[[delay.shown(x.value - x.low)], [delay.shown(x.high - x.value)]],
+            yerr=[[goodput.shown(y.value - y.low)], [goodput.shown(y.high - y.value)]],
+            fmt=look.marker,
+            color=look.colour,
+            markersize=10 if look.marker == BOUND_MARKER else 7,
+            elinewidth=1.4,
+            capsize=2.5,
+            label=name,
+            zorder=3,
+        )
+    _scale(axes, "x", [x.value for x, _ in points.values()])
+    axes.set_xlabel(f"queueing delay, p99 ({delay.symbol}), lower is better")
+    axes.set_ylabel(f"goodput ({goodput.symbol}), higher is better")
+    axes.margins(x=0.08, y=0.12)
+
+
+def _with_tradeoff(contest: Contest) -> list[str]:
+    """Return the contenders that have both goodput and queueing delay."""
+    return [
+        player.name
+        for player in contest.players
+        if (player.name, DELAY) in contest.scores and (player.name, GOODPUT) in contest.scores
+    ]
 
 
 def dots(contest: Contest, metrics: Sequence[Metric], looks: dict[str, Style]) -> Picture | None:

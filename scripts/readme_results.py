@@ -1,0 +1,131 @@
+"""Brings the README's picture and its tables of results up to date with a results folder.
+
+python scripts/readme_results.py results/quick
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from sysgym.bench.contenders import Contender
+from sysgym.bench.episodes import make_contender, play
+from sysgym.bench.report.content import cell, heading
+from sysgym.bench.report.plots import draw_tradeoff, styles
+from sysgym.bench.report.study import Contest, Study, read_study
+from sysgym.bench.rows import read_rows
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+PICTURE = ROOT / "docs" / "images" / "quick.png"
+SECTION = re.compile(r"(<!-- begin results -->\n).*?(<!-- end results -->)", re.DOTALL)
+
+METRICS_SHOWN = 4
+PICTURED_SCENARIO = "incast-32"
+PICTURED_CONTENDERS = ("cubic", "dctcp", "ppo")
+COMPARED_SCENARIO = "iroko-dumbbell-10m"
+PICTURED_S = 8.6e-3
+"""Simulated time on the picture's left: four rounds of requests."""
+
+
+def main() -> None:
+    """Rewrite the section and the picture."""
+    folder = Path(sys.argv[1])
+    study = read_study(folder)
+    text = README.read_text()
+    assert SECTION.search(text), "the README has lost the marks around its results"
+    README.write_text(SECTION.sub(lambda marks: marks[1] + "\n".join(tables(study)) + "\n" + marks[2], text))
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    draw(study, folder)
+
+
+def tables(study: Study) -> Iterator[str]:
+    """Yield one table a scenario, with its most important metrics."""
+    for contest in study.contests:
+        metrics = contest.metrics[:METRICS_SHOWN]
+        heads = [f"`{contest.label}`"]
+        for metric in metrics:
+            label, unit = heading(contest, metric)
+            heads.append(f"{label} ({unit.split(', ')[0]})" if ", " in unit else label)
+        yield from ("", _line(heads), _line(["---", *["---:"] * len(metrics)]))
+        for player in contest.players:
+            cells = [f"{player.name} (upper bound)" if player.privileged else player.name]
+            for metric in metrics:
+                score = contest.scores.get((player.name, metric.name))
+                value, interval, _ = cell(contest, metric, score) if score else ("–", "", "")
+                cells.append(
+                    f"**{value}** {interval}"
+                    if score and score.tied and not player.privileged
+                    else f"{value} {interval}"
+                )
+            yield _line(cells)
+    yield ""
+
+
+def draw(study: Study, folder: Path) -> None:
+    """Draw the queue under incast over time, and goodput against delay."""
+    contest = next(one for one in study.contests if one.name == PICTURED_SCENARIO)
+    looks = styles(study.players)
+    figure = Figure(figsize=(10.0, 3.8), dpi=150, layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
+    buffer_bytes = 0.0
+    for name, contender, scenario in _pictured(contest, folder):
+        env, agent = make_contender(scenario, contest.split, contender, folder)
+        times_s, queues_bytes = [0.0], [0.0]
+
+        def watch(
+            _: int, info: dict[str, Any], t: list[float] = times_s, q: list[float] = queues_bytes
+        ) -> None:
+            t.append(info["time_s"])
+            q.append(info["metrics"]["queue_max_bytes"])
+
+        play(env, agent, contest.seeds[0], watch)
+        shown = np.asarray(times_s) <= PICTURED_S
+        left.plot(
+            np.asarray(times_s)[shown] * 1e3,
+            np.asarray(queues_bytes)[shown] / 1e3,
+            color=looks[name].colour,
+            marker=looks[name].marker,
+            markersize=3.5,
+            linewidth=1.6,
+            label=name,
+        )
+        buffer_bytes = scenario["queue"]["buffer_bytes"]
+    left.axhline(buffer_bytes / 1e3, color="#555555", linestyle=":", linewidth=1.2)
+    left.annotate("buffer", (PICTURED_S * 1e3, buffer_bytes / 1e3), ha="right", va="bottom", color="#555555")
+    left.set_title("32 servers answer at once: queue of the one switch port", fontsize=10)
+    left.set_xlabel("simulated time (ms)")
+    left.set_ylabel("longest queue in a decision interval (kB)")
+    left.set_ylim(0.0, 1.15 * buffer_bytes / 1e3)
+    left.legend(framealpha=1.0, edgecolor="white", loc="center right", fontsize=9)
+    duel = next(one for one in study.contests if one.name == COMPARED_SCENARIO)
+    draw_tradeoff(right, duel, looks, "#222222")
+    right.set_title(f"{duel.title}: held-out episodes", fontsize=10)
+    right.legend(frameon=False, fontsize=9, loc="lower center")
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    FigureCanvasAgg(figure).print_png(str(PICTURE))
+
+
+def _pictured(contest: Contest, folder: Path) -> Iterator[tuple[str, Contender, dict[str, Any]]]:
+    """Yield who is drawn, with the scenario as recorded in the rows."""
+    rows = [row for row in read_rows(folder) if row.scenario == contest.name]
+    for name in PICTURED_CONTENDERS:
+        row = next(row for row in rows if row.contender.name == name)
+        yield name, row.contender, dict(row.scenario_resolved)
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    main()
