@@ -9,11 +9,15 @@ import pickle
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env as check_with_gymnasium
+from numpy.typing import NDArray
 from stable_baselines3.common.env_checker import check_env as check_with_sb3
 
 import sysgym
@@ -21,13 +25,16 @@ from sysgym.envs.congestion.datacenter_cc import DatacenterCC
 from sysgym.scenarios import CongestionScenario, list_scenarios, load_scenario
 from sysgym.scenarios.errors import BackendUnavailable, ScenarioError, UnknownName
 
+MakeEnv = Callable[..., Any]
+Trace = list[tuple[NDArray[np.float32], float, dict[str, Any]]]
+
 REGISTERED = sysgym.__version__
 ENV_ID = "sysgym/DatacenterCC-v0"
 SHORT = {"control.episode_steps": 12}
 SCENARIOS = [info.name for info in list_scenarios() if info.family == "congestion"]
 
 
-def short_env(scenario="dumbbell-10g", **arguments):
+def short_env(scenario: str = "dumbbell-10g", **arguments: Any) -> DatacenterCC:
     """Make a short environment without wrappers."""
     overrides = SHORT | arguments.pop("overrides", {})
     env = gym.make(ENV_ID, scenario=scenario, overrides=overrides, **arguments).unwrapped
@@ -35,7 +42,7 @@ def short_env(scenario="dumbbell-10g", **arguments):
     return env
 
 
-def rollout(env, seed, steps=12, action_seed=0):
+def rollout(env: Any, seed: int, steps: int = 12, action_seed: int = 0) -> Trace:
     """Play random actions; returns observations, rewards and infos."""
     rng = np.random.default_rng(action_seed)
     observation, info = env.reset(seed=seed)
@@ -47,7 +54,7 @@ def rollout(env, seed, steps=12, action_seed=0):
     return trace
 
 
-def digest(trace):
+def digest(trace: Trace) -> str:
     """Hash every bit of a rollout."""
     sha = hashlib.sha256()
     for observation, reward, info in trace:
@@ -57,7 +64,7 @@ def digest(trace):
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_both_checkers_accept_it(scenario):
+def test_both_checkers_accept_it(scenario: str) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         check_with_gymnasium(short_env(scenario), skip_render_check=True)
@@ -68,15 +75,15 @@ def test_both_checkers_accept_it(scenario):
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_equal_seeds_give_equal_bytes(scenario):
+def test_equal_seeds_give_equal_bytes(scenario: str) -> None:
     assert digest(rollout(short_env(scenario), 7)) == digest(rollout(short_env(scenario), 7))
 
 
-def test_other_seeds_give_other_episodes(make_env):
+def test_other_seeds_give_other_episodes(make_env: MakeEnv) -> None:
     assert digest(rollout(make_env("incast-32"), 7)) != digest(rollout(make_env("incast-32"), 8))
 
 
-def test_another_process_gives_the_same_bytes():
+def test_another_process_gives_the_same_bytes() -> None:
     code = (
         "import runpy, sys\n"
         "here = runpy.run_path(sys.argv[1])\n"
@@ -97,7 +104,7 @@ def test_another_process_gives_the_same_bytes():
     assert answers == {here}
 
 
-def test_a_reset_leaves_nothing_behind(make_env):
+def test_a_reset_leaves_nothing_behind(make_env: MakeEnv) -> None:
     env = make_env("incast-32")
     first = digest(rollout(env, 7))
     rollout(env, 8, steps=5)
@@ -105,7 +112,7 @@ def test_a_reset_leaves_nothing_behind(make_env):
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
-def test_episode_seeds_come_from_the_split(make_env, split):
+def test_episode_seeds_come_from_the_split(make_env: MakeEnv, split: str) -> None:
     env = make_env(split=split)
     env.reset(seed=3)
     seeds = set()
@@ -116,22 +123,22 @@ def test_episode_seeds_come_from_the_split(make_env, split):
     assert all(seed in env.scenario.splits[split] for seed in seeds)
 
 
-def test_an_episode_seed_can_be_pinned(make_env):
+def test_an_episode_seed_can_be_pinned(make_env: MakeEnv) -> None:
     env = make_env("incast-32", split="test")
     traces = []
     for seed in (1, 2):
         _, info = env.reset(seed=seed, options={"episode_seed": 20_005})
         assert info["episode_seed"] == 20_005
         traces.append([env.step(env.action_space.high)[0] for _ in range(12)])
-    assert np.array_equal(*traces)
+    assert np.array_equal(traces[0], traces[1])
 
 
-def test_reset_options_are_checked(make_env):
+def test_reset_options_are_checked(make_env: MakeEnv) -> None:
     with pytest.raises(UnknownName, match='did you mean "episode_seed"'):
         make_env().reset(options={"episode_sed": 1})
 
 
-def test_a_split_varies_the_scenario_and_not_the_spaces(make_env):
+def test_a_split_varies_the_scenario_and_not_the_spaces(make_env: MakeEnv) -> None:
     env = make_env(split="test")
     space = env.observation_space
     flows = set()
@@ -143,14 +150,14 @@ def test_a_split_varies_the_scenario_and_not_the_spaces(make_env):
     assert flows == {4, 12, 24}
 
 
-def test_it_is_truncated_and_never_terminated(make_env):
+def test_it_is_truncated_and_never_terminated(make_env: MakeEnv) -> None:
     env = make_env()
     env.reset(seed=0)
     ends = [env.step(env.action_space.high)[2:4] for _ in range(12)]
     assert ends == [(False, False)] * 11 + [(False, True)]
 
 
-def test_returned_types_are_pythons(make_env):
+def test_returned_types_are_pythons(make_env: MakeEnv) -> None:
     env = make_env()
     env.reset(seed=0)
     _, reward, terminated, truncated, info = env.step(env.action_space.low)
@@ -159,7 +166,7 @@ def test_returned_types_are_pythons(make_env):
     assert reward == sum(info["reward_terms"].values())
 
 
-def test_the_reward_belongs_to_the_action(make_env):
+def test_the_reward_belongs_to_the_action(make_env: MakeEnv) -> None:
     """The interval after a change of rate shows the change: nothing lags a step behind."""
     env = make_env(overrides={"workload.start_jitter_s": 0.0, "workload.flows_per_pair": 1})
     env.reset(seed=0)
@@ -172,14 +179,14 @@ def test_the_reward_belongs_to_the_action(make_env):
     assert after > 0.6
 
 
-def test_time_advances_by_the_decision_interval(make_env):
+def test_time_advances_by_the_decision_interval(make_env: MakeEnv) -> None:
     env = make_env()
     times = [env.reset(seed=0)[1]["time_s"]]
     times += [env.step(env.action_space.high)[4]["time_s"] for _ in range(4)]
     assert times == pytest.approx(np.arange(5) * 250e-6)
 
 
-def test_the_warm_up_comes_before_the_first_observation(make_env):
+def test_the_warm_up_comes_before_the_first_observation(make_env: MakeEnv) -> None:
     env = make_env(overrides={"control.warmup_s": 2e-3})
     observation, info = env.reset(seed=0)
     assert info["time_s"] == pytest.approx(2e-3)
@@ -188,7 +195,7 @@ def test_the_warm_up_comes_before_the_first_observation(make_env):
 
 
 @pytest.mark.parametrize("rate", [0.03, 0.2])
-def test_the_cap_holds_for_a_host_and_not_for_each_flow(make_env, rate):
+def test_the_cap_holds_for_a_host_and_not_for_each_flow(make_env: MakeEnv, rate: float) -> None:
     env = make_env(overrides={"workload.flows_per_pair": 4, "workload.start_jitter_s": 0.0})
     env.reset(seed=0)
     sent = []
@@ -199,7 +206,7 @@ def test_the_cap_holds_for_a_host_and_not_for_each_flow(make_env, rate):
     assert rates == pytest.approx(np.full(4, rate * 10e9), rel=0.03)
 
 
-def test_the_highest_action_leaves_a_transport_alone(make_env):
+def test_the_highest_action_leaves_a_transport_alone(make_env: MakeEnv) -> None:
     env = make_env(transport="dctcp")
     env.reset(options={"episode_seed": 5})
     for _ in range(12):
@@ -211,30 +218,30 @@ def test_the_highest_action_leaves_a_transport_alone(make_env):
     assert np.array_equal(capped, env.network.hosts().delivered_bytes)
 
 
-def test_actions_outside_the_space_are_clipped(make_env):
+def test_actions_outside_the_space_are_clipped(make_env: MakeEnv) -> None:
     traces = []
     for action in (np.full(8, 7.0, np.float32), np.ones(8, np.float32)):
         env = make_env()
         env.reset(seed=0)
         traces.append([env.step(action)[0] for _ in range(4)])
-    assert np.array_equal(*traces)
+    assert np.array_equal(traces[0], traces[1])
 
 
 @pytest.mark.parametrize("action", [np.full(8, np.nan, np.float32), np.ones(7, np.float32), 0.5])
-def test_impossible_actions_are_errors(make_env, action):
+def test_impossible_actions_are_errors(make_env: MakeEnv, action: Any) -> None:
     env = make_env()
     env.reset(seed=0)
     with pytest.raises(ValueError, match="expected 8 finite numbers"):
         env.step(action)
 
 
-def test_step_before_reset_is_an_error(make_env):
+def test_step_before_reset_is_an_error(make_env: MakeEnv) -> None:
     env = make_env()
     with pytest.raises(gym.error.ResetNeeded):
         env.step(env.action_space.high)
 
 
-def test_the_linux_backend_says_what_it_is_waiting_for():
+def test_the_linux_backend_says_what_it_is_waiting_for() -> None:
     with pytest.raises(BackendUnavailable, match=r"not in this version.*sysgym\[emulator\]"):
         gym.make(ENV_ID, backend="linux")
 
@@ -250,12 +257,12 @@ def test_the_linux_backend_says_what_it_is_waiting_for():
         ({"scenario": "dumbbell-10"}, "dumbbell-10g"),
     ],
 )
-def test_wrong_names_are_errors_with_advice(arguments, suggestion):
+def test_wrong_names_are_errors_with_advice(arguments: dict[str, Any], suggestion: str) -> None:
     with pytest.raises(UnknownName, match=f'did you mean "{suggestion}"'):
         gym.make(ENV_ID, **arguments)
 
 
-def test_scenarios_in_every_form(tmp_path):
+def test_scenarios_in_every_form(tmp_path: Path) -> None:
     scenario = load_scenario("incast-32", overrides=SHORT, expect=CongestionScenario)
     expected = digest(rollout(short_env("incast-32"), 1))
     assert digest(rollout(gym.make(ENV_ID, scenario=scenario).unwrapped, 1)) == expected
@@ -264,7 +271,7 @@ def test_scenarios_in_every_form(tmp_path):
         gym.make(ENV_ID, scenario=scenario, overrides={"control.episode_steps": 0})
 
 
-def test_the_scenario_may_choose_the_reward_and_its_weights(make_env):
+def test_the_scenario_may_choose_the_reward_and_its_weights(make_env: MakeEnv) -> None:
     chosen = {"reward.name": "default", "reward.weights": {"queueing": 0.0}}
     env = make_env("iroko-dumbbell-1g", overrides=chosen)
     assert env.reward.weights["queueing"] == 0.0
@@ -273,20 +280,21 @@ def test_the_scenario_may_choose_the_reward_and_its_weights(make_env):
     assert make_env("iroko-dumbbell-1g", overrides=chosen, reward="step").reward.weights == {}
 
 
-def test_it_survives_pickling(make_env):
+def test_it_survives_pickling(make_env: MakeEnv) -> None:
     env = make_env("incast-32", transport="dctcp", features=("queue", "rate"), history=2)
     copy = pickle.loads(pickle.dumps(env))
     assert copy.observation_index == env.observation_index
     assert digest(rollout(copy, 5)) == digest(rollout(env, 5))
 
 
-def test_its_spec_is_json():
-    env = gym.make(ENV_ID, scenario="incast-32", overrides=SHORT, history=2)
-    again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
+def test_its_spec_is_json() -> None:
+    env: Any = gym.make(ENV_ID, scenario="incast-32", overrides=SHORT, history=2)
+    assert env.spec is not None
+    again: Any = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
     assert again.unwrapped.observation_index == env.unwrapped.observation_index
 
 
-def test_vector_environments_reset_themselves():
+def test_vector_environments_reset_themselves() -> None:
     envs = gym.make_vec(ENV_ID, num_envs=2, scenario="dumbbell-10g", overrides=SHORT)
     envs.reset(seed=0)
     over = [envs.step(envs.action_space.sample())[3] for _ in range(14)]
@@ -294,7 +302,7 @@ def test_vector_environments_reset_themselves():
     envs.close()
 
 
-def test_stable_baselines3_sees_the_last_observation():
+def test_stable_baselines3_sees_the_last_observation() -> None:
     from stable_baselines3.common.vec_env import DummyVecEnv
 
     envs = DummyVecEnv([lambda: short_env() for _ in range(2)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from typing import Any
 
 import pytest
 
@@ -29,22 +30,22 @@ HEADINGS = [
 TEXT = inspect.getdoc(DatacenterCC) or ""
 
 
-def section(heading):
+def section(heading: str) -> str:
     """Return the text under a heading."""
     return re.split(r"^## ", TEXT.split(f"## {heading}\n")[1], flags=re.M)[0]
 
 
-def rows(heading):
+def rows(heading: str) -> list[list[str]]:
     """Return the cells of a section's table, without its head."""
     lines = [line for line in section(heading).splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def test_all_sections_in_order():
+def test_all_sections_in_order() -> None:
     assert re.findall(r"^## (.*)$", TEXT, flags=re.M) == HEADINGS
 
 
-def test_the_observation_table_is_the_feature_registry():
+def test_the_observation_table_is_the_feature_registry() -> None:
     table = {row[0].strip("` *"): row for row in rows("Observation Space")}
     assert list(table) == list(FEATURES)
     for name, (_, owner, meaning, unit, low, high) in table.items():
@@ -54,12 +55,12 @@ def test_the_observation_table_is_the_feature_registry():
     assert tuple(name for name, row in table.items() if row[0].endswith("*")) == DEFAULT_FEATURES
 
 
-def test_every_reward_is_described():
+def test_every_reward_is_described() -> None:
     described = re.findall(r"`(\w+)`", " ".join(row[0] for row in rows("Rewards")))
     assert sorted(described) == [name for name in list_rewards() if not name.startswith("test_only")]
 
 
-def test_every_argument_is_described():
+def test_every_argument_is_described() -> None:
     table = {row[0].strip("`"): row[2] for row in rows("Arguments")}
     parameters = inspect.signature(DatacenterCC.__init__).parameters
     assert list(table) == list(parameters)[1:]
@@ -69,5 +70,5 @@ def test_every_argument_is_described():
 
 
 @pytest.mark.parametrize("info", [info for info in list_scenarios() if info.family == "congestion"])
-def test_every_scenario_is_listed(info):
+def test_every_scenario_is_listed(info: Any) -> None:
     assert f"`{info.name}`" in section("Registered Configurations")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 from sysgym.emulator.packets.statistics import FlowTable
+from sysgym.envs.congestion.measurement import Interval
 from sysgym.envs.congestion.metrics import (
     EPISODE_METRICS,
     INTERVAL_METRICS,
@@ -15,8 +19,11 @@ from sysgym.envs.congestion.metrics import (
     round_completions_s,
 )
 
+MakeEnv = Callable[..., Any]
+MakeInterval = Callable[..., Interval]
 
-def play(env, rate, seed=0):
+
+def play(env: Any, rate: float, seed: int = 0) -> list[dict[str, Any]]:
     """Play an episode at one rate; returns all infos."""
     env.reset(seed=seed)
     action = np.full(env.action_space.shape, rate, np.float32)
@@ -27,10 +34,10 @@ def play(env, rate, seed=0):
     return infos
 
 
-def flow_table(**columns):
+def flow_table(**columns: Any) -> FlowTable:
     """Make a table of flows; what is not given is 0, and every flow has started."""
     n = len(next(iter(columns.values())))
-    values = {name: np.zeros(n) for name in FlowTable._fields}
+    values: dict[str, Any] = {name: np.zeros(n) for name in FlowTable._fields}
     values |= {"started": np.ones(n, bool), "group": np.full(n, -1)}
     values |= {name: np.asarray(column) for name, column in columns.items()}
     return FlowTable(**values)
@@ -44,7 +51,7 @@ def flow_table(**columns):
         ("fattree-k4-websearch", {"jain_index", "round_completion_mean_s"}),
     ],
 )
-def test_what_a_scenario_does_not_have_is_absent(make_env, scenario, absent):
+def test_what_a_scenario_does_not_have_is_absent(make_env: MakeEnv, scenario: str, absent: set[str]) -> None:
     infos = play(make_env(scenario, overrides={"control.episode_steps": 40}), 0.05)
     metrics = infos[-1]["episode_metrics"]
     assert not absent & set(metrics)
@@ -55,14 +62,14 @@ def test_what_a_scenario_does_not_have_is_absent(make_env, scenario, absent):
     assert all("episode_metrics" not in info for info in infos[:-1])
 
 
-def test_the_episode_is_the_mean_of_its_intervals(make_env):
+def test_the_episode_is_the_mean_of_its_intervals(make_env: MakeEnv) -> None:
     infos = play(make_env("incast-32"), 0.05)
     episode = infos[-1]["episode_metrics"]
     goodput = [info["metrics"]["goodput_bps"] for info in infos]
     assert episode["goodput_bps"] == pytest.approx(np.mean(goodput))
 
 
-def test_a_fair_full_link(make_env):
+def test_a_fair_full_link(make_env: MakeEnv) -> None:
     env = make_env(
         overrides={"control.episode_steps": 80, "control.warmup_s": 0.0, "workload.flows_per_pair": 1}
     )
@@ -77,7 +84,7 @@ def test_a_fair_full_link(make_env):
     assert metrics["queue_delay_mean_s"] < 3 * 1.2e-6
 
 
-def test_an_overloaded_link(make_env):
+def test_an_overloaded_link(make_env: MakeEnv) -> None:
     env = make_env(overrides={"control.episode_steps": 80, "workload.flows_per_pair": 1})
     metrics = play(env, 0.5)[-1]["episode_metrics"]
     assert metrics["queue_p99_bytes"] == pytest.approx(1_000_000, rel=0.05)
@@ -88,7 +95,7 @@ def test_an_overloaded_link(make_env):
     assert metrics["mark_fraction"] > 0.9
 
 
-def test_the_warm_up_does_not_count(make_env):
+def test_the_warm_up_does_not_count(make_env: MakeEnv) -> None:
     crowded = {"control.warmup_s": 20e-3, "control.episode_steps": 80, "workload.flows_per_pair": 1}
     env = make_env(overrides=crowded)
     metrics = play(env, 0.01)[-1]["episode_metrics"]
@@ -96,7 +103,7 @@ def test_the_warm_up_does_not_count(make_env):
     assert env.network.ports().dropped_packets.sum() > 0
 
 
-def test_slowdowns_of_unfinished_flows_are_lower_bounds():
+def test_slowdowns_of_unfinished_flows_are_lower_bounds() -> None:
     flows = flow_table(
         size_bytes=[1000, 1000, 1000, 1000, -1],
         start_s=[0.0, 0.0, 0.9, 2.0, 0.0],
@@ -110,7 +117,7 @@ def test_slowdowns_of_unfinished_flows_are_lower_bounds():
     assert size_bytes.tolist() == [1000, 1000]
 
 
-def test_slowdowns_by_size():
+def test_slowdowns_by_size() -> None:
     flows = flow_table(
         size_bytes=[50_000, 99_999, 100_000, 999_999, 1_000_000],
         start_s=np.zeros(5),
@@ -126,7 +133,7 @@ def test_slowdowns_by_size():
     assert metrics["offered_bps"] == pytest.approx(2_249_998 * 8 / 10)
 
 
-def test_a_round_lasts_until_its_last_byte():
+def test_a_round_lasts_until_its_last_byte() -> None:
     flows = flow_table(
         size_bytes=[10] * 7,
         group=[0, 0, 1, 1, 2, 2, -1],
@@ -138,7 +145,7 @@ def test_a_round_lasts_until_its_last_byte():
     assert round_completions_s(flows, 2.0) == pytest.approx([0.5, 1.0])
 
 
-def test_jain_is_over_shares_of_hosts_with_demand(make_interval):
+def test_jain_is_over_shares_of_hosts_with_demand(make_interval: MakeInterval) -> None:
     ideal = [100.0, 50.0, 0.0, 0.0]
     metrics = interval_metrics(make_interval(ideal_bytes=ideal, delivered_bytes=[100.0, 50.0, 0.0, 0.0]))
     assert metrics["jain_index"] == pytest.approx(1.0)
