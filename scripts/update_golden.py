@@ -1,0 +1,102 @@
+"""Writes the golden traces again: what seeded episodes gave, number by number.
+
+python scripts/update_golden.py
+
+Run it after a change that is meant to move results, and say so in the CHANGELOG under "Environment changes":
+a diff of these files is how such a change is seen. A change that is not meant to must not need it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+
+import sysgym
+from sysgym.scenarios import list_scenarios
+
+FOLDER = Path(__file__).resolve().parent.parent / "tests" / "envs" / "golden"
+REGISTERED = sysgym.__version__
+STEPS = 20
+EPISODE_SEED = 20_001
+
+# Every scenario under rates from outside and under DCTCP; the other laws where recovery has the most to do.
+EVERYWHERE = ("paced", "dctcp")
+UNDER_LOSS = ("incast-32", ("reno", "cubic", "newvegas"))
+
+
+class Episode(NamedTuple):
+    """What is played."""
+
+    scenario: str
+    transport: str
+
+    @property
+    def path(self) -> Path:
+        """Where its trace lies."""
+        return FOLDER / f"{self.scenario}-{self.transport}.json"
+
+
+def episodes() -> Iterator[Episode]:
+    """Yield the episodes that have a trace."""
+    for info in list_scenarios():
+        if info.family == "congestion":
+            yield from (Episode(info.name, transport) for transport in EVERYWHERE)
+    scenario, transports = UNDER_LOSS
+    yield from (Episode(scenario, transport) for transport in transports)
+
+
+def trace(episode: Episode) -> list[dict[str, int | float]]:
+    """Play an episode; returns a record for the reset and one for each step.
+
+    Counters are whole numbers and have to be equal; sums of floats may differ in the last bits on other
+    processors.
+    """
+    env: Any = gym.make(
+        "sysgym/DatacenterCC-v0", scenario=episode.scenario, split="test", transport=episode.transport
+    ).unwrapped
+    observation, _ = env.reset(seed=0, options={"episode_seed": EPISODE_SEED})
+    records = [record(env, observation, 0.0)]
+    hosts = np.arange(env.action_space.shape[0])
+    low, high = env.action_space.low, env.action_space.high
+    for step in range(STEPS):
+        # Rates that differ between hosts and decisions; a transport of its own is left alone.
+        share = ((7 * hosts + 3 * step) % 11) / 10 if episode.transport == "paced" else np.ones(len(hosts))
+        observation, reward, *_ = env.step((low + share * (high - low)).astype(np.float32))
+        records.append(record(env, observation, reward))
+    return records
+
+
+def record(env: Any, observation: Any, reward: float) -> dict[str, int | float]:
+    """Return what is compared after one decision."""
+    ports, hosts = env.network.ports(), env.network.hosts()
+    return {
+        "packet_hops": int(env.network.packet_hops),
+        "delivered_bytes": int(hosts.delivered_bytes.sum()),
+        "retransmitted_packets": int(hosts.retransmitted_packets.sum()),
+        "queue_bytes": int(ports.queue_bytes.sum()),
+        "marked_packets": int(ports.marked_packets.sum()),
+        "dropped_packets": int(ports.dropped_packets.sum()),
+        "reward": float(reward),
+        "observation_sum": float(np.asarray(observation, dtype=np.float64).sum()),
+    }
+
+
+def main() -> None:
+    """Write every trace, and remove those of episodes that are no more."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    wanted = {episode.path: episode for episode in episodes()}
+    for path in sorted(set(FOLDER.glob("*.json")) - set(wanted)):
+        path.unlink()
+    for path, episode in wanted.items():
+        lines = ",\n".join(json.dumps(one) for one in trace(episode))
+        path.write_text(f"[\n{lines}\n]\n")
+        print(path.relative_to(FOLDER.parent.parent.parent))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Seeded episodes give what they gave when the golden traces were written."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def _script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("update_golden", ROOT / "scripts" / "update_golden.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GOLDEN = _script()
+EPISODES = list(GOLDEN.episodes())
+
+
+def _differs(got: float, expected: float) -> bool:
+    if isinstance(expected, int):
+        return got != expected
+    return not math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-9)
+
+
+@pytest.mark.parametrize("episode", EPISODES, ids=lambda episode: episode.path.stem)
+def test_an_episode_is_what_it_was(episode: Any) -> None:
+    expected = json.loads(episode.path.read_text())
+    for step, (got, was) in enumerate(zip(GOLDEN.trace(episode), expected, strict=True)):
+        changed = {name: f"{was[name]} -> {got[name]}" for name in was if _differs(got[name], was[name])}
+        assert not changed, (
+            f"{episode.path.name}, decision {step}: {changed}. If results are meant to change, run "
+            "scripts/update_golden.py and say so in the CHANGELOG under 'Environment changes'"
+        )
+
+
+def test_the_traces_have_something_to_tell() -> None:
+    """All kinds of events happen in them: a trace of an idle network would hold anything."""
+    last = [json.loads(episode.path.read_text())[-1] for episode in EPISODES]
+    assert all(record["delivered_bytes"] > 0 for record in last)
+    for name in ("queue_bytes", "marked_packets", "dropped_packets", "retransmitted_packets"):
+        assert any(record[name] > 0 for record in last), name
+
+
+def test_there_is_no_trace_without_an_episode() -> None:
+    assert {path.name for path in GOLDEN.FOLDER.glob("*.json")} == {one.path.name for one in EPISODES}
