@@ -107,7 +107,7 @@ class Row:
         Raises:
             ValueError: The line is not a row of this format.
         """
-        data = json.loads(line)
+        data = json.loads(line, parse_constant=_refuse)
         if not isinstance(data, dict) or data.get("format") != FORMAT or data.keys() != _KEYS:
             raise ValueError(f"not a row of format {FORMAT}")
         del data["format"]
@@ -117,6 +117,10 @@ class Row:
             return cls(**data)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a row of format {FORMAT}: {error}") from error
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not a number of JSON")
 
 
 def read_rows(folder: Path) -> list[Row]:
@@ -141,8 +145,8 @@ def _parse(path: Path) -> tuple[list[Row], int]:
         try:
             rows.append(Row.from_line(line))
         except ValueError as error:
-            # A machine that lost power can leave a last line whose bytes never reached the disk.
-            if number == len(lines) and not torn:
+            # A machine that lost power can leave a last line of zeros: bytes that never reached the disk.
+            if number == len(lines) and not torn and b"\0" in line:
                 break
             raise SysgymError(f"{path}, line {number}: {error}; delete the line or the file") from error
         whole += len(line) + 1
@@ -172,10 +176,16 @@ class ResultsFile:
         """Add a row: one write, then fsync, so that a kill leaves it whole or torn at the very end.
 
         Raises:
-            SysgymError: The disk is full.
+            SysgymError: The disk is full; the file is as it was.
         """
         line = row.to_line()
-        if os.write(self._file, line) != len(line):
+        size = os.fstat(self._file).st_size
+        try:
+            written = os.write(self._file, line)
+        except OSError as error:
+            raise SysgymError(f"{self.path}: a row could not be written: {error.strerror}") from error
+        if written != len(line):
+            os.ftruncate(self._file, size)  # the next row must not be glued to a part of this one
             raise SysgymError(f"{self.path}: only part of a row could be written; is the disk full?")
         os.fsync(self._file)
         self.rows.append(row)

@@ -97,14 +97,14 @@ def replay(
     """
     needed = _plugins_of(rows, plugins)
     jobs = [_job(row, folder) for row in rows]
-    by_cell = {job.cell: row for job, row in zip(jobs, rows, strict=True)}
+    by_job = {id(job): row for job, row in zip(jobs, rows, strict=True)}  # a cell can stand there twice
     pending: Iterator[Job] = iter(jobs)
     with closing(run_jobs(lambda: next(pending, None), n_workers, needed)) as events:
         for event in events:
             assert not isinstance(event, Progress)
             if isinstance(event, Failed):
                 raise SysgymError(f"{event.job.label}: cannot be played again: {event.reason}")
-            yield compare(by_cell[event.result.cell], event.result)
+            yield compare(by_job[id(event.job)], event.result)
 
 
 def compare(recorded: Row, replayed: Row) -> Replay:
