@@ -222,10 +222,10 @@ def command_line(tmp_path: Path) -> CommandLine:
 
 @pytest.fixture
 def start_command(tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
-    """Start a command of sysgym in a process group of its own; its output goes to the files out and err."""
+    """Start a command of sysgym in a process group of its own; its output goes to stdout and stderr there."""
 
     def start(*arguments: str | Path) -> subprocess.Popen[bytes]:
-        with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+        with (tmp_path / "stdout").open("wb") as out, (tmp_path / "stderr").open("wb") as err:
             return subprocess.Popen(
                 [*COMMAND, *map(str, arguments)],
                 cwd=tmp_path,
