@@ -1,7 +1,7 @@
 """A job of parallel tasks, with everything that will happen to it drawn beforehand.
 
-Whatever a policy does, attempt ``a`` of task ``i`` takes ``duration_s[i, a]`` and shows ``counters[i, a]``: all
-policies face the same luck, and a second attempt's is drawn before anyone asks for it.
+Whatever a policy does, attempt ``a`` of task ``i`` takes ``duration_s[i, a]`` and shows ``counters[i, a]``:
+all policies face the same luck, and a second attempt's is drawn before anyone asks for it.
 """
 
 from __future__ import annotations
