@@ -54,7 +54,7 @@ class Job:
     @property
     def n_attempts(self) -> int:
         """Attempts drawn for every task."""
-        return self.duration_s.shape[1]
+        return int(self.duration_s.shape[1])
 
     @property
     def latency_s(self) -> FloatArray:
