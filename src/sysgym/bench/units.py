@@ -43,7 +43,7 @@ def unit_of(name: str, values: Iterable[float] = ()) -> Unit:
             middle = sizes[len(sizes) // 2] if sizes else 1.0
             size, symbol = next((choice for choice in choices if middle >= 0.9995 * choice[0]), choices[-1])
             return Unit(symbol, size)
-    if "fraction" in name or name == "utilization":
+    if name.endswith(("_fraction", "_rate", "_reduction")) or "fraction" in name or name == "utilization":
         return Unit("%", 0.01)
     if "slowdown" in name:
         return Unit("×", 1.0)

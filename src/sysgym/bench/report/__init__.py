@@ -30,7 +30,7 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
 
     Args:
         folder: With ``results.jsonl``.
-        reference: Contender that others are compared with; dctcp if it plays.
+        reference: Contender that others are compared with; the family's if it plays.
 
     Raises:
         SysgymError: There are no rows.
@@ -60,9 +60,10 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
 def _pictures(contest: Contest, looks: dict[str, plots.Style]) -> list[tuple[plots.Picture, str]]:
     found = []
     if (picture := plots.tradeoff(contest, looks)) is not None:
+        benefit, cost = contest.family.benefit.label, contest.family.cost.label
         caption = (
-            "Goodput against queueing delay: up and to the left is better. Bars are 95 % intervals; the "
-            "dashed line joins competitors that no other beats in both."
+            f"{benefit} against {cost[:1].lower()}{cost[1:]}: up and to the left is better. Bars are 95 % "
+            "intervals; the dashed line joins competitors that no other beats in both."
         )
         found.append((picture, caption))
     if (picture := plots.dots(contest, panels(contest), looks)) is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sysgym.bench.families import Metric
 from sysgym.bench.report.headlines import relative
-from sysgym.bench.report.study import GOODPUT, SLOWDOWN, Contest, Metric, Score, Study
+from sysgym.bench.report.study import Contest, Score, Study
 from sysgym.bench.units import significant, with_interval
 
 MOST_PANELS = 4
@@ -83,7 +84,8 @@ def cell(contest: Contest, metric: Metric, score: Score) -> tuple[str, str, str]
 
 def panels(contest: Contest) -> list[Metric]:
     """Return the metrics of the dot plot: the headline's two and the next most important ones."""
-    first = [metric for metric in contest.metrics if metric.name in (SLOWDOWN, GOODPUT)]
+    wanted = (contest.family.headline.name, contest.family.benefit.name)
+    first = [metric for metric in contest.metrics if metric.name in wanted]
     chosen = dict.fromkeys([*contest.focus, *first, *contest.metrics])
     return list(chosen)[:MOST_PANELS]
 

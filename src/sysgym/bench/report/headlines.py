@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sysgym.bench.report.study import DELAY, ENOUGH_GOODPUT, GOODPUT, Contest, Metric
+from sysgym.bench.families import Metric
+from sysgym.bench.report.study import Contest
 from sysgym.bench.units import significant, with_interval
 
 
@@ -28,7 +29,8 @@ def headline(contest: Contest) -> Headline:
 
 
 def _leader(contest: Contest, metric: Metric) -> str:
-    allowed = contest.enough_goodput() if metric.name == DELAY else None
+    family = contest.family
+    allowed = contest.enough_benefit() if metric.name == family.cost.name else None
     estimates = {name: score.estimate for (name, key), score in contest.scores.items() if key == metric.name}
     best = contest.best(metric, estimates, allowed)
     if best is None:
@@ -43,8 +45,9 @@ def _leader(contest: Contest, metric: Metric) -> str:
     }
     shown = shown_interval(contest, best, metric.name)
     condition = ""
-    if metric.name == DELAY and len(allowed or ()) < len(estimates):
-        condition = f" (of those with at least {ENOUGH_GOODPUT:.0%} of the most goodput)".replace("%", " %")
+    if allowed is not None and len(allowed) < len(estimates):
+        benefit = _uncapitalized(family.benefit.label)
+        condition = f" (of those with at least {100 * family.enough_benefit:.0f} % of the most {benefit})"
     if not rivals:
         return f"{metric.label}: {best} with {shown}{condition}"
     tied = [name for name in rivals if not _differs(contest, name, best, metric.name)]
@@ -62,7 +65,10 @@ def _leader(contest: Contest, metric: Metric) -> str:
 
 def _against_reference(contest: Contest, name: str) -> str:
     parts = []
-    wanted = [*contest.focus, *(metric for metric in contest.metrics if metric.name == GOODPUT)]
+    wanted = [
+        *contest.focus,
+        *(metric for metric in contest.metrics if metric.name == contest.family.benefit.name),
+    ]
     for metric in dict.fromkeys(wanted):
         score = contest.scores.get((name, metric.name))
         base = contest.scores.get((contest.reference, metric.name))

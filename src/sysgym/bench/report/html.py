@@ -79,7 +79,7 @@ def _table(contest: Contest, looks: Mapping[str, Style]) -> str:
         heads.append(f"<th>{escape(label)}<small>{escape(unit)}</small></th>")
     lines = []
     for player in contest.players:
-        what = f"{player.transport} under {player.agent}" if player.agent != "max" else player.transport
+        what = player.parts
         note = "upper bound" if player.privileged else "learned" if player.learned else ""
         small = ", ".join(word for word in (what if what != player.name else "", note) if word)
         cells = [f"<td>{_key(player.name, looks)}{escape(player.name)}{_small(small)}</td>"]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sysgym.bench import statistics
-from sysgym.bench.report.study import Metric, Study
+from sysgym.bench.families import Metric
+from sysgym.bench.report.study import Study
 from sysgym.bench.statistics import Interval
 
 

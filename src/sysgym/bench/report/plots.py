@@ -15,9 +15,10 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from sysgym.bench.families import Metric
 from sysgym.bench.report.curves import Curve
-from sysgym.bench.report.study import DELAY, GOODPUT, Contest, Metric, Player
-from sysgym.bench.units import significant
+from sysgym.bench.report.study import Contest, Player
+from sysgym.bench.units import Unit, significant
 
 # Okabe and Ito's palette for all kinds of colour vision, without black and yellow, which vanish on one
 # background or the other. Markers differ too, so that colour is never all there is.
@@ -71,7 +72,7 @@ def styles(players: Sequence[Player]) -> dict[str, Style]:
 
 
 def tradeoff(contest: Contest, looks: dict[str, Style]) -> Picture | None:
-    """Goodput against queueing delay with intervals; None where a scenario lacks one of them."""
+    """The family's benefit against its cost with intervals; None where a scenario lacks one of them."""
     names = _with_tradeoff(contest)
     if len(names) < 2:
         return None
@@ -82,12 +83,13 @@ def tradeoff(contest: Contest, looks: dict[str, Style]) -> Picture | None:
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
         _tidy(axes, ink, grid="both")
 
-    words = f"Goodput against 99th percentile queueing delay of {', '.join(names)} on {contest.label}"
+    family = contest.family
+    words = f"{family.benefit.label} against {family.cost.label} of {', '.join(names)} on {contest.label}"
     return _picture(f"{contest.name}-{contest.split}-tradeoff", words, draw, (7.0, 3.7))
 
 
 def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str) -> None:
-    """Draw goodput against queueing delay, and the line of those that none beats in both.
+    """Draw the family's benefit against its cost, and the line of those that none beats in both.
 
     Args:
         axes: Of matplotlib.
@@ -95,17 +97,18 @@ def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str
         looks: Style of every contender.
         ink: Colour of that line.
     """
-    delay, goodput = contest.unit(DELAY), contest.unit(GOODPUT)
+    cost, benefit = contest.family.cost, contest.family.benefit
+    across, up = contest.unit(cost.name), contest.unit(benefit.name)
     points = {
-        name: (contest.scores[name, DELAY].estimate, contest.scores[name, GOODPUT].estimate)
+        name: (contest.scores[name, cost.name].estimate, contest.scores[name, benefit.name].estimate)
         for name in _with_tradeoff(contest)
     }
     bounds = {player.name for player in contest.players if player.privileged}
     front = _pareto_front([(x.value, y.value) for name, (x, y) in points.items() if name not in bounds])
     if len(front) > 1:
         axes.step(
-            [delay.shown(x) for x, _ in front],
-            [goodput.shown(y) for _, y in front],
+            [across.shown(x) for x, _ in front],
+            [up.shown(y) for _, y in front],
             where="post",
             color=ink,
             alpha=0.35,
@@ -117,10 +120,10 @@ def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str
     for name, (x, y) in points.items():
         look = looks[name]
         axes.errorbar(
-            delay.shown(x.value),
-            goodput.shown(y.value),
-            xerr=[[delay.shown(x.value - x.low)], [delay.shown(x.high - x.value)]],
-            yerr=[[goodput.shown(y.value - y.low)], [goodput.shown(y.high - y.value)]],
+            across.shown(x.value),
+            up.shown(y.value),
+            xerr=[[across.shown(x.value - x.low)], [across.shown(x.high - x.value)]],
+            yerr=[[up.shown(y.value - y.low)], [up.shown(y.high - y.value)]],
             fmt=look.marker,
             color=look.colour,
             markersize=10 if look.marker == BOUND_MARKER else 7,
@@ -130,17 +133,24 @@ def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str
             zorder=3,
         )
     _scale(axes, "x", [x.value for x, _ in points.values()])
-    axes.set_xlabel(f"queueing delay, p99 ({delay.symbol}), lower is better")
-    axes.set_ylabel(f"goodput ({goodput.symbol}), higher is better")
+    axes.set_xlabel(_axis(cost, across))
+    axes.set_ylabel(_axis(benefit, up))
     axes.margins(x=0.08, y=0.12)
 
 
+def _axis(metric: Metric, unit: Unit) -> str:
+    direction = "higher" if metric.higher_is_better else "lower"
+    symbol = f" ({unit.symbol})" if unit.symbol else ""
+    return f"{metric.label}{symbol}, {direction} is better"
+
+
 def _with_tradeoff(contest: Contest) -> list[str]:
-    """Return the contenders that have both goodput and queueing delay."""
+    """Return the contenders that have both benefit and cost."""
+    cost, benefit = contest.family.cost.name, contest.family.benefit.name
     return [
         player.name
         for player in contest.players
-        if (player.name, DELAY) in contest.scores and (player.name, GOODPUT) in contest.scores
+        if (player.name, cost) in contest.scores and (player.name, benefit) in contest.scores
     ]
 
 

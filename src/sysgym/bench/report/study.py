@@ -12,41 +12,14 @@ from typing import Any
 import numpy as np
 
 from sysgym.bench import statistics
+from sysgym.bench.contenders import UNCAPPED
+from sysgym.bench.families import Family, Metric, get_family
 from sysgym.bench.rows import Row, read_rows
 from sysgym.bench.runner import RUN
 from sysgym.bench.statistics import FloatArray, Interval
 from sysgym.bench.units import Unit, unit_of
 from sysgym.bench.versions import must_match
 from sysgym.errors import UnknownName
-
-REFERENCE = "dctcp"
-GOODPUT = "goodput_bps"
-DELAY = "queue_delay_p99_s"
-SLOWDOWN = "fct_slowdown_p99"
-ENOUGH_GOODPUT = 0.9
-"""Share of the most goodput that a contender needs for its delay to count: who sends nothing has none."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A column.
-
-    Attributes:
-        name: Key in the rows.
-        label: What people call it.
-        higher_is_better: Direction.
-    """
-
-    name: str
-    label: str
-    higher_is_better: bool
-
-
-_WITHOUT_SUITE = (
-    Metric(GOODPUT, "Goodput", True),
-    Metric(DELAY, "Queueing delay, p99", False),
-    Metric(SLOWDOWN, "FCT slowdown, p99", False),
-)
 
 
 @dataclass(frozen=True)
@@ -58,6 +31,13 @@ class Player:
     agent: str
     learned: bool
     privileged: bool
+
+    @property
+    def parts(self) -> str:
+        """What it consists of, in words."""
+        if not self.transport:
+            return self.agent
+        return f"{self.transport} under {self.agent}" if self.agent != UNCAPPED else self.transport
 
 
 @dataclass(frozen=True)
@@ -86,6 +66,7 @@ class Contest:
 
     Args:
         rows: Its rows.
+        family: Of the scenario.
         players: In the order of the report.
         metrics: Columns, the most important first; those that no row has are left out.
         reference: Contender that others are compared with; another one where it does not play.
@@ -96,13 +77,14 @@ class Contest:
     def __init__(
         self,
         rows: Sequence[Row],
+        family: Family,
         players: Sequence[Player],
         metrics: Sequence[Metric],
         reference: str,
         title: str = "",
         description: str = "",
     ) -> None:
-        self.name, self.split = rows[0].scenario, rows[0].split
+        self.name, self.split, self.family = rows[0].scenario, rows[0].split, family
         self.title, self.description = title, description
         present = {row.contender.name for row in rows}
         self.players = [player for player in players if player.name in present]
@@ -203,22 +185,25 @@ class Contest:
 
     @property
     def focus(self) -> list[Metric]:
-        """The two metrics of a headline: completion times where flows end, else goodput; and delay."""
+        """The two metrics of a headline: the family's first or, without it, the benefit; and the cost."""
         by_name = {metric.name: metric for metric in self.metrics}
-        wanted = [SLOWDOWN if SLOWDOWN in by_name else GOODPUT, DELAY]
-        return [by_name[name] for name in wanted if name in by_name] or self.metrics[:2]
+        family = self.family
+        first = family.headline if family.headline.name in by_name else family.benefit
+        return [by_name[one.name] for one in (first, family.cost) if one.name in by_name] or self.metrics[:2]
 
-    def enough_goodput(self) -> set[str]:
-        """Return who delivers at least :data:`ENOUGH_GOODPUT` of what the best competitor does."""
+    def enough_benefit(self) -> set[str]:
+        """Return who has enough of the family's benefit for a low cost to count."""
         found = {
-            name: score.estimate.value for (name, metric), score in self.scores.items() if metric == GOODPUT
+            name: score.estimate.value
+            for (name, metric), score in self.scores.items()
+            if metric == self.family.benefit.name
         }
         competing = [
             found[player.name] for player in self.players if player.name in found and not player.privileged
         ]
         if not competing:
             return {player.name for player in self.players}
-        return {name for name, value in found.items() if value >= ENOUGH_GOODPUT * max(competing)}
+        return {name for name, value in found.items() if value >= self.family.enough_benefit * max(competing)}
 
 
 @dataclass(frozen=True)
@@ -253,7 +238,7 @@ def read_study(folder: Path, reference: str | None = None) -> Study:
 
     Args:
         folder: With ``results.jsonl`` and, unless someone took it away, ``run.json``.
-        reference: Contender to compare with; None: dctcp if it plays, else the first competitor.
+        reference: Contender to compare with; None: the family's if it plays, else the first competitor.
 
     Raises:
         SysgymError: There are no rows.
@@ -266,13 +251,15 @@ def read_study(folder: Path, reference: str | None = None) -> Study:
     names = [player.name for player in players]
     if reference is not None and reference not in names:
         raise UnknownName("contender", reference, names)
+    families = {row.scenario_resolved["family"]: get_family(row.scenario_resolved["family"]) for row in rows}
     if reference is None:
         competitors = [player.name for player in players if not player.privileged]
-        reference = REFERENCE if REFERENCE in names else (competitors or names)[0]
+        known = [family.reference for family in families.values() if family.reference in names]
+        reference = [*known, *competitors, *names][0]
     metrics = [
         Metric(spec["name"], spec["label"], spec["direction"] == "higher")
         for spec in suite.get("metrics", [])
-    ] or list(_WITHOUT_SUITE)
+    ] or [metric for family in families.values() for metric in family.metrics]
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.scenario, row.split), []).append(row)
@@ -283,7 +270,13 @@ def read_study(folder: Path, reference: str | None = None) -> Study:
         resolved = groups[key][0].scenario_resolved
         contests.append(
             Contest(
-                groups[key], players, metrics, reference, resolved["title"], resolved["description"].strip()
+                groups[key],
+                families[resolved["family"]],
+                players,
+                metrics,
+                reference,
+                resolved["title"],
+                resolved["description"].strip(),
             )
         )
     return Study(

@@ -1,0 +1,78 @@
+"""What differs between families of problems when results are read: what matters, who is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sysgym.errors import UnknownName
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column.
+
+    Attributes:
+        name: Key in the rows.
+        label: What people call it.
+        higher_is_better: Direction.
+    """
+
+    name: str
+    label: str
+    higher_is_better: bool
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family.
+
+    Attributes:
+        name: As in scenario files.
+        reference: Contender that others are compared with where it plays.
+        headline: Metric of the first sentence where a scenario has it; else ``benefit``.
+        benefit: What contenders want more of; up in the picture of the trade-off.
+        cost: What they pay for it; to the right in that picture.
+        enough_benefit: Share of the best contender's benefit from which on a low cost counts: who does
+            nothing often costs nothing. 0 where doing nothing is a contender like any other.
+    """
+
+    name: str
+    reference: str
+    headline: Metric
+    benefit: Metric
+    cost: Metric
+    enough_benefit: float = 0.0
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Columns where no suite says which."""
+        return tuple(dict.fromkeys((self.headline, self.benefit, self.cost)))
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family(
+            "congestion",
+            reference="dctcp",
+            headline=Metric("fct_slowdown_p99", "FCT slowdown, p99", False),
+            benefit=Metric("goodput_bps", "Goodput", True),
+            cost=Metric("queue_delay_p99_s", "Queueing delay, p99", False),
+            enough_benefit=0.9,
+        ),
+        Family(
+            "stragglers",
+            reference="nurd",
+            headline=Metric("f1", "F1", True),
+            benefit=Metric("true_positive_rate", "Recall (TPR)", True),
+            cost=Metric("false_positive_rate", "False positive rate", False),
+        ),
+    )
+}
+
+
+def get_family(name: str) -> Family:
+    """Return a family; raises UnknownName."""
+    if name not in FAMILIES:
+        raise UnknownName("family", name, FAMILIES)
+    return FAMILIES[name]
