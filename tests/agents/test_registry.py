@@ -1,0 +1,120 @@
+"""Agents by name: what is listed, what is not, and agents of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sysgym.agents import agent_info, list_agents, make_agent, play_episode, register_agent, registry
+from sysgym.agents.learned.agent import load_agent
+from sysgym.agents.learned.algorithms import ALGORITHMS
+from sysgym.agents.protocol import Agent, environment_arguments, is_privileged
+from sysgym.scenarios.errors import SysgymError, UnknownName
+
+MakeEnv = Callable[..., Any]
+
+HEURISTICS = ["max", "random", "fixed_fair", "aimd", "oracle"]
+LEARNED = ["ppo", "a2c", "sac", "td3", "ddpg", "tqc", "trpo"]
+
+
+def test_the_list_is_complete() -> None:
+    listed = list_agents()
+    assert listed[: len(HEURISTICS)] == HEURISTICS
+    assert len(set(listed)) == len(listed)
+    learned = [name for name in listed if agent_info(name).learned]
+    assert [name for name in learned if agent_info(name).factory() is load_agent] == LEARNED
+    assert set(LEARNED) == set(ALGORITHMS), "what can be loaded can be trained"
+
+
+@pytest.mark.parametrize("name", [*HEURISTICS, *LEARNED])
+def test_what_is_listed_is_there(name: str) -> None:
+    info = agent_info(name)
+    assert info.name == name
+    assert info.summary
+    assert callable(info.factory())
+
+
+@pytest.mark.parametrize("name", HEURISTICS)
+def test_a_heuristic_is_what_its_entry_says(name: str) -> None:
+    agent = make_agent(name)
+    assert isinstance(agent, Agent)
+    assert agent.name == name
+    assert is_privileged(agent) == agent_info(name).privileged == (name == "oracle")
+    assert environment_arguments(agent) == {}
+
+
+@pytest.mark.parametrize("name", HEURISTICS)
+@pytest.mark.parametrize("scenario", ["incast-32", "fattree-k4-websearch"])
+def test_a_heuristic_plays_any_scenario(make_env: MakeEnv, name: str, scenario: str) -> None:
+    env, agent = make_env(scenario), make_agent(name)
+    observation, _ = env.reset(seed=0)
+    agent.begin(env)
+    for _ in range(12):
+        action = agent.act(observation)
+        assert env.action_space.contains(action), action
+        observation, *_ = env.step(action)
+
+
+def test_an_unknown_name_has_advice() -> None:
+    with pytest.raises(UnknownName, match='did you mean "oracle"'):
+        make_agent("orcale")
+    with pytest.raises(UnknownName, match="fixed_fair"):
+        agent_info("nothing like it")
+
+
+def test_a_learned_agent_needs_a_checkpoint_and_no_other_takes_one(tmp_path: Path) -> None:
+    with pytest.raises(SysgymError, match="sysgym train ppo"):
+        make_agent("ppo")
+    with pytest.raises(SysgymError, match='"max" takes no checkpoint'):
+        make_agent("max", checkpoint=tmp_path / "final.zip")
+    with pytest.raises(SysgymError, match="no such checkpoint"):
+        make_agent("ppo", checkpoint=tmp_path / "final.zip")
+
+
+def test_parameters_reach_the_agent() -> None:
+    agent: Any = make_agent("aimd", increase=0.125)
+    assert agent.increase == 0.125
+
+
+def test_an_agent_of_ones_own(make_env: MakeEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_AGENTS", dict(registry._AGENTS))
+
+    @register_agent("half", privileged=True)
+    class Half:
+        """Half of the line rate, for everybody.
+
+        More words.
+        """
+
+        name = "half"
+
+        def begin(self, env: Any) -> None:
+            self.episodes = getattr(self, "episodes", 0) + 1
+            self.shape = env.action_space.shape
+
+        def act(self, observation: Any) -> Any:
+            return np.full(self.shape, 0.5, np.float32)
+
+    assert list_agents()[-1] == "half"
+    assert agent_info("half").summary == "Half of the line rate, for everybody."
+    assert agent_info("half").privileged
+    agent: Any = make_agent("half")
+    assert isinstance(agent, Half)
+    env = make_env()
+    play_episode(env, agent)
+    play_episode(env, agent)
+    assert agent.episodes == 2
+
+
+def test_an_episode_is_played_to_its_end_and_its_rewards_are_added(make_env: MakeEnv) -> None:
+    env = make_env("incast-32", split="test")
+    total, info = play_episode(env, make_agent("max"), options={"episode_seed": 20_003})
+    assert info["episode_seed"] == 20_003
+    assert "episode_metrics" in info
+    env.reset(options={"episode_seed": 20_003})
+    rewards = [env.step(env.action_space.high)[1] for _ in range(12)]
+    assert total == pytest.approx(sum(rewards))
