@@ -27,18 +27,22 @@ if TYPE_CHECKING:
     )
     from sysgym.scenarios.schema.common import Scenario
     from sysgym.scenarios.schema.congestion import CongestionScenario
+    from sysgym.scenarios.schema.stragglers import GeneratedJobs, StragglerScenario, TraceJobs
     from sysgym.scenarios.schema.suite import ContenderSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
 
 __all__ = [
     "FAMILIES",
     "CongestionScenario",
     "ContenderSpec",
+    "GeneratedJobs",
     "MetricSpec",
     "Scenario",
     "ScenarioInfo",
+    "StragglerScenario",
     "Suite",
     "SuiteInfo",
     "TaskSpec",
+    "TraceJobs",
     "TrainingSpec",
     "find_scenario",
     "json_schema",
@@ -67,6 +71,7 @@ _MODULES = {
     ),
     "schema.common": ("Scenario",),
     "schema.congestion": ("CongestionScenario",),
+    "schema.stragglers": ("GeneratedJobs", "StragglerScenario", "TraceJobs"),
     "schema.suite": ("ContenderSpec", "MetricSpec", "Suite", "TaskSpec", "TrainingSpec"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 FAMILIES = {
     "congestion": "sysgym.scenarios.schema.congestion:CongestionScenario",
+    "stragglers": "sysgym.scenarios.schema.stragglers:StragglerScenario",
 }
 """Name of the family -> module and class of its schema, imported when first needed."""
 

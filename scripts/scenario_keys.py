@@ -51,6 +51,9 @@ def _tables(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             table = definitions[name]
             const = table["properties"].get("kind", {}).get("const")
             yield f"`[{key}]`" + (f" with `kind = {json.dumps(const)}`" if const else ""), table
+            for inner, inner_spec in table["properties"].items():
+                if "$ref" in inner_spec:
+                    yield f"`[{key}.{inner}]`", definitions[inner_spec["$ref"].rpartition("/")[2]]
     yield "`[splits.train]`, `[splits.validation]`, `[splits.test]`", definitions["Split"]
 
 

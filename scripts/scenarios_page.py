@@ -10,7 +10,15 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from sysgym.scenarios import CongestionScenario, list_scenarios, list_suites, load_scenario, load_suite
+from sysgym.scenarios import (
+    CongestionScenario,
+    StragglerScenario,
+    list_scenarios,
+    list_suites,
+    load_scenario,
+    load_suite,
+)
+from sysgym.scenarios.schema.common import Scenario
 from sysgym.scenarios.schema.suite import ContenderSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "scenarios.md"
@@ -22,7 +30,13 @@ def render(text: str) -> str:
     Args:
         text: The page; a table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
     """
-    for name, lines in (("shipped", _shipped()), ("suites", _suites()), ("suite keys", _suite_keys())):
+    tables = {
+        "shipped": _shipped(),
+        "shipped stragglers": _shipped_stragglers(),
+        "suites": _suites(),
+        "suite keys": _suite_keys(),
+    }
+    for name, lines in tables.items():
         begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
         assert begin in text, f"the page has no place for {name}"
         head, _, rest = text.partition(begin)
@@ -47,9 +61,32 @@ def _shipped() -> Iterator[str]:
             "never" if mark is None else f"{_engineering(mark)}B",
             f"{_engineering(control.decision_interval_s)}s",
             f"{control.episode_steps} steps, {_engineering(scenario.horizon_s)}s",
-            "; ".join(
-                f"`{key}`: {', '.join(map(str, values))}" for key, values in scenario.splits.test.vary.items()
-            ),
+            _varies(scenario),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _varies(scenario: Scenario) -> str:
+    vary = scenario.splits.test.vary
+    return "; ".join(f"`{key}`: {', '.join(map(str, values))}" for key, values in vary.items())
+
+
+def _shipped_stragglers() -> Iterator[str]:
+    yield "| scenario | jobs | tasks | windows in a median | straggler | spare machines | varies in test |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for info in list_scenarios("stragglers"):
+        scenario = load_scenario(info.name, expect=StragglerScenario)
+        jobs, straggler, spare = scenario.jobs, scenario.straggler, scenario.mitigation.spare_machines
+        cells = [
+            f"[`{info.name}`](../scenarios/stragglers/{info.name}.toml)",
+            f"generated, {jobs.profile}" if jobs.kind == "generated" else f"trace, {jobs.format}",
+            f"{jobs.tasks_min} to {jobs.tasks_max}",
+            str(jobs.windows_per_median),
+            f"{straggler.value:g} quantile"
+            if straggler.definition == "quantile"
+            else f"{straggler.value:g} x median",
+            "no limit" if spare < 0 else str(spare),
+            _varies(scenario),
         ]
         yield f"| {' | '.join(cells)} |"
 

@@ -80,6 +80,15 @@ class Table(BaseModel):
         return self
 
 
+class Reward(Table):
+    """Reward of the environment by name, with weights for its terms."""
+
+    name: str = Field(default="default", min_length=1, description="name of the reward")
+    weights: dict[str, float] = Field(
+        default_factory=dict, description="term -> weight; absent terms keep the reward's own weights"
+    )
+
+
 class Split(Table):
     """Seeds of one split, and what varies from episode to episode within it."""
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import NOTHING, Problem
-from sysgym.scenarios.schema.common import Scenario, Table
+from sysgym.scenarios.schema.common import Reward, Scenario, Table
 
 LONGEST_EPISODE_S = 7200.0
 LARGEST_RATE_BPS = 1.6e12
@@ -303,15 +303,6 @@ class Control(Table):
                 f"an episode of at most {LONGEST_EPISODE_S:g} simulated seconds; it has {self.episode_s:g}",
                 "use fewer steps or a shorter decision interval",
             )
-
-
-class Reward(Table):
-    """Reward of the environment by name, with weights for its terms."""
-
-    name: str = Field(default="default", min_length=1, description="name of the reward")
-    weights: dict[str, float] = Field(
-        default_factory=dict, description="term -> weight; absent terms keep the reward's own weights"
-    )
 
 
 class CongestionScenario(Scenario):

@@ -41,6 +41,14 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     """A float without a unit in its name has to be a ratio."""
     units = ("_s", "_bps", "_bytes", "_packets")
     ratios = {"load", "p_edge", "p_pod", "min_rate_fraction", "scale"}
+    # Stragglers: shares, factors, what is counted in a job's medians, and parameters of distributions.
+    ratios |= {"short_fraction", "heavy_fraction", "slow_machine_fraction", "warmup_fraction"}
+    ratios |= {f"{name}_factor_{end}" for name in ("slow_machine", "interference") for end in ("min", "max")}
+    ratios |= {f"{name}_duration" for name in ("background", "interference", "fault")}
+    ratios |= {"interference_rate", "fault_rate", "start_spread", "background_load", "burstiness"}
+    ratios |= {f"{name}_{end}" for name in ("base_time_log", "skew_log_sd") for end in ("mean", "sd")}
+    ratios |= {"contention_log_mean", "contention_log_sd", "heavy_alpha"}
+    ratios |= {"counter_noise", "informativeness", "value", "waste_price"}
     for table in _objects(json_schema(kind)):
         for key, field in table["properties"].items():
             choices = [field, *field.get("anyOf", [])]

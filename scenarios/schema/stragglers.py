@@ -1,0 +1,265 @@
+"""Scenarios of the straggler family: jobs of parallel tasks, what a straggler is, machines to act with.
+
+Lengths of time that belong to a job are given in units of its median task's latency ("medians"), so that one
+scenario holds jobs of seconds and of hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from sysgym.scenarios.errors import Problem
+from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
+
+MOST_TASKS = 20_000
+MOST_MACHINES = 20_000
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Medians = Annotated[float, Field(gt=0.0, le=100.0)]
+PerMedian = Annotated[float, Field(ge=0.0, le=10.0)]
+Factor = Annotated[float, Field(ge=1.0, le=100.0)]
+
+
+class _Jobs(Table):
+    tasks_min: Annotated[int, Field(ge=2, le=MOST_TASKS)] = Field(
+        default=100, description="fewest tasks of a job (NURD: 100)"
+    )
+    tasks_max: Annotated[int, Field(ge=2, le=MOST_TASKS)] = Field(
+        default=1000, description="most tasks of a job; observations and actions have room for as many"
+    )
+    windows_per_median: Annotated[int, Field(ge=2, le=200)] = Field(
+        default=10,
+        description="measuring windows in the latency of a job's median task; a checkpoint ends each",
+    )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check the range of the number of tasks."""
+        yield from _ordered(self, "tasks")
+
+
+class Cluster(Table):
+    """The machines that a generated job's tasks run on, and the other work there."""
+
+    machines: Annotated[int, Field(ge=2, le=MOST_MACHINES)] = Field(
+        default=500, description="machines of the cluster"
+    )
+    slots_per_machine: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=4, description="tasks of the job that fit on a machine at once"
+    )
+    slow_machine_fraction: Share = Field(
+        default=0.02, description="share of machines with a resource that is much slower than it should be"
+    )
+    slow_machine_factor_min: Factor = Field(
+        default=1.5, description="least slowdown of a slow machine's resource"
+    )
+    slow_machine_factor_max: Factor = Field(
+        default=4.0, description="greatest slowdown of a slow machine's resource"
+    )
+    background_load: Annotated[float, Field(ge=0.0, le=2.0)] = Field(
+        default=0.4, description="mean demand of the other jobs on a machine, as a share of its capacity"
+    )
+    background_duration: Medians = Field(
+        default=0.7, description="mean duration of such a job, in medians; durations are log-normal"
+    )
+    burstiness: Annotated[float, Field(ge=1.0, le=10.0)] = Field(
+        default=1.84,
+        description="coefficient of variation of the time between their arrivals; 1: Poisson arrivals",
+    )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check the range of factors."""
+        yield from _ordered(self, "slow_machine_factor")
+
+
+class GeneratedJobs(_Jobs):
+    """Jobs drawn from a model of machines, contention, skew and faults; the episode's seed draws the job."""
+
+    kind: Literal["generated"] = Field(description="where jobs come from")
+    profile: Literal["google-2011", "alibaba-2018"] = Field(
+        description="trace whose counters and units are measured: 15 or 4 of them"
+    )
+    base_time_log_mean: Annotated[float, Field(ge=-5.0, le=15.0)] = Field(
+        default=4.35, description="mean over jobs of the natural log of the typical task's latency in s"
+    )
+    base_time_log_sd: Annotated[float, Field(ge=0.0, le=3.0)] = Field(
+        default=0.68, description="its standard deviation over jobs"
+    )
+    start_spread: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
+        default=0.02, description="tasks start at times drawn between 0 and this, in medians"
+    )
+    skew_log_sd_mean: Annotated[float, Field(ge=-10.0, le=2.0)] = Field(
+        default=-2.5,
+        description="data skew: the log of a task's work has standard deviation exp(x), x normal over jobs;"
+        " the mean of x",
+    )
+    skew_log_sd_sd: Annotated[float, Field(ge=0.0, le=3.0)] = Field(
+        default=1.0, description="the standard deviation of x over jobs"
+    )
+    short_fraction: Share = Field(
+        default=0.02, description="mean share of tasks with a small or empty input, drawn for each job"
+    )
+    heavy_fraction: Share = Field(
+        default=0.05, description="share of jobs whose skew is heavy-tailed: Pareto instead of log-normal"
+    )
+    heavy_alpha: Annotated[float, Field(gt=1.0, le=20.0)] = Field(
+        default=3.0, description="tail index of the work in such jobs"
+    )
+    contention_log_mean: Annotated[float, Field(ge=-10.0, le=5.0)] = Field(
+        default=-1.0,
+        description="how much slower load makes a job's tasks: strength exp(y), y normal over jobs;"
+        " the mean of y",
+    )
+    contention_log_sd: Annotated[float, Field(ge=0.0, le=3.0)] = Field(
+        default=1.0, description="the standard deviation of y over jobs"
+    )
+    interference_rate: PerMedian = Field(
+        default=0.02, description="interference episodes that begin on a machine, per median"
+    )
+    interference_duration: Medians = Field(
+        default=0.7, description="mean duration of an episode, in medians; exponential"
+    )
+    interference_factor_min: Factor = Field(
+        default=1.5, description="least slowdown of the resource that an episode hits"
+    )
+    interference_factor_max: Factor = Field(
+        default=4.0, description="greatest slowdown of the resource that an episode hits"
+    )
+    fault_rate: PerMedian = Field(
+        default=0.002, description="transient faults of an attempt (it stalls, then goes on), per median"
+    )
+    fault_duration: Medians = Field(
+        default=1.0, description="mean time that an attempt stalls, in medians; exponential"
+    )
+    counter_noise: Annotated[float, Field(ge=0.0, le=5.0)] = Field(
+        default=0.1, description="log standard deviation of a counter's measurement in one window"
+    )
+    informativeness: Share = Field(
+        default=1.0,
+        description="share of what causes do to the counters that is seen; 0: counters tell nothing",
+    )
+    cluster: Cluster = Field(default_factory=Cluster, description="machines, and the other work on them")
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check ranges, and that all tasks find a slot."""
+        yield from super().cross_checks()
+        yield from _ordered(self, "interference_factor")
+        slots = self.cluster.machines * self.cluster.slots_per_machine
+        if self.tasks_max > slots:
+            yield Problem(
+                "cluster.machines",
+                self.cluster.machines,
+                f"room for tasks_max = {self.tasks_max} tasks; there are {slots} slots",
+                "give the cluster more machines, or more slots a machine",
+            )
+
+
+class TraceJobs(_Jobs):
+    """Jobs replayed from a published trace that the user has; each job belongs to one split by its name."""
+
+    kind: Literal["trace"] = Field(description="where jobs come from")
+    format: Literal["google-2011", "alibaba-2017", "alibaba-2018", "spar"] = Field(
+        description="format of the files; spar: the hour of Alibaba's 2018 trace that the package spar holds"
+    )
+    paths: Annotated[tuple[str, ...], FromList] = Field(
+        default=(), description="files or folders of the trace; none for spar"
+    )
+    static_counters: Literal["lifetime", "withheld"] = Field(
+        default="lifetime",
+        description=(
+            "counters of which a trace has only the mean over an attempt's life. lifetime: shown from the"
+            " first window on, although nobody could know them then; withheld: shown when it has finished"
+        ),
+    )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that there is something to read."""
+        yield from super().cross_checks()
+        if self.format == "spar" and self.paths:
+            yield Problem("paths", list(self.paths), 'no paths with format = "spar"', "delete the key")
+        if self.format != "spar" and not self.paths:
+            yield Problem("paths", [], "the files of the trace", 'add paths = ["/folder/of/the/trace"]')
+
+
+Jobs = Annotated[
+    GeneratedJobs | TraceJobs,
+    Field(discriminator="kind", description="where jobs come from, and their sizes"),
+]
+
+
+class Straggler(Table):
+    """Which tasks are stragglers: those whose latency reaches a threshold of their own job."""
+
+    definition: Literal["quantile", "median_multiple"] = Field(
+        default="quantile", description="quantile of the job's latencies, or multiple of their median"
+    )
+    value: Annotated[float, Field(gt=0.0, le=100.0)] = Field(
+        default=0.9, description="the quantile (NURD: 0.9), or the multiple (usual: 1.5)"
+    )
+    threshold_known: bool = Field(
+        default=True,
+        description="agents see the threshold, as in NURD's setting, although a running job does not tell it",
+    )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check the value against the definition."""
+        if self.definition == "quantile" and self.value >= 1.0:
+            yield Problem("value", self.value, 'less than 1 with definition = "quantile"')
+        if self.definition == "median_multiple" and self.value <= 1.0:
+            yield Problem("value", self.value, 'more than 1 with definition = "median_multiple"')
+
+
+class StragglerControl(Table):
+    """When decisions are made: at the end of each measuring window."""
+
+    warmup_fraction: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
+        default=0.04, description="share of tasks that have finished before the first decision (NURD: 0.04)"
+    )
+    max_checkpoints: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=200, description="most decisions in an episode"
+    )
+
+
+class Mitigation(Table):
+    """What can be done about a straggler."""
+
+    spare_machines: Annotated[int, Field(ge=-1, le=MOST_MACHINES)] = Field(
+        default=-1, description="machines free for relaunches and copies besides the job's own; -1: no limit"
+    )
+    attempts: Annotated[int, Field(ge=1, le=8)] = Field(
+        default=3, description="most attempts of a task, the first included"
+    )
+    waste_price: Annotated[float, Field(ge=0.0, le=100.0)] = Field(
+        default=0.1, description="price of a task's mean share of wasted machine time, in completion time"
+    )
+    actions_per_checkpoint: Annotated[int, Field(ge=0, le=MOST_TASKS)] = Field(
+        default=0, description="most relaunches and copies at one checkpoint; 0: no limit"
+    )
+
+
+class StragglerScenario(Scenario):
+    """One world of straggler prediction and mitigation."""
+
+    VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("jobs", "mitigation")
+    FIXED_KEYS: ClassVar[tuple[str, ...]] = (
+        "jobs.kind",
+        "jobs.profile",
+        "jobs.format",
+        "jobs.paths",
+        "jobs.tasks_max",
+    )
+
+    family: Literal["stragglers"] = Field(description="family of problems; decides which keys the file has")
+    jobs: Jobs
+    straggler: Straggler = Field(default_factory=Straggler, description="which tasks are stragglers")
+    control: StragglerControl = Field(default_factory=StragglerControl, description="when to decide")
+    mitigation: Mitigation = Field(default_factory=Mitigation, description="what can be done")
+    reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
+
+
+def _ordered(table: Table, key: str) -> Iterator[Problem]:
+    low, high = getattr(table, f"{key}_min"), getattr(table, f"{key}_max")
+    if low > high:
+        yield Problem(f"{key}_min", low, f"at most {key}_max = {high}")
