@@ -112,13 +112,20 @@ def read_checkpoint(path: str | PathLike[str]) -> Checkpoint:
     if not path.is_file():
         raise SysgymError(f"{path}: no such checkpoint")
     try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            data = json.loads(archive.read("meta.json"))
-            model = archive.read("model.zip")
-            policy = Mlp.from_bytes(archive.read("policy.npz")) if "policy.npz" in names else None
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
+        return _read(path)
+    except SysgymError:
+        raise
+    except Exception as error:
+        # What a damaged or foreign archive raises in zipfile, json and NumPy has no common root.
         raise SysgymError(f"{path}: not a checkpoint of sysgym ({error})") from error
-    if data.pop("format", None) != FORMAT:
-        raise SysgymError(f"{path}: not a checkpoint of the format {FORMAT}")
+
+
+def _read(path: Path) -> Checkpoint:
+    with zipfile.ZipFile(path) as archive:
+        data = json.loads(archive.read("meta.json"))
+        if data.pop("format", None) != FORMAT:
+            raise SysgymError(f"{path}: not a checkpoint of the format {FORMAT}")
+        model = archive.read("model.zip")
+        has_policy = "policy.npz" in archive.namelist()
+        policy = Mlp.from_bytes(archive.read("policy.npz")) if has_policy else None
     return Checkpoint(path, CheckpointMeta(**data), policy, model)
