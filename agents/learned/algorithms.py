@@ -15,6 +15,11 @@ EXTRA = "train"
 _POLICY_KEYS = ("log_std_init", "net_arch")
 """Hyper-parameters that stable-baselines3 takes inside ``policy_kwargs``."""
 
+_NOT_TO_CHOOSE = frozenset(
+    ("self", "policy", "env", "seed", "device", "verbose", "tensorboard_log", "_init_setup_model")
+)
+"""Arguments of the package's classes that training sets itself."""
+
 _NETWORK = {"net_arch": (64, 64)}
 
 # What a rate does to queues is over within a few decisions: a short horizon has all of it, with less noise.
@@ -56,7 +61,7 @@ class Algorithm:
         Raises:
             UnknownName: If the algorithm has no such hyper-parameter.
         """
-        known = set(inspect.signature(self.load_class().__init__).parameters) - {"self", "policy", "env"}
+        known = set(inspect.signature(self.load_class().__init__).parameters) - _NOT_TO_CHOOSE
         for name in chosen:
             if name not in known | set(_POLICY_KEYS):
                 raise UnknownName(f"hyper-parameter of {self.name}", name, known | set(_POLICY_KEYS))

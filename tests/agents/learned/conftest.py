@@ -57,7 +57,7 @@ def train_tiny() -> Train:
             "total_steps": 96,
             "n_envs": 2,
             "overrides": TINY,
-            "hyper_parameters": SETTINGS[agent],
+            "hyper_parameters": SETTINGS.get(agent, {}),
             "checkpoint_every": 32,
         }
         return train(agent, out=out, **(settings | arguments))
