@@ -1,0 +1,167 @@
+"""Machines: how slow each resource of each is, what else runs there, and what disturbs it.
+
+Three resources: CPU, memory bandwidth, disk. All times are in measuring windows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from sysgym.emulator.cluster.job import FloatArray
+from sysgym.scenarios.schema.stragglers import Cluster, GeneratedJobs
+
+CPU, MEMORY, DISK = 0, 1, 2
+N_RESOURCES = 3
+
+MEDIANS_OF_LOAD = 12
+"""Load on the machines is drawn for this many medians and then comes again."""
+
+_MEAN_DEMAND = 0.4
+"""Mean demand of one background job on the resource that it uses most, as a share of its capacity."""
+_DURATION_LOG_SD = 1.0
+
+_Draw = Callable[[int], FloatArray]
+
+
+class Slowness(NamedTuple):
+    """How slow machines are over time.
+
+    Attributes:
+        total: Factor by which time per unit of work grows, shape (n_machines, n_windows, N_RESOURCES).
+        own: The part of it that is the machine's own, without load, shape (n_machines, N_RESOURCES).
+    """
+
+    total: FloatArray
+    own: FloatArray
+
+
+def draw_machines(cluster: Cluster, rng: Generator) -> FloatArray:
+    """Return how much slower each resource of each machine is than it should be.
+
+    Shapes follow measurements of 43,617 short-lived virtual machines (TUNA, EuroSys 2025; data of
+    Azure/AzurePublicDataset, vm-noise-data, CC-BY 4.0): CPU speed is almost the same everywhere, memory
+    bandwidth has a second mode at 1.5 to 1.7 in one or two machines of a hundred, disks differ broadly. The
+    scenario's slow machines come on top.
+
+    Returns:
+        Factors around 1, shape (machines, N_RESOURCES).
+    """
+    n = cluster.machines
+    own = np.empty((n, N_RESOURCES))
+    own[:, CPU] = np.exp(0.002 * rng.standard_normal(n))
+    own[:, MEMORY] = np.exp(0.05 * rng.standard_normal(n))
+    second_mode = rng.random(n) < 0.015
+    own[:, MEMORY] *= np.where(second_mode, rng.uniform(1.5, 1.7, n), 1.0)
+    own[:, DISK] = np.exp(0.3 * rng.standard_normal(n))
+    slow = rng.random(n) < cluster.slow_machine_fraction
+    # Throttled CPUs and failing disks are the usual cases; slow memory is the rarest.
+    resource = rng.choice(N_RESOURCES, size=n, p=(0.5, 0.2, 0.3))
+    factor = rng.uniform(cluster.slow_machine_factor_min, cluster.slow_machine_factor_max, n)
+    own[slow, resource[slow]] *= factor[slow]
+    return own
+
+
+def draw_slowness(jobs: GeneratedJobs, own: FloatArray, strength: float, rng: Generator) -> Slowness:
+    """Return how slow machines are over time: their own slowness, other jobs' load, and episodes.
+
+    Args:
+        jobs: The scenario's jobs.
+        own: Slowness of the machines themselves, shape (n_machines, N_RESOURCES).
+        strength: How much load slows this job down.
+        rng: Stream of this attempt.
+    """
+    n_machines, per_median = len(own), jobs.windows_per_median
+    n_windows = MEDIANS_OF_LOAD * per_median
+    cluster = jobs.cluster
+    duration = cluster.background_duration * per_median
+    # Load = arrivals per window and resource x duration x demand.
+    load = _occupancy(
+        (n_machines, n_windows),
+        cluster.background_load / (duration * _MEAN_DEMAND) * N_RESOURCES,
+        cluster.burstiness,
+        lambda n: duration * np.exp(_DURATION_LOG_SD * rng.standard_normal(n) - 0.5 * _DURATION_LOG_SD**2),
+        lambda n: rng.exponential(_MEAN_DEMAND, n),
+        rng,
+    )
+    low, high = math.log(jobs.interference_factor_min), math.log(jobs.interference_factor_max)
+    episodes = _occupancy(
+        (n_machines, n_windows),
+        jobs.interference_rate / per_median,
+        1.0,
+        lambda n: rng.exponential(jobs.interference_duration * per_median, n),
+        lambda n: rng.uniform(low, high, n),
+        rng,
+    )
+    return Slowness(own[:, None, :] * (1.0 + strength * _contention(load)) * np.exp(episodes), own)
+
+
+def _contention(load: FloatArray) -> FloatArray:
+    """Return how load slows work on each resource, before the job's own strength; changes ``load``."""
+    # Cores are shared out in proportion. Memory latency stays flat until bandwidth runs short. A disk
+    # queues: the time in an M/M/1 queue grows as load / (1 - load); closed loops keep it from running away.
+    load[..., MEMORY] **= 2
+    load[..., DISK] /= 1.0 - np.minimum(load[..., DISK], 0.75)
+    return load
+
+
+def _occupancy(
+    shape: tuple[int, int],
+    rate: float,
+    burstiness: float,
+    draw_duration: _Draw,
+    draw_height: _Draw,
+    rng: Generator,
+) -> FloatArray:
+    """Return the mean over each window of the heights of what is there.
+
+    Things arrive on a machine at random times, occupy one of its resources for a while, and leave. Time is a
+    circle, so that the beginning is like the rest.
+
+    Args:
+        shape: Machines, windows.
+        rate: Arrivals on a machine per window, all resources together.
+        burstiness: Coefficient of variation of the time between arrivals; above 1 it is hyperexponential
+            with balanced means.
+        draw_duration: Durations in windows for n arrivals.
+        draw_height: Heights for n arrivals.
+        rng: Stream of times and resources.
+
+    Returns:
+        Shape (machines, windows, N_RESOURCES).
+    """
+    n_machines, n_windows = shape
+    if rate <= 0.0:
+        return np.zeros((n_machines, n_windows, N_RESOURCES))
+    square = burstiness**2
+    mean_count = rate * n_windows
+    most = math.ceil(mean_count + 4.0 * math.sqrt(square * mean_count)) + 4
+    often = 0.5 * (1.0 + math.sqrt((square - 1.0) / (square + 1.0)))
+    is_short = rng.random((n_machines, most)) < often
+    gaps = rng.standard_exponential((n_machines, most))
+    gaps /= np.where(is_short, 2.0 * often * rate, 2.0 * (1.0 - often) * rate)
+    times = np.cumsum(gaps, axis=1)
+    machine, _ = within = np.nonzero(times < n_windows)
+    start = times[within]
+    end = start + np.minimum(draw_duration(len(start)), n_windows)
+    height = draw_height(len(start))
+    series = rng.integers(N_RESOURCES, size=len(start)) + N_RESOURCES * machine
+    # A step at time x raises the mean of its own window by the part after x, and all later ones by 1.
+    length = 2 * n_windows + 2
+    cells, weights = [], []
+    for time, sign in ((start, 1.0), (end, -1.0)):
+        window = time.astype(np.int64)
+        part = time - window
+        cells += [series * length + window, series * length + window + 1]
+        weights += [sign * height * (1.0 - part), sign * height * part]
+    steps = np.bincount(
+        np.concatenate(cells), np.concatenate(weights), minlength=n_machines * N_RESOURCES * length
+    )
+    mean = np.cumsum(steps.reshape(n_machines, N_RESOURCES, length), axis=2)
+    circle = mean[..., :n_windows] + mean[..., n_windows : 2 * n_windows]
+    # Sums that return to nothing return to rounding.
+    return np.maximum(circle, 0.0).transpose(0, 2, 1).copy()
