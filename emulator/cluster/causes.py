@@ -41,7 +41,8 @@ def draw_work(jobs: GeneratedJobs, n_tasks: int, rng: Generator) -> FloatArray:
     work[in_tail] *= (1.0 + rng.pareto(jobs.heavy_alpha, n_tasks))[in_tail]
     is_short = rng.random(n_tasks) < short_share
     work[is_short] *= rng.uniform(0.05, 1.0, n_tasks)[is_short]
-    return np.minimum(work, _MOST_WORK)
+    limited: FloatArray = np.minimum(work, _MOST_WORK)
+    return limited
 
 
 def draw_faults(jobs: GeneratedJobs, n_tasks: int, rng: Generator) -> tuple[FloatArray, FloatArray]:
@@ -77,7 +78,8 @@ def running_share(windows: FloatArray, fault_start: FloatArray, fault_end: Float
     """
     first = windows[..., None]
     overlap = np.minimum(fault_end, first + 1.0) - np.maximum(fault_start, first)
-    return 1.0 - np.maximum(overlap, 0.0).sum(axis=-1)
+    share: FloatArray = 1.0 - np.maximum(overlap, 0.0).sum(axis=-1)
+    return share
 
 
 def name_causes(

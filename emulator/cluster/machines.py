@@ -164,4 +164,5 @@ def _occupancy(
     mean = np.cumsum(steps.reshape(n_machines, N_RESOURCES, length), axis=2)
     circle = mean[..., :n_windows] + mean[..., n_windows : 2 * n_windows]
     # Sums that return to nothing return to rounding.
-    return np.maximum(circle, 0.0).transpose(0, 2, 1).copy()
+    positive: FloatArray = np.maximum(circle, 0.0).transpose(0, 2, 1).copy()
+    return positive
