@@ -35,6 +35,7 @@ class AgentInfo:
         learned: Whether it needs a checkpoint.
         privileged: Whether it reads more than the observation.
         entry: ``module:factory`` or the factory itself.
+        family: Whose environments it plays, such as ``"congestion"``; empty where it may serve several.
     """
 
     name: str
@@ -42,6 +43,12 @@ class AgentInfo:
     entry: str | Callable[..., Any]
     learned: bool = False
     privileged: bool = False
+    family: str = ""
+
+    @property
+    def short_name(self) -> str:
+        """The name within its family: a family's prefix is there only where two have an agent of one name."""
+        return self.name.removeprefix(f"{self.family}/")
 
     def factory(self) -> Callable[..., Any]:
         """Return what makes the agent."""
@@ -53,7 +60,14 @@ class AgentInfo:
 
 
 def _heuristic(name: str, factory: str, summary: str, *, privileged: bool = False) -> AgentInfo:
-    return AgentInfo(name, summary, f"sysgym.agents.congestion.{name}:{factory}", privileged=privileged)
+    entry = f"sysgym.agents.congestion.{name}:{factory}"
+    return AgentInfo(name, summary, entry, privileged=privileged, family="congestion")
+
+
+def _straggler(name: str, entry: str, summary: str, *, privileged: bool = False) -> AgentInfo:
+    return AgentInfo(
+        name, summary, f"sysgym.agents.stragglers.{entry}", privileged=privileged, family="stragglers"
+    )
 
 
 def _learned(name: str, summary: str) -> AgentInfo:
@@ -79,6 +93,39 @@ _AGENTS: dict[str, AgentInfo] = {
             "max-min fair rates of the flows active now, read off the network",
             privileged=True,
         ),
+        _straggler("none", "rules:NoneAgent", "never flags a task, never acts"),
+        _straggler("flag_all", "rules:FlagAllAgent", "flags every task at the first chance"),
+        _straggler("random_rate", "rules:RandomRateAgent", "flags a random tenth of the tasks"),
+        _straggler(
+            "stragglers/oracle",
+            "oracle:OracleAgent",
+            "flags exactly the tasks that will be stragglers, read off the job",
+            privileged=True,
+        ),
+        _straggler("spark", "rules:SparkAgent", "1.5 times the median once three quarters have finished"),
+        _straggler("late", "rules:LateAgent", "the tenth that looks to have longest to go (Hadoop's LATE)"),
+        _straggler(
+            "mantri", "rules:MantriAgent", "restarts what probably has more than twice a fresh run to go"
+        ),
+        _straggler("dolly", "rules:DollyAgent", "clones every task of a small job at the start"),
+        _straggler("gbtr", "nurd:GbtrAgent", "gradient-boosted regression on finished tasks"),
+        _straggler(
+            "nurd", "nurd:NurdAgent", "regression reweighted by calibrated propensity to finish (NURD)"
+        ),
+        _straggler("nurd_nc", "nurd:NurdNcAgent", "NURD without calibration"),
+        _straggler("pu_en", "pu:PuElkanNotoAgent", "positive-unlabeled learning of Elkan and Noto"),
+        _straggler("pu_bagging", "pu:PuBaggingAgent", "positive-unlabeled bagging of Mordelet and Vert"),
+        _straggler(
+            "wrangler", "wrangler:WranglerAgent", "a linear SVM with a confidence, fitted on other jobs"
+        ),
+        _straggler("tobit", "censored:TobitAgent", "linear regression with running tasks as censored"),
+        _straggler("iforest", "outliers:IsolationForestAgent", "isolation forest on finished tasks"),
+        *(
+            _straggler(
+                detector.lower(), f"outliers:{detector.title()}Agent", f"PyOD's {detector} on finished tasks"
+            )
+            for detector in ("ABOD", "CBLOF", "HBOS", "KNN", "LOF", "MCD", "OCSVM", "PCA")
+        ),
         _learned("ppo", "proximal policy optimisation (stable-baselines3)"),
         _learned("a2c", "advantage actor-critic (stable-baselines3)"),
         _learned("sac", "soft actor-critic (stable-baselines3)"),
@@ -90,48 +137,74 @@ _AGENTS: dict[str, AgentInfo] = {
 }
 
 
-def register_agent(name: str, *, summary: str = "", privileged: bool = False) -> Callable[[Factory], Factory]:
+def register_agent(
+    name: str, *, summary: str = "", privileged: bool = False, family: str = ""
+) -> Callable[[Factory], Factory]:
     """Make an agent known by name; use as a decorator on its class or on a function that makes it.
 
     Args:
         name: What users type; registering it again replaces it.
         summary: One line for lists; the docstring's first line if absent.
         privileged: Whether it reads more than the observation.
+        family: Whose environments it plays; empty: any.
     """
 
     def register(factory: Factory) -> Factory:
         first_line = (factory.__doc__ or "").strip().partition("\n")[0]
-        _AGENTS[name] = AgentInfo(name, summary or first_line, factory, privileged=privileged)
+        _AGENTS[name] = AgentInfo(name, summary or first_line, factory, privileged=privileged, family=family)
         return factory
 
     return register
 
 
-def list_agents() -> list[str]:
-    """Return the names of all agents, heuristics first, in the order they were registered."""
-    return list(_AGENTS)
+def list_agents(family: str | None = None) -> list[str]:
+    """Return the names of agents, heuristics first, in the order they were registered.
+
+    Args:
+        family: Only agents that may play this family, by their names within it; None: all agents.
+    """
+    if family is None:
+        return list(_AGENTS)
+    return [info.short_name for info in _AGENTS.values() if info.family in ("", family)]
 
 
-def agent_info(name: str) -> AgentInfo:
-    """Return what is known of an agent; raises UnknownName."""
+def agent_info(name: str, family: str | None = None) -> AgentInfo:
+    """Return what is known of an agent.
+
+    Args:
+        name: One of :func:`list_agents`.
+        family: Whose agent is meant where two families have one of that name, such as ``oracle``.
+
+    Raises:
+        UnknownName: If there is no such agent.
+    """
+    if f"{family}/{name}" in _AGENTS:
+        return _AGENTS[f"{family}/{name}"]
     if name not in _AGENTS:
         raise UnknownName("agent", name, _AGENTS)
     return _AGENTS[name]
 
 
-def make_agent(name: str, *, checkpoint: str | PathLike[str] | None = None, **parameters: Any) -> Agent:
+def make_agent(
+    name: str,
+    *,
+    checkpoint: str | PathLike[str] | None = None,
+    family: str | None = None,
+    **parameters: Any,
+) -> Agent:
     """Make an agent.
 
     Args:
         name: One of :func:`list_agents`.
         checkpoint: What training wrote; needed by learned agents, wrong for others.
+        family: Whose agent is meant where two families have one of that name, such as ``oracle``.
         **parameters: Passed to the agent's class.
 
     Raises:
         UnknownName: If there is no such agent.
         SysgymError: If a checkpoint is missing, is not one, or is not of this agent.
     """
-    info = agent_info(name)
+    info = agent_info(name, family)
     if info.learned:
         if checkpoint is None:
             raise SysgymError(

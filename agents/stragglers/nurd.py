@@ -1,0 +1,263 @@
+"""NURD, and the regression it corrects: Ding et al., MLSys 2022, arXiv 2203.08339.
+
+All tasks that have finished before the straggler threshold are non-stragglers, so a regression fitted to
+them hardly ever predicts a straggler. NURD divides its prediction by how much a task looks like those that
+finished: the propensity to finish, which corrects for learning from finished tasks only, shifted by a
+calibration that is fixed at a job's first checkpoint.
+
+Differences from the published evaluation, all so that nothing is known before its time: features are means
+over a task's life so far, not sums weighted by its final latency; features and latencies are scaled by
+finished tasks, not by all; and no task is left out of the score.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.stragglers.learner import Checkpoint, Learner, load
+from sysgym.agents.stragglers.predictor import BoolArray, FloatArray
+from sysgym.scenarios.errors import UnknownName
+
+REGRESSORS = ("histogram", "exact")
+
+MAX_BINS = 64
+"""Of the histogram regressor: enough for a few hundred tasks, and each costs time."""
+
+EPSILON = 0.05
+"""Least weight, so that no prediction grows more than twentyfold."""
+
+DEFAULT_ALPHA = 0.0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What NURD thinks of running tasks, step by step; all arrays of shape (n_running,).
+
+    Attributes:
+        predicted: Latency by the regression on finished tasks, in the units of ``threshold``.
+        propensity: Probability that a task looks like a finished one.
+        weight: What the prediction is divided by.
+        adjusted: ``predicted / weight``.
+        flags: Where the adjusted latency reaches the threshold.
+    """
+
+    predicted: FloatArray
+    propensity: FloatArray
+    weight: FloatArray
+    adjusted: FloatArray
+    flags: BoolArray
+
+
+def predict_latency(now: Checkpoint, regressor: str, n_trees: int = 100) -> FloatArray:
+    """Fit gradient-boosted regression trees to finished tasks and predict running ones, shape (n_running,).
+
+    Args:
+        now: The checkpoint.
+        regressor: ``"exact"``: scikit-learn's GradientBoostingRegressor, which the authors used;
+            ``"histogram"``: the same trees grown on binned features by HistGradientBoostingRegressor, several
+            times faster from a hundred tasks on.
+        n_trees: Number of trees, each of depth 3.
+    """
+    model: Any
+    if regressor == "exact":
+        model = load("sklearn.ensemble", "GradientBoostingRegressor", "gbtr")(
+            n_estimators=n_trees, random_state=42
+        )
+    else:
+        model = load("sklearn.ensemble", "HistGradientBoostingRegressor", "gbtr")(
+            max_iter=n_trees,
+            max_depth=3,
+            max_bins=MAX_BINS,
+            min_samples_leaf=1,
+            early_stopping=False,
+            random_state=42,
+        )
+    return np.asarray(model.fit(now.x_finished, now.latency).predict(now.x_running), dtype=np.float64)
+
+
+def propensity(x_finished: FloatArray, x_running: FloatArray) -> FloatArray:
+    """Return the probability that running tasks look like finished ones, shape (n_running,).
+
+    Logistic regression of finished against running, with scikit-learn's default penalty.
+
+    Args:
+        x_finished: Scaled features, shape (n_finished, n_features).
+        x_running: Scaled features, shape (n_running, n_features).
+    """
+    model = load("sklearn.linear_model", "LogisticRegression", "nurd")(max_iter=1000)
+    unconverged = load("sklearn.exceptions", "ConvergenceWarning", "nurd")
+    running = np.repeat([0, 1], [len(x_finished), len(x_running)])
+    with warnings.catch_warnings():
+        # Running tasks far outside the range of finished ones: the last iterate separates them all the same.
+        warnings.simplefilter("ignore", unconverged)
+        model.fit(np.vstack([x_finished, x_running]), running)
+    return np.asarray(model.predict_proba(x_running)[:, 0], dtype=np.float64)
+
+
+def centroid_ratio(x_finished: FloatArray, x_running: FloatArray) -> float:
+    """Return rho: the finished tasks' squared centroid over its squared distance to the running tasks'.
+
+    Args:
+        x_finished: Scaled features, shape (n_finished, n_features).
+        x_running: Scaled features, shape (n_running, n_features).
+    """
+    finished, running = x_finished.mean(axis=0), x_running.mean(axis=0)
+    distance = float(((finished - running) ** 2).sum())
+    return float((finished**2).sum()) / distance if distance > 0.0 else np.inf
+
+
+def calibration(rho: float, alpha: float) -> float:
+    """Return delta, what is added to every propensity: ``1 / (1 + rho) - alpha``.
+
+    Args:
+        rho: Of :func:`centroid_ratio` at the job's first checkpoint.
+        alpha: The smaller, the fewer flags.
+    """
+    return 1.0 / (1.0 + rho) - alpha
+
+
+def weights(propensities: FloatArray, delta: float) -> FloatArray:
+    """Return ``max(epsilon, min(z + delta, 1))``.
+
+    Args:
+        propensities: z, shape (n_running,).
+        delta: Of :func:`calibration`.
+    """
+    return np.maximum(EPSILON, np.minimum(propensities + delta, 1.0))
+
+
+def rescaled(now: Checkpoint) -> Checkpoint:
+    """Return the checkpoint with latencies scaled to [0, 1] by finished tasks, and the threshold likewise.
+
+    Division by a weight is not the same on another scale. Early on the range of finished latencies is short,
+    the threshold many of it away, and only tasks with a small weight are flagged.
+
+    Args:
+        now: The checkpoint, in windows.
+    """
+    low = float(now.latency.min())
+    span = max(float(now.latency.max()) - low, 1e-9)
+    return Checkpoint(
+        now.x_finished, (now.latency - low) / span, now.x_running, now.elapsed, (now.threshold - low) / span
+    )
+
+
+class GbtrAgent(Learner):
+    """Gradient-boosted regression of finished tasks' latency: flags where it reaches the threshold.
+
+    The base that NURD corrects. Before any task has reached the threshold no leaf has such a latency in it;
+    only the sum of several causes, none of which was seen together with the others, can pass it.
+
+    Args:
+        regressor: ``"histogram"`` or ``"exact"``, see :func:`predict_latency`.
+        features: As of every learner.
+        action: As of every straggler agent.
+    """
+
+    name = "gbtr"
+
+    def __init__(
+        self, regressor: str = "histogram", features: str = "mean", action: str = "relaunch"
+    ) -> None:
+        """Choose the regressor."""
+        super().__init__(features, action)
+        if regressor not in REGRESSORS:
+            raise UnknownName("regressor", regressor, REGRESSORS)
+        self.regressor = regressor
+
+    def flags(self, now: Checkpoint) -> BoolArray:
+        """Compare the regression with the threshold."""
+        return np.asarray(predict_latency(now, self.regressor) >= now.threshold)
+
+
+class NurdAgent(GbtrAgent):
+    """NURD: regression on finished tasks, divided by the calibrated propensity to finish.
+
+    Args:
+        alpha: Subtracted from the calibration: a larger one flags more. :data:`DEFAULT_ALPHA` was tuned on
+            training jobs, see there.
+        scale_latency: Whether latencies are scaled by finished tasks before the division.
+        regressor: ``"histogram"`` or ``"exact"``, see :func:`predict_latency`.
+        features: As of every learner.
+        action: As of every straggler agent.
+    """
+
+    name = "nurd"
+
+    def __init__(
+        self,
+        alpha: float = DEFAULT_ALPHA,
+        scale_latency: bool = True,
+        regressor: str = "histogram",
+        features: str = "mean",
+        action: str = "relaunch",
+    ) -> None:
+        """Set the constants; the class documentation describes them."""
+        super().__init__(regressor, features, action)
+        self.alpha, self.scale_latency = alpha, scale_latency
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Forget the previous job and its calibration."""
+        super().begin(env)
+        self.delta: float | None = None
+
+    def flags(self, now: Checkpoint) -> BoolArray:
+        """Compare the adjusted latency with the threshold."""
+        return self.judge(now).flags
+
+    def judge(self, now: Checkpoint) -> Judgement:
+        """Return what it thinks of running tasks, step by step.
+
+        Args:
+            now: The checkpoint; the first of a job also sets the calibration.
+        """
+        if self.scale_latency:
+            now = rescaled(now)
+        predicted = predict_latency(now, self.regressor)
+        z = propensity(now.x_finished, now.x_running)
+        if self.delta is None:
+            self.delta = calibration(centroid_ratio(now.x_finished, now.x_running), self.alpha)
+        weight = self.weigh(z, self.delta)
+        adjusted = predicted / weight
+        return Judgement(predicted, z, weight, adjusted, adjusted >= now.threshold)
+
+    def weigh(self, z: FloatArray, delta: float) -> FloatArray:
+        """Return what predictions are divided by.
+
+        Args:
+            z: Propensities, shape (n_running,).
+            delta: The job's calibration.
+        """
+        return weights(z, delta)
+
+
+class NurdNcAgent(NurdAgent):
+    """NURD without calibration: divided by the propensity itself.
+
+    Args:
+        scale_latency: As of NURD.
+        regressor: As of NURD.
+        features: As of every learner.
+        action: As of every straggler agent.
+    """
+
+    name = "nurd_nc"
+
+    def __init__(
+        self,
+        scale_latency: bool = True,
+        regressor: str = "histogram",
+        features: str = "mean",
+        action: str = "relaunch",
+    ) -> None:
+        """Set the constants; the class documentation describes them."""
+        super().__init__(0.0, scale_latency, regressor, features, action)
+
+    def weigh(self, z: FloatArray, delta: float) -> FloatArray:
+        """Return the propensities."""
+        return z

@@ -1,0 +1,42 @@
+"""Oracle: which tasks will be stragglers, read off the job. A bound, not a competitor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.stragglers.predictor import BoolArray, Predictor
+from sysgym.emulator.cluster.job import Job
+from sysgym.envs.stragglers.view import JobView
+
+
+class OracleAgent(Predictor):
+    """Flags exactly the stragglers, at the first chance.
+
+    In the mitigation environment it acts on a straggler only if a second attempt, begun now, ends before the
+    first. It does not weigh waste against time, nor share out scarce machines: it is the bound of prediction,
+    not of scheduling.
+    """
+
+    name = "oracle"
+    privileged = True
+    waits = False
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Read the job's future."""
+        super().begin(env)
+        world: Any = env.unwrapped
+        self._job: Job = world.job
+        rule = world.scenario.straggler
+        self._stragglers = self._job.stragglers(self._job.threshold_s(rule.definition, rule.value))
+
+    def predict(self, view: JobView) -> BoolArray:
+        """Return the stragglers."""
+        if not self.mitigates:
+            return self._stragglers
+        if self._job.n_attempts < 2:
+            return np.zeros_like(self._stragglers)
+        left_s = self._job.duration_s[:, 0] - view.elapsed * self._job.window_s
+        return np.asarray(self._stragglers & (self._job.duration_s[:, 1] < left_s))

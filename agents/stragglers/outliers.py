@@ -1,0 +1,128 @@
+"""Outlier detectors: fitted to finished tasks, they flag running ones that are unlike them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sysgym.agents.stragglers.learner import Checkpoint, Learner, load
+from sysgym.agents.stragglers.predictor import BoolArray
+from sysgym.scenarios.errors import UnknownName
+
+SEED = 42
+
+
+class IsolationForestAgent(Learner):
+    """Isolation forest (Liu, Ting, Zhou, ICDM 2008), by scikit-learn.
+
+    Args:
+        contamination: Share of finished tasks that are taken for outliers; sets where the line is drawn.
+        n_trees: Number of trees.
+        features: As of every learner.
+        action: As of every straggler agent.
+    """
+
+    name = "iforest"
+    least_finished = 5
+
+    def __init__(
+        self,
+        contamination: float = 0.1,
+        n_trees: int = 100,
+        features: str = "mean",
+        action: str = "relaunch",
+    ) -> None:
+        """Set the constants."""
+        super().__init__(features, action)
+        self.contamination, self.n_trees = contamination, n_trees
+
+    def flags(self, now: Checkpoint) -> BoolArray:
+        """Flag outliers."""
+        forest = load("sklearn.ensemble", "IsolationForest", self.name)(
+            n_estimators=self.n_trees, contamination=self.contamination, random_state=SEED, n_jobs=1
+        )
+        return np.asarray(forest.fit(now.x_finished).predict(now.x_running) < 0)
+
+
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "ABOD": {},
+    "CBLOF": {"random_state": SEED},
+    "HBOS": {},
+    "KNN": {},
+    "LOF": {"n_neighbors": 15},
+    "MCD": {"random_state": SEED},
+    "OCSVM": {},
+    # Counters may depend on each other: components without variance are left out, not divided by.
+    "PCA": {"n_components": 0.9999, "svd_solver": "full", "random_state": SEED},
+}
+"""What differs from PyOD's own settings: NURD's evaluation had 15 neighbours for LOF."""
+
+
+class PyodAgent(Learner):
+    """An outlier detector of PyOD (Zhao, Nasrullah, Li, JMLR 2019), by name.
+
+    Detectors differ in how few examples they work with; none is asked before twenty tasks have finished.
+
+    Args:
+        detector: One of :data:`SETTINGS`.
+        contamination: Share of finished tasks that are taken for outliers; sets where the line is drawn.
+        features: As of every learner.
+        action: As of every straggler agent.
+
+    Raises:
+        UnknownName: If the detector is not one of them.
+    """
+
+    extra = "pyod"
+    least_finished = 20
+
+    def __init__(
+        self, detector: str, contamination: float = 0.1, features: str = "mean", action: str = "relaunch"
+    ) -> None:
+        """Choose the detector; the class documentation describes the arguments."""
+        super().__init__(features, action)
+        if detector not in SETTINGS:
+            raise UnknownName("PyOD detector", detector, SETTINGS)
+        self.detector, self.contamination = detector, contamination
+        self.name = detector.lower()
+
+    def flags(self, now: Checkpoint) -> BoolArray:
+        """Flag outliers."""
+        make = partial(
+            load(f"pyod.models.{self.name}", self.detector, self.name),
+            contamination=self.contamination,
+            **SETTINGS[self.detector],
+        )
+        with warnings.catch_warnings():
+            # Robust covariances of counters that depend on each other are singular; their pseudo-inverse is
+            # what PyOD goes on with.
+            warnings.simplefilter("ignore")
+            fitted = _fit_clusters(make, now) if self.detector == "CBLOF" else make().fit(now.x_finished)
+            if fitted is None:
+                return np.zeros(len(now.x_running), dtype=np.bool_)
+            return np.asarray(fitted.predict(now.x_running) == 1)
+
+
+def _fit_clusters(make: partial[Any], now: Checkpoint) -> Any:
+    """Fit CBLOF with as many clusters as allow a division into large and small ones; None if none does."""
+    for n_clusters in range(8, 1, -1):
+        try:
+            return make(n_clusters=n_clusters).fit(now.x_finished)
+        except ValueError as error:
+            if "cluster separation" not in str(error):
+                raise
+    return None
+
+
+AbodAgent = partial(PyodAgent, "ABOD")
+CblofAgent = partial(PyodAgent, "CBLOF")
+HbosAgent = partial(PyodAgent, "HBOS")
+KnnAgent = partial(PyodAgent, "KNN")
+LofAgent = partial(PyodAgent, "LOF")
+McdAgent = partial(PyodAgent, "MCD")
+OcsvmAgent = partial(PyodAgent, "OCSVM")
+PcaAgent = partial(PyodAgent, "PCA")

@@ -1,0 +1,120 @@
+"""Learning from labelled and unlabelled examples: finished tasks are labelled, running ones are not.
+
+Both methods were made for labelled positives. Here the labelled class are the finished tasks, which are not
+stragglers, and whatever is unlike them is flagged.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.stragglers.learner import Checkpoint, Learner, load
+from sysgym.agents.stragglers.predictor import BoolArray, FloatArray, episode_rng
+
+STREAM = 0x90B5
+
+
+class _PuLearner(Learner):
+    """A learner that draws: its generator is the episode's."""
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Forget the previous job."""
+        super().begin(env)
+        self._rng = episode_rng(env, STREAM)
+
+    def _margin(self, labelled: FloatArray, unlabelled: FloatArray) -> Any:
+        """Return a support vector machine's margin, positive for labelled."""
+        x = np.vstack([labelled, unlabelled])
+        return (
+            load("sklearn.svm", "SVC", self.name)()
+            .fit(x, np.repeat([1, 0], [len(labelled), len(unlabelled)]))
+            .decision_function
+        )
+
+
+class PuElkanNotoAgent(_PuLearner):
+    """Elkan and Noto: a classifier of labelled against unlabelled, divided by the chance of being labelled.
+
+    Learning Classifiers from Only Positive and Unlabeled Data, KDD 2008: ``P(labelled | x)`` is
+    ``c P(class | x)``, with ``c`` the classifier's mean over held-out labelled examples. The classifier is a
+    support vector machine (radial kernel) with Platt's probabilities.
+
+    Args:
+        hold_out: Share of finished tasks that ``c`` is estimated on.
+        features: As of every learner.
+        action: As of every straggler agent.
+    """
+
+    name = "pu_en"
+    least_finished = 4
+
+    def __init__(self, hold_out: float = 0.1, features: str = "mean", action: str = "relaunch") -> None:
+        """Set the share."""
+        super().__init__(features, action)
+        self.hold_out = hold_out
+
+    def flags(self, now: Checkpoint) -> BoolArray:
+        """Flag tasks that are more probably unlike finished ones."""
+        n_finished = len(now.x_finished)
+        order = self._rng.permutation(n_finished)
+        n_held = max(1, round(self.hold_out * n_finished))
+        held, fitted = now.x_finished[order[:n_held]], now.x_finished[order[n_held:]]
+        margin = self._margin(fitted, now.x_running)
+        fitted_margin, running_margin = margin(fitted), margin(now.x_running)
+        platt = load("sklearn.linear_model", "LogisticRegression", self.name)().fit(
+            np.concatenate([fitted_margin, running_margin])[:, None],
+            np.repeat([1, 0], [len(fitted), len(running_margin)]),
+        )
+
+        def labelled(margins: FloatArray) -> FloatArray:
+            return np.asarray(platt.predict_proba(margins[:, None])[:, 1], dtype=np.float64)
+
+        return not_a_straggler(labelled(running_margin), labelled(margin(held))) < 0.5
+
+
+def not_a_straggler(labelled: FloatArray, labelled_held_out: FloatArray) -> FloatArray:
+    """Return ``P(class | x) = P(labelled | x) / c``, at most 1.
+
+    Args:
+        labelled: ``P(labelled | x)`` of the tasks in question, shape (n,).
+        labelled_held_out: The same of labelled tasks that were not fitted, shape (m,); ``c`` is their mean.
+    """
+    return np.minimum(labelled / max(float(labelled_held_out.mean()), 1e-12), 1.0)
+
+
+class PuBaggingAgent(_PuLearner):
+    """Mordelet and Vert: many classifiers of labelled against a few unlabelled, each judging the rest.
+
+    A bagging SVM to learn from positive and unlabeled examples, Pattern Recognition Letters 2014. Each bag
+    draws as many running tasks as have finished; a task's score is the mean margin over the bags that did not
+    draw it.
+
+    Args:
+        n_bags: Number of bags.
+        features: As of every learner.
+        action: As of every straggler agent.
+    """
+
+    name = "pu_bagging"
+
+    def __init__(self, n_bags: int = 20, features: str = "mean", action: str = "relaunch") -> None:
+        """Set the number of bags."""
+        super().__init__(features, action)
+        self.n_bags = n_bags
+
+    def flags(self, now: Checkpoint) -> BoolArray:
+        """Flag tasks that bags without them take for running ones."""
+        n_running = len(now.x_running)
+        total, count = np.zeros(n_running), np.zeros(n_running)
+        for _ in range(self.n_bags):
+            drawn = np.unique(self._rng.integers(0, n_running, size=len(now.x_finished)))
+            out = np.setdiff1d(np.arange(n_running), drawn, assume_unique=True)
+            if len(out) == 0:
+                continue
+            total[out] += self._margin(now.x_finished, now.x_running[drawn])(now.x_running[out])
+            count[out] += 1
+        # A task that was in every bag has a score of 0 and is not flagged.
+        return np.asarray(total / np.maximum(count, 1.0) < 0.0)

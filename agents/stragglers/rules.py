@@ -1,0 +1,220 @@
+"""Rules without learning: floors, and what schedulers of clusters do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.stragglers.censored import fit_censored_normal
+from sysgym.agents.stragglers.predictor import BoolArray, FloatArray, Predictor, episode_rng
+from sysgym.envs.stragglers.view import JobView
+
+STREAM = 0x57A6
+"""Of the random agent."""
+
+QUANTILE_POINTS = (np.arange(64) + 0.5) / 64
+"""Where Mantri's distributions are read."""
+
+
+class NoneAgent(Predictor):
+    """Never flags, never acts: what happens if nobody does anything."""
+
+    name = "none"
+
+    def predict(self, view: JobView) -> BoolArray:
+        """Flag nothing."""
+        return np.zeros_like(view.running)
+
+
+class FlagAllAgent(Predictor):
+    """Flags every task: recall 1, and a precision of the share of stragglers."""
+
+    name = "flag_all"
+
+    def predict(self, view: JobView) -> BoolArray:
+        """Flag everything."""
+        return np.ones_like(view.running)
+
+
+class RandomRateAgent(Predictor):
+    """Flags every task with the same probability, at the first chance; seeded by the episode.
+
+    Args:
+        rate: The probability.
+        action: As of every straggler agent.
+    """
+
+    name = "random_rate"
+
+    def __init__(self, rate: float = 0.1, action: str = "relaunch") -> None:
+        """Set the rate."""
+        super().__init__(action)
+        self.rate = rate
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Draw, for every slot once, whether its task will be flagged."""
+        super().begin(env)
+        self._drawn = episode_rng(env, STREAM).random(env.action_space.shape) < self.rate
+
+    def predict(self, view: JobView) -> BoolArray:
+        """Return the draws."""
+        return self._drawn[: len(view.running)]
+
+
+class SparkAgent(Predictor):
+    """Spark's speculation: tasks that run longer than a multiple of the finished tasks' median.
+
+    The defaults are those of Spark 3's ``spark.speculation.quantile`` and ``spark.speculation.multiplier``.
+
+    Args:
+        quantile: Share of tasks that must have finished before any is flagged.
+        multiplier: Of the median latency of finished tasks.
+        action: As of every straggler agent; Spark itself copies.
+    """
+
+    name = "spark"
+
+    def __init__(self, quantile: float = 0.75, multiplier: float = 1.5, action: str = "relaunch") -> None:
+        """Set the constants."""
+        super().__init__(action)
+        self.quantile, self.multiplier = quantile, multiplier
+
+    def predict(self, view: JobView) -> BoolArray:
+        """Compare the time run so far with the median."""
+        if view.share_finished < self.quantile:
+            return np.zeros_like(view.running)
+        limit = self.multiplier * float(np.median(view.latency[view.finished]))
+        return np.asarray(view.running & (view.elapsed > limit))
+
+
+class LateAgent(Predictor):
+    """LATE without progress reports: the slow tasks that have run longest, up to a cap.
+
+    Zaharia et al., Improving MapReduce Performance in Heterogeneous Environments, OSDI 2008, ranks slow tasks
+    by their estimated time to end, from the progress that they report. Here tasks report none, and what is
+    known of a running task's rate is that it is below one over the time it has run. A task is slow if that
+    bound is among the lowest quarter of all tasks' rates, and ranking by time to end is ranking by time run.
+    At most a tenth of the tasks may be flagged and still run.
+
+    Args:
+        cap: Largest share of tasks that are flagged and still running.
+        slow_quantile: Tasks are slow whose rate is below this quantile.
+        action: As of every straggler agent; LATE itself copies.
+    """
+
+    name = "late"
+
+    def __init__(self, cap: float = 0.1, slow_quantile: float = 0.25, action: str = "relaunch") -> None:
+        """Set the constants."""
+        super().__init__(action)
+        self.cap, self.slow_quantile = cap, slow_quantile
+
+    def predict(self, view: JobView) -> BoolArray:
+        """Rank running tasks and take the first up to the cap."""
+        chosen = np.zeros_like(view.running)
+        time_run = np.where(view.finished, view.latency, view.elapsed)
+        started = (view.running | view.finished) & (time_run > 0.0)
+        limit = np.quantile(time_run[started], 1.0 - self.slow_quantile)
+        candidates = np.flatnonzero(view.running & ~view.flagged & (time_run > limit))
+        # Those acted on before run on, as far as can be seen, until they have finished.
+        in_flight = int((view.flagged & ~view.finished).sum())
+        room = max(math.ceil(self.cap * view.n_tasks) - in_flight, 0)
+        chosen[candidates[np.argsort(-time_run[candidates], kind="stable")[:room]]] = True
+        return chosen
+
+
+class MantriAgent(Predictor):
+    """Mantri's rule for another attempt: it probably ends in less than half of the time that is left.
+
+    Ananthanarayanan et al., Reining in the Outliers in Map-Reduce Clusters using Mantri, OSDI 2010: act if
+    ``P(t_rem > 2 t_new)`` exceeds a limit. Both times are estimated from this job alone: latencies are taken
+    as log-normal, fitted by maximum likelihood to the finished tasks, with running ones known to be longer
+    than they have run; ``t_new`` is a fresh draw, ``t_rem`` what is left of a draw that has lasted so long.
+
+    Args:
+        limit: The probability above which it acts.
+        factor: How many times longer than a fresh run what is left has to be.
+        action: As of every straggler agent.
+    """
+
+    name = "mantri"
+
+    def __init__(self, limit: float = 0.25, factor: float = 2.0, action: str = "relaunch") -> None:
+        """Set the constants."""
+        super().__init__(action)
+        self.limit, self.factor = limit, factor
+
+    def predict(self, view: JobView) -> BoolArray:
+        """Compare what is left with a fresh run."""
+        chosen = np.zeros_like(view.running)
+        started = np.flatnonzero(view.running & (view.elapsed > 0.0))
+        if len(started) == 0 or view.finished.sum() < 2:
+            return chosen
+        log_mean, log_sd = fit_log_normal(view.latency[view.finished], view.elapsed[started])
+        chosen[started] = (
+            probability_of_saving(view.elapsed[started], log_mean, log_sd, self.factor) > self.limit
+        )
+        return chosen
+
+
+def fit_log_normal(finished: FloatArray, running: FloatArray) -> tuple[float, float]:
+    """Return mean and standard deviation of log latency, by maximum likelihood.
+
+    Args:
+        finished: Latencies that are known, shape (n_finished,), positive.
+        running: Times that other tasks have exceeded, shape (n_running,), positive.
+    """
+    fit = fit_censored_normal(
+        np.zeros((len(finished), 0)),
+        np.log(finished),
+        np.zeros((len(running), 0)),
+        np.log(running),
+        ridge=0.0,
+    )
+    return float(fit.intercept), fit.sd
+
+
+def probability_of_saving(elapsed: FloatArray, log_mean: float, log_sd: float, factor: float) -> FloatArray:
+    """Return ``P(t_rem > factor * t_new)`` of log-normal latencies, shape of ``elapsed``.
+
+    Args:
+        elapsed: How long the attempts have run, shape (n,), positive.
+        log_mean: Mean of log latency.
+        log_sd: Its standard deviation, positive.
+        factor: How many times longer.
+    """
+    from scipy.special import ndtr, ndtri
+
+    # Latencies that exceed `elapsed`, at evenly spaced probabilities from the upper end, where it is exact.
+    beyond = ndtr(-(np.log(elapsed) - log_mean) / log_sd)
+    whole = np.exp(log_mean - log_sd * ndtri(np.outer(np.maximum(beyond, 1e-300), QUANTILE_POINTS)))
+    rest = np.maximum(whole - elapsed[:, None], 1e-12)
+    faster = ndtr((np.log(rest / factor) - log_mean) / log_sd)
+    return np.asarray(faster.mean(axis=1), dtype=np.float64)
+
+
+class DollyAgent(Predictor):
+    """Dolly: clones every task of a small job as soon as it starts. Acts only in the mitigation environment.
+
+    Ananthanarayanan et al., Effective Straggler Mitigation: Attack of the Clones, NSDI 2013: most jobs are
+    small, so cloning all of their tasks costs a cluster little.
+
+    Args:
+        tasks_max: Jobs with more tasks are left alone; at Facebook 82 % of jobs have fewer than ten.
+        action: As of every straggler agent; clones are copies.
+    """
+
+    name = "dolly"
+    waits = False
+
+    def __init__(self, tasks_max: int = 10, action: str = "copy") -> None:
+        """Set the size."""
+        super().__init__(action)
+        self.tasks_max = tasks_max
+
+    def predict(self, view: JobView) -> BoolArray:
+        """Choose every task of a small job."""
+        return np.full_like(view.running, self.mitigates and len(view.running) <= self.tasks_max)
