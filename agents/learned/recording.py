@@ -108,7 +108,7 @@ class Recording(BaseCallback):
     def _write_row(self) -> None:
         row = (self.num_timesteps, f"{self.wall_s:.3f}", f"{np.mean(self._returns):.6g}")
         with self._curve.open("a", newline="") as file:
-            csv.writer(file).writerow(row)
+            csv.writer(file, lineterminator="\n").writerow(row)
 
     def _tell(self) -> None:
         if self._bar is not None:
