@@ -14,6 +14,7 @@ request lapses. A task with a request in line takes no other one.
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -170,20 +171,15 @@ class Execution:
 
     def advance_to(self, until_s: float) -> None:
         """Let time pass up to ``until_s`` after the job's submission."""
-        while self._line:
-            # A machine that becomes free goes to the first in line, whose attempt may then free the next.
-            time_s = float(self._next_end_s.min())
-            if time_s > until_s:
-                break
-            self._finish(np.flatnonzero(self._next_end_s == time_s))
-            self._serve(time_s)
+        if self._line:
+            self._advance_in_line(until_s)
         self._finish(np.flatnonzero(self._next_end_s <= until_s))
         self.now_s = max(until_s, self.now_s)
 
     def run_to_end(self) -> None:
         """Let time pass until the job is done, and no longer."""
-        while self._line and not self.done:
-            self.advance_to(float(self._next_end_s.min()))
+        if self._line:
+            self._advance_in_line(np.inf)
         if not self.done:
             self.advance_to(float(self._next_end_s[~self._finished].max()))
 
@@ -230,6 +226,26 @@ class Execution:
             wasted_s=self._wasted_s,
         )
 
+    def _advance_in_line(self, until_s: float) -> None:
+        """Let time pass up to ``until_s`` or until nobody waits for a machine any more."""
+        coming = np.flatnonzero((self._next_end_s <= until_s) & ~self._finished)
+        ends = list(zip(self._next_end_s[coming].tolist(), coming.tolist(), strict=True))
+        heapq.heapify(ends)
+        while self._line and ends:
+            time_s = ends[0][0]
+            tasks = set()
+            while ends and ends[0][0] == time_s:
+                tasks.add(heapq.heappop(ends)[1])
+            # A task that was relaunched meanwhile ends at another time, and stands in the heap with that too.
+            due = [task for task in sorted(tasks) if self._next_end_s[task] == time_s]
+            if not due:
+                continue
+            self.now_s = time_s
+            self._finish(np.asarray(due))
+            for task in self._serve(time_s):
+                if (end_s := float(self._next_end_s[task])) <= until_s:
+                    heapq.heappush(ends, (end_s, task))
+
     def _request(self, tasks: Iterable[int], *, kill: bool) -> NDArray[np.int64]:
         able = self.can_act()
         accepted = []
@@ -242,8 +258,9 @@ class Execution:
         self._serve(self.now_s)
         return np.asarray(accepted, dtype=np.int64)
 
-    def _serve(self, time_s: float) -> None:
-        """Give free machines to those in line."""
+    def _serve(self, time_s: float) -> list[int]:
+        """Give free machines to those in line; returns the tasks that got one."""
+        served = []
         while self._line and (self._free > 0 or not self._limited):
             task, kill = self._line.popleft()
             if self._finished[task]:
@@ -254,6 +271,8 @@ class Execution:
             self._waiting[task] = False
             self.relaunches += kill
             self.copies += not kill
+            served.append(task)
+        return served
 
     def _kill(self, task: int, time_s: float) -> None:
         alive = np.isfinite(self._end_s[task])

@@ -1,0 +1,253 @@
+"""Metrics of one checkpoint and of a whole episode. What a job or an environment does not have is absent.
+
+A flag counts only if it was raised while the task had run for less than the threshold: a late flag tells
+nothing that the clock did not. In the mitigation environment a task counts as flagged when it is acted on
+first. Whether a task is a straggler is decided by how long its first attempt would take if nobody acted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sysgym.emulator.cluster.execution import (
+    FINISHED,
+    PENDING,
+    RUNNING,
+    UNLIMITED,
+    Execution,
+    Snapshot,
+    completion_with_relaunch,
+)
+from sysgym.emulator.cluster.job import BoolArray, FloatArray, Job
+from sysgym.envs.stragglers.ceiling import best_completion_s
+
+BINS = ((0.90, 0.95), (0.95, 0.99), (0.99, None))
+SHARES = (0.25, 0.5, 0.75)
+
+CHECKPOINT_METRICS: dict[str, str] = {
+    "pending_tasks": "tasks that have not started",
+    "running_tasks": "tasks that run",
+    "finished_tasks": "tasks that have finished",
+    "flagged_tasks": "tasks flagged or acted on so far",
+    "true_flags": "stragglers flagged in time so far",
+    "false_flags": "flags so far of tasks that are no stragglers",
+    "late_flags": "flags so far of tasks that had run for the threshold already",
+    "relaunches": "attempts killed and started anew so far (mitigation)",
+    "copies": "copies started so far (mitigation)",
+    "waiting_tasks": "tasks that wait for a machine for their next attempt (mitigation)",
+    "free_machines": "machines that nobody uses (mitigation with a limit)",
+    "used_s": "machine-seconds of all attempts so far (mitigation)",
+    "wasted_s": "machine-seconds of attempts that were killed or lost so far (mitigation)",
+}
+"""Meaning of every metric of a checkpoint."""
+
+EPISODE_METRICS: dict[str, str] = {
+    "n_tasks": "tasks of the job",
+    "stragglers": "tasks whose first attempt takes at least the threshold",
+    "threshold_s": "latency from which on a task is a straggler, s",
+    "tpr": "stragglers flagged in time, of all stragglers; the same as recall",
+    "fnr": "stragglers not flagged in time, of all stragglers",
+    "fpr": "other tasks flagged, of all other tasks",
+    "precision": "stragglers among the flags that were raised in time (absent: no flag)",
+    "recall": "stragglers flagged in time, of all stragglers",
+    "f1": "harmonic mean of precision and recall, 0 without a true flag",
+    "f1_at_25": "F1 of the flags raised up to 25 % of the threshold after the job's submission",
+    "f1_at_50": "the same, 50 %",
+    "f1_at_75": "the same, 75 %",
+    "true_flags": "stragglers flagged in time",
+    "false_flags": "flags of tasks that are no stragglers",
+    "late_flags": "flags of tasks that had run for the threshold already; they count as missed",
+    "lead_time_mean_s": "threshold less elapsed time at the flag, mean over true flags, s",
+    "lead_time_mean": "the same over the threshold",
+    "recall_p90_p95": "recall of stragglers with a latency from the job's quantile 0.9 to below 0.95",
+    "recall_p95_p99": "the same, 0.95 to below 0.99",
+    "recall_p99_max": "the same, 0.99 and above",
+    "completion_s": "when the job completed, after its submission, s",
+    "completion_unaided_s": "when it completes if nobody acts, s",
+    "completion_reduction": "1 - completion_s / completion_unaided_s (mitigation)",
+    "completion_reduction_oracle": "the best found by one who knows all durations (mitigation)",
+    "completion_reduction_unlimited": "the same if every task were relaunched at its flag (prediction)",
+    "completion_reduction_unlimited_oracle": "the most that flags can reach so (prediction)",
+    "completion_reduction_limited": (
+        "the same with the scenario's spare machines, none if it has no limit (prediction)"
+    ),
+    "completion_reduction_limited_oracle": "the best found by one who knows all durations (prediction)",
+    "waste_share": "machine-seconds of attempts killed or lost, over those of the job without action (mitigation)",
+    "relaunches": "attempts killed and started anew (mitigation)",
+    "copies": "copies started (mitigation)",
+}
+"""Meaning of every episode metric."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The flags of an episode against the truth.
+
+    Attributes:
+        job: The job.
+        threshold_s: Latency from which on a task is a straggler.
+        raised_s: When each task was flagged, after the job's submission; inf for never. Shape (n_tasks,).
+    """
+
+    job: Job
+    threshold_s: float
+    raised_s: FloatArray
+
+    @cached_property
+    def stragglers(self) -> BoolArray:
+        """Which tasks are stragglers."""
+        return self.job.stragglers(self.threshold_s)
+
+    @property
+    def flagged(self) -> BoolArray:
+        """Which tasks were flagged, in time or not."""
+        return np.isfinite(self.raised_s)
+
+    @property
+    def lead_s(self) -> FloatArray:
+        """Time from the flag to the threshold; not positive for late flags, -inf for none."""
+        return self.threshold_s - (self.raised_s - self.job.start_s)
+
+    @property
+    def true(self) -> BoolArray:
+        """Stragglers flagged in time."""
+        return self.stragglers & (self.lead_s > 0.0)
+
+    @property
+    def false(self) -> BoolArray:
+        """Flagged tasks that are no stragglers."""
+        return self.flagged & ~self.stragglers
+
+    @property
+    def late(self) -> BoolArray:
+        """Stragglers flagged too late."""
+        return self.flagged & self.stragglers & ~self.true
+
+    def until(self, time_s: float) -> Flags:
+        """Return the flags raised up to a time."""
+        raised_s = np.where(self.raised_s <= time_s, self.raised_s, np.inf)
+        return Flags(self.job, self.threshold_s, raised_s)
+
+    def f1(self) -> float | None:
+        """Return the F1 score; None where there is neither a straggler nor a flag."""
+        true, wrong = int(self.true.sum()), int(self.false.sum())
+        missed = int(self.stragglers.sum()) - true
+        counted = 2 * true + wrong + missed
+        return 2 * true / counted if counted else None
+
+
+def checkpoint_metrics(snapshot: Snapshot, flags: Flags) -> dict[str, float]:
+    """Return what both environments tell at a checkpoint; see :data:`CHECKPOINT_METRICS`."""
+    return {
+        "pending_tasks": float((snapshot.state == PENDING).sum()),
+        "running_tasks": float((snapshot.state == RUNNING).sum()),
+        "finished_tasks": float((snapshot.state == FINISHED).sum()),
+        "flagged_tasks": float(flags.flagged.sum()),
+        "true_flags": float(flags.true.sum()),
+        "false_flags": float(flags.false.sum()),
+        "late_flags": float(flags.late.sum()),
+    }
+
+
+def world_metrics(snapshot: Snapshot, world: Execution) -> dict[str, float]:
+    """Return what the mitigation environment adds at a checkpoint; see :data:`CHECKPOINT_METRICS`."""
+    metrics = {
+        "relaunches": float(world.relaunches),
+        "copies": float(world.copies),
+        "waiting_tasks": float(snapshot.waiting.sum()),
+        "used_s": snapshot.used_s,
+        "wasted_s": snapshot.wasted_s,
+    }
+    if snapshot.free_machines != UNLIMITED:
+        metrics["free_machines"] = float(snapshot.free_machines)
+    return metrics
+
+
+def flag_metrics(flags: Flags) -> dict[str, float]:
+    """Return how good an episode's flags were; see :data:`EPISODE_METRICS`."""
+    job, stragglers, true = flags.job, flags.stragglers, flags.true
+    n_stragglers = int(stragglers.sum())
+    n_others = job.n_tasks - n_stragglers
+    n_true, n_false = int(true.sum()), int(flags.false.sum())
+    metrics = {
+        "n_tasks": float(job.n_tasks),
+        "stragglers": float(n_stragglers),
+        "threshold_s": flags.threshold_s,
+        "true_flags": float(n_true),
+        "false_flags": float(n_false),
+        "late_flags": float(flags.late.sum()),
+    }
+    if n_stragglers:
+        metrics["tpr"] = metrics["recall"] = n_true / n_stragglers
+        metrics["fnr"] = 1.0 - metrics["tpr"]
+    if n_others:
+        metrics["fpr"] = n_false / n_others
+    if n_true + n_false:
+        metrics["precision"] = n_true / (n_true + n_false)
+    if (f1 := flags.f1()) is not None:
+        metrics["f1"] = f1
+    for share in SHARES:
+        if (f1 := flags.until(share * flags.threshold_s).f1()) is not None:
+            metrics[f"f1_at_{share:.0%}".rstrip("%")] = f1
+    if n_true:
+        metrics["lead_time_mean_s"] = float(flags.lead_s[true].mean())
+        metrics["lead_time_mean"] = metrics["lead_time_mean_s"] / flags.threshold_s
+    return metrics | _recall_by_latency(flags)
+
+
+def _recall_by_latency(flags: Flags) -> dict[str, float]:
+    metrics = {}
+    latency_s = flags.job.latency_s
+    for low, high in BINS:
+        inside = flags.stragglers & (latency_s >= np.quantile(latency_s, low))
+        if high is not None:
+            inside &= latency_s < np.quantile(latency_s, high)
+        if inside.any():
+            end = "max" if high is None else f"p{100 * high:.0f}"
+            metrics[f"recall_p{100 * low:.0f}_{end}"] = float(flags.true[inside].mean())
+    return metrics
+
+
+def prediction_metrics(flags: Flags, first_decision_s: float, spare_machines: int) -> dict[str, float]:
+    """Return the metrics of an episode of prediction; see :data:`EPISODE_METRICS`.
+
+    Args:
+        flags: The episode's flags.
+        first_decision_s: When the first flags could be raised.
+        spare_machines: The scenario's.
+    """
+    job = flags.job
+    metrics = flag_metrics(flags)
+    metrics["completion_s"] = metrics["completion_unaided_s"] = job.completion_s
+    if job.n_attempts < 2:
+        return metrics
+    for name, spare in (("unlimited", UNLIMITED), ("limited", max(spare_machines, 0))):
+        reached_s = completion_with_relaunch(job, flags.raised_s, spare)
+        best_s = best_completion_s(job, first_decision_s, spare, copies=False)
+        metrics[f"completion_reduction_{name}"] = 1.0 - reached_s / job.completion_s
+        metrics[f"completion_reduction_{name}_oracle"] = 1.0 - min(best_s, reached_s) / job.completion_s
+    return metrics
+
+
+def mitigation_metrics(flags: Flags, world: Execution, first_decision_s: float) -> dict[str, float]:
+    """Return the metrics of an episode of mitigation; see :data:`EPISODE_METRICS`.
+
+    Args:
+        flags: The first action on each task.
+        world: The job's execution, done.
+        first_decision_s: When the first action could be taken.
+    """
+    job = flags.job
+    best_s = best_completion_s(job, first_decision_s, world.spare_machines)
+    return flag_metrics(flags) | {
+        "completion_s": world.completion_s,
+        "completion_unaided_s": job.completion_s,
+        "completion_reduction": 1.0 - world.completion_s / job.completion_s,
+        "completion_reduction_oracle": 1.0 - min(best_s, world.completion_s) / job.completion_s,
+        "waste_share": world.wasted_s / float(job.latency_s.sum()),
+        "relaunches": float(world.relaunches),
+        "copies": float(world.copies),
+    }

@@ -1,0 +1,136 @@
+"""Rewards by name: pure functions of what a decision brought, each a dict of named terms whose sum is paid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from sysgym.scenarios.errors import UnknownName
+
+Weights = Mapping[str, float]
+Outcome = TypeVar("Outcome")
+
+
+class Flagging(NamedTuple):
+    """What the flags of one checkpoint were worth.
+
+    Attributes:
+        earliness: Sum over new flags of stragglers of (threshold - elapsed) / threshold, 0 for late ones.
+        false_flags: New flags of tasks that are no stragglers.
+        missed: On the last step, stragglers that were not flagged in time; 0 before.
+        n_stragglers: Stragglers of the job.
+        n_others: Other tasks that had not finished when the first decision was due.
+    """
+
+    earliness: float
+    false_flags: int
+    missed: int
+    n_stragglers: int
+    n_others: int
+
+
+class Passage(NamedTuple):
+    """What passed between two checkpoints.
+
+    Attributes:
+        time_s: Time that the job took, up to its completion.
+        wasted_s: Machine-seconds of attempts that were killed or lost.
+        n_tasks: Tasks of the job.
+        unaided_s: When the job would complete if nobody acted.
+        waste_price: The scenario's price of waste.
+    """
+
+    time_s: float
+    wasted_s: float
+    n_tasks: int
+    unaided_s: float
+    waste_price: float
+
+
+@dataclass(frozen=True)
+class Reward(Generic[Outcome]):
+    """A reward with its weights.
+
+    Attributes:
+        name: What users type.
+        function: Terms from an outcome and weights.
+        weights: Weight of each term; a scenario may override them.
+        summary: One line for lists.
+    """
+
+    name: str
+    function: Callable[[Outcome, Weights], dict[str, float]]
+    weights: Weights = field(default_factory=dict)
+    summary: str = ""
+
+    def terms(self, outcome: Outcome) -> dict[str, float]:
+        """Return the named terms; their sum is the reward."""
+        return self.function(outcome, self.weights)
+
+    def with_weights(self, weights: Weights) -> Reward[Outcome]:
+        """Return a copy with some weights replaced.
+
+        One scenario serves both environments, so weights of the other one's rewards are passed over.
+
+        Raises:
+            UnknownName: If no straggler reward has such a weight.
+        """
+        known = {
+            name for table in (PREDICTION, MITIGATION) for reward in table.values() for name in reward.weights
+        }
+        for name in weights:
+            if name not in known:
+                raise UnknownName(f'weight of the reward "{self.name}"', name, sorted(known))
+        own = {name: value for name, value in weights.items() if name in self.weights}
+        return Reward(self.name, self.function, {**self.weights, **own}, self.summary)
+
+
+def flags(outcome: Flagging, weights: Weights) -> dict[str, float]:
+    """Mean earliness of the stragglers flagged, less false flags, less stragglers missed."""
+    return {
+        "true_flags": weights["true_flags"] * _share(outcome.earliness, outcome.n_stragglers),
+        "false_flags": -weights["false_flags"] * _share(outcome.false_flags, outcome.n_others),
+        "missed": -weights["missed"] * _share(outcome.missed, outcome.n_stragglers),
+    }
+
+
+def time_and_waste(outcome: Passage, weights: Weights) -> dict[str, float]:
+    """Less the time that the job takes, less the price of the work that was thrown away."""
+    waste_s = outcome.waste_price * outcome.wasted_s / outcome.n_tasks
+    return {
+        "time": -weights["time"] * outcome.time_s / outcome.unaided_s,
+        "waste": -weights["waste"] * waste_s / outcome.unaided_s,
+    }
+
+
+def _share(count: float, of: int) -> float:
+    return count / of if of else 0.0
+
+
+PREDICTION: dict[str, Reward[Flagging]] = {
+    "default": Reward(
+        "default",
+        flags,
+        {"true_flags": 1.0, "false_flags": 1.0, "missed": 1.0},
+        "mean earliness of the stragglers flagged, less false flags, less stragglers missed",
+    ),
+}
+"""Rewards of ``sysgym/StragglerPrediction-v0``."""
+
+MITIGATION: dict[str, Reward[Passage]] = {
+    "default": Reward(
+        "default",
+        time_and_waste,
+        {"time": 1.0, "waste": 1.0},
+        "less the job's completion time, less the price of the work thrown away, over the time without action",
+    ),
+}
+"""Rewards of ``sysgym/StragglerMitigation-v0``."""
+
+
+def get_reward(rewards: Mapping[str, Reward[Any]], name: str) -> Reward[Any]:
+    """Return one of :data:`PREDICTION` or :data:`MITIGATION`; raises UnknownName."""
+    if name not in rewards:
+        raise UnknownName("reward", name, rewards)
+    return rewards[name]
