@@ -38,11 +38,13 @@ class SeedRange(Table):
 
 
 class ContenderSpec(Table):
-    """A contender spelled out: who paces the senders, and who decides."""
+    """A contender spelled out: who decides and, in networks, who paces the senders."""
 
     name: ContenderName = Field(description="name in the report")
-    transport: str = Field(min_length=1, description="congestion control law of the senders")
-    agent: str = Field(min_length=1, description="agent that sets the hosts' rates; max leaves them uncapped")
+    transport: str = Field(
+        default="", description="congestion control law of the senders; left out where there is no network"
+    )
+    agent: str = Field(min_length=1, description="agent that decides; max leaves a transport uncapped")
 
 
 Contender = Annotated[

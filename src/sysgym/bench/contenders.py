@@ -1,4 +1,4 @@
-"""Contenders: pairs of a transport and an agent, and the user's own files that define new ones."""
+"""Contenders: an agent, in networks with a transport, and the user's own files that define new ones."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ PACED = "paced"
 UNCAPPED = "max"
 """Agent that leaves a transport to itself."""
 
+NETWORKS = "congestion"
+"""The family in which a contender has a transport."""
+
 
 @dataclass(frozen=True)
 class Contender:
-    """Who plays: a transport under an agent.
+    """Who plays: an agent, in networks over a transport.
 
     Attributes:
         name: What tables call it.
-        transport: Congestion control law of the senders.
-        agent: Who sets the hosts' rates.
+        transport: Congestion control law of the senders; empty where there is no network.
+        agent: Who decides.
         learned: Whether the agent needs a checkpoint.
         privileged: Whether the agent reads more than the observation: an upper bound, not a competitor.
         checkpoint: Path of what training wrote; None for heuristics.
@@ -42,6 +45,13 @@ class Contender:
     checkpoint: str | None = None
     checkpoint_sha256: str | None = None
     plugins: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def parts(self) -> str:
+        """What it consists of, in words."""
+        if not self.transport:
+            return self.agent
+        return f"{self.transport} under {self.agent}" if self.agent != UNCAPPED else self.transport
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -158,23 +168,31 @@ def load_plugin(path: str | Path) -> Plugin:
     return new
 
 
-def contender_from(name: str, transport: str, agent: str, plugins: Iterable[Plugin] = ()) -> Contender:
+def contender_from(
+    name: str, transport: str, agent: str, plugins: Iterable[Plugin] = (), family: str = NETWORKS
+) -> Contender:
     """Return a contender from the names of its parts.
 
     Args:
         name: What tables call it.
-        transport: A registered transport.
+        transport: A registered transport; empty outside networks.
         agent: A registered agent.
         plugins: Loaded files, so that the rows say where a part came from.
+        family: Of the scenarios that it plays.
 
     Raises:
         UnknownName: There is no such transport or agent.
     """
-    from sysgym.agents import agent_info
+    from sysgym.agents import agent_info, list_agents
     from sysgym.emulator.packets.transports import get_transport
 
-    get_transport(transport)
-    info = agent_info(agent)
+    if family == NETWORKS:
+        get_transport(transport)
+    elif transport:
+        raise SysgymError(f'"{name}": there are no transports in the family {family}; name an agent')
+    info = agent_info(agent, family)
+    if info.family not in ("", family):
+        raise UnknownName(f"{family} agent", agent, list_agents(family))
     used = tuple(
         (plugin.path, plugin.sha256)
         for plugin in plugins
@@ -183,16 +201,17 @@ def contender_from(name: str, transport: str, agent: str, plugins: Iterable[Plug
     return Contender(name, transport, agent, info.learned, info.privileged, plugins=used)
 
 
-def parse_contender(text: str, plugins: Iterable[Plugin] = ()) -> Contender:
+def parse_contender(text: str, plugins: Iterable[Plugin] = (), family: str = NETWORKS) -> Contender:
     """Return the contender that a user wrote.
 
-    A transport's name is that transport left to itself; an agent's name is that agent setting rates;
-    ``TRANSPORT:AGENT`` is both. ``NAME=...`` gives it another name, ``...@FILE`` a checkpoint:
-    ``mine=paced:ppo@runs/mine/final.zip``.
+    In networks a transport's name is that transport left to itself, an agent's name is that agent setting
+    rates, ``TRANSPORT:AGENT`` is both; elsewhere there are only agents. ``NAME=...`` gives it another name,
+    ``...@FILE`` a checkpoint: ``mine=paced:ppo@runs/mine/final.zip``.
 
     Args:
         text: The words.
         plugins: As in :func:`contender_from`.
+        family: As there.
 
     Raises:
         UnknownName: A part does not exist.
@@ -204,8 +223,8 @@ def parse_contender(text: str, plugins: Iterable[Plugin] = ()) -> Contender:
     parts, _, checkpoint = rest.partition("@")
     transport, colon, agent = parts.partition(":")
     if not colon:
-        transport, agent = _parts_of(parts)
-    contender = contender_from(label or parts.replace(":", "-"), transport, agent, plugins)
+        transport, agent = _parts_of(parts) if family == NETWORKS else ("", parts)
+    contender = contender_from(label or parts.replace(":", "-"), transport, agent, plugins, family)
     if checkpoint:
         if not contender.learned:
             raise SysgymError(f'"{text}": the agent "{agent}" takes no checkpoint')
@@ -217,7 +236,7 @@ def _parts_of(name: str) -> tuple[str, str]:
     from sysgym.agents import list_agents
     from sysgym.emulator.packets.transports import list_transports
 
-    transports, agents = list_transports(), list_agents()
+    transports, agents = list_transports(), list_agents(NETWORKS)
     if name in transports and name != PACED:
         return name, UNCAPPED
     if name in agents:

@@ -83,7 +83,7 @@ def make_contender(
     folder: Path | None = None,
     render_mode: str | None = None,
 ) -> tuple[gym.Env[Any, Any], Agent]:
-    """Return the environment with the contender's transport, and its agent.
+    """Return the environment, in networks with the contender's transport, and its agent.
 
     Args:
         scenario: Resolved scenario.
@@ -98,7 +98,7 @@ def make_contender(
     checkpoint = None
     if contender.checkpoint is not None:
         checkpoint = (folder or Path()) / contender.checkpoint
-    agent = make_agent(contender.agent, checkpoint=checkpoint)
+    agent = make_agent(contender.agent, checkpoint=checkpoint, family=scenario["family"])
     arguments: dict[str, Any] = dict(environment_arguments(agent))
     if scenario["family"] == "congestion":
         arguments["transport"] = contender.transport

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 
 from sysgym.errors import UnknownName
 
@@ -34,6 +35,7 @@ class Family:
         cost: What they pay for it; to the right in that picture.
         enough_benefit: Share of the best contender's benefit from which on a low cost counts: who does
             nothing often costs nothing. 0 where doing nothing is a contender like any other.
+        metrics_module: Where ``EPISODE_METRICS`` says what each metric of an episode means.
     """
 
     name: str
@@ -41,12 +43,18 @@ class Family:
     headline: Metric
     benefit: Metric
     cost: Metric
+    metrics_module: str
     enough_benefit: float = 0.0
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Columns where no suite says which."""
         return tuple(dict.fromkeys((self.headline, self.benefit, self.cost)))
+
+    def metric_meanings(self) -> dict[str, str]:
+        """Return metric -> what it means and its unit."""
+        found: dict[str, str] = import_module(self.metrics_module).EPISODE_METRICS
+        return found
 
 
 FAMILIES = {
@@ -58,14 +66,16 @@ FAMILIES = {
             headline=Metric("fct_slowdown_p99", "FCT slowdown, p99", False),
             benefit=Metric("goodput_bps", "Goodput", True),
             cost=Metric("queue_delay_p99_s", "Queueing delay, p99", False),
+            metrics_module="sysgym.envs.congestion.metrics",
             enough_benefit=0.9,
         ),
         Family(
             "stragglers",
             reference="nurd",
             headline=Metric("f1", "F1", True),
-            benefit=Metric("true_positive_rate", "Recall (TPR)", True),
-            cost=Metric("false_positive_rate", "False positive rate", False),
+            benefit=Metric("tpr", "Recall (TPR)", True),
+            cost=Metric("fpr", "False positive rate", False),
+            metrics_module="sysgym.envs.stragglers.metrics",
         ),
     )
 }

@@ -103,20 +103,20 @@ def make_plan(
         )
     }
     plan = Plan(suite, trainings)
-    added = [parse_contender(text, plugins) for text in extras.contenders]
     for task in suite.tasks:
-        contenders = [*_contenders(task, plugins), *added]
         scenario = load_scenario(task.scenario)
+        contenders = _contenders(task, scenario.family, extras, plugins)
         seeds = _seeds(scenario, task.split, task.seed_values, extras.n_seeds)
         _add(plan, scenario, task.split, contenders, seeds)
     first = suite.tasks[0]
-    everyone = {
-        contender.name: contender
-        for task in suite.tasks
-        for contender in [*_contenders(task, plugins), *added]
-    }
     for name in extras.scenarios:
         scenario = load_scenario(name)
+        everyone = {
+            contender.name: contender
+            for task in suite.tasks
+            if load_scenario(task.scenario).family == scenario.family
+            for contender in _contenders(task, scenario.family, extras, plugins)
+        }
         count = extras.n_seeds or len(first.seed_values)
         seeds = _seeds(scenario, first.split, [scenario.splits[first.split].first_seed], count)
         ready = [one for one in everyone.values() if not one.learned or one.checkpoint is not None]
@@ -124,13 +124,14 @@ def make_plan(
     return plan
 
 
-def _contenders(task: TaskSpec, plugins: Sequence[Plugin]) -> list[Contender]:
-    return [
-        parse_contender(item, plugins)
+def _contenders(task: TaskSpec, family: str, extras: Extras, plugins: Sequence[Plugin]) -> list[Contender]:
+    named = [
+        parse_contender(item, plugins, family)
         if isinstance(item, str)
-        else contender_from(item.name, item.transport, item.agent, plugins)
+        else contender_from(item.name, item.transport, item.agent, plugins, family)
         for item in task.contenders
     ]
+    return [*named, *(parse_contender(text, plugins, family) for text in extras.contenders)]
 
 
 def _seeds(scenario: Scenario, split: str, seeds: Sequence[int], count: int | None) -> Sequence[int]:

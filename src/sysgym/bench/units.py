@@ -13,6 +13,9 @@ _PREFIXES = {
 }
 
 
+_SHARES = ("fnr", "fpr", "precision", "recall", "tpr", "utilization", "waste_share")
+
+
 @dataclass(frozen=True)
 class Unit:
     """A unit that values are shown in.
@@ -43,7 +46,7 @@ def unit_of(name: str, values: Iterable[float] = ()) -> Unit:
             middle = sizes[len(sizes) // 2] if sizes else 1.0
             size, symbol = next((choice for choice in choices if middle >= 0.9995 * choice[0]), choices[-1])
             return Unit(symbol, size)
-    if name.endswith(("_fraction", "_rate", "_reduction")) or "fraction" in name or name == "utilization":
+    if name in _SHARES or "fraction" in name or "reduction" in name or name.startswith("recall"):
         return Unit("%", 0.01)
     if "slowdown" in name:
         return Unit("×", 1.0)

@@ -54,17 +54,14 @@ def play_one(episode: Episode, *, live: bool, fps: float, picture: Path | None, 
     if live and picture is not None:
         raise SysgymError("--render ansi and --picture show the episode in two ways; choose one")
     plugins = [load_plugin(path) for path in episode.plugins]
-    contender = _contender(episode, plugins)
     scenario = load_scenario(episode.scenario, overrides=parse_overrides(episode.overrides))
+    contender = _contender(episode, plugins, scenario.family)
     split, seed = _split_and_seed(scenario, episode.split, episode.seed)
     render_mode = "ansi" if live else "rgb_array" if picture is not None else None
     env, agent = make_contender(scenario.resolved(), split, contender, render_mode=render_mode)
 
     out = console(stderr=as_json)
-    out.print(
-        f"[bold]{scenario.name}[/bold]  {contender.transport} under agent {contender.agent}"
-        f"  ({split} split, seed {seed})"
-    )
+    out.print(f"[bold]{scenario.name}[/bold]  {contender.parts}  ({split} split, seed {seed})")
     began_s = time.perf_counter()
     if live:
         total, steps, info = _play_live(env, agent, seed, fps)
@@ -77,7 +74,7 @@ def play_one(episode: Episode, *, live: bool, fps: float, picture: Path | None, 
     if as_json:
         print(json.dumps({"return": total, "steps": steps, "metrics": info["episode_metrics"]}))
         return
-    _print_metrics(info, total, steps)
+    _print_metrics(scenario.family, info, total, steps)
     out.print(
         f"\n[dim]{steps} decisions, {info.get('time_s', 0.0):.4g} simulated s, {wall_s:.2f} s here[/dim]"
     )
@@ -85,16 +82,21 @@ def play_one(episode: Episode, *, live: bool, fps: float, picture: Path | None, 
         out.print(f"picture: {picture}")
 
 
-def _contender(episode: Episode, plugins: Sequence[Plugin]) -> Contender:
-    from sysgym.bench.contenders import PACED, UNCAPPED, contender_from, parse_contender
+def _contender(episode: Episode, plugins: Sequence[Plugin], family: str) -> Contender:
+    from sysgym.bench.contenders import NETWORKS, PACED, UNCAPPED, contender_from, parse_contender
+    from sysgym.bench.families import get_family
     from sysgym.errors import SysgymError
 
     if episode.contender is not None:
         if episode.agent is not None or episode.transport is not None:
             raise SysgymError("--contender names transport and agent; leave --agent and --transport out")
-        contender = parse_contender(episode.contender, plugins)
+        contender = parse_contender(episode.contender, plugins, family)
     elif episode.transport is None and episode.agent is None:
-        contender = parse_contender("dctcp")
+        contender = parse_contender(get_family(family).reference, plugins, family)
+    elif family != NETWORKS:
+        contender = contender_from(
+            episode.agent or "", episode.transport or "", episode.agent or "", plugins, family
+        )
     else:
         transport, agent = episode.transport or PACED, episode.agent or UNCAPPED
         contender = contender_from(f"{transport}-{agent}", transport, agent, plugins)
@@ -147,13 +149,14 @@ def _write_picture(env: gym.Env[Any, Any], path: Path) -> None:
     imsave(path, pixels)
 
 
-def _print_metrics(info: dict[str, Any], total: float, steps: int) -> None:
+def _print_metrics(family: str, info: dict[str, Any], total: float, steps: int) -> None:
+    from sysgym.bench.families import get_family
     from sysgym.bench.units import metric_text, significant
-    from sysgym.envs.congestion.metrics import EPISODE_METRICS
 
+    meanings = get_family(family).metric_meanings()
     rows = [("return", significant(total, 4), f"sum of rewards, {significant(total / steps)} a decision")]
     rows += [
-        (name, metric_text(name, value), EPISODE_METRICS.get(name, ""))
+        (name, metric_text(name, value), meanings.get(name, ""))
         for name, value in info["episode_metrics"].items()
     ]
     console().print(table("metric", ">value", "meaning", rows=rows))

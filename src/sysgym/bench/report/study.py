@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from sysgym.bench import statistics
-from sysgym.bench.contenders import UNCAPPED
 from sysgym.bench.families import Family, Metric, get_family
 from sysgym.bench.rows import Row, read_rows
 from sysgym.bench.runner import RUN
@@ -27,17 +26,9 @@ class Player:
     """A contender as the report knows it."""
 
     name: str
-    transport: str
-    agent: str
+    parts: str
     learned: bool
     privileged: bool
-
-    @property
-    def parts(self) -> str:
-        """What it consists of, in words."""
-        if not self.transport:
-            return self.agent
-        return f"{self.transport} under {self.agent}" if self.agent != UNCAPPED else self.transport
 
 
 @dataclass(frozen=True)
@@ -314,8 +305,7 @@ def _players(rows: Sequence[Row], order: Sequence[str]) -> list[Player]:
     found = {
         row.contender.name: Player(
             row.contender.name,
-            row.contender.transport,
-            row.contender.agent,
+            row.contender.parts,
             row.contender.learned,
             row.contender.privileged,
         )
