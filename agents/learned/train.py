@@ -6,6 +6,7 @@ A run's folder holds ``checkpoints/step_000040960.zip`` and the like, ``final.zi
 
 from __future__ import annotations
 
+import json
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +55,7 @@ class Training:
         action_scale: Name of the action scale.
         seed: Seed of the run.
         n_envs: Environments side by side.
-        hyper_parameters: Those that the caller set.
+        hyper_parameters: Those that the caller set, as a checkpoint holds them.
         folder: Where everything goes.
     """
 
@@ -123,9 +124,9 @@ class Training:
         for what, got, expected in (
             ("agent", meta.agent, self.algorithm.name),
             ("scenario", meta.scenario, self.scenario.resolved()),
-            ("environment", meta.env_kwargs, _as_json(self.env_kwargs)),
+            ("environment", meta.env_kwargs, self.env_kwargs),
             ("action scale", meta.action_scale["name"], self.action_scale),
-            ("hyper-parameters", meta.hyper_parameters, _as_json(self.hyper_parameters)),
+            ("hyper-parameters", meta.hyper_parameters, self.hyper_parameters),
             ("seed", meta.seed, self.seed),
             ("number of environments", meta.n_envs, self.n_envs),
         ):
@@ -182,8 +183,8 @@ def train(
     Raises:
         MissingExtra: If the extra ``train`` is not installed.
         UnknownName: If there is no such agent, scenario, hyper-parameter, feature or reward.
-        SysgymError: If ``resume`` meets a checkpoint of another training, or ``out`` holds a run and
-            ``resume`` is not set.
+        SysgymError: If ``resume`` meets a checkpoint of another training, if ``out`` holds a run and
+            ``resume`` is not set, or if a hyper-parameter cannot be written into a checkpoint.
     """
     algorithm = get_algorithm(agent)
     arguments = algorithm.arguments(hyper_parameters or {})
@@ -197,7 +198,7 @@ def train(
         action_scale=action_scale,
         seed=seed,
         n_envs=n_envs,
-        hyper_parameters=dict(hyper_parameters or {}),
+        hyper_parameters=_as_json(hyper_parameters or {}),
         folder=Path(out),
     )
     newest = newest_checkpoint(out)
@@ -300,8 +301,17 @@ def _resolve(scenario: str | PathLike[str] | Scenario, overrides: Mapping[str, A
 
 
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as they come back from a file: tuples as lists."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+    """Return values as they come back from a checkpoint: tuples as lists, classes by name."""
+    values_again: dict[str, Any] = json.loads(json.dumps(dict(values), default=_class_name))
+    return values_again
+
+
+def _class_name(value: Any) -> str:
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    raise SysgymError(
+        f"{value!r}: a checkpoint can hold numbers, texts, lists and names of classes, not this"
+    )
 
 
 def _versions() -> dict[str, str]:

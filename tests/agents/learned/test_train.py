@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from stable_baselines3 import PPO, SAC
 from tensorboard.backend.event_processing.event_accumulator import (  # type: ignore[import-untyped]
     EventAccumulator,
@@ -185,6 +186,20 @@ def test_unknown_names_have_advice(
 def test_what_train_sets_itself_is_no_hyper_parameter(train_tiny: Train, tmp_path: Path, name: str) -> None:
     with pytest.raises(UnknownName, match=f'no hyper-parameter of ppo is named "{name}"'):
         train_tiny(tmp_path / "run", hyper_parameters={name: 1})
+
+
+def test_a_class_is_kept_by_its_name_and_anything_else_is_refused_at_once(
+    train_tiny: Train, tmp_path: Path
+) -> None:
+    settings = {"n_steps": 16, "batch_size": 16, "policy_kwargs": {"activation_fn": torch.nn.ReLU}}
+    final = train_tiny(tmp_path / "run", total_steps=32, hyper_parameters=settings)
+    kept = read_checkpoint(final).meta.hyper_parameters
+    assert kept["policy_kwargs"] == {"activation_fn": "torch.nn.modules.activation.ReLU"}
+    assert policy_of(final).activations == ("relu", "relu", "identity")
+    train_tiny(tmp_path / "run", total_steps=64, hyper_parameters=settings, resume=True)
+    with pytest.raises(SysgymError, match=r"<lambda>.*: a checkpoint can hold"):
+        train_tiny(tmp_path / "other", hyper_parameters={"learning_rate": lambda left: 1e-3 * left})
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_folder_with_a_run_is_not_trained_over(ppo_run: Path, train_tiny: Train) -> None:
