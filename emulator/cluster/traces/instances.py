@@ -1,0 +1,296 @@
+"""Traces with one row per instance and the mean of each counter over its life: Alibaba's, and spar's hour.
+
+A group of instances of one task of one job is what this package calls a job, as in NURD; its name is
+``job/task``. Durations are whole seconds. Nothing tells how usage changed while an instance ran.
+
+How the counters are shown (``static_counters``):
+
+- ``lifetime``: every window shows the mean over the instance's life. A scheduler could know that only if
+  usage were constant: a value of the first window tells of the last one.
+- ``withheld``: nothing before the instance has finished. All windows are 0 but the last, to which the whole
+  life's usage is booked, as a bill at the end: its value times its length is the mean times the life. So the
+  mean over complete windows of a running task is 0, and the mean over the life of a finished one is right;
+  the value of a finished task's last window is the bill and no usage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.cluster.job import BoolArray, FloatArray
+from sysgym.emulator.cluster.traces.errors import TraceError
+from sysgym.emulator.cluster.traces.reading import (
+    END_BEFORE_START,
+    MISSING_ID,
+    NOT_A_NUMBER,
+    Sieve,
+    Tally,
+    blocks,
+    columns_of,
+    nonempty,
+    numbers,
+    wrong_format,
+)
+from sysgym.emulator.cluster.traces.source import (
+    MOST_WINDOWS,
+    TOO_FEW_TASKS,
+    TOO_MANY_TASKS,
+    TOO_MANY_WINDOWS,
+    FirstAttempts,
+    TraceSource,
+)
+
+NOT_TERMINATED = "status is not Terminated"
+NO_DURATION = "lasts 0 s: less than the trace's clock shows"
+
+LIFETIME, WITHHELD = "lifetime", "withheld"
+
+_MEMORY_INVALID = 101.0
+_ROUNDING = 1e-9
+"""Of a window: a duration of whole windows must not get one more by the last bits."""
+
+
+@dataclass(frozen=True)
+class InstanceFormat:
+    """Where things are in a row, counted from 0.
+
+    Attributes:
+        title: What the format is, for messages.
+        n_columns: Columns of a row.
+        job, task: Columns of the two ids.
+        start, end: Columns of the timestamps in s; None where the trace has durations.
+        duration: Column of the duration in s; None where the trace has timestamps.
+        status: Column of the status; None where the trace has none.
+        counters: Column of each counter.
+    """
+
+    title: str
+    n_columns: int
+    job: int
+    task: int
+    start: int | None
+    end: int | None
+    duration: int | None
+    status: int | None
+    counters: dict[str, int]
+
+
+ALIBABA_2017 = InstanceFormat(
+    title="batch_instance of Alibaba's cluster-trace-v2017: 12 columns (start_timestamp, end_timestamp,"
+    " job_id, task_id, machineID, status, seq_no, total_seq_no, real_cpu_max, real_cpu_avg, real_mem_max,"
+    " real_mem_avg)",
+    n_columns=12,
+    job=2,
+    task=3,
+    start=0,
+    end=1,
+    duration=None,
+    status=5,
+    counters={"cpu_avg": 9, "cpu_max": 8, "mem_avg": 11, "mem_max": 10},
+)
+ALIBABA_2018 = InstanceFormat(
+    title="batch_instance of Alibaba's cluster-trace-v2018: 14 columns (instance_name, task_name, job_name,"
+    " task_type, status, start_time, end_time, machine_id, seq_no, total_seq_no, cpu_avg, cpu_max, mem_avg,"
+    " mem_max)",
+    n_columns=14,
+    job=2,
+    task=1,
+    start=5,
+    end=6,
+    duration=None,
+    status=4,
+    counters={"cpu_avg": 10, "cpu_max": 11, "mem_avg": 12, "mem_max": 13},
+)
+SPAR = InstanceFormat(
+    title="sample_instances.csv of the package spar: 7 columns (arrival, job, task, instance, duration,"
+    " cpu_avg, mem_avg)",
+    n_columns=7,
+    job=1,
+    task=2,
+    start=None,
+    end=None,
+    duration=4,
+    status=None,
+    counters={"cpu_avg": 5, "mem_avg": 6},
+)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Used rows: group index, start (0 where the trace has none), duration, counters (rows, C)."""
+
+    group: NDArray[np.int64]
+    start_s: FloatArray
+    duration_s: FloatArray
+    counters: NDArray[np.float32]
+
+
+class InstanceTrace(TraceSource):
+    """Groups of instances; windows are the group's median duration divided by ``windows_per_median``.
+
+    Where the trace has no start times (spar), all tasks of a job start together.
+
+    Args:
+        layout: The format.
+        files: What to read, in order.
+        tasks_min: Fewest instances of a group.
+        tasks_max: Most instances of a group.
+        windows_per_median: Windows in the group's median duration.
+        static_counters: ``"lifetime"`` or ``"withheld"``.
+
+    Raises:
+        TraceError: A file is empty, damaged or of another format.
+    """
+
+    def __init__(
+        self,
+        layout: InstanceFormat,
+        files: list[Path],
+        *,
+        tasks_min: int,
+        tasks_max: int,
+        windows_per_median: int,
+        static_counters: str,
+    ) -> None:
+        if static_counters not in (LIFETIME, WITHHELD):
+            raise ValueError(f'static_counters: expected "lifetime" or "withheld", got "{static_counters}"')
+        self._windows_per_median = windows_per_median
+        self._static_counters = static_counters
+        tally = Tally()
+        group_names, rows = _read(layout, files, tally)
+        left_out: Counter[str] = Counter()
+        size = np.bincount(rows.group, minlength=len(group_names))
+        fits = (size >= tasks_min) & (size <= tasks_max)
+        _count(left_out, TOO_FEW_TASKS, size < tasks_min)
+        _count(left_out, TOO_MANY_TASKS, size > tasks_max)
+        rows = _ordered(rows, np.flatnonzero(fits[rows.group]))
+        # Groups are now runs of rows, in the order of their index.
+        groups = np.flatnonzero(fits)
+        first = np.concatenate([[0], np.cumsum(size[groups])])
+        runs = {
+            group_names[group]: (int(first[i]), int(first[i + 1])) for i, group in enumerate(groups.tolist())
+        }
+        short = {
+            name: run
+            for name, run in runs.items()
+            if _windows(rows.duration_s[slice(*run)], self._window_s(rows.duration_s[slice(*run)])).max()
+            <= MOST_WINDOWS
+        }
+        if len(short) < len(runs):
+            left_out[TOO_MANY_WINDOWS] += len(runs) - len(short)
+        super().__init__(tuple(sorted(short)), tuple(layout.counters), tally, left_out)
+        self._rows = rows
+        self._runs = [short[name] for name in self.names]
+
+    def _window_s(self, duration_s: FloatArray) -> float:
+        return float(np.median(duration_s)) / self._windows_per_median
+
+    def _first_attempts(self, index: int) -> FirstAttempts:
+        run = slice(*self._runs[index])
+        duration_s = self._rows.duration_s[run].copy()
+        mean = self._rows.counters[run]
+        window_s = self._window_s(duration_s)
+        windows = _windows(duration_s, window_s)
+        window = np.arange(windows.max())
+        if self._static_counters == LIFETIME:
+            weight = (window < windows[:, None]).astype(np.float32)
+        else:
+            last_s = duration_s - (windows - 1) * window_s
+            bill = np.where(window == windows[:, None] - 1, (duration_s / last_s)[:, None], 0.0)
+            weight = bill.astype(np.float32)
+        start_s = self._rows.start_s[run]
+        return FirstAttempts(
+            window_s, start_s - start_s.min(), duration_s, weight[:, :, None] * mean[:, None]
+        )
+
+
+def _windows(duration_s: FloatArray, window_s: float) -> NDArray[np.int64]:
+    """Return how many windows, the last one perhaps cut short, each duration has."""
+    return np.maximum(np.ceil(duration_s / window_s - _ROUNDING), 1).astype(np.int64)
+
+
+def _count(reasons: Counter[str], reason: str, which: BoolArray) -> None:
+    if count := int(np.count_nonzero(which)):
+        reasons[reason] += count
+
+
+def _ordered(rows: _Rows, kept: NDArray[np.int64]) -> _Rows:
+    """Return some rows, sorted by group and within a group in the order of the files."""
+    kept = kept[np.argsort(rows.group[kept], kind="stable")]
+    return _Rows(rows.group[kept], rows.start_s[kept], rows.duration_s[kept], rows.counters[kept])
+
+
+def _read(layout: InstanceFormat, files: list[Path], tally: Tally) -> tuple[list[str], _Rows]:
+    """Read all files; returns the names of the groups in order of appearance, and the used rows."""
+    index: dict[str, int] = {}
+    parts: list[_Rows] = []
+    for path in files:
+        if columns_of(path) != layout.n_columns:
+            raise wrong_format(path, layout.title)
+        before, malformed = tally.rows_read, tally.malformed.total()
+        parts += [
+            _read_block(layout, columns, index, tally) for columns in blocks(path, layout.n_columns, tally)
+        ]
+        if tally.rows_read - before == tally.malformed.total() - malformed:
+            raise TraceError(
+                path,
+                f"none of the {tally.rows_read - before} rows is of the format",
+                layout.title,
+                "set jobs.format to what the file is, or jobs.paths to the right file",
+            )
+    rows = _Rows(
+        np.concatenate([part.group for part in parts]),
+        np.concatenate([part.start_s for part in parts]),
+        np.concatenate([part.duration_s for part in parts]),
+        np.concatenate([part.counters for part in parts]),
+    )
+    return list(index), rows
+
+
+def _read_block(
+    layout: InstanceFormat, columns: list[tuple[str, ...]], index: dict[str, int], tally: Tally
+) -> _Rows:
+    n = len(columns[0])
+    sieve = Sieve(n)
+    if layout.status is not None:
+        # First, for an instance that has not ended has no end to be right or wrong.
+        ended = np.fromiter((text.lower() == "terminated" for text in columns[layout.status]), np.bool_, n)
+        sieve.drop(~ended, tally.left_out_rows, NOT_TERMINATED)
+    named = nonempty(columns[layout.job]) & nonempty(columns[layout.task])
+    sieve.drop(~named, tally.malformed, MISSING_ID)
+    start_s = np.zeros(n)
+    if layout.start is not None and layout.end is not None:
+        start_s, bad_start = numbers(columns[layout.start])
+        end_s, bad_end = numbers(columns[layout.end])
+        duration_s = end_s - start_s
+        bad = bad_start | bad_end
+    else:
+        assert layout.duration is not None
+        duration_s, bad = numbers(columns[layout.duration])
+    counters = np.empty((n, len(layout.counters)), np.float32)
+    missing: dict[str, BoolArray] = {}
+    for i, (name, column) in enumerate(layout.counters.items()):
+        value, bad_value = numbers(columns[column])
+        bad |= bad_value
+        # The traces write -1, and 101 for memory, where nothing was measured.
+        missing[name] = np.isnan(value) | (value < 0) | (name.startswith("mem") & (value == _MEMORY_INVALID))
+        counters[:, i] = np.where(missing[name], 0.0, value)
+    # An empty time is nan too: it must be there.
+    sieve.drop(bad | np.isnan(duration_s), tally.malformed, NOT_A_NUMBER)
+    sieve.drop(duration_s < 0, tally.malformed, END_BEFORE_START)
+    sieve.drop(duration_s == 0, tally.left_out_rows, NO_DURATION)
+    for name, lacking in missing.items():
+        _count(tally.missing_values, name, lacking & sieve.good)
+    used = np.flatnonzero(sieve.good)
+    names: Iterator[str] = map("/".join, zip(columns[layout.job], columns[layout.task], strict=True))
+    if len(used) < n:
+        good = sieve.good.tolist()
+        names = (name for name, is_good in zip(names, good, strict=True) if is_good)
+    group = np.fromiter((index.setdefault(name, len(index)) for name in names), np.int64, len(used))
+    return _Rows(group, start_s[used], duration_s[used], counters[used])

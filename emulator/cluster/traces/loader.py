@@ -1,0 +1,122 @@
+"""Load the trace that a scenario names."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from sysgym.emulator.cluster.traces.errors import TraceError
+from sysgym.emulator.cluster.traces.google import GoogleTrace
+from sysgym.emulator.cluster.traces.instances import ALIBABA_2017, ALIBABA_2018, SPAR, InstanceTrace
+from sysgym.emulator.cluster.traces.reading import trace_files
+from sysgym.emulator.cluster.traces.source import TraceSource
+from sysgym.scenarios.errors import MissingExtra, UnknownName
+
+_log = logging.getLogger(__name__)
+
+EXTRA = "traces"
+_GOOGLE = "google-2011"
+_INSTANCES = {"alibaba-2017": ALIBABA_2017, "alibaba-2018": ALIBABA_2018, "spar": SPAR}
+FORMATS = (_GOOGLE, *_INSTANCES)
+"""Formats of traces that can be read."""
+
+_SPAR_FILE = "data/samples/sample_instances.csv"
+
+
+class TraceSpec(Protocol):
+    """What is read and how; the table ``[jobs]`` of a scenario with ``kind = "trace"`` is one.
+
+    Attributes:
+        format: One of :data:`FORMATS`.
+        paths: Files and folders; none for the file that the package ``spar`` holds.
+        tasks_min: Fewest tasks of a job.
+        tasks_max: Most tasks of a job.
+        windows_per_median: Windows in a job's median latency. Google's trace has windows of 300 s instead.
+        static_counters: ``"lifetime"`` or ``"withheld"``; see ``instances.py``. Of no effect on Google's.
+    """
+
+    @property
+    def format(self) -> str: ...  # noqa: D102
+    @property
+    def paths(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def tasks_min(self) -> int: ...  # noqa: D102
+    @property
+    def tasks_max(self) -> int: ...  # noqa: D102
+    @property
+    def windows_per_median(self) -> int: ...  # noqa: D102
+    @property
+    def static_counters(self) -> str: ...  # noqa: D102
+
+
+def load_jobs(spec: TraceSpec) -> TraceSource:
+    """Read a trace and return its jobs.
+
+    Files are streamed: memory holds one block of rows, and of the used rows some 40 bytes each for Alibaba's
+    traces and 90 for Google's. Nothing is unpacked to disk. What was read, malformed and left out is logged
+    in one line, and in the source's attributes.
+
+    Args:
+        spec: What to read.
+
+    Raises:
+        MissingExtra: ``format`` is spar, and the package is not installed.
+        TraceError: A file is missing, empty, damaged or of another format, or no job fits.
+        UnknownName: There is no such format.
+    """
+    if spec.format not in FORMATS:
+        raise UnknownName("format of traces", spec.format, FORMATS)
+    paths = list(spec.paths)
+    if spec.format == "spar" and not paths:
+        paths = [str(_spar_sample())]
+    files = trace_files(paths)
+    source: TraceSource
+    if spec.format == _GOOGLE:
+        source = GoogleTrace(files, tasks_min=spec.tasks_min, tasks_max=spec.tasks_max)
+    else:
+        source = InstanceTrace(
+            _INSTANCES[spec.format],
+            files,
+            tasks_min=spec.tasks_min,
+            tasks_max=spec.tasks_max,
+            windows_per_median=spec.windows_per_median,
+            static_counters=spec.static_counters,
+        )
+    _log.log(
+        logging.WARNING if source.malformed else logging.INFO,
+        "%s: %d rows of %d file(s), %d jobs; malformed rows: %s; rows left out: %s; jobs left out: %s;"
+        " missing values shown as 0: %s",
+        spec.format,
+        source.rows_read,
+        len(files),
+        len(source),
+        _listed(source.malformed),
+        _listed(source.left_out_rows),
+        _listed(source.left_out_jobs),
+        _listed(source.missing_values),
+    )
+    if not source.names:
+        raise TraceError(
+            ", ".join(paths),
+            f"no job can be replayed; jobs left out: {_listed(source.left_out_jobs)}; rows left out:"
+            f" {_listed(source.left_out_rows)}; malformed rows: {_listed(source.malformed)}",
+            f"at least one job of {spec.tasks_min} to {spec.tasks_max} tasks",
+            "set jobs.tasks_min and jobs.tasks_max to what the trace has, or read more of its files",
+        )
+    return source
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items())) or "none"
+
+
+def _spar_sample() -> Path:
+    """Return where the installed package ``spar`` has its hour; the package itself is not imported."""
+    found = importlib.util.find_spec("spar")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        if (sample := Path(folder) / _SPAR_FILE).is_file():
+            return sample
+    raise MissingExtra(EXTRA, "the hour of Alibaba's trace in the package spar")

@@ -1,0 +1,245 @@
+"""Reading the files of a trace: found, opened, told apart by their columns, and read in blocks of rows.
+
+Lines are split and numbers parsed by Python's own C code, a block and a column at a time, so that reading
+needs no library and holds one block. Nothing is quoted in these traces: a comma always separates.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.cluster.job import BoolArray, FloatArray
+from sysgym.emulator.cluster.traces.errors import TraceError
+
+WRONG_COLUMNS = "wrong number of columns"
+MISSING_ID = "no job or task id"
+NOT_A_NUMBER = "not a number"
+END_BEFORE_START = "end before start"
+
+FORMAT_BY_COLUMNS = {
+    7: "spar's sample_instances.csv",
+    8: "Google 2011 job_events, or Alibaba 2017 batch_task",
+    9: "Alibaba 2018 batch_task",
+    12: "Alibaba 2017 batch_instance",
+    13: "Google 2011 task_events",
+    14: "Alibaba 2018 batch_instance",
+    20: "Google 2011 task_usage",
+}
+"""What a file probably is, by its number of columns; for messages."""
+
+_BLOCK_ROWS = 2000  # few enough that the garbage collector does not walk through them again and again
+_SNIFFED_LINES = 50
+_LONGEST_LINE = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass
+class Tally:
+    """What happened to the rows of a trace; every row is used, malformed or left out.
+
+    Attributes:
+        rows_read: All rows.
+        malformed: Rows that break the format, by the first reason found.
+        left_out_rows: Sound rows that are of no use here, by reason.
+        missing_values: Values that used rows lack and that are 0 instead, by counter.
+    """
+
+    rows_read: int = 0
+    malformed: Counter[str] = field(default_factory=Counter)
+    left_out_rows: Counter[str] = field(default_factory=Counter)
+    missing_values: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def rows_used(self) -> int:
+        """Rows neither malformed nor left out."""
+        return self.rows_read - self.malformed.total() - self.left_out_rows.total()
+
+
+class Sieve:
+    """Which rows of one block are still good; the first reason to drop a row is the one that counts."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.good: BoolArray = np.ones(n_rows, np.bool_)
+
+    def drop(self, bad: BoolArray, reasons: Counter[str], reason: str) -> None:
+        """Drop the rows that are bad and count those that were good until now."""
+        if count := int(np.count_nonzero(bad & self.good)):
+            reasons[reason] += count
+            self.good &= ~bad
+
+
+def trace_files(paths: Sequence[str]) -> list[Path]:
+    """Return the files that a scenario's paths name: files as given, and what folders hold, sorted by name.
+
+    Args:
+        paths: Files, or folders whose ``.csv`` and ``.csv.gz`` files are taken. ``~`` is the home folder.
+
+    Raises:
+        TraceError: A path does not exist, or a folder holds no such file.
+    """
+    files: list[Path] = []
+    for text in paths:
+        path = Path(text).expanduser()
+        if path.is_dir():
+            found = sorted(file for file in path.iterdir() if file.name.endswith((".csv", ".csv.gz")))
+            if not found:
+                raise TraceError(
+                    path,
+                    "the folder holds no part of a trace",
+                    "files ending in .csv or .csv.gz",
+                    "name the folder that has them in jobs.paths",
+                )
+            files += found
+        elif path.is_file():
+            files.append(path)
+        else:
+            raise TraceError(
+                path,
+                "there is no such file",
+                "a file or folder of the trace",
+                "correct jobs.paths in the scenario, or download the trace to this place",
+            )
+    return files
+
+
+def columns_of(path: Path) -> int:
+    """Return how many columns most of a file's first lines have.
+
+    Raises:
+        TraceError: The file is empty, damaged, or not text.
+    """
+    with _opened(path) as file:
+        # Something that is no text may have no line ends.
+        first = _take(path, iter(lambda: file.readline(_LONGEST_LINE), ""), _SNIFFED_LINES)
+    if not any(line.strip() for line in first):
+        raise TraceError(
+            path, "the file is empty", "rows of comma-separated values", "download it again, or take it out"
+        )
+    if any("\0" in line for line in first):
+        raise TraceError(
+            path,
+            "the file is not text",
+            "rows of comma-separated values, plain or compressed by gzip",
+            "unpack it if it is an archive",
+        )
+    return Counter(line.count(",") + 1 for line in first).most_common(1)[0][0]
+
+
+def wrong_format(path: Path, expected: str) -> TraceError:
+    """Return the error for a file of another format, with a guess what it is."""
+    n = columns_of(path)
+    likely = FORMAT_BY_COLUMNS.get(n)
+    return TraceError(
+        path,
+        f"the file has {n} column{'s' * (n != 1)}" + (f", as {likely} has" if likely else ""),
+        expected,
+        "set jobs.format to what the file is, or jobs.paths to the right file",
+    )
+
+
+def blocks(path: Path, n_columns: int, tally: Tally) -> Iterator[list[tuple[str, ...]]]:
+    """Yield a file's rows in blocks, by columns: a list of ``n_columns`` tuples of equal length.
+
+    Rows with another number of columns are counted as malformed and left out.
+
+    Raises:
+        TraceError: The file is damaged.
+    """
+    with _opened(path) as lines:
+        while rows := [line.rstrip("\r\n").split(",") for line in _take(path, lines, _BLOCK_ROWS)]:
+            tally.rows_read += len(rows)
+            sound = [row for row in rows if len(row) == n_columns]
+            if len(sound) < len(rows):
+                tally.malformed[WRONG_COLUMNS] += len(rows) - len(sound)
+            if sound:
+                yield list(zip(*sound, strict=True))
+
+
+def numbers(column: Sequence[str]) -> tuple[FloatArray, BoolArray]:
+    """Parse one column of a block.
+
+    Returns:
+        The values, nan where there is none, and which texts are something, but no finite number.
+    """
+    try:
+        if "_" in "".join(column):  # Python would read 1_000 as a thousand
+            raise ValueError
+        values = np.fromiter(map(float, column), np.float64, len(column))
+    except ValueError:
+        values = np.fromiter(map(_number, column), np.float64, len(column))
+    if np.isfinite(values).all():
+        return values, np.zeros(len(column), np.bool_)
+    bad = ~np.isfinite(values) & np.fromiter((text != "" for text in column), np.bool_, len(column))
+    values[bad] = np.nan
+    return values, bad
+
+
+def whole_numbers(column: Sequence[str]) -> tuple[NDArray[np.int64], BoolArray]:
+    """Parse one column of whole numbers that must be there; 0 where a text is none.
+
+    Returns:
+        The values, and which texts are no whole number of at most 64 bits.
+    """
+    try:
+        if "_" in "".join(column):
+            raise ValueError
+        return np.fromiter(map(int, column), np.int64, len(column)), np.zeros(len(column), np.bool_)
+    except (ValueError, OverflowError):
+        parsed = [_whole_number(text) for text in column]
+        bad = np.fromiter((value is None for value in parsed), np.bool_, len(parsed))
+        return np.fromiter((value or 0 for value in parsed), np.int64, len(parsed)), bad
+
+
+def nonempty(column: Sequence[str]) -> BoolArray:
+    """Return which texts of a column are something."""
+    return np.fromiter(map(bool, column), np.bool_, len(column))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text) if "_" not in text else np.nan
+    except ValueError:
+        return np.nan
+
+
+def _whole_number(text: str) -> int | None:
+    try:
+        value = int(text)
+    except ValueError:
+        return None
+    return value if "_" not in text and -(2**63) <= value < 2**63 else None
+
+
+def _opened(path: Path) -> IO[str]:
+    """Open a file as text, through gzip if it begins as gzip files do, whatever it is called."""
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        # A byte that is no UTF-8 is kept as an escape: ids stay distinct, and numbers become none.
+        if packed:
+            return gzip.open(path, "rt", encoding="utf-8", errors="backslashreplace", newline="\n")
+        return path.open(encoding="utf-8", errors="backslashreplace", newline="\n")
+    except OSError as error:
+        raise TraceError(
+            path, f"the file cannot be opened ({error.strerror})", "a readable file", "correct its rights"
+        ) from error
+
+
+def _take(path: Path, lines: Iterable[str], count: int) -> list[str]:
+    """Return the next lines, at most ``count``; what gzip finds wrong is said with the file's name."""
+    try:
+        return list(itertools.islice(lines, count))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TraceError(
+            path, f"the file is cut off or damaged ({error})", "a whole gzip file", "download it again"
+        ) from error
