@@ -14,7 +14,7 @@ MOST_FAULTS = 4
 
 _HEAVY_TASKS = 0.1
 """Share of the tasks of a heavy-tailed job whose work is drawn from the tail."""
-_MOST_WORK = 60.0
+_MOST_WORK = 30.0
 """Largest work of a task, in that of the typical one."""
 _WORTH_NAMING = 0.05
 """A cause that makes a task less than this share slower than the median task is not named."""
@@ -34,7 +34,7 @@ def draw_work(jobs: GeneratedJobs, n_tasks: int, rng: Generator) -> FloatArray:
         Positive, shape (n_tasks,).
     """
     log_sd = np.exp(rng.normal(jobs.skew_log_sd_mean, jobs.skew_log_sd_sd))
-    short_share = min(1.0, jobs.short_fraction * rng.standard_exponential())
+    short_share = min(1.0, jobs.short_fraction * 0.5 * rng.standard_exponential() ** 2)
     is_heavy = rng.random() < jobs.heavy_fraction
     work = np.exp(np.clip(log_sd * rng.standard_normal(n_tasks), -4.0, 4.0))
     in_tail = is_heavy & (rng.random(n_tasks) < _HEAVY_TASKS)

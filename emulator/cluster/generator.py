@@ -31,7 +31,7 @@ _SIZE, _MACHINES, _WORK, _METER, _ATTEMPT = range(5)
 _PLACEMENT, _LUCK, _FAULTS, _NOISE = range(4)
 """Streams of an attempt."""
 
-_SHARES = (6.0, 3.0, 1.5)
+_SHARES = (5.0, 1.2, 0.4)
 """Dirichlet parameters of a job's time on CPU, memory and disk."""
 
 

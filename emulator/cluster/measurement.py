@@ -104,7 +104,7 @@ _KINDS: dict[str, _Kind] = {
 _SAME_LEVEL = {"sampled_cpu_rate": "cpu_rate"}
 """A one-second sample of the CPU rate is a measurement of the same thing."""
 
-_MEMORY_OF_WORK = 0.15
+_MEMORY_OF_WORK = 0.1
 """Power of a task's work in its memory."""
 
 
@@ -189,8 +189,8 @@ def _effects(meter: Meter, moments: Moments) -> dict[str, Float32Array]:
         # Who shares a core shares its first caches too.
         "cpi": (cpu_share * (1.0 + 0.1 * (slow_cpu - 1.0)) + memory_share * slow_memory) / busy,
         "mai": np.sqrt(slow_memory),
-        # Larger inputs need a little more memory; it is touched in the first third of a typical life.
-        "memory": moments.work**_MEMORY_OF_WORK * (0.6 + 0.4 * np.minimum(1.0, 3.0 * moments.elapsed)),
+        # Larger inputs need a little more memory; it is touched in the first tenth of a typical life.
+        "memory": moments.work**_MEMORY_OF_WORK * (0.7 + 0.3 * np.minimum(1.0, 10.0 * moments.elapsed)),
         "cache": 1.05 - np.exp(-2.0 * moments.done),
         "space": 0.2 + moments.done,
     }

@@ -299,3 +299,18 @@ def perf(
     from sysgym.cli.perf import print_figures
 
     print_figures(json_file, only)
+
+
+@app.command()
+def calibrate(
+    scenario: Annotated[
+        str, typer.Argument(help="Scenario of generated jobs, name or file.")
+    ] = "google-2011",
+    jobs: Annotated[int, typer.Option("--jobs", min=2, metavar="N", help="Jobs to generate.")] = 200,
+    set_: SetOption = None,
+) -> None:
+    """Compare generated jobs with the figures that they are held to; exit code 1 if one is off."""
+    from sysgym.cli.calibrate import print_calibration
+
+    if not print_calibration(scenario, jobs, set_ or []):
+        raise typer.Exit(1)
