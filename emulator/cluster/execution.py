@@ -93,6 +93,7 @@ class Execution:
         self._end_s = np.full((n, attempts), np.inf)
         self._end_s[:, 0] = job.start_s + job.duration_s[:, 0]
         self._next_end_s = self._end_s[:, 0].copy()
+        self._over_s = np.full((n, attempts), np.nan)
         self._attempts = np.ones(n, np.int64)
         self._shown = np.zeros(n, np.int64)
         self._finish_s = np.full(n, np.nan)
@@ -226,6 +227,11 @@ class Execution:
             wasted_s=self._wasted_s,
         )
 
+    def history(self) -> tuple[FloatArray, FloatArray]:
+        """Return when attempts began and ended, each of shape (n_tasks, n_attempts); nan for not yet."""
+        begun = self._begin_s <= self.now_s
+        return np.where(begun, self._begin_s, np.nan), self._over_s.copy()
+
     def _advance_in_line(self, until_s: float) -> None:
         """Let time pass up to ``until_s`` or until nobody waits for a machine any more."""
         coming = np.flatnonzero((self._next_end_s <= until_s) & ~self._finished)
@@ -276,6 +282,7 @@ class Execution:
 
     def _kill(self, task: int, time_s: float) -> None:
         alive = np.isfinite(self._end_s[task])
+        self._over_s[task, alive] = time_s
         self._wasted_s += float((time_s - self._begin_s[task, alive]).sum())
         self._end_s[task] = np.inf
         self._idle(int(alive.sum()), time_s)
@@ -302,16 +309,18 @@ class Execution:
         end_s, begin_s = self._end_s[tasks], self._begin_s[tasks]
         winner = end_s.argmin(axis=1)
         finish_s = self._next_end_s[tasks]
-        ran_s = np.where(np.isfinite(end_s), finish_s[:, None] - begin_s, 0.0)
-        alive = np.isfinite(end_s).sum(axis=1)
+        alive = np.isfinite(end_s)
+        ran_s = np.where(alive, finish_s[:, None] - begin_s, 0.0)
+        self._over_s[tasks] = np.where(alive, finish_s[:, None], self._over_s[tasks])
         useful_s = ran_s[np.arange(len(tasks)), winner]
         self._useful_s += float(useful_s.sum())
+        machines = alive.sum(axis=1)
         # Summed over losers alone, so that a job without copies wastes nothing, not even rounding.
-        self._wasted_s += float((ran_s.sum(axis=1) - useful_s)[alive > 1].sum())
-        self._idle_machines += int(alive.sum())
-        self._idle_offset_s -= float((alive * finish_s).sum())
+        self._wasted_s += float((ran_s.sum(axis=1) - useful_s)[machines > 1].sum())
+        self._idle_machines += int(machines.sum())
+        self._idle_offset_s -= float((machines * finish_s).sum())
         if self._limited:
-            self._free += int(alive.sum())
+            self._free += int(machines.sum())
         self._finish_s[tasks] = finish_s
         self._finished[tasks] = True
         self._waiting[tasks] = False

@@ -46,7 +46,7 @@ TASK_COLUMNS: dict[str, Column] = {
 
 JOB_COLUMNS: dict[str, Column] = {
     "share_finished": Column("tasks that have finished", "fraction of tasks", 0.0, 1.0),
-    "checkpoint": Column("decisions taken", "fraction of max_checkpoints", 0.0, 1.0),
+    "checkpoint": Column("decisions taken before", "count", 0.0, LARGEST),
     "threshold": Column("latency from which on a task is a straggler; 0: not known", "windows", 0.0, LARGEST),
     "latency_q25": Column("quantile 0.25 of finished tasks' latencies", "windows", 0.0, LARGEST),
     "latency_q50": Column("quantile 0.5 of the same", "windows", 0.0, LARGEST),
@@ -64,13 +64,11 @@ class ObservationBuilder:
     Args:
         tasks_max: N, rows for tasks; jobs with fewer are padded with zeros.
         counter_names: The C counters of a window.
-        max_checkpoints: Decisions in the longest episode.
     """
 
-    def __init__(self, tasks_max: int, counter_names: Sequence[str], max_checkpoints: int) -> None:
+    def __init__(self, tasks_max: int, counter_names: Sequence[str]) -> None:
         self.tasks_max = tasks_max
         self.counter_names = tuple(counter_names)
-        self.max_checkpoints = max_checkpoints
         self.counter_columns = tuple(
             f"{kind} {name}" for kind in ("mean", "last") for name in self.counter_names
         )
@@ -138,7 +136,7 @@ class ObservationBuilder:
         free = snapshot.free_machines
         job = [
             float(finished.mean()),
-            min(checkpoint / self.max_checkpoints, 1.0),
+            float(checkpoint),
             0.0 if threshold_s is None else threshold_s / window_s,
             *quantiles,
             float(free) if free == UNLIMITED else free / n,

@@ -34,7 +34,7 @@ class JobView:
         threshold: Latency from which on a task is a straggler; nan if unknown.
         quantiles: Quantiles .25, .5, .75 and .9 of the finished tasks' latencies; 0 before any.
         share_finished: Share of the tasks that have finished.
-        checkpoint: Decisions taken, as a share of the longest episode's.
+        checkpoint: Decisions taken before.
         free_machines: Machines that nobody uses, over n; -1 for no limit.
     """
 
@@ -52,7 +52,7 @@ class JobView:
     threshold: float
     quantiles: FloatArray
     share_finished: float
-    checkpoint: float
+    checkpoint: int
     free_machines: float
 
     @classmethod
@@ -81,7 +81,7 @@ class JobView:
             threshold=threshold if threshold > 0.0 else float("nan"),
             quantiles=job[_JOB["latency_q25"] : _JOB["latency_q90"] + 1].copy(),
             share_finished=float(job[_JOB["share_finished"]]),
-            checkpoint=float(job[_JOB["checkpoint"]]),
+            checkpoint=int(job[_JOB["checkpoint"]]),
             free_machines=float(job[_JOB["free_machines"]]),
         )
 

@@ -1,0 +1,252 @@
+"""What both straggler environments share: a job that is watched from checkpoint to checkpoint."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import EzPickle
+from numpy.typing import NDArray
+
+from sysgym.emulator.cluster.counters import counter_names
+from sysgym.emulator.cluster.execution import Execution, Snapshot
+from sysgym.emulator.cluster.job import BoolArray, FloatArray, Job
+from sysgym.emulator.cluster.source import JobSource, job_source
+from sysgym.envs.stragglers.metrics import Flags, checkpoint_metrics
+from sysgym.envs.stragglers.observation import Observation, ObservationBuilder
+from sysgym.envs.stragglers.render import Scene, picture, text
+from sysgym.envs.stragglers.rewards import Reward, get_reward
+from sysgym.scenarios import StragglerScenario, load_scenario, scenario_from_resolved
+from sysgym.scenarios.errors import UnknownName
+
+Action = NDArray[np.int8] | NDArray[np.int64]
+
+
+class StragglerEnv(gym.Env[Observation, Any], EzPickle):
+    """Base of the two environments; see :class:`~sysgym.envs.stragglers.prediction.StragglerPrediction`.
+
+    Attributes:
+        scenario: The world.
+        counter_names: What is measured, C names.
+        job: The job of this episode, its future included: for oracles and pictures, not for agents.
+        world: The job's execution.
+        threshold_s: Latency from which on a task of this job is a straggler.
+        flags: When each task was flagged, or acted on first.
+        first_decision_s: When the first decision was due, after the job's submission.
+        episode_seed: Seed of this episode's job.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 4,
+    }
+    REWARDS: ClassVar[Mapping[str, Reward[Any]]]
+    VERB: ClassVar[str]
+
+    def __init__(
+        self,
+        scenario: str | PathLike[str] | Mapping[str, Any] | StragglerScenario,
+        split: str,
+        reward: str | None,
+        overrides: Mapping[str, Any] | None,
+        source: JobSource | None,
+        render_mode: str | None,
+    ) -> None:
+        """Build the environment.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split or reward does not exist.
+        """
+        EzPickle.__init__(self, scenario, split, reward, overrides, source, render_mode)
+        self.scenario = _resolve(scenario, overrides)
+        self.split = split
+        self.render_mode = render_mode
+        self._seeds = self.scenario.splits[split].seeds
+        weights = self.scenario.reward.weights if reward in (None, self.scenario.reward.name) else {}
+        self.reward = get_reward(self.REWARDS, reward or self.scenario.reward.name).with_weights(weights)
+        self._source = job_source(self.scenario) if source is None else source
+        jobs = self.scenario.jobs
+        if source is None and jobs.kind == "generated":
+            self.counter_names = counter_names(jobs.profile)
+        else:
+            self.counter_names = self._source.job(split, self._seeds[0]).counter_names
+        self._observations = ObservationBuilder(jobs.tasks_max, self.counter_names)
+        self.observation_space = self._observations.space()
+        self.action_space = self._make_action_space(jobs.tasks_max)
+        self.episode_seed: int | None = None
+        self.job: Job
+        self.world: Execution
+        self.threshold_s = 0.0
+        self.flags: Flags
+        self.first_decision_s = 0.0
+        self._began = False
+        self._checkpoint = 0
+        self._snapshot: Snapshot
+        self._drawn = self.scenario
+
+    @property
+    def counter_columns(self) -> tuple[str, ...]:
+        """What stands in each column of the observation's ``counters``."""
+        return self._observations.counter_columns
+
+    @property
+    def max_checkpoints(self) -> int:
+        """Most decisions in an episode."""
+        return self.scenario.control.max_checkpoints
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode.
+
+        Args:
+            seed: Seeds the generator that draws episode seeds.
+            options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
+        """
+        super().reset(seed=seed)
+        self.episode_seed = self._draw_episode_seed(options)
+        self._drawn = self.scenario.draw(self.split, self.episode_seed)
+        self.job = self._source.job(self.split, self.episode_seed)
+        if self.job.n_tasks > self._observations.tasks_max:
+            raise ValueError(
+                f"job {self.job.name}: {self.job.n_tasks} tasks, more than tasks_max = "
+                f"{self._observations.tasks_max} of the scenario {self.scenario.name}"
+            )
+        rule = self._drawn.straggler
+        self.threshold_s = self.job.threshold_s(rule.definition, rule.value)
+        self.world = Execution(self.job, self._spare_machines())
+        self.flags = Flags(self.job, self.threshold_s, np.full(self.job.n_tasks, np.inf))
+        self._checkpoint = 0
+        self._warm_up()
+        self._began = True
+        return self._observe(), self._info()
+
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Act on tasks and let one measuring window pass."""
+        if not self._began:
+            raise gym.error.ResetNeeded(f"{type(self).__name__}: call reset() before step()")
+        chosen = self._checked(action)
+        before = self.flags
+        self._act(chosen)
+        self._checkpoint += 1
+        if self._checkpoint >= self.max_checkpoints:
+            # Nobody acts any more; what is left of the job belongs to this step.
+            self.world.run_to_end()
+        elif not self.world.done:
+            self.world.advance(self.job.window_s)
+        self._snapshot = self.world.snapshot()
+        over = self.world.done
+        terms = self.reward.terms(self._outcome(before, over=over))
+        info = {"reward_terms": terms, **self._info()}
+        if over:
+            info["episode_metrics"] = self._episode_metrics()
+        return self._observe(), float(sum(terms.values())), over, False, info
+
+    def render(self) -> Any:
+        """Return text (``ansi``) or a picture of shape (height, width, 3), uint8 (``rgb_array``)."""
+        if self.render_mode is None:
+            gym.logger.warn(
+                'render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"'
+            )
+            return None
+        if not self._began:
+            raise gym.error.ResetNeeded(f"{type(self).__name__}: call reset() before render()")
+        scene = self._scene()
+        return text(scene) if self.render_mode == "ansi" else picture(scene)
+
+    @abstractmethod
+    def _make_action_space(self, tasks_max: int) -> gym.Space[Any]:
+        """The space of actions."""
+
+    @abstractmethod
+    def _spare_machines(self) -> int:
+        """Machines of the world beside one for each task."""
+
+    @abstractmethod
+    def _act(self, chosen: NDArray[np.int64]) -> None:
+        """Carry an action out; ``chosen`` is it for the job's real tasks."""
+
+    @abstractmethod
+    def _mask(self) -> BoolArray:
+        """Tasks that may be acted on."""
+
+    @abstractmethod
+    def _outcome(self, before: Flags, *, over: bool) -> Any:
+        """What the reward is computed from."""
+
+    @abstractmethod
+    def _episode_metrics(self) -> dict[str, float]:
+        """Metrics of the whole episode."""
+
+    def _checkpoint_metrics(self) -> dict[str, float]:
+        return checkpoint_metrics(self._snapshot, self.flags)
+
+    def _scene(self) -> Scene:
+        return Scene(self.scenario.name, self.flags, self.world, self._checkpoint, self.VERB)
+
+    def _warm_up(self) -> None:
+        """Let windows pass until enough tasks have finished for the first decision."""
+        share = self._drawn.control.warmup_fraction
+        while self.world.share_finished < share:
+            self.world.advance(self.job.window_s)
+        self.first_decision_s = self.world.now_s
+        self._snapshot = self.world.snapshot()
+
+    def _raise_flags(self, tasks: NDArray[np.int64]) -> None:
+        """Note when tasks were flagged; only the first time counts."""
+        raised_s: FloatArray = self.flags.raised_s.copy()
+        raised_s[tasks] = np.minimum(raised_s[tasks], self.world.now_s)
+        self.flags = Flags(self.job, self.threshold_s, raised_s)
+
+    def _checked(self, action: Any) -> NDArray[np.int64]:
+        given = np.asarray(action)
+        if not self.action_space.contains(given.astype(self.action_space.dtype, copy=False)) or (
+            given.dtype.kind == "f" and not np.array_equal(given, np.rint(given))
+        ):
+            raise ValueError(f"action: expected an element of {self.action_space}, got {action!r}")
+        return given[: self.job.n_tasks].astype(np.int64)
+
+    def _observe(self) -> Observation:
+        return self._observations.build(
+            self._snapshot,
+            window_s=self.job.window_s,
+            checkpoint=self._checkpoint,
+            threshold_s=self.threshold_s if self._drawn.straggler.threshold_known else None,
+            flagged=self.flags.flagged,
+            mask=self._mask(),
+        )
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "metrics": self._checkpoint_metrics(),
+            "episode_seed": self.episode_seed,
+            "time_s": self.world.now_s,
+        }
+
+    def _draw_episode_seed(self, options: Mapping[str, Any] | None) -> int:
+        options = options or {}
+        for key in options:
+            if key != "episode_seed":
+                raise UnknownName("reset option", key, ["episode_seed"])
+        if "episode_seed" in options:
+            return int(options["episode_seed"])
+        first, last = self._seeds
+        return int(self.np_random.integers(first, last + 1))
+
+
+def _resolve(
+    scenario: str | PathLike[str] | Mapping[str, Any] | StragglerScenario,
+    overrides: Mapping[str, Any] | None,
+) -> StragglerScenario:
+    if isinstance(scenario, StragglerScenario):
+        found = scenario
+    elif isinstance(scenario, Mapping):
+        found = scenario_from_resolved(scenario, expect=StragglerScenario)
+    else:
+        return load_scenario(scenario, overrides=overrides, expect=StragglerScenario)
+    return found.with_overrides(overrides) if overrides else found

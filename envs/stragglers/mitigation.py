@@ -1,0 +1,218 @@
+"""``sysgym/StragglerMitigation-v0``: which tasks of a running job to relaunch or to copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.cluster.job import BoolArray
+from sysgym.emulator.cluster.source import JobSource
+from sysgym.envs.stragglers.base import StragglerEnv
+from sysgym.envs.stragglers.metrics import Flags, mitigation_metrics, world_metrics
+from sysgym.envs.stragglers.rewards import MITIGATION, Passage
+from sysgym.scenarios import StragglerScenario
+
+NOTHING, RELAUNCH, COPY = 0, 1, 2
+
+
+class StragglerMitigation(StragglerEnv):
+    """Relaunch or copy the tasks of a running job that will be late, so that the job is done sooner.
+
+    ## Description
+
+    The job of `sysgym/StragglerPrediction-v0`, with something to do about its stragglers. A relaunch kills a
+    task and starts it anew on another machine; a copy starts it a second time beside the first, and the first
+    of the two to finish wins. Both redraw the machine and what happens on it, but not the task's work: they
+    cure contention and faults, not data skew, so a perfect prediction of stragglers is not yet a policy. What
+    is killed, and what loses, is wasted.
+
+    What each attempt of each task takes is drawn before the episode begins: all policies face the same luck.
+    Where jobs are replayed from a trace, nobody knows what another attempt would have taken, and it is drawn
+    from what is known of the job.
+
+    Each task's first attempt has a machine of its own; `mitigation.spare_machines` more are there for
+    relaunches and copies, or as many as wanted (-1). With a limit, a relaunch or copy waits in line for the
+    next free machine while the task runs on: machines of finished tasks are free for it, those that a relaunch
+    left are set aside as suspect.
+
+    ## Action Space
+
+    `MultiDiscrete([3] * N)`, N being the scenario's `jobs.tasks_max`: for every task 0 nothing, 1 relaunch
+    (all its running attempts are killed), 2 copy. Actions on tasks that `mask` excludes have no effect: tasks
+    that do not run or do not exist, that wait for a machine already, and that have used all
+    `mitigation.attempts`. With `mitigation.actions_per_checkpoint` the first so many by index are carried out.
+    Relaunches are served before copies, each by index.
+
+    ## Observation Space
+
+    `Dict` of `Box`es of float32. Times are in measuring windows of the job. Jobs with fewer than N tasks are
+    padded with zeros; in padded rows of `tasks` the first three columns are all 0.
+    `sysgym.envs.stragglers.view.JobView.of(observation)` cuts the padding off and names everything.
+
+    | Key | Shape | Meaning |
+    | --- | --- | --- |
+    | `tasks` | (N, 7) | status of every task, columns below |
+    | `counters` | (N, 2C) | mean of the C counters over the complete windows of the attempt so far, then the last complete window; raw units, 0 before; `env.unwrapped.counter_columns` names them |
+    | `job` | (9,) | the job as a whole, columns below |
+    | `mask` | (N,) | 1 where a relaunch or copy would be accepted |
+
+    | Column of `tasks` | Meaning | Unit |
+    | --- | --- | --- |
+    | `pending` | the task has not started | 0 or 1 |
+    | `running` | an attempt of it runs | 0 or 1 |
+    | `finished` | it has finished | 0 or 1 |
+    | `elapsed` | how long its oldest running attempt has run | windows |
+    | `latency` | of a finished task, from its start to its end | windows |
+    | `flagged` | it was flagged, relaunched or copied before | 0 or 1 |
+    | `attempts` | attempts started | count |
+
+    | Column of `job` | Meaning | Unit |
+    | --- | --- | --- |
+    | `share_finished` | tasks that have finished | fraction of tasks |
+    | `checkpoint` | decisions taken before | count |
+    | `threshold` | latency from which on a task is a straggler; 0: not known | windows |
+    | `latency_q25` | quantile 0.25 of finished tasks' latencies | windows |
+    | `latency_q50` | quantile 0.5 of the same | windows |
+    | `latency_q75` | quantile 0.75 of the same | windows |
+    | `latency_q90` | quantile 0.9 of the same | windows |
+    | `free_machines` | machines that nobody uses; -1: no limit | fraction of tasks |
+    | `n_tasks` | tasks of the job | fraction of N |
+
+    Everything is at least 0 (`free_machines`: -1) and at most 1e9; shares are at most 1. The counters of a
+    task are those of its oldest running attempt, or of the one that finished. The threshold is that of the job
+    without action.
+
+    ## Rewards
+
+    The sum of named terms, which `info["reward_terms"]` lists; the scenario may set their weights, 1 each.
+
+    | Name | Terms |
+    | --- | --- |
+    | `default` | `time`: less the time that the job took since the last step; `waste`: less `mitigation.waste_price` times the machine-seconds of attempts killed or lost since then, over the number of tasks; both over the completion time without action |
+
+    So a return is -(completion time + price * wasted machine time per task) / (completion time without
+    action): doing nothing returns exactly -1. The first step pays for the time before the first decision too.
+
+    ## Starting State
+
+    The job of one episode seed at the first checkpoint at which the scenario's `control.warmup_fraction` of
+    its tasks have finished. `reset(seed=...)` seeds the generator that draws the episode seed from the split's
+    range; `reset(options={"episode_seed": 20001})` pins it.
+
+    ## Episode End
+
+    Termination: when all tasks have finished; or after `control.max_checkpoints` decisions, when what is left
+    of the job runs to its end without further action and belongs to that step.
+
+    Truncation: never.
+
+    ## Arguments
+
+    | Parameter | Type | Default | Description |
+    | --- | --- | --- | --- |
+    | `scenario` | str, path, dict or `StragglerScenario` | `"google-2011"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
+    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"mitigation.spare_machines": 10}` |
+    | `source` | `JobSource` or None | None | where jobs come from instead of the scenario: an object with `job(split, episode_seed) -> Job` |
+    | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
+
+    ## Info
+
+    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `metrics`: dict of the checkpoint's metrics, see `sysgym.envs.stragglers.metrics.CHECKPOINT_METRICS`.
+    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_seed`, `time_s`: the seed of this episode's job, and time since its submission.
+
+    ## Registered Configurations
+
+    One id, `sysgym/StragglerMitigation-v0`; `scenario` chooses the world: `google-2011`,
+    `google-2011-limited`, `alibaba-2018`, `alibaba-2018-hour`, or a file of your own.
+
+    ## Baselines
+
+    Agents `none`, rules such as `spark`, `late`, `mantri` and `dolly`, predictors such as `nurd`, whose flags
+    become relaunches, and `oracle` (privileged). `sysgym bench stragglers` plays them on held-out jobs and
+    `sysgym report` prints scores with confidence intervals.
+
+    ## References
+
+    - Ding, Rao, Song, Willett, Hoffmann: NURD: Negative-Unlabeled Learning for Online Datacenter Straggler
+      Prediction. MLSys 2022, arXiv 2203.08339. Relaunching with and without a limit on machines.
+    - Zaharia, Konwinski, Joseph, Katz, Stoica: Improving MapReduce Performance in Heterogeneous Environments.
+      OSDI 2008. Copies, and when they pay.
+    - Ananthanarayanan et al.: Reining in the Outliers in Map-Reduce Clusters using Mantri. OSDI 2010. Causes,
+      and relaunching or copying according to them.
+
+    ## Version History
+
+    - v0: first version.
+    """  # noqa: E501, a table's row is one line
+
+    REWARDS = MITIGATION
+    VERB = "acted on"
+
+    def __init__(
+        self,
+        scenario: str | PathLike[str] | Mapping[str, Any] | StragglerScenario = "google-2011",
+        split: str = "train",
+        reward: str | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        source: JobSource | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Build the environment; the class documentation describes the arguments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split or reward does not exist.
+        """
+        super().__init__(scenario, split, reward, overrides, source, render_mode)
+
+    def _make_action_space(self, tasks_max: int) -> gym.Space[Any]:
+        return gym.spaces.MultiDiscrete([3] * tasks_max)
+
+    def _spare_machines(self) -> int:
+        return self._drawn.mitigation.spare_machines
+
+    def _warm_up(self) -> None:
+        super()._warm_up()
+        self._paid_s = 0.0
+        self._paid_waste_s = 0.0
+
+    def _mask(self) -> BoolArray:
+        return self._snapshot.can_act
+
+    def _act(self, chosen: NDArray[np.int64]) -> None:
+        tasks = np.flatnonzero((chosen != NOTHING) & self._mask())
+        limit = self._drawn.mitigation.actions_per_checkpoint
+        if limit:
+            tasks = tasks[:limit]
+        accepted = (
+            self.world.relaunch(tasks[chosen[tasks] == RELAUNCH]),
+            self.world.copy(tasks[chosen[tasks] == COPY]),
+        )
+        self._raise_flags(np.concatenate(accepted))
+
+    def _outcome(self, before: Flags, *, over: bool) -> Passage:
+        now_s = min(self.world.now_s, self.world.completion_s)
+        passage = Passage(
+            time_s=now_s - self._paid_s,
+            wasted_s=self.world.wasted_s - self._paid_waste_s,
+            n_tasks=self.job.n_tasks,
+            unaided_s=self.job.completion_s,
+            waste_price=self._drawn.mitigation.waste_price,
+        )
+        self._paid_s, self._paid_waste_s = now_s, self.world.wasted_s
+        return passage
+
+    def _checkpoint_metrics(self) -> dict[str, float]:
+        return super()._checkpoint_metrics() | world_metrics(self._snapshot, self.world)
+
+    def _episode_metrics(self) -> dict[str, float]:
+        return mitigation_metrics(self.flags, self.world, self.first_decision_s)
