@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 
 from sysgym.bench.contenders import Contender
+from sysgym.bench.plan import make_plan
 from sysgym.bench.rows import Row
+from sysgym.bench.runner import run_plan
 from sysgym.bench.versions import versions
-from sysgym.scenarios import load_scenario
+from sysgym.scenarios import load_scenario, load_suite
 
 TINY = """\
 schema = 1
@@ -143,21 +146,41 @@ def agents_file(tmp_path: Path) -> Path:
     return path
 
 
+def _write_suite(folder: Path, contenders: str, n_seeds: int, training: str = "") -> Path:
+    task = (
+        f'[[tasks]]\nscenario = "./tiny.toml"\ncontenders = [{contenders}]\n'
+        f"seeds = {{ first = 200, count = {n_seeds} }}\n"
+    )
+    head = 'schema = 1\nname = "small"\ntitle = "Small"\ndescription = "A suite for tests."\n\n'
+    path = folder / "small.toml"
+    path.write_text(head + training + task + METRICS)
+    return path
+
+
 @pytest.fixture
 def write_suite(tiny: Path) -> WriteSuite:
     """Write a suite of one task on the scenario tiny."""
 
     def write(contenders: str = '"dctcp", "reno"', n_seeds: int = 2, training: str = "") -> Path:
-        task = (
-            f'[[tasks]]\nscenario = "./tiny.toml"\ncontenders = [{contenders}]\n'
-            f"seeds = {{ first = 200, count = {n_seeds} }}\n"
-        )
-        head = 'schema = 1\nname = "small"\ntitle = "Small"\ndescription = "A suite for tests."\n\n'
-        path = tiny.with_name("small.toml")
-        path.write_text(head + training + task + METRICS)
-        return path
+        return _write_suite(tiny.parent, contenders, n_seeds, training)
 
     return write
+
+
+@pytest.fixture(scope="session")
+def _played_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("played")
+    (folder / "tiny.toml").write_text(TINY)
+    suite, out = _write_suite(folder, '"dctcp", "reno"', 2), folder / "out"
+    outcome = run_plan(make_plan(load_suite(suite), out), out, n_workers=1, command="sysgym bench small")
+    assert outcome.complete
+    return out
+
+
+@pytest.fixture
+def played(_played_once: Path, tmp_path: Path) -> Path:
+    """Copy the results of dctcp and reno on the scenario tiny, two seeds each."""
+    return shutil.copytree(_played_once, tmp_path / "played")
 
 
 @pytest.fixture
