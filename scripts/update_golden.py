@@ -74,6 +74,7 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
 def record(env: Any, observation: Any, reward: float) -> dict[str, int | float]:
     """Return what is compared after one decision."""
     ports, hosts = env.network.ports(), env.network.hosts()
+    values = np.asarray(observation, dtype=np.float64)
     return {
         "packet_hops": int(env.network.packet_hops),
         "delivered_bytes": int(hosts.delivered_bytes.sum()),
@@ -82,7 +83,9 @@ def record(env: Any, observation: Any, reward: float) -> dict[str, int | float]:
         "marked_packets": int(ports.marked_packets.sum()),
         "dropped_packets": int(ports.dropped_packets.sum()),
         "reward": float(reward),
-        "observation_sum": float(np.asarray(observation, dtype=np.float64).sum()),
+        "observation_sum": float(values.sum()),
+        # Weighted by place, so that values which swap places are seen too.
+        "observation_by_place": float(values @ np.arange(1, len(values) + 1)) / len(values),
     }
 
 
