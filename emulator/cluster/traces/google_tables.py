@@ -124,7 +124,8 @@ def read_usage(
             if len(rows.job):
                 begin_us = min(begin_us, int(rows.start_us.min()))
                 end_us = max(end_us, int(rows.end_us.max()))
-            mine = np.flatnonzero(np.isin(rows.job, wanted))
+            place = np.searchsorted(wanted, rows.job)
+            mine = np.flatnonzero(np.append(wanted, -1)[place] == rows.job)
             if len(mine) < len(rows.job):
                 tally.left_out_rows[others] += len(rows.job) - len(mine)
             parts.append(rows.take(mine))
@@ -148,7 +149,7 @@ def _events(columns: list[tuple[str, ...]], tally: Tally) -> Events:
     scheduling_class, bad = numbers(columns[7])
     for is_bad in (*bad_columns, *(numbers(columns[column])[1] for column in _OTHER_EVENT_NUMBERS)):
         bad |= is_bad
-    bad |= (time_us < 0) | (task < 0)
+    bad |= (time_us < 0) | (job < 0) | (task < 0)
     sieve.drop(bad, tally.malformed, NOT_A_NUMBER)
     sieve.drop((kind < 0) | (kind > _LAST_KIND), tally.malformed, BAD_EVENT)
     good = np.flatnonzero(sieve.good)
@@ -167,7 +168,7 @@ def _usage(columns: list[tuple[str, ...]], tally: Tally) -> Usage:
     sieve.drop(~(nonempty(columns[2]) & nonempty(columns[3])), tally.malformed, MISSING_ID)
     parsed = [whole_numbers(columns[column]) for column in (0, 1, 2, 3)]
     (start_us, end_us, job, task), bad_columns = zip(*parsed, strict=True)
-    bad = (start_us < 0) | (task < 0)
+    bad = (start_us < 0) | (job < 0) | (task < 0)
     counters = np.empty((n, len(_COUNTERS)), np.float32)
     for i, column in enumerate(_COUNTERS):
         value, is_bad = numbers(columns[column])

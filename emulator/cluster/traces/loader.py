@@ -55,9 +55,10 @@ class TraceSpec(Protocol):
 def load_jobs(spec: TraceSpec) -> TraceSource:
     """Read a trace and return its jobs.
 
-    Files are streamed: memory holds one block of rows, and of the used rows some 40 bytes each for Alibaba's
-    traces and 90 for Google's. Nothing is unpacked to disk. What was read, malformed and left out is logged
-    in one line, and in the source's attributes.
+    Files are streamed, and nothing is unpacked to disk. Memory grows with the rows that are used, at its peak
+    by some 80 bytes for each instance of Alibaba's traces and 200 for each usage record of Google's, so that
+    10 million take 1 to 2 GB (``scripts/measure_traces.py`` measures it). What was read, malformed and left
+    out is logged in one line and kept in the source's attributes.
 
     Args:
         spec: What to read.
