@@ -70,7 +70,7 @@ def _search(
 def _completion_s(
     job: Job, begin_s: FloatArray, chosen: NDArray[np.int64], spare_machines: int, *, copy: bool
 ) -> float:
-    """When the job completes if the chosen tasks, in this order, get another attempt at their first chance."""
+    """When the job completes if the chosen tasks, in this order, get an attempt at their first chance."""
     world = Execution(job, spare_machines)
     for time_s in np.unique(begin_s[chosen]):
         world.advance_to(float(time_s))

@@ -75,7 +75,7 @@ EPISODE_METRICS: dict[str, str] = {
         "the same with the scenario's spare machines, none if it has no limit (prediction)"
     ),
     "completion_reduction_limited_oracle": "the best found by one who knows all durations (prediction)",
-    "waste_share": "machine-seconds of attempts killed or lost, over those of the job without action (mitigation)",
+    "waste_share": "machine-seconds killed or lost, over those of the job without action (mitigation)",
     "relaunches": "attempts killed and started anew (mitigation)",
     "copies": "copies started (mitigation)",
 }

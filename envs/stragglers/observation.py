@@ -1,13 +1,13 @@
 """What an agent sees of a job: status, counters and a few numbers for the job as a whole.
 
-Nothing that the future decides is in it, except the threshold where the scenario gives it away. All lengths of
-time are in measuring windows of the job, so that long and short jobs look alike.
+Nothing that the future decides is in it, except the threshold where the scenario gives it away. All lengths
+of time are in measuring windows of the job, so that long and short jobs look alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -73,15 +73,15 @@ class ObservationBuilder:
             f"{kind} {name}" for kind in ("mean", "last") for name in self.counter_names
         )
 
-    def space(self) -> gym.spaces.Dict:
-        """Return the space of the observations."""
+    def space(self) -> gym.Space[Any]:
+        """Return the space of the observations, a ``Dict``."""
         n = self.tasks_max
 
         def table(columns: dict[str, Column], rows: tuple[int, ...]) -> gym.spaces.Box:
             low, high = ([getattr(column, end) for column in columns.values()] for end in ("low", "high"))
             return gym.spaces.Box(
-                np.broadcast_to(np.float32(low), (*rows, len(columns))),
-                np.broadcast_to(np.float32(high), (*rows, len(columns))),
+                np.broadcast_to(np.asarray(low, np.float32), (*rows, len(columns))),
+                np.broadcast_to(np.asarray(high, np.float32), (*rows, len(columns))),
                 dtype=np.float32,
             )
 

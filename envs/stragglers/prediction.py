@@ -196,6 +196,4 @@ class StragglerPrediction(StragglerEnv):
         )
 
     def _episode_metrics(self) -> dict[str, float]:
-        return prediction_metrics(
-            self.flags, self.first_decision_s, self._drawn.mitigation.spare_machines
-        )
+        return prediction_metrics(self.flags, self.first_decision_s, self._drawn.mitigation.spare_machines)

@@ -1,4 +1,4 @@
-"""What an episode looks like: the tasks as bars, and what was flagged; with the truth, which agents do not see."""
+"""What an episode looks like: tasks as bars, what was flagged, and the truth that agents do not see."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from sysgym.envs.stragglers.metrics import Flags
 
 TASKS_IN_TEXT = 12
 BAR_WIDTH = 32
+MOST_ROWS_APART = 60
+"""More rows than this are drawn without space between them."""
 
 # Stragglers and others, finished and running; colours that colour-blind readers tell apart.
 _STRAGGLER_COLOURS = ("#f2bd84", "#d55e00")
@@ -130,12 +132,15 @@ def picture(scene: Scene) -> NDArray[np.uint8]:
         (below, scene.others, _OTHER_COLOURS, scene.other_line),
     ):
         _draw_tasks(axes, scene, tasks, colours, scale)
-        axes.set_title(heading, fontsize=10, loc="left")
-        axes.set_ylabel("tasks by latency")
+        axes.set_title(heading, fontsize=10, loc="left", pad=14)
+        axes.set_ylabel("slowest on top")
         axes.set_yticks([])
         axes.set_ylim(-0.5, max(len(tasks), 1) - 0.5)
         axes.axvline(scene.flags.threshold_s / scale, color="black", linestyle="--", linewidth=1.2)
         axes.spines[["top", "right"]].set_visible(False)
+    _label(above, scene.flags.threshold_s / scale, "threshold")
+    if not scene.world.done:
+        _label(above, scene.world.now_s / scale, "now")
     below.set_xlabel(f"time since the task's start ({unit})")
     below.set_xlim(0.0, 1.03 * max(_longest_s(scene), scene.flags.threshold_s) / scale)
     handles, labels = _legend(scene)
@@ -153,9 +158,8 @@ def _draw_tasks(
     begin_s, over_s = (times[tasks] for times in world.history())
     finish_s = world.finish_s[tasks]
     now_s = min(world.now_s, world.completion_s)
-    # What is left of tasks that run, if nobody acts (again).
-    rest = np.isnan(finish_s)
-    _bars(axes, rows[rest], 0.0, job.latency_s[tasks][rest] / scale, _REST_COLOUR)
+    thickness = 1.0 if len(rows) > MOST_ROWS_APART else 0.84
+    _bars(axes, rows, 0.0, job.latency_s[tasks] / scale, _REST_COLOUR, None, thickness)
     for attempt in range(job.n_attempts):
         begun = np.isfinite(begin_s[:, attempt])
         end_s = np.where(np.isnan(over_s[:, attempt]), now_s, over_s[:, attempt])
@@ -167,7 +171,7 @@ def _draw_tasks(
         copied &= (over_s[:, max(attempt - 1, 0)] > begin_s[:, attempt]) | np.isnan(
             over_s[:, max(attempt - 1, 0)]
         )
-        height = np.where(copied, 0.4, 1.0)
+        height = thickness * np.where(copied, 0.4, 1.0)
         for which, colour, hatch in (
             (begun & ~alive & ~won, _KILLED_COLOUR, "////"),
             (won, colours[0], None),
@@ -194,6 +198,12 @@ def _draw_tasks(
         )
 
 
+def _label(axes: Any, x: float, name: str) -> None:
+    """Name a vertical line at its upper end."""
+    transform = axes.get_xaxis_transform()
+    axes.annotate(name, (x, 1.0), xycoords=transform, xytext=(2, 1), textcoords="offset points", fontsize=8)
+
+
 def _bars(
     axes: Any,
     rows: FloatArray,
@@ -203,12 +213,12 @@ def _bars(
     hatch: str | None = None,
     height: FloatArray | float = 1.0,
 ) -> None:
-    """Draw bars from ``left`` to ``right``, a row each; with many rows they touch."""
+    """Draw bars from ``left`` to ``right``, a row each; thin ones have an outline, so that they stand out."""
     from matplotlib.collections import PolyCollection
 
     if len(rows) == 0:
         return
-    half = 0.42 * np.broadcast_to(height, rows.shape)
+    half = 0.5 * np.broadcast_to(height, rows.shape)
     left = np.broadcast_to(left, rows.shape)
     corners = np.stack(
         [
@@ -219,8 +229,8 @@ def _bars(
         ],
         axis=1,
     )
-    bars = PolyCollection(list(corners), facecolors=colour, edgecolors="white" if hatch else "none")
-    bars.set_linewidth(0.0)
+    bars = PolyCollection(list(corners), facecolors=colour, edgecolors="white")
+    bars.set_linewidth([0.8 if thin else 0.0 for thin in half < 0.25])
     if hatch:
         bars.set_hatch(hatch)
     axes.add_collection(bars)
@@ -235,17 +245,23 @@ def _legend(scene: Scene) -> tuple[list[Any], list[str]]:
         entries.append((Patch(facecolor=colours[0]), f"{name}, finished"))
         if not scene.world.done:
             entries.append((Patch(facecolor=colours[1]), f"{name}, running"))
-    if not scene.world.done:
-        entries.append((Patch(facecolor=_REST_COLOUR), "still to come if nobody acts"))
+    if not scene.world.done or scene.world.wasted_s > 0.0:
+        entries.append((Patch(facecolor=_REST_COLOUR), "first attempt, left alone"))
     if scene.world.wasted_s > 0.0:
         killed = Patch(facecolor=_KILLED_COLOUR, edgecolor="white", hatch="////")
         entries.append((killed, "killed, or lost against another attempt"))
-    labels = {"hit": f"{scene.verb} in time", "late": f"{scene.verb} too late", "false": f"{scene.verb} falsely"}
+    labels = {
+        "hit": f"{scene.verb} in time",
+        "late": f"{scene.verb} too late",
+        "false": f"{scene.verb} falsely",
+    }
     for name, label in labels.items():
         marker, colour = _MARKS[name]
         mark = Line2D([], [], linestyle="", marker=marker, color=colour, markeredgecolor="black")
         entries.append((mark, label))
-    entries.append((Line2D([], [], color="black", linestyle="--"), f"threshold, {_time(scene.flags.threshold_s)}"))
+    entries.append(
+        (Line2D([], [], color="black", linestyle="--"), f"threshold, {_time(scene.flags.threshold_s)}")
+    )
     if not scene.world.done:
         entries.append((Line2D([], [], color="black", linestyle=":"), "now"))
     return [handle for handle, _ in entries], [label for _, label in entries]
@@ -256,7 +272,7 @@ def _longest_s(scene: Scene) -> float:
     job, world = scene.flags.job, scene.world
     unfinished = np.isnan(world.finish_s)
     ran_s = np.where(unfinished, np.minimum(world.now_s, world.completion_s), world.finish_s) - job.start_s
-    return float(np.where(unfinished, np.maximum(job.latency_s, ran_s), ran_s).max())
+    return float(np.maximum(job.latency_s, ran_s).max())
 
 
 def _verdict(scene: Scene, task: int) -> str:
@@ -266,7 +282,9 @@ def _verdict(scene: Scene, task: int) -> str:
     at = _time(float(flags.raised_s[task] - flags.job.start_s[task]))
     if flags.false[task]:
         return f"x {scene.verb} falsely after {at}"
-    return f"^ {scene.verb} in time, after {at}" if flags.true[task] else f"v {scene.verb} too late, after {at}"
+    return (
+        f"^ {scene.verb} in time, after {at}" if flags.true[task] else f"v {scene.verb} too late, after {at}"
+    )
 
 
 def _bar(share: float) -> str:

@@ -1,4 +1,4 @@
-"""Rewards by name: pure functions of what a decision brought, each a dict of named terms whose sum is paid."""
+"""Rewards by name: pure functions of what a decision brought, each a dict of terms whose sum is paid."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ MITIGATION: dict[str, Reward[Passage]] = {
         "default",
         time_and_waste,
         {"time": 1.0, "waste": 1.0},
-        "less the job's completion time, less the price of the work thrown away, over the time without action",
+        "less the job's completion time, less the price of wasted work, over the time without action",
     ),
 }
 """Rewards of ``sysgym/StragglerMitigation-v0``."""
@@ -170,9 +170,7 @@ class TaskRewards(NamedTuple):
             rule = scenario.straggler
             straggler_rate = 1.0 - rule.value if rule.definition == QUANTILE else 0.1
         others = max(1.0 - straggler_rate - scenario.control.warmup_fraction, straggler_rate)
-        return cls(
-            weights["true_flags"], weights["false_flags"] * straggler_rate / others, weights["missed"]
-        )
+        return cls(weights["true_flags"], weights["false_flags"] * straggler_rate / others, weights["missed"])
 
     def of_flag(self, straggler: BoolArray, elapsed_share: FloatArray) -> FloatArray:
         """Return what flags are worth.
