@@ -31,7 +31,7 @@ def main() -> None:
         source.job(name, attempts=3)
     job_s = (time.perf_counter() - began) / len(some)
     print(
-        f"{source.rows_read} rows in {read_s:.1f} s ({cpu_s:.1f} s of one core), peak memory {peak_mb:.0f} MB;"
+        f"{source.rows_read} rows in {read_s:.1f} s ({cpu_s:.1f} s of one core), at most {peak_mb:.0f} MB;"
         f" one of {len(source)} jobs, three attempts, takes {job_s * 1e3:.1f} ms"
     )
 
