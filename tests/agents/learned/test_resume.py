@@ -18,6 +18,7 @@ from stable_baselines3 import PPO, SAC
 from sysgym.agents import make_agent
 from sysgym.agents.learned.checkpoint import read_checkpoint
 from sysgym.agents.learned.train import newest_checkpoint
+from sysgym.envs.congestion.datacenter_cc import DatacenterCC
 from sysgym.scenarios.errors import SysgymError
 
 Train = Callable[..., Path]
@@ -87,15 +88,32 @@ def test_the_curve_goes_on_from_the_checkpoint(run: Path, train_tiny: Train) -> 
     assert walls_s == sorted(walls_s)
 
 
-def test_going_on_is_not_going_back(run: Path, train_tiny: Train, tmp_path: Path) -> None:
-    """The first episodes are not drawn again, and going on twice from one point does the same twice."""
+def test_going_on_draws_new_episodes(
+    run: Path, train_tiny: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[int] = []
+    reset = DatacenterCC.reset
+
+    def reset_and_note(env: DatacenterCC, **arguments: Any) -> Any:
+        answer = reset(env, **arguments)
+        drawn.append(answer[1]["episode_seed"])
+        return answer
+
+    monkeypatch.setattr(DatacenterCC, "reset", reset_and_note)
+    train_tiny(tmp_path / "new", total_steps=96)
+    first = set(drawn)
+    drawn.clear()
+    train_tiny(run, total_steps=192, resume=True)
+    # Two environments begin an episode more than the twelve that end.
+    assert len(first) == len(set(drawn)) == 14
+    assert not first & set(drawn)
+
+
+def test_going_on_twice_from_one_point_does_the_same(run: Path, train_tiny: Train, tmp_path: Path) -> None:
     twin = shutil.copytree(run, tmp_path / "twin")
-    first_episodes = (run / "progress.csv").read_text().splitlines()[1:3]
     final = train_tiny(run, total_steps=128, resume=True)
     assert policy_bytes(train_tiny(twin, total_steps=128, resume=True)) == policy_bytes(final)
     assert policy_bytes(final) != policy_bytes(run / "checkpoints" / "step_000000096.zip")
-    returns = [row.split(",")[2] for row in (run / "progress.csv").read_text().splitlines()[1:]]
-    assert returns[12] != first_episodes[0].split(",")[2]
 
 
 def test_a_finished_run_is_finished(run: Path, train_tiny: Train) -> None:
@@ -118,7 +136,7 @@ def test_the_newest_is_the_one_with_the_most_steps(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
     folder.mkdir()
     # A write that was killed, a stranger, and counts that do not sort as text.
-    for name in ("step_000000900.zip", "step_1000000000.zip", ".step_2000000000.zip.7.tmp", "step_best.zip"):
+    for name in ("step_999999999.zip", "step_1000000000.zip", ".step_2000000000.zip.7.tmp", "step_best.zip"):
         (folder / name).write_bytes(b"")
     assert newest_checkpoint(tmp_path) == folder / "step_1000000000.zip"
 
