@@ -36,7 +36,8 @@ def fit_censored_normal(
 
     Tobin, Estimation of Relationships for Limited Dependent Variables, Econometrica 1958, censored from
     above; in the parameters of Olsen, Note on the Uniqueness of the Maximum Likelihood Estimator for the
-    Tobit Model, Econometrica 1978: the inverse standard deviation, and coefficients times it, make it concave.
+    Tobit Model, Econometrica 1978: the inverse standard deviation, and coefficients times it, make it
+    concave.
 
     Args:
         x: Features of values that are known, shape (n, n_features).

@@ -259,5 +259,5 @@ class NurdNcAgent(NurdAgent):
         super().__init__(0.0, scale_latency, regressor, features, action)
 
     def weigh(self, z: FloatArray, delta: float) -> FloatArray:
-        """Return the propensities."""
-        return z
+        """Return the propensities, which may round to 0."""
+        return np.maximum(z, np.finfo(np.float64).eps)

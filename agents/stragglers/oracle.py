@@ -29,8 +29,7 @@ class OracleAgent(Predictor):
         super().begin(env)
         world: Any = env.unwrapped
         self._job: Job = world.job
-        rule = world.scenario.straggler
-        self._stragglers = self._job.stragglers(self._job.threshold_s(rule.definition, rule.value))
+        self._stragglers = self._job.stragglers(world.threshold_s)
 
     def predict(self, view: JobView) -> BoolArray:
         """Return the stragglers."""

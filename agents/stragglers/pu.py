@@ -89,8 +89,8 @@ class PuBaggingAgent(_PuLearner):
     """Mordelet and Vert: many classifiers of labelled against a few unlabelled, each judging the rest.
 
     A bagging SVM to learn from positive and unlabeled examples, Pattern Recognition Letters 2014. Each bag
-    draws as many running tasks as have finished; a task's score is the mean margin over the bags that did not
-    draw it.
+    draws as many running tasks as have finished, though never more than half of them; a task's score is the
+    mean margin over the bags that did not draw it.
 
     Args:
         n_bags: Number of bags.
@@ -108,9 +108,10 @@ class PuBaggingAgent(_PuLearner):
     def flags(self, now: Checkpoint) -> BoolArray:
         """Flag tasks that bags without them take for running ones."""
         n_running = len(now.x_running)
+        n_drawn = max(1, min(len(now.x_finished), n_running // 2))
         total, count = np.zeros(n_running), np.zeros(n_running)
         for _ in range(self.n_bags):
-            drawn = np.unique(self._rng.integers(0, n_running, size=len(now.x_finished)))
+            drawn = np.unique(self._rng.integers(0, n_running, size=n_drawn))
             out = np.setdiff1d(np.arange(n_running), drawn, assume_unique=True)
             if len(out) == 0:
                 continue

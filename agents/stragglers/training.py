@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from os import PathLike
 
 import numpy as np
 
 from sysgym.agents.stragglers.predictor import BoolArray
 from sysgym.envs.stragglers.view import JobView
+from sysgym.scenarios import StragglerScenario
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class TrainingJob:
     threshold: float
 
 
-def training_jobs(scenario: Any, n_jobs: int) -> Iterator[TrainingJob]:
+def training_jobs(scenario: str | PathLike[str] | StragglerScenario, n_jobs: int) -> Iterator[TrainingJob]:
     """Watch jobs of the train split, the first seeds of its range.
 
     Args:
@@ -48,8 +49,7 @@ def training_jobs(scenario: Any, n_jobs: int) -> Iterator[TrainingJob]:
             observation, _, terminated, truncated, _ = env.step(nothing)
             over = terminated or truncated
             views.append(JobView.of(observation))
-        job, rule = env.job, env.scenario.straggler
-        threshold_s = job.threshold_s(rule.definition, rule.value)
+        job = env.job
         # The last observation is followed by no decision.
-        yield TrainingJob(seed, views[:-1], job.stragglers(threshold_s), threshold_s / job.window_s)
+        yield TrainingJob(seed, views[:-1], job.stragglers(env.threshold_s), env.threshold_s / job.window_s)
     env.close()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from sysgym.agents.stragglers.nurd import (
 )
 from sysgym.agents.stragglers.predictor import BoolArray, FloatArray
 from sysgym.agents.stragglers.training import TrainingJob, training_jobs
+from sysgym.scenarios import StragglerScenario
 
 ALPHAS = (-1.0, -0.75, -0.5, -0.4, -0.3, -0.25, -0.2, -0.1, 0.0, 0.1, 0.25, 0.5)
 
@@ -47,7 +49,7 @@ class Score:
 
 
 def tune_alpha(
-    scenario: str,
+    scenario: str | PathLike[str] | StragglerScenario,
     alphas: Sequence[float] = ALPHAS,
     n_jobs: int = 20,
     *,
@@ -58,7 +60,7 @@ def tune_alpha(
     """Return the mean scores of every alpha on the first jobs of the train split, the best first.
 
     Args:
-        scenario: Name or path.
+        scenario: Name, path, or a scenario.
         alphas: Values to try.
         n_jobs: Number of jobs.
         scale_latency: As of :class:`~sysgym.agents.stragglers.nurd.NurdAgent`.

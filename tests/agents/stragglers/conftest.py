@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from sysgym.emulator.cluster.execution import Execution
-from sysgym.emulator.cluster.job import QUANTILE, Job
-from sysgym.envs.stragglers.observation import Observation, ObservationBuilder
+from sysgym.emulator.cluster.job import Job
+from sysgym.envs.stragglers.base import StragglerEnv
+from sysgym.envs.stragglers.mitigation import StragglerMitigation
+from sysgym.envs.stragglers.observation import Observation
+from sysgym.envs.stragglers.prediction import StragglerPrediction
 from sysgym.envs.stragglers.view import JobView
 
 TASKS_MAX = 128
 
 
-class Stage:
-    """What an agent sees of an environment when an episode begins: spaces, job, scenario and seed."""
+class OneJob:
+    """A source of one job."""
 
-    def __init__(
-        self, job: Job | None = None, *, mitigates: bool = False, tasks_max: int = TASKS_MAX
-    ) -> None:
-        self.action_space: gym.spaces.Space[Any] = (
-            gym.spaces.MultiDiscrete([3] * tasks_max) if mitigates else gym.spaces.MultiBinary(tasks_max)
-        )
-        self.job = job
-        self.scenario = SimpleNamespace(straggler=SimpleNamespace(definition=QUANTILE, value=0.9))
-        self.episode_seed = 7
+    def __init__(self, job: Job) -> None:
+        self._job = job
 
-    @property
-    def unwrapped(self) -> Stage:
-        return self
+    def job(self, split: str, episode_seed: int) -> Job:
+        return self._job
 
 
 @pytest.fixture(scope="session")
-def stage() -> Callable[..., Any]:
-    return Stage
+def stage() -> Callable[..., StragglerEnv]:
+    """Makes an environment in which a job has just begun."""
+
+    def make(job: Job, *, mitigates: bool = False) -> StragglerEnv:
+        world = StragglerMitigation if mitigates else StragglerPrediction
+        env = world(overrides={"jobs.tasks_max": TASKS_MAX}, source=OneJob(job))
+        env.reset(options={"episode_seed": 7})
+        return env
+
+    return make
 
 
 @pytest.fixture(scope="session")
@@ -107,37 +107,18 @@ def contended_job() -> Job:
     )
 
 
-def observations(job: Job, act: Callable[[Observation], Any] | None = None) -> Iterator[Observation]:
-    """Play a job as the prediction environment does: from 4 % finished, one decision a window."""
-    world = Execution(job)
-    builder = ObservationBuilder(TASKS_MAX, job.counter_names, 200)
-    flagged = np.zeros(job.n_tasks, dtype=np.bool_)
-    threshold_s = job.threshold_s(QUANTILE, 0.9)
-    checkpoint = 0
-    while not world.done:
-        world.advance(job.window_s)
-        if world.share_finished < 0.04 or world.done:
-            continue
-        snapshot = world.snapshot()
-        observation = builder.build(
-            snapshot,
-            window_s=job.window_s,
-            checkpoint=checkpoint,
-            threshold_s=threshold_s,
-            flagged=flagged.copy(),
-            mask=(snapshot.state == 1) & ~flagged,
-        )
-        yield observation
-        if act is not None:
-            flagged |= np.asarray(act(observation))[: job.n_tasks] > 0
-        checkpoint += 1
-
-
 @pytest.fixture(scope="session")
-def play() -> Callable[..., list[Observation]]:
-    """Plays a job and returns all observations; ``act`` may flag tasks."""
+def play(stage: Callable[..., StragglerEnv]) -> Callable[..., list[Observation]]:
+    """Plays a job in the prediction environment and returns what was seen at every decision."""
 
     def run(job: Job, act: Callable[[Observation], Any] | None = None) -> list[Observation]:
-        return list(observations(job, act))
+        env = stage(job)
+        observation, _ = env.reset(options={"episode_seed": 7})
+        seen, over = [], False
+        while not over:
+            seen.append(observation)
+            action = np.zeros(TASKS_MAX, dtype=np.int8) if act is None else act(observation)
+            observation, _, over, _, _ = env.step(action)
+        return seen
 
     return run
