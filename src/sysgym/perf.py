@@ -35,6 +35,8 @@ An environment's own are apart.
 SETTLE_S = 4e-3
 """Simulated time before a throughput figure: the flows have started and left slow start."""
 
+DUMBBELL_SENDERS = (4, 16, 64)
+FAT_TREE_KS = (4, 8, 16)
 ENVIRONMENT_SCENARIOS = ("iroko-dumbbell-10m", "dumbbell-10g", "incast-32", "fattree-k4-websearch")
 
 _START = """
@@ -68,10 +70,10 @@ class Figure:
 
 def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
     """Every measurement with a label, in the order of the report."""
-    for n_senders in (4, 16, 64):
+    for n_senders in DUMBBELL_SENDERS:
         name = f"dumbbell-10g-n{n_senders}"
         yield name, _hops_measurement(name, {"topology.hosts_per_side": n_senders})
-    for k in (4, 8, 16):
+    for k in FAT_TREE_KS:
         fat_tree = {"kind": "fat_tree", "k": k, "link_rate_bps": 10e9, "link_delay_s": 10e-6}
         name = f"fattree-k{k}-10g"
         yield name, _hops_measurement(name, {"topology": fat_tree})

@@ -1,0 +1,105 @@
+"""Speed figures: that each is measured and written; never how large it is."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sysgym import perf
+from sysgym.cli import main
+
+UNITS = {
+    "packet_hops_per_s": "1/s",
+    "env_steps_per_s": "1/s",
+    "import_s": "s",
+    "first_compile_s": "s",
+    "cached_start_s": "s",
+}
+
+
+@pytest.fixture
+def smallest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure the smallest worlds for a moment, and start programs that compile nothing."""
+    monkeypatch.setattr(perf, "MEASURED_S", 0.005)
+    monkeypatch.setattr(perf, "REPETITIONS", 1)
+    monkeypatch.setattr(perf, "DUMBBELL_SENDERS", (4,))
+    monkeypatch.setattr(perf, "FAT_TREE_KS", (4,))
+    monkeypatch.setattr(perf, "ENVIRONMENT_SCENARIOS", ("iroko-dumbbell-10m",))
+    monkeypatch.setattr(perf, "_START", "import sysgym")
+
+
+def _perf(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        main(["perf", *arguments])
+    return int(left.value.code or 0)
+
+
+@pytest.mark.usefixtures("smallest")
+def test_every_figure_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "new" / "perf.jsonl"
+    assert _perf("--json", str(file)) == 0
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert all(list(row) == ["figure", "workload", "value", "unit"] for row in rows)
+    assert {row["figure"]: row["unit"] for row in rows} == UNITS
+    workloads = {row["workload"] for row in rows}
+    assert {"dumbbell-10g-n4", "fattree-k4-10g", "iroko-dumbbell-10m"} < workloads
+    # Starts are less the time of an empty program, which on a busy machine can be the longer one.
+    assert all(math.isfinite(row["value"]) for row in rows)
+    assert all(row["value"] > 0.0 for row in rows if row["unit"] == "1/s")
+    printed = capsys.readouterr().out
+    for row in rows:
+        assert row["figure"] in printed
+        assert row["workload"] in printed
+
+
+@pytest.mark.usefixtures("smallest")
+def test_only_some_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "perf.jsonl"
+    assert _perf("--only", "environment", "--json", str(file)) == 0
+    (row,) = map(json.loads, file.read_text().splitlines())
+    assert (row["figure"], row["workload"]) == ("env_steps_per_s", "iroko-dumbbell-10m")
+    capsys.readouterr()
+    assert _perf("--only", "nonsense") == 2
+    assert 'no figure has "nonsense" in its label; there are: dumbbell-10g-n4' in capsys.readouterr().err
+
+
+def test_what_is_measured_by_default() -> None:
+    labels = [label for label, _ in perf.measurements()]
+    assert labels == [
+        *(f"dumbbell-10g-n{n}" for n in (4, 16, 64)),
+        *(f"fattree-k{k}-10g" for k in (4, 8, 16)),
+        *(f"environment {name}" for name in perf.ENVIRONMENT_SCENARIOS),
+        "import sysgym",
+        "start, nothing compiled",
+        "start, compiled before",
+    ]
+
+
+def test_a_cold_start_finds_an_empty_cache_and_a_warm_one_finds_a_full_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    monkeypatch.setattr(
+        perf,
+        "_START",
+        "import os, pathlib, tempfile\n"
+        "cache = pathlib.Path(os.environ['NUMBA_CACHE_DIR'])\n"
+        f"with open({str(log)!r}, 'a') as file: print(len(list(cache.iterdir())), file=file)\n"
+        "tempfile.mkstemp(dir=cache)\n",
+    )
+    measure = dict(perf.measurements())
+    assert measure["start, nothing compiled"]().figure == "first_compile_s"
+    assert log.read_text().split() == ["0"]
+    log.unlink()
+    assert measure["start, compiled before"]().figure == "cached_start_s"
+    assert log.read_text().split() == ["0", *(str(n) for n in range(1, perf.REPETITIONS + 1))]
+
+
+def test_the_program_that_is_started_plays_a_step() -> None:
+    perf._run_s(perf._START, None)
+    with pytest.raises(subprocess.CalledProcessError):
+        perf._run_s(perf._START + "\nraise SystemExit(3)", None)
