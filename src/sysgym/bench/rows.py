@@ -132,7 +132,10 @@ def read_rows(folder: Path) -> list[Row]:
     path = folder / RESULTS
     if not path.is_file():
         raise SysgymError(f"{folder}: no {RESULTS} there; `sysgym bench SUITE --out {folder}` makes one")
-    return _parse(path)[0]
+    rows = _parse(path)[0]
+    if not rows:
+        raise SysgymError(f"{path}: no rows in it; the run that was to write them played no episode")
+    return rows
 
 
 def _parse(path: Path) -> tuple[list[Row], int]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import typer
+from rich.markup import escape
 
 from sysgym.cli.terminal import console
 
@@ -48,7 +49,7 @@ def run_benchmark(
     extras = Extras(scenarios, contenders, n_seeds)
     plan = make_plan(loaded, folder, extras, [load_plugin(path) for path in plugins])
     screen = console()
-    screen.print(f"[bold]{loaded.title}[/bold]", markup=True)
+    screen.print(f"[bold]{escape(loaded.title)}[/bold]")
     try:
         with BenchProgress(screen) as progress:
             outcome = run_plan(
@@ -131,10 +132,10 @@ def validate_rows(
             result.raise_if_different()
         except ResultMismatch as mismatch:
             mismatches.append(str(mismatch))
-            screen.print(f"[red]differs[/red]  {result.row.label}")
+            screen.print(f"[red]differs[/red]  {escape(result.row.label)}")
         else:
             note = "  (under other versions)" if result.other_versions else ""
-            screen.print(f"[green]equal[/green]    {result.row.label}{note}")
+            screen.print(f"[green]equal[/green]    {escape(result.row.label)}{note}")
     if mismatches:
         raise ResultMismatch(
             "\n".join([f"{len(mismatches)} of {len(chosen)} rows do not replay", *mismatches])

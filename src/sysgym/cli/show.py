@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markdown import Markdown
+from rich.markup import escape
 from rich.padding import Padding
 
 from sysgym.cli.listing import load_plugins
@@ -78,7 +79,7 @@ def _is_suite(path: str) -> bool:
 
 def _heading(title: str, *lines: str) -> None:
     out = console()
-    out.print(f"[bold]{title}[/bold]", markup=True)
+    out.print(f"[bold]{escape(title)}[/bold]")
     for line in lines:
         if line:
             out.print(Padding(line.strip().replace("\n", " "), (0, 0, 0, 2)), markup=False)

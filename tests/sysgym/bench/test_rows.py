@@ -182,6 +182,9 @@ def test_a_foreign_line_is_an_error_that_names_file_and_line(
 def test_no_rows_say_how_to_make_some(tmp_path: Path) -> None:
     with pytest.raises(SysgymError, match="sysgym bench SUITE --out"):
         read_rows(tmp_path / "nothing")
+    (tmp_path / RESULTS).touch()
+    with pytest.raises(SysgymError, match=r"results\.jsonl: no rows in it"):
+        read_rows(tmp_path)
 
 
 def test_a_full_disk_costs_one_row(make_row: MakeRow, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from sysgym.bench.report.content import cell, facts, heading, overall_guide, reading_guide
@@ -37,16 +38,17 @@ def _lines(
     totals: Sequence[Overall],
     folder: str,
 ) -> Iterator[str]:
-    yield from (f"# {study.title}", "", _one_line(study.description), "")
+    yield from (f"# {_plain(study.title)}", "", _plain(study.description), "")
     for warning in study.warnings:
-        yield from (f"> **Note:** {warning}", "")
+        yield from (f"> **Note:** {_plain(warning)}", "")
     for item in headlines:
-        yield f"- **{item.scenario}**: {' '.join(item.sentences)}"
+        yield f"- **{_plain(item.scenario)}**: {_plain(' '.join(item.sentences))}"
     yield from ("", "## How to read this", "")
     for paragraph in reading_guide(study):
-        yield from (paragraph, "")
+        yield from (_plain(paragraph), "")
     for contest in study.contests:
-        yield from (f"## {contest.label}", "", f"{contest.title}. {_one_line(contest.description)}", "")
+        yield from (f"## {_plain(contest.label)}", "")
+        yield from (f"{_plain(contest.title)}. {_plain(contest.description)}", "")
         yield from _table(contest)
         yield ""
         yield from _figures(pictures.get(contest.label, ()), folder)
@@ -64,11 +66,11 @@ def _table(contest: Contest) -> Iterator[str]:
     heads = ["contender"]
     for metric in contest.metrics:
         label, unit = heading(contest, metric)
-        heads.append(f"{label} ({unit})")
+        heads.append(_plain(f"{label} ({unit})"))
     yield _line(heads)
     yield _line(["---", *["---:"] * len(contest.metrics)])
     for player in contest.players:
-        cells = [f"{player.name} (upper bound)" if player.privileged else player.name]
+        cells = [_plain(player.name) + (" (upper bound)" if player.privileged else "")]
         for metric in contest.metrics:
             score = contest.scores.get((player.name, metric.name))
             if score is None:
@@ -78,7 +80,7 @@ def _table(contest: Contest) -> Iterator[str]:
             shown = f"**{value}**" if score.best else value
             tie = "= best" if score.tied and not score.best and not player.privileged else ""
             cells.append(" ".join(word for word in (shown, interval) if word))
-            remarks = ", ".join(word for word in (tie, versus) if word)
+            remarks = _plain(", ".join(word for word in (tie, versus) if word))
             cells[-1] += f"<br>{remarks}" if remarks else ""
         yield _line(cells)
 
@@ -86,15 +88,15 @@ def _table(contest: Contest) -> Iterator[str]:
 def _overall(study: Study, totals: Sequence[Overall]) -> Iterator[str]:
     metrics, bound, target = metrics_of(study), bound_of(study), target_metric(study)
     yield from ("## All scenarios together", "")
-    yield from (overall_guide(study), "")
+    yield from (_plain(overall_guide(study)), "")
     heads = ["contender", "scenarios"]
     if bound is not None and target is not None:
-        heads.append(f"{target.label}: short of {bound}")
-    heads += [metric.label for metric in metrics]
+        heads.append(_plain(f"{target.label}: short of {bound}"))
+    heads += [_plain(metric.label) for metric in metrics]
     yield _line(heads)
     yield _line(["---", *["---:"] * (len(heads) - 1)])
     for line in totals:
-        cells = [line.player, str(line.n_scenarios)]
+        cells = [_plain(line.player), str(line.n_scenarios)]
         if bound is not None and target is not None:
             cells.append(_percent(line.shortfall))
         yield _line([*cells, *(_percent(line.wins.get(metric.name)) for metric in metrics)])
@@ -103,7 +105,12 @@ def _overall(study: Study, totals: Sequence[Overall]) -> Iterator[str]:
 
 def _figures(pictures: Sequence[tuple[Picture, str]], folder: str) -> Iterator[str]:
     for picture, caption in pictures:
-        yield from (f"![{picture.description}]({folder}/{picture.name}.png)", "", f"*{caption}*", "")
+        yield from (
+            f"![{_plain(picture.description)}]({folder}/{picture.name}.png)",
+            "",
+            f"*{_plain(caption)}*",
+            "",
+        )
 
 
 def _percent(interval: tuple[float, float, float] | None) -> str:
@@ -117,5 +124,6 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _one_line(words: str) -> str:
-    return " ".join(words.split())
+def _plain(words: str) -> str:
+    """Return text on one line in which nothing is a tag, a column's end or emphasis."""
+    return re.sub(r"([\\|<`*])", r"\\\1", " ".join(words.split()))

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import matplotlib as mpl
@@ -275,8 +276,9 @@ def _svg(name: str, description: str, draw: Callable[[Figure, str], None], size:
     svg = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", svg)
     # Ids are unique within a picture only, and a page has several.
     svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{name}-", svg)
-    head = f'<svg role="img" aria-label="{description}" style="max-width:{size[0] * 72 * 1.25:.0f}px"'
-    svg = re.sub(r'<svg([^>]*?) width="[^"]*pt"', rf"{head}\1", svg, count=1)
+    label, width_px = escape(description), size[0] * 72 * 1.25
+    head = f'<svg role="img" aria-label="{label}" style="max-width:{width_px:.0f}px"'
+    svg = re.sub(r'<svg([^>]*?) width="[^"]*pt"', lambda found: head + found[1], svg, count=1)
     return re.sub(r'(<svg[^>]*?) height="[^"]*pt"', r"\1", svg, count=1)
 
 
@@ -284,6 +286,7 @@ def _settings(ink: str) -> Any:
     return {
         "font.size": 10.0,
         "font.family": ["DejaVu Sans"],
+        "text.parse_math": False,  # a dollar in a name is a dollar
         "text.color": ink,
         "axes.labelcolor": ink,
         "axes.edgecolor": ink,
