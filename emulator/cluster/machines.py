@@ -79,10 +79,10 @@ def draw_slowness(jobs: GeneratedJobs, own: FloatArray, strength: float, rng: Ge
     n_windows = MEDIANS_OF_LOAD * per_median
     cluster = jobs.cluster
     duration = cluster.background_duration * per_median
-    # Load = arrivals per window and resource x duration x demand.
+    # Load = arrivals per window x duration x demand.
     load = _occupancy(
         (n_machines, n_windows),
-        cluster.background_load / (duration * _MEAN_DEMAND) * N_RESOURCES,
+        cluster.background_load / (duration * _MEAN_DEMAND),
         cluster.burstiness,
         lambda n: duration * np.exp(_DURATION_LOG_SD * rng.standard_normal(n) - 0.5 * _DURATION_LOG_SD**2),
         lambda n: rng.exponential(_MEAN_DEMAND, n),
@@ -91,7 +91,7 @@ def draw_slowness(jobs: GeneratedJobs, own: FloatArray, strength: float, rng: Ge
     low, high = math.log(jobs.interference_factor_min), math.log(jobs.interference_factor_max)
     episodes = _occupancy(
         (n_machines, n_windows),
-        jobs.interference_rate / per_median,
+        jobs.interference_rate / (per_median * N_RESOURCES),
         1.0,
         lambda n: rng.exponential(jobs.interference_duration * per_median, n),
         lambda n: rng.uniform(low, high, n),
@@ -119,17 +119,17 @@ def _occupancy(
 ) -> FloatArray:
     """Return the mean over each window of the heights of what is there.
 
-    Things arrive on a machine at random times, occupy one of its resources for a while, and leave. Time is a
-    circle, so that the beginning is like the rest.
+    Things arrive at random times, occupy one resource of a machine for a while, and leave. Time is a circle,
+    so that the beginning is like the rest.
 
     Args:
         shape: Machines, windows.
-        rate: Arrivals on a machine per window, all resources together.
+        rate: Arrivals on each resource of a machine per window.
         burstiness: Coefficient of variation of the time between arrivals; above 1 it is hyperexponential
             with balanced means.
         draw_duration: Durations in windows for n arrivals.
         draw_height: Heights for n arrivals.
-        rng: Stream of times and resources.
+        rng: Stream of the times.
 
     Returns:
         Shape (machines, windows, N_RESOURCES).
@@ -141,28 +141,34 @@ def _occupancy(
     mean_count = rate * n_windows
     most = math.ceil(mean_count + 4.0 * math.sqrt(square * mean_count)) + 4
     often = 0.5 * (1.0 + math.sqrt((square - 1.0) / (square + 1.0)))
-    is_short = rng.random((n_machines, most)) < often
-    gaps = rng.standard_exponential((n_machines, most))
+    probability = np.full(most, often)
+    # Time does not begin with an arrival: either kind of gap is under way with the same probability.
+    probability[0] = 0.5
+    is_short = rng.random((n_machines * N_RESOURCES, most)) < probability
+    gaps = rng.standard_exponential(is_short.shape)
     gaps /= np.where(is_short, 2.0 * often * rate, 2.0 * (1.0 - often) * rate)
     times = np.cumsum(gaps, axis=1)
-    machine, _ = within = np.nonzero(times < n_windows)
+    series, _ = within = np.nonzero(times < n_windows)
     start = times[within]
     end = start + np.minimum(draw_duration(len(start)), n_windows)
     height = draw_height(len(start))
-    series = rng.integers(N_RESOURCES, size=len(start)) + N_RESOURCES * machine
+    # What is still there when the circle closes is there when it begins.
+    wraps = end >= n_windows
+    end[wraps] -= n_windows
     # A step at time x raises the mean of its own window by the part after x, and all later ones by 1.
-    length = 2 * n_windows + 2
-    cells, weights = [], []
-    for time, sign in ((start, 1.0), (end, -1.0)):
+    length = n_windows + 1
+    cells, weights = [series[wraps] * length], [height[wraps]]
+    for time, rise in ((start, height), (end, -height)):
         window = time.astype(np.int64)
         part = time - window
-        cells += [series * length + window, series * length + window + 1]
-        weights += [sign * height * (1.0 - part), sign * height * part]
+        # A step at the very end of the circle raises nothing.
+        window = series * length + np.minimum(window, n_windows - 1)
+        cells += [window, window + 1]
+        weights += [rise * (1.0 - part), rise * part]
     steps = np.bincount(
         np.concatenate(cells), np.concatenate(weights), minlength=n_machines * N_RESOURCES * length
     )
-    mean = np.cumsum(steps.reshape(n_machines, N_RESOURCES, length), axis=2)
-    circle = mean[..., :n_windows] + mean[..., n_windows : 2 * n_windows]
+    mean = steps.reshape(n_machines, N_RESOURCES, length)[..., :n_windows].cumsum(axis=2)
     # Sums that return to nothing return to rounding.
-    positive: FloatArray = np.maximum(circle, 0.0).transpose(0, 2, 1).copy()
+    positive: FloatArray = np.maximum(mean, 0.0).transpose(0, 2, 1).copy()
     return positive

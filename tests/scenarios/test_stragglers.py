@@ -1,0 +1,239 @@
+"""Scenarios of the straggler family: what ships, what varies, and what a broken file is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from sysgym.scenarios import (
+    GeneratedJobs,
+    StragglerScenario,
+    TraceJobs,
+    list_scenarios,
+    load_scenario,
+    scenario_from_resolved,
+)
+from sysgym.scenarios.errors import ScenarioError
+
+FILE = """\
+schema = 1
+name = "mine"
+family = "stragglers"
+env_id = "sysgym/StragglerPrediction-v0"
+title = "Mine"
+description = "A scenario for tests."
+
+[jobs]
+kind = "generated"
+profile = "google-2011"
+tasks_min = 100
+tasks_max = 200
+
+[jobs.cluster]
+machines = 60
+
+[straggler]
+definition = "quantile"
+value = 0.9
+
+[splits.train]
+seeds = [0, 9]
+vary = { "jobs.cluster.background_load" = [0.2, 0.4] }
+
+[splits.validation]
+seeds = [10, 19]
+
+[splits.test]
+seeds = [20, 29]
+"""
+
+TRACE = """\
+[jobs]
+kind = "trace"
+format = "google-2011"
+paths = ["task_events", "task_usage"]
+
+[straggler]
+"""
+
+
+class Broken(NamedTuple):
+    old: str
+    new: str
+    key: str
+    got: Any
+    expected: str
+    advice: str = ""
+
+
+BROKEN = {
+    "unknown key of a table in a table": Broken(
+        "machines = 60",
+        "machines = 60\nslots = 4",
+        "jobs.cluster.slots",
+        4,
+        "a key of [jobs.cluster]: machines, slots_per_machine",
+    ),
+    "unknown profile": Broken(
+        '"google-2011"', '"google2011"', "jobs.profile", "google2011", '"google-2011"', "did you mean"
+    ),
+    "key of a trace": Broken(
+        "tasks_min = 100", 'paths = ["a"]', "jobs.paths", ["a"], "a key of [jobs]: tasks_min"
+    ),
+    "fewest more than most": Broken(
+        "tasks_min = 100", "tasks_min = 201", "jobs.tasks_min", 201, "at most tasks_max = 200"
+    ),
+    "too few slots": Broken(
+        "machines = 60", "machines = 49", "jobs.cluster.machines", 49, "there are 196 slots", "more machines"
+    ),
+    "factors backwards": Broken(
+        "tasks_min = 100",
+        "interference_factor_min = 5.0",
+        "jobs.interference_factor_min",
+        5.0,
+        "at most interference_factor_max = 4",
+    ),
+    "factors of machines backwards": Broken(
+        "machines = 60",
+        "machines = 60\nslow_machine_factor_max = 1.2",
+        "jobs.cluster.slow_machine_factor_min",
+        1.5,
+        "at most slow_machine_factor_max = 1.2",
+    ),
+    "informativeness above one": Broken(
+        "tasks_min = 100", "informativeness = 1.5", "jobs.informativeness", 1.5, "at most 1"
+    ),
+    "fewer bursts than Poisson": Broken(
+        "machines = 60", "machines = 60\nburstiness = 0.5", "jobs.cluster.burstiness", 0.5, "at least 1"
+    ),
+    "quantile above one": Broken("value = 0.9", "value = 1.5", "straggler.value", 1.5, "less than 1"),
+    "multiple below one": Broken(
+        'definition = "quantile"',
+        'definition = "median_multiple"',
+        "straggler.value",
+        0.9,
+        "more than 1",
+    ),
+    "spaces that vary": Broken(
+        '"jobs.cluster.background_load" = [0.2, 0.4]',
+        '"jobs.tasks_max" = [150, 200]',
+        'splits.train.vary."jobs.tasks_max"',
+        [150, 200],
+        "other than jobs.kind, jobs.profile",
+    ),
+    "straggler that varies": Broken(
+        '"jobs.cluster.background_load" = [0.2, 0.4]',
+        '"straggler.value" = [0.8, 0.9]',
+        'splits.train.vary."straggler.value"',
+        [0.8, 0.9],
+        "a key of [jobs], [mitigation]",
+    ),
+    "varied value out of range": Broken(
+        "[0.2, 0.4]",
+        "[0.2, 4.0]",
+        'splits.train.vary."jobs.cluster.background_load"',
+        4.0,
+        "at most 2",
+    ),
+}
+
+
+def _write(folder: Path, text: str) -> Path:
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("case", BROKEN.values(), ids=BROKEN.keys())
+def test_broken_file(case: Broken, tmp_path: Path) -> None:
+    assert FILE.count(case.old) == 1
+    path = _write(tmp_path, FILE.replace(case.old, case.new))
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(path)
+    found = [problem for problem in caught.value.problems if problem.key == case.key]
+    assert found, str(caught.value)
+    assert found[0].got == case.got
+    assert case.expected in found[0].expected
+    assert case.advice in found[0].advice
+    assert str(path) in str(caught.value)
+
+
+def _traced() -> str:
+    head, _, rest = FILE.partition("[jobs]")
+    tail = rest.partition("[straggler]\n")[2]
+    return (head + TRACE + tail).replace('vary = { "jobs.cluster.background_load" = [0.2, 0.4] }\n', "")
+
+
+def test_a_trace_names_its_files(tmp_path: Path) -> None:
+    scenario = load_scenario(_write(tmp_path, _traced()), expect=StragglerScenario)
+    assert isinstance(scenario.jobs, TraceJobs)
+    assert scenario.jobs.paths == ("task_events", "task_usage")
+    assert scenario_from_resolved(scenario.resolved()) == scenario
+    with pytest.raises(ScenarioError, match="the files of the trace") as caught:
+        load_scenario(_write(tmp_path, _traced().replace('paths = ["task_events", "task_usage"]\n', "")))
+    assert caught.value.key == "jobs.paths"
+
+
+def test_spar_has_its_file(tmp_path: Path) -> None:
+    text = _traced().replace('"google-2011"', '"spar"')
+    with pytest.raises(ScenarioError, match=r"no paths with format") as caught:
+        load_scenario(_write(tmp_path, text))
+    assert caught.value.key == "jobs.paths"
+    jobs = load_scenario(
+        _write(tmp_path, text.replace('paths = ["task_events", "task_usage"]\n', "")),
+        expect=StragglerScenario,
+    ).jobs
+    assert isinstance(jobs, TraceJobs)
+    assert (jobs.paths, jobs.static_counters) == ((), "lifetime")
+
+
+def test_load_on_machines_varies_between_episodes(tmp_path: Path) -> None:
+    scenario = load_scenario(_write(tmp_path, FILE), expect=StragglerScenario)
+    drawn = set()
+    for seed in range(10):
+        jobs = scenario.draw("train", seed).jobs
+        assert isinstance(jobs, GeneratedJobs)
+        drawn.add(jobs.cluster.background_load)
+    assert drawn == {0.2, 0.4}
+
+
+GENERATED = ("alibaba-2018", "google-2011", "google-2011-limited")
+
+
+def test_the_generated_scenarios_ship() -> None:
+    assert set(GENERATED) <= {info.name for info in list_scenarios("stragglers")}
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_shipped_scenarios_have_nurd_s_setting(name: str) -> None:
+    scenario = load_scenario(name, expect=StragglerScenario)
+    assert (scenario.straggler.definition, scenario.straggler.value) == ("quantile", 0.9)
+    assert scenario.straggler.threshold_known
+    assert scenario.control.warmup_fraction == 0.04
+    assert scenario.jobs.tasks_min == 100
+
+
+def test_limited_differs_in_its_machines_alone() -> None:
+    full = load_scenario("google-2011", expect=StragglerScenario)
+    limited = load_scenario("google-2011-limited", expect=StragglerScenario)
+    assert limited.jobs == full.jobs
+    assert (full.mitigation.spare_machines, limited.mitigation.spare_machines) == (-1, 10)
+    key = "mitigation.spare_machines"
+    splits = limited.splits
+    assert set(splits.test.vary[key]) - set(splits.train.vary[key]) == {10, 40}
+    assert limited.mitigation.model_dump(exclude={"spare_machines"}) == full.mitigation.model_dump(
+        exclude={"spare_machines"}
+    )
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_numbers_without_a_comment_are_calibrated(name: str) -> None:
+    """A number of the jobs has a comment, or is one of those that the calibration decides."""
+    path = next(info.path for info in list_scenarios("stragglers") if info.name == name)
+    text = path.read_text()
+    assert "sysgym calibrate" in text
+    for key in ("tasks_min", "tasks_max", "windows_per_median", "burstiness", "max_checkpoints", "value"):
+        line = next(line for line in text.splitlines() if line.startswith(f"{key} ="))
+        assert "#" in line, line
