@@ -119,7 +119,7 @@ def run(
     ] = None,
     checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="What training wrote.")] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Episode seed; the first of the split if left out.")
+        int | None, typer.Option("--seed", min=0, help="Episode seed; the first of the split if left out.")
     ] = None,
     split: Annotated[
         str | None,
@@ -168,7 +168,7 @@ def train(
             help="Folder for checkpoints, curves and TensorBoard; runs/AGENT-SCENARIO-seedN if left out.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the training.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the training.")] = 0,
     n_envs: Annotated[int, typer.Option("--n-envs", min=1, help="Environments side by side.")] = 4,
     action_scale: Annotated[
         str, typer.Option("--action-scale", help="How the policy's output becomes a rate: log or linear.")

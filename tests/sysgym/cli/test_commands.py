@@ -1,0 +1,204 @@
+"""Every command answers --help, and says in one readable block what is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+
+import sysgym
+from sysgym.cli import main
+from sysgym.cli.app import app
+
+CommandLine = Callable[..., subprocess.CompletedProcess[str]]
+Call = Callable[..., tuple[int, str, str]]
+
+COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
+    """Call the command line in this process; returns exit code, output and errors."""
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return int(left.value.code or 0), out, err
+
+    return run
+
+
+def test_the_commands_are_there() -> None:
+    assert {"list", "show", "run", "train", "bench", "report", "validate", "perf"} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str, call: Call) -> None:
+    code, out, err = call(command, "--help")
+    assert (code, err) == (0, "")
+    assert f"Usage: sysgym {command}" in out
+    summary = app_help(command)
+    assert summary
+    assert summary in " ".join(out.split())
+    assert call(command, "-h") == (code, out, err)
+
+
+def app_help(command: str) -> str:
+    """First sentence of a command's docstring."""
+    (found,) = [
+        info
+        for info in app.registered_commands
+        if (info.name or getattr(info.callback, "__name__", "")) == command
+    ]
+    return (found.callback.__doc__ or "").partition(".")[0] if found.callback else ""
+
+
+def test_help_of_the_whole_names_every_command(call: Call) -> None:
+    code, out, _ = call("--help")
+    assert code == 0
+    lines = [line.strip("│ ").split(" ")[0] for line in out.splitlines()]
+    assert set(COMMANDS) <= set(lines)
+
+
+def test_the_version(call: Call) -> None:
+    assert call("--version") == (0, f"sysgym {sysgym.__version__}\n", "")
+
+
+UNKNOWN: dict[str, tuple[list[str], str, str]] = {
+    "command": (["bnch"], "bnch", "bench"),
+    "scenario to run": (["run", "dumbel-10g"], "dumbel-10g", "dumbbell-10g"),
+    "scenario to train on": (["train", "ppo", "incst-32", "--out", "x"], "incst-32", "incast-32"),
+    "contender": (["run", "tiny.toml", "-c", "dctpc"], "dctpc", "dctcp"),
+    "agent": (["run", "tiny.toml", "--agent", "oracel"], "oracel", "oracle"),
+    "transport": (["run", "tiny.toml", "--transport", "renoo"], "renoo", "reno"),
+    "split": (["run", "tiny.toml", "--split", "tset"], "tset", "test"),
+    "suite": (["bench", "qick"], "qick", "quick"),
+    "contender of a benchmark": (["bench", "quick", "-c", "mine=cubik"], "cubik", "cubic"),
+    "learning algorithm": (["train", "pppo", "tiny.toml", "--out", "x"], "pppo", "ppo"),
+    "thing to show": (["show", "newvegsa"], "newvegsa", "newvegas"),
+}
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_an_unknown_name_is_told_the_nearest(what: str, call: Call, tmp_path: Path) -> None:
+    arguments, name, nearest = UNKNOWN[what]
+    before = sorted(tmp_path.iterdir())
+    code, out, err = call(*arguments)
+    assert code == 2
+    assert out == ""
+    words = err.replace("'", '"').lower()
+    assert f'"{name}"' in words
+    assert f'did you mean "{nearest}"?' in words
+    assert "traceback" not in words
+    assert sorted(tmp_path.iterdir()) == before, "nothing is written for a name that does not exist"
+
+
+@pytest.mark.usefixtures("tiny")
+def test_an_unknown_key_of_a_scenario_is_told_the_nearest(call: Call) -> None:
+    code, out, err = call("run", "tiny.toml", "--set", "control.episode_stps=3")
+    assert (code, out) == (2, "")
+    assert "control.episode_stps" in err
+    assert 'did you mean "episode_steps"?' in err
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["list", "scenaros"], "'scenarios'"),
+        (["run", "tiny.toml", "--seed", "-1"], "'--seed'"),
+        (["run", "tiny.toml", "--seed", "one"], "'--seed'"),
+        (["train", "ppo", "tiny.toml", "--seed", "-1"], "'--seed'"),
+        (["bench", "quick", "--seeds", "0"], "'--seeds'"),
+        (["bench"], "Missing argument"),
+        (["run", "nothere.toml"], "nothere.toml"),
+        (["run", "tiny.toml", "--plugin", "nothere.py"], "nothere.py: cannot be read"),
+        (["run", "tiny.toml", "--set", "nonsense"], "KEY=VALUE"),
+        (["run", "tiny.toml", "-c", "ppo"], "needs a checkpoint"),
+        (["run", "tiny.toml", "--checkpoint", "x.zip"], "takes none"),
+        (["run", "tiny.toml", "-c", "aimd", "--agent", "max"], "--contender names transport and agent"),
+        (["run", "tiny.toml", "--render", "ansi", "--picture", "x.png"], "choose one"),
+        (["report", "nothere"], "no results.jsonl there"),
+        (["validate", "nothere"], "no results.jsonl there"),
+    ],
+)
+def test_what_is_wrong_is_said_without_a_traceback(arguments: list[str], words: str, call: Call) -> None:
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_debug_shows_the_traceback_wherever_it_stands(command_line: CommandLine) -> None:
+    plain = command_line("show", "newvegsa")
+    assert plain.returncode == 2
+    assert plain.stderr.startswith("error: ")
+    for arguments in (("--debug", "show", "newvegsa"), ("show", "newvegsa", "--debug")):
+        done = command_line(*arguments)
+        assert done.returncode == 1
+        assert "Traceback" in done.stderr
+        assert "UnknownName" in done.stderr
+
+
+def test_lists_have_everything_with_a_line_on_each(call: Call) -> None:
+    from sysgym.agents import list_agents
+    from sysgym.emulator.packets.transports import list_transports
+    from sysgym.registration import ENVIRONMENTS
+    from sysgym.scenarios import list_scenarios, list_suites
+
+    expected = {
+        "envs": list(ENVIRONMENTS),
+        "scenarios": [info.name for info in list_scenarios()],
+        "transports": list(list_transports()),
+        "agents": list(list_agents()),
+        "suites": [info.name for info in list_suites()],
+    }
+    code, everything, _ = call("list")
+    assert code == 0
+    for kind, names in expected.items():
+        code, out, _ = call("list", kind)
+        assert code == 0
+        assert out.removesuffix("sysgym show NAME tells more of each\n").strip() in everything
+        first_words = [line.split()[0] for line in out.splitlines() if len(line.split()) > 1]
+        for name in names:
+            assert first_words.count(name) == 1, f"{name} with a line that says what it is"
+
+
+def test_the_lists_have_what_a_users_file_brings(agents_file: Path, command_line: CommandLine) -> None:
+    done = command_line("list", "agents", "--plugin", agents_file)
+    assert done.returncode == 0, done.stderr
+    assert {"sleepy", "fragile", "deadly"} <= {line.split(" ")[0] for line in done.stdout.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("sysgym/DatacenterCC-v0", ["DatacenterCC-v0", "Observation"]),
+        ("DatacenterCC", ["DatacenterCC-v0"]),
+        ("dumbbell-10g", ["[topology]", "10 Gb/s", "Splits", "20000 to 20999"]),
+        ("tiny.toml", ["tiny: Tiny", "10 Mb/s", "200 to 299", "episode_steps"]),
+        ("small.toml", ["small: Small", "test, 2 seeds", "dctcp, reno", "Queueing delay, p99"]),
+        ("quick", ["quick", "Training first", "40 000", "Tasks"]),
+        ("dctcp", ["dctcp: ", "Source: ", "its packets may be marked"]),
+        ("oracle", ["oracle: ", "an upper bound, not a competitor"]),
+        ("ppo", ["ppo: ", "Learned: needs a checkpoint"]),
+        ("aimd", ["aimd: ", "A heuristic"]),
+    ],
+)
+def test_show_tells_of_one_thing(
+    name: str, words: list[str], call: Call, write_suite: Callable[..., Path]
+) -> None:
+    write_suite()
+    code, out, err = call("show", name)
+    assert (code, err) == (0, "")
+    for word in words:
+        assert word in out
