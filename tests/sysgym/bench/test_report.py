@@ -239,7 +239,8 @@ def test_names_with_special_characters_are_only_names(write_rows: Callable[..., 
     assert escape(NASTY) in text
     assert _Page(text).tables[0][2][0][0] == NASTY
     assert all(NASTY in label for label in page.labels)
-    assert any(words.strip() == NASTY for words in page.text), "in the legend, as it is"
+    shown = [words for words in page.text if words.strip() == NASTY]
+    assert len(shown) == 3, "in the table, the legend and at its row of the dot plot"
     markdown = _table_of_markdown(written)
     assert re.sub(r"\\(.)", r"\1", list(markdown)[1]) == NASTY
     assert [len(cells) for cells in markdown.values()] == [2, 2]
