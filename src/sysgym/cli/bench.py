@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -151,4 +152,4 @@ def cpus() -> int:
 
 def command_line() -> str:
     """Return what the user typed, without the folders of their machine."""
-    return " ".join(["sysgym", *sys.argv[1:]])
+    return shlex.join(["sysgym", *sys.argv[1:]])

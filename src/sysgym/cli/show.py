@@ -44,9 +44,12 @@ def show_page(name: str, plugins: Sequence[Path]) -> None:
     load_plugins(plugins)
     scenarios = {info.name for info in list_scenarios()}
     suites = {info.name for info in list_suites()}
+    namespaces = {known.partition("/")[0] for known in ENVIRONMENTS}
     environment = next((known for known in ENVIRONMENTS if name in _short_names(known)), None)
     if environment is not None:
         _environment(environment)
+    elif name.partition("/")[0] in namespaces and not Path(name).exists():
+        raise UnknownName("environment", name, ENVIRONMENTS)
     elif name in scenarios or (_is_file(name) and not _is_suite(name)):
         _scenario(load_scenario(name))
     elif name in suites or _is_file(name):

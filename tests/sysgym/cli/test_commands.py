@@ -83,6 +83,7 @@ UNKNOWN: dict[str, tuple[list[str], str, str]] = {
     "suite": (["bench", "qick"], "qick", "quick"),
     "contender of a benchmark": (["bench", "quick", "-c", "mine=cubik"], "cubik", "cubic"),
     "learning algorithm": (["train", "pppo", "tiny.toml", "--out", "x"], "pppo", "ppo"),
+    "environment": (["show", "sysgym/DatacenterC-v0"], "sysgym/datacenterc-v0", "sysgym/datacentercc-v0"),
     "thing to show": (["show", "newvegsa"], "newvegsa", "newvegas"),
 }
 

@@ -44,7 +44,7 @@ def test_an_episode_is_that_of_the_benchmark(played: Path, tiny: Path, command_l
 def test_what_is_left_out_is_found(tiny: Path, command_line: CommandLine) -> None:
     done = command_line("run", tiny)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0].split() == "tiny dctcp (test split, seed 200)".split()
+    assert done.stdout.splitlines()[0].split() == ["tiny", "dctcp", "(test", "split,", "seed", "200)"]
     assert "12 decisions, 0.24 simulated s" in done.stdout
     assert any(line.startswith("goodput_bps") and "Mb/s" in line for line in done.stdout.splitlines())
     train = command_line("run", "--scenario", tiny, "--agent", "aimd", "--seed", "3")

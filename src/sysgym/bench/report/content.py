@@ -78,7 +78,8 @@ def cell(contest: Contest, metric: Metric, score: Score) -> tuple[str, str, str]
     words = relative(score.difference.value, base)
     if not words:
         symbol = "points" if unit.symbol == "%" else unit.symbol
-        words = f"{significant(unit.shown(score.difference.value))} {symbol}".rstrip() + " more"
+        size = f"{significant(unit.shown(abs(score.difference.value)))} {symbol}".rstrip()
+        words = f"{size} {'more' if score.difference.value > 0.0 else 'less'}"
     return value, f"[{low}, {high}]", words
 
 

@@ -59,7 +59,7 @@ def _leader(contest: Contest, metric: Metric) -> str:
     second = contest.best(metric, estimates, rivals)
     assert second is not None
     gap = relative(estimates[best].value - estimates[second].value, estimates[second].value)
-    than = f"{gap} than" if gap else "ahead of"
+    than = f"{gap} {'as' if gap.endswith('as much') else 'than'}" if gap else "ahead of"
     return f"{metric.label}: {best} leads with {shown}, {than} the next, {second}{condition}"
 
 
@@ -81,7 +81,8 @@ def _against_reference(contest: Contest, name: str) -> str:
             ours, theirs = (_shown(contest, one, metric.name) for one in (name, contest.reference))
             gap = f"{ours} and not {theirs}"
         parts.append(f"{_uncapitalized(metric.label)} {gap}")
-    return f"{name} against {contest.reference}: " + ", ".join(parts) + "."
+    words = ", ".join(parts) or "no common episodes to compare"
+    return f"{name} against {contest.reference}: {words}."
 
 
 def _differs(contest: Contest, ours: str, theirs: str, metric: str) -> bool:
@@ -90,10 +91,10 @@ def _differs(contest: Contest, ours: str, theirs: str, metric: str) -> bool:
 
 
 def relative(difference: float, base: float) -> str:
-    """Return a difference in words, ``12 % lower``; empty where the base is zero."""
-    if base == 0.0:
+    """Return a difference in words, ``12 % lower``; empty where the base is not above zero."""
+    if base <= 0.0:
         return ""
-    share = difference / abs(base)
+    share = difference / base
     if abs(share) > 1.0:
         return f"{significant(1.0 + share, 2)} times as much" if share > 0 else "lower"
     return f"{significant(100.0 * abs(share), 2)} % {'higher' if share > 0 else 'lower'}"
