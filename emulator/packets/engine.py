@@ -136,27 +136,37 @@ def _compiled_entry_points(
 
     @njit(nogil=True, cache=True)
     def cap_hosts(world_address: int, cap_ns_per_byte_q20: Any) -> None:
-        """Sets every host's rate cap (0: none); it holds from the next packet on."""
+        """Sets every host's rate cap (0: none); it holds from the next packet on.
+
+        A host whose cap stays what it was is left alone: setting the same cap again changes nothing.
+        """
         source_digest  # noqa: B018
         world = world_at(world_address, 0)
-        forget_hosts(world)
+        forget_changing_hosts(world, cap_ns_per_byte_q20)
         for host_id in range(world.n_hosts):
-            host_at(world.hosts, host_id).cap_ns_per_byte_q20 = cap_ns_per_byte_q20[host_id]
-            serve(world, host_id, world.now_ns)
+            host = host_at(world.hosts, host_id)
+            if host.cap_ns_per_byte_q20 != cap_ns_per_byte_q20[host_id]:
+                host.cap_ns_per_byte_q20 = cap_ns_per_byte_q20[host_id]
+                serve(world, host_id, world.now_ns)
 
     return run_until, resume_senders, cap_hosts
 
 
 @njit
-def forget_hosts(world: Any) -> None:
-    """Removes every host's entry from the event heap."""
+def forget_changing_hosts(world: Any, cap_ns_per_byte_q20: Any) -> None:
+    """Removes from the event heap the entries of hosts whose cap is about to change."""
     n_entries = world.heap_size
     world.heap_size = 0
     for entry in range(n_entries):
         key = entry_at(world.heap, entry).key
         entry_at(world.heap, entry).key = NEVER_NS
         source = key & SOURCE_MASK
-        if source < world.n_links or source >= world.n_links + world.n_hosts:
+        host_id = source - world.n_links
+        if (
+            host_id < 0
+            or host_id >= world.n_hosts
+            or host_at(world.hosts, host_id).cap_ns_per_byte_q20 == cap_ns_per_byte_q20[host_id]
+        ):
             push(world, key)
 
 

@@ -6,6 +6,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import get_transport
 from sysgym.errors import SysgymError
 from sysgym.scenarios import CongestionScenario, load_scenario
+
+MakeNetwork = Callable[..., PacketNetwork]
 
 
 def incast() -> PacketNetwork:
@@ -109,3 +112,18 @@ def test_a_window_gone_wrong_neither_stops_nor_breaks_a_flow(window: float) -> N
     network.reset(1)
     network.advance(50e-3)
     assert np.isfinite(network.flows().finish_s).sum() > 100
+
+
+@pytest.mark.parametrize("transport", ["cubic", "paced"])
+def test_a_cap_that_stays_what_it_was_changes_nothing(make_network: MakeNetwork, transport: str) -> None:
+    alone, capped = (make_network(transport=transport) for _ in range(2))
+    caps_bps = np.full(alone.n_hosts, 3e9)
+    for network in (alone, capped):
+        network.reset(3)
+        network.set_host_rate_caps(caps_bps)
+    for _ in range(20):
+        capped.set_host_rate_caps(caps_bps)
+        capped.advance(250e-6)
+        alone.advance(250e-6)
+    assert np.array_equal(capped.hosts().delivered_bytes, alone.hosts().delivered_bytes)
+    assert capped.packet_hops == alone.packet_hops
