@@ -36,6 +36,8 @@ class AgentInfo:
         privileged: Whether it reads more than the observation.
         entry: ``module:factory`` or the factory itself.
         family: Whose environments it plays, such as ``"congestion"``; empty where it may serve several.
+        trainer: ``module:function`` that trains it; empty where it is not learned, or by
+            stable-baselines3.
     """
 
     name: str
@@ -44,6 +46,7 @@ class AgentInfo:
     learned: bool = False
     privileged: bool = False
     family: str = ""
+    trainer: str = ""
 
     @property
     def short_name(self) -> str:
@@ -125,6 +128,14 @@ _AGENTS: dict[str, AgentInfo] = {
                 detector.lower(), f"outliers:{detector.title()}Agent", f"PyOD's {detector} on finished tasks"
             )
             for detector in ("ABOD", "CBLOF", "HBOS", "KNN", "LOF", "MCD", "OCSVM", "PCA")
+        ),
+        AgentInfo(
+            "transfer",
+            "learned: gradient boosting across jobs, on how a task stands among its siblings (LightGBM)",
+            "sysgym.agents.learned.stragglers.transfer:Transfer",
+            learned=True,
+            family="stragglers",
+            trainer="sysgym.agents.learned.stragglers.transfer:train_transfer",
         ),
         _learned("ppo", "proximal policy optimisation (stable-baselines3)"),
         _learned("a2c", "advantage actor-critic (stable-baselines3)"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from io import BytesIO
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -15,6 +15,9 @@ from sysgym.agents.learned.actions import ActionScale
 from sysgym.agents.learned.algorithms import get_algorithm
 from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint
 from sysgym.scenarios.errors import SysgymError
+
+if TYPE_CHECKING:
+    from sysgym.agents.learned.stragglers.agent import TaskAgent
 
 Array = NDArray[np.float32]
 
@@ -76,17 +79,24 @@ def _torch_policy(checkpoint: Checkpoint) -> Callable[[Any], NDArray[Any]]:
     return mean_action
 
 
-def load(checkpoint: str | PathLike[str]) -> LearnedAgent:
-    """Load a checkpoint.
+def load(checkpoint: str | PathLike[str]) -> LearnedAgent | TaskAgent:
+    """Load a checkpoint: an agent of the family that it was trained in.
 
     Raises:
         SysgymError: If it is not one.
         MissingExtra: If its policy needs torch, which is not installed.
     """
-    return LearnedAgent(read_checkpoint(checkpoint))
+    found = read_checkpoint(checkpoint)
+    if found.meta.scenario["family"] != "stragglers":
+        return LearnedAgent(found)
+    from sysgym.agents.learned.stragglers.agent import TaskAgent
+
+    if found.policy is None:
+        raise SysgymError(f"{found.path}: its policy is not a plain network, and plays no jobs")
+    return TaskAgent(found, found.policy)
 
 
-def load_agent(*, checkpoint: str | PathLike[str], expected: str) -> LearnedAgent:
+def load_agent(*, checkpoint: str | PathLike[str], expected: str) -> LearnedAgent | TaskAgent:
     """Load a checkpoint and check whose it is; what ``make_agent`` calls.
 
     Raises:

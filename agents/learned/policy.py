@@ -65,7 +65,7 @@ def mlp_of(model: Any) -> Mlp | None:
     """Return the network behind a model's deterministic action, or None if it is not a plain one.
 
     Args:
-        model: A stable-baselines3 model with actions in [-1, 1].
+        model: A stable-baselines3 model with actions in [-1, 1], or discrete ones.
     """
     modules = _actor_modules(model.policy)
     mlp = _mlp_of_modules(modules) if modules is not None else None
@@ -74,7 +74,11 @@ def mlp_of(model: Any) -> Mlp | None:
     rng = np.random.default_rng(0)
     observations = rng.random((16, *model.observation_space.shape), dtype=np.float32)
     expected, _ = model.predict(observations, deterministic=True)
-    same = np.allclose(np.clip(mlp(observations), -1.0, 1.0), expected, atol=LARGEST_DIFFERENCE)
+    outputs = mlp(observations)
+    if hasattr(model.action_space, "n"):  # discrete: the network scores the actions
+        same = np.array_equal(outputs.argmax(axis=1), expected)
+    else:
+        same = np.allclose(np.clip(outputs, -1.0, 1.0), expected, atol=LARGEST_DIFFERENCE)
     return mlp if same else None
 
 

@@ -17,10 +17,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.learned.actions import ScaledActions
 from sysgym.agents.learned.algorithms import EXTRA, Algorithm, get_algorithm
 from sysgym.agents.learned.checkpoint import (
     Checkpoint,
@@ -30,6 +28,8 @@ from sysgym.agents.learned.checkpoint import (
     write_checkpoint,
 )
 from sysgym.agents.learned.policy import mlp_of
+from sysgym.agents.learned.problems import Problem, problem_of
+from sysgym.agents.registry import agent_info
 from sysgym.scenarios import Scenario, load_scenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError
 
@@ -51,8 +51,7 @@ class Training:
     Attributes:
         algorithm: The learning algorithm.
         scenario: The scenario.
-        env_kwargs: What else the environment is made with.
-        action_scale: Name of the action scale.
+        problem: What the learner faces in it.
         seed: Seed of the run.
         n_envs: Environments side by side.
         hyper_parameters: Those that the caller set, as a checkpoint holds them.
@@ -61,23 +60,11 @@ class Training:
 
     algorithm: Algorithm
     scenario: Scenario
-    env_kwargs: Mapping[str, Any]
-    action_scale: str
+    problem: Problem
     seed: int
     n_envs: int
     hyper_parameters: Mapping[str, Any]
     folder: Path
-
-    def make_env(self) -> gym.Env[Any, Any]:
-        """Return one environment as the learner sees it."""
-        env = gym.make(
-            self.scenario.env_id,
-            scenario=self.scenario,
-            split="train",
-            disable_env_checker=True,
-            **self.env_kwargs,
-        )
-        return ScaledActions(env, self.action_scale)
 
     def checkpoint_path(self, total_steps: int) -> Path:
         """Return where the checkpoint of a step count lies."""
@@ -85,16 +72,13 @@ class Training:
 
     def save(self, model: Any, wall_s: float) -> Path:
         """Write a checkpoint of the learner's whole state; returns its path."""
-        env = self.make_env()
-        assert isinstance(env, ScaledActions)
-        scale = env.scale
         meta = CheckpointMeta(
             agent=self.algorithm.name,
             env_id=self.scenario.env_id,
             scenario=self.scenario.resolved(),
-            env_kwargs=dict(self.env_kwargs),
-            observation_index=getattr(env.unwrapped, "observation_index", []),
-            action_scale={"name": scale.name, "low": scale.low, "high": scale.high},
+            env_kwargs=dict(self.problem.env_kwargs),
+            observation_index=self.problem.observation_index(),
+            action_scale=self.problem.action_meaning(),
             total_steps=int(model.num_timesteps),
             wall_s=wall_s,
             seed=self.seed,
@@ -102,7 +86,6 @@ class Training:
             hyper_parameters=dict(self.hyper_parameters),
             versions=_versions(),
         )
-        env.close()
         file = BytesIO()
         model.save(file)
         path = self.checkpoint_path(model.num_timesteps)
@@ -124,8 +107,8 @@ class Training:
         for what, got, expected in (
             ("agent", meta.agent, self.algorithm.name),
             ("scenario", meta.scenario, self.scenario.resolved()),
-            ("environment", meta.env_kwargs, self.env_kwargs),
-            ("action scale", meta.action_scale["name"], self.action_scale),
+            ("environment", meta.env_kwargs, self.problem.env_kwargs),
+            ("action scale", meta.action_scale["name"], self.problem.action_meaning()["name"]),
             ("hyper-parameters", meta.hyper_parameters, self.hyper_parameters),
             ("seed", meta.seed, self.seed),
             ("number of environments", meta.n_envs, self.n_envs),
@@ -186,6 +169,10 @@ def train(
         SysgymError: If ``resume`` meets a checkpoint of another training, if ``out`` holds a run and
             ``resume`` is not set, or if a hyper-parameter cannot be written into a checkpoint.
     """
+    resolved = _resolve(scenario, overrides)
+    own_trainer = agent_info(agent, resolved.family).trainer
+    if own_trainer:
+        return _train_by(own_trainer, resolved, total_steps, Path(out), seed, resume, progress)
     algorithm = get_algorithm(agent)
     arguments = algorithm.arguments(hyper_parameters or {})
     env_kwargs: dict[str, Any] = {"history": history}
@@ -193,9 +180,8 @@ def train(
     env_kwargs |= {"reward": reward} if reward is not None else {}
     training = Training(
         algorithm=algorithm,
-        scenario=_resolve(scenario, overrides),
-        env_kwargs=env_kwargs,
-        action_scale=action_scale,
+        scenario=resolved,
+        problem=problem_of(resolved, env_kwargs, action_scale),
         seed=seed,
         n_envs=n_envs,
         hyper_parameters=_as_json(hyper_parameters or {}),
@@ -207,6 +193,20 @@ def train(
     training.folder.mkdir(parents=True, exist_ok=True)
     every = checkpoint_every or max(total_steps // CHECKPOINTS_A_RUN, 1)
     return _run(training, arguments, total_steps, newest, every, progress)
+
+
+def _train_by(
+    trainer: str, scenario: Scenario, total_steps: int, out: Path, seed: int, resume: bool, progress: Progress
+) -> Path:
+    """Train an agent that brings a trainer of its own: quick, and done in one sitting."""
+    module, _, function = trainer.partition(":")
+    if (out / FINAL).exists() and not resume:
+        raise SysgymError(f"{out / FINAL}: the folder holds a run already; use another")
+    told = progress if callable(progress) else None
+    path: Path = getattr(import_module(module), function)(
+        scenario, total_steps=total_steps, out=out, seed=seed, progress=told
+    )
+    return path
 
 
 def newest_checkpoint(folder: str | PathLike[str]) -> Path | None:
@@ -229,9 +229,8 @@ def _run(
 ) -> Path:
     try:
         import torch
-        from stable_baselines3.common.monitor import Monitor
-        from stable_baselines3.common.vec_env import DummyVecEnv
 
+        import_module("stable_baselines3")
         import_module("tensorboard")  # stable-baselines3 wants it for its log, and asks for it late
     except ImportError as error:
         raise MissingExtra(EXTRA, "training") from error
@@ -239,7 +238,7 @@ def _run(
 
     # A small network is slower on several threads, and a benchmark trains one agent a core.
     torch.set_num_threads(1)
-    envs = DummyVecEnv([lambda: Monitor(training.make_env()) for _ in range(training.n_envs)])
+    envs = training.problem.envs(training.n_envs, training.seed)
     done = None if newest is None else read_checkpoint(newest)
     model = _new_model(training, arguments, envs) if done is None else _old_model(training, done, envs)
     recording = Recording(training, total_steps, checkpoint_every, progress, done.meta if done else None)

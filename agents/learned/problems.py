@@ -1,0 +1,77 @@
+"""What a learner faces in each family of scenarios: environments, and what its policy's numbers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import gymnasium as gym
+
+from sysgym.agents.learned.actions import ScaledActions
+from sysgym.scenarios import Scenario
+
+
+class Problem(Protocol):
+    """A family's scenario as a learner sees it."""
+
+    env_kwargs: Mapping[str, Any]
+    """What else an environment is made with, to be made so again when the policy plays."""
+
+    def envs(self, n_envs: int, seed: int) -> Any:
+        """Return environments side by side: a ``VecEnv`` of stable-baselines3."""
+
+    def observation_index(self) -> list[str]:
+        """Return what stands at every index of the observation."""
+
+    def action_meaning(self) -> dict[str, Any]:
+        """Return how a policy's output is read; has a ``name``."""
+
+
+class Rates:
+    """Congestion: an environment is a network, an action the rates of its hosts.
+
+    Args:
+        scenario: The scenario.
+        env_kwargs: What else the environments are made with.
+        action_scale: Name of the action scale.
+    """
+
+    def __init__(self, scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str) -> None:
+        self._scenario, self.env_kwargs, self._scale = scenario, env_kwargs, action_scale
+
+    def make_env(self) -> ScaledActions:
+        """Return one environment."""
+        env = gym.make(
+            self._scenario.env_id,
+            scenario=self._scenario,
+            split="train",
+            disable_env_checker=True,
+            **self.env_kwargs,
+        )
+        return ScaledActions(env, self._scale)
+
+    def envs(self, n_envs: int, seed: int) -> Any:
+        """Return environments in one process; stable-baselines3 seeds them."""
+        from stable_baselines3.common.monitor import Monitor
+        from stable_baselines3.common.vec_env import DummyVecEnv
+
+        return DummyVecEnv([lambda: Monitor(self.make_env()) for _ in range(n_envs)])
+
+    def observation_index(self) -> list[str]:
+        """Return the environment's own index."""
+        index: list[str] = getattr(self.make_env().unwrapped, "observation_index", [])
+        return index
+
+    def action_meaning(self) -> dict[str, Any]:
+        """Return the scale."""
+        scale = self.make_env().scale
+        return {"name": scale.name, "low": scale.low, "high": scale.high}
+
+
+def problem_of(scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str) -> Problem:
+    """Return the problem of a scenario's family."""
+    if scenario.family == "stragglers":
+        from sysgym.agents.learned.stragglers.tasks import Tasks
+
+        return Tasks(scenario)
+    return Rates(scenario, env_kwargs, action_scale)

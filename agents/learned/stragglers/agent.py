@@ -1,0 +1,55 @@
+"""A policy trained on tasks, as an agent for whole jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.checkpoint import Checkpoint
+from sysgym.agents.learned.stragglers.features import feature_names, task_features
+from sysgym.agents.stragglers.predictor import Predictor
+from sysgym.envs.stragglers.view import JobView
+from sysgym.scenarios.errors import SysgymError
+
+FLAG = 1
+
+
+class TaskAgent(Predictor):
+    """Asks the policy about every running task; flags stay, and become relaunches in mitigation.
+
+    Args:
+        checkpoint: As read.
+        scores: The policy: features of tasks to scores of waiting and flagging, shape (n, 2).
+    """
+
+    def __init__(self, checkpoint: Checkpoint, scores: Callable[[Any], NDArray[Any]]) -> None:
+        super().__init__()
+        self.meta = checkpoint.meta
+        self.name = self.meta.agent
+        self.env_kwargs = dict(self.meta.env_kwargs)
+        self._path, self._scores = checkpoint.path, scores
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Begin an episode.
+
+        Raises:
+            SysgymError: If the environment measures other counters than the policy was trained on.
+        """
+        super().begin(env)
+        world: Any = env.unwrapped
+        if feature_names(world.counter_names) != self.meta.observation_index:
+            raise SysgymError(
+                f"{self._path}: trained on {self.meta.scenario_name}, which has other counters than "
+                f"{', '.join(world.counter_names)}"
+            )
+
+    def predict(self, view: JobView) -> NDArray[np.bool_]:
+        """Return which running tasks to flag."""
+        found = np.zeros(view.n_tasks, dtype=np.bool_)
+        if view.running.any():
+            found[view.running] = self._scores(task_features(view)).argmax(axis=1) == FLAG
+        return found

@@ -1,0 +1,115 @@
+"""What the jobs of the train split teach: a row for every running task at every checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.stragglers.features import task_features
+from sysgym.envs.stragglers.view import JobView
+from sysgym.scenarios import StragglerScenario
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Rows; what happened to the task is known because its job is over.
+
+    Attributes:
+        counter_names: Of the scenario.
+        features: Shape (n, F).
+        straggler: Whether the task reached the threshold.
+        in_time: Whether it had not yet when it was seen so.
+        curable: Whether a second attempt, begun then, would have ended sooner.
+        saving: What it would have saved, in windows; negative where it would have cost.
+        job: Number of the job.
+        task: Number of the task in its job.
+        checkpoint: Number of the checkpoint.
+        elapsed_share: Time since the task began over the threshold.
+    """
+
+    counter_names: tuple[str, ...]
+    features: NDArray[np.float32]
+    straggler: NDArray[np.bool_]
+    in_time: NDArray[np.bool_]
+    curable: NDArray[np.bool_]
+    saving: NDArray[np.float64]
+    job: NDArray[np.int64]
+    task: NDArray[np.int64]
+    checkpoint: NDArray[np.int64]
+    elapsed_share: NDArray[np.float64]
+
+    @property
+    def task_key(self) -> NDArray[np.int64]:
+        """A number for every task of every job."""
+        return self.job * 1_000_000 + self.task
+
+    def where(self, rows: NDArray[np.bool_]) -> Examples:
+        """Return some of the rows."""
+        columns = {name: value[rows] for name, value in vars(self).items() if name != "counter_names"}
+        return replace(self, **columns)
+
+
+def collect(
+    scenario: StragglerScenario,
+    total_steps: int,
+    seed: int,
+    progress: Callable[[int], None] | None = None,
+) -> Examples:
+    """Watch jobs of the train split and write down what happened.
+
+    Args:
+        scenario: The scenario.
+        total_steps: Checkpoints to look at; the last job is watched to its end.
+        seed: Of the choice of jobs.
+        progress: Told the number of checkpoints seen.
+    """
+    env: Any = gym.make(
+        "sysgym/StragglerPrediction-v0", scenario=scenario, split="train", disable_env_checker=True
+    ).unwrapped
+    wait = np.zeros(env.action_space.shape, dtype=np.int8)
+    rows: dict[str, list[NDArray[Any]]] = {}
+    steps, job_number = 0, 0
+    observation, _ = env.reset(seed=seed)
+    while steps < total_steps:
+        over = False
+        while not over:
+            for name, values in _rows(env, observation, job_number).items():
+                rows.setdefault(name, []).append(values)
+            observation, _, terminated, truncated, _ = env.step(wait)
+            steps += 1
+            over = terminated or truncated
+        if progress is not None:
+            progress(min(steps, total_steps))
+        observation, _ = env.reset()
+        job_number += 1
+    env.close()
+    return Examples(
+        tuple(env.counter_names), **{name: np.concatenate(values) for name, values in rows.items()}
+    )
+
+
+def _rows(env: Any, observation: Any, job_number: int) -> dict[str, NDArray[Any]]:
+    view = JobView.of(observation)
+    job, running = env.job, view.running
+    tasks = np.flatnonzero(running)
+    elapsed = view.elapsed[running]
+    threshold = env.threshold_s / job.window_s
+    remaining = job.latency_s[tasks] / job.window_s - elapsed
+    saving = remaining - job.duration_s[tasks, min(1, job.n_attempts - 1)] / job.window_s
+    n = len(tasks)
+    return {
+        "features": task_features(view),
+        "straggler": job.latency_s[tasks] >= env.threshold_s,
+        "in_time": elapsed < threshold,
+        "curable": saving > 0.0,
+        "saving": saving,
+        "job": np.full(n, job_number),
+        "task": tasks,
+        "checkpoint": np.full(n, int(view.checkpoint)),
+        "elapsed_share": elapsed / threshold,
+    }

@@ -1,0 +1,102 @@
+"""How a task stands among its siblings: features that mean the same in every job.
+
+Every value compares a running task with the job's own tasks at the same moment (ranks, ratios to the median
+of those that have finished), so that what was learned on one job can be used on another, of any number of
+tasks. They do not change if tasks are reordered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.envs.stragglers.view import JobView
+
+FloatArray = NDArray[np.float64]
+
+JOB_FEATURES = (
+    "elapsed / threshold",
+    "elapsed / median latency of finished",
+    "share finished",
+    "log threshold / median latency of finished",
+    "log p90 / median latency of finished",
+    "log checkpoint",
+)
+COUNTER_FEATURES = (
+    "rank of the mean",
+    "log mean / median of finished",
+    "log last / median of running",
+    "log last / own mean",
+)
+
+LARGEST_LOG = 3.0
+LARGEST_RATIO = 4.0
+
+
+def feature_names(counters: Sequence[str]) -> list[str]:
+    """Return the name of every column for counters of these names."""
+    return [*JOB_FEATURES, *(f"{feature}: {counter}" for feature in COUNTER_FEATURES for counter in counters)]
+
+
+def task_features(view: JobView) -> NDArray[np.float32]:
+    """Return the features of every running task.
+
+    Args:
+        view: A job at a checkpoint.
+
+    Returns:
+        Shape (n_running, 6 + 4 C), all within [-4, 4].
+    """
+    running, finished = view.running, view.finished
+    n_running = int(running.sum())
+    elapsed = view.elapsed[running]
+    # Before anyone has finished the longest wait so far stands in for a typical latency.
+    latencies = view.latency[finished] if finished.any() else np.array([max(elapsed.max(initial=0.0), 1.0)])
+    median, p90 = np.quantile(latencies, (0.5, 0.9))
+    median = max(float(median), 1e-9)
+    threshold = view.threshold if np.isfinite(view.threshold) else 1.5 * median
+    whole_job = (
+        view.share_finished,
+        np.clip(np.log(threshold / median), -LARGEST_LOG, LARGEST_LOG),
+        np.clip(np.log(max(float(p90), 1e-9) / median), -LARGEST_LOG, LARGEST_LOG),
+        np.log1p(view.checkpoint) / 2.0,
+    )
+    columns = [
+        np.clip(elapsed / threshold, 0.0, LARGEST_RATIO),
+        np.clip(elapsed / median, 0.0, LARGEST_RATIO),
+        *(np.full(n_running, value) for value in whole_job),
+    ]
+    return np.column_stack([*columns, *_counters(view)]).astype(np.float32)
+
+
+def _counters(view: JobView) -> list[FloatArray]:
+    running, seen = view.running, view.running | view.finished
+    mean, last = view.x[running], view.last[running]
+    typical = np.median(view.x[view.finished], axis=0) if view.finished.any() else np.median(mean, axis=0)
+    now = np.median(last, axis=0) if len(last) else typical
+    return [
+        _ranks(view.x[seen], mean),
+        _log_ratio(mean, typical),
+        _log_ratio(last, now),
+        _log_ratio(last, mean),
+    ]
+
+
+def _ranks(everyone: FloatArray, some: FloatArray) -> FloatArray:
+    """Return the share of ``everyone`` that is below each of ``some``, ties half, column by column."""
+    found = np.empty_like(some)
+    for column in range(some.shape[1]):
+        order = np.sort(everyone[:, column])
+        below = np.searchsorted(order, some[:, column], "left")
+        not_above = np.searchsorted(order, some[:, column], "right")
+        found[:, column] = (below + not_above) / (2.0 * max(len(order), 1))
+    return found
+
+
+def _log_ratio(values: FloatArray, base: FloatArray) -> FloatArray:
+    """Return log(values / base), 0 where both are nothing, clipped."""
+    tiny = 1e-3 * np.abs(base) + 1e-12
+    found: FloatArray = np.clip(np.log((values + tiny) / (base + tiny)), -LARGEST_LOG, LARGEST_LOG)
+    return found

@@ -1,0 +1,187 @@
+"""Tasks as the learner's environments: a policy shared by all tasks of a job, which sees the others pooled.
+
+In the prediction environment the reward is a sum over tasks, and a flag changes nothing but what its own task
+brings. So a job of n tasks is n stopping problems that share a policy: at each checkpoint a running task is
+flagged for good, or waits. What it sees is itself and the job's pooled statistics
+(:mod:`sysgym.agents.learned.stragglers.features`), which depend neither on the order nor on the number of
+tasks; so neither does the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv
+
+from sysgym.agents.learned.stragglers.examples import Examples, collect
+from sysgym.agents.learned.stragglers.features import feature_names
+from sysgym.envs.stragglers.rewards import PREDICTION, get_reward
+from sysgym.scenarios import Scenario, StragglerScenario
+
+JOBS_WATCHED_STEPS = 4_000
+"""Checkpoints of training jobs that the episodes are drawn from."""
+LARGEST_FEATURE = 4.0
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class TaskRewards:
+    """What one task brings, times the number of tasks: the mean over a job's tasks is the job's return.
+
+    Attributes:
+        true_flag: For a straggler flagged at once; less the later it is, 0 from the threshold on.
+        false_flag: For the flag of another task.
+        missed: For a straggler that was not flagged in time.
+    """
+
+    true_flag: float
+    false_flag: float
+    missed: float
+
+    @classmethod
+    def of(cls, scenario: StragglerScenario, straggler_share: float) -> TaskRewards:
+        """Return them for a scenario's reward where this share of the tasks are stragglers."""
+        weights = get_reward(PREDICTION, "default").with_weights(scenario.reward.weights).weights
+        share = min(max(straggler_share, 1e-3), 1.0 - 1e-3)
+        return cls(
+            weights["true_flags"] / share, -weights["false_flags"] / (1.0 - share), -weights["missed"] / share
+        )
+
+    def of_flag(self, straggler: NDArray[np.bool_], elapsed_share: NDArray[np.float64]) -> Any:
+        """Return the reward of flags raised after this share of the threshold."""
+        late = elapsed_share >= 1.0
+        hit = np.where(late, self.missed, self.true_flag * (1.0 - elapsed_share))
+        return np.where(straggler, hit, self.false_flag)
+
+    def of_waiting(self, straggler: NDArray[np.bool_]) -> Any:
+        """Return the reward of tasks that ended without a flag."""
+        return np.where(straggler, self.missed, 0.0)
+
+
+class TaskVecEnv(VecEnv):
+    """As many tasks of training jobs as there are environments, each from its first checkpoint on.
+
+    Observations are :func:`task_features`, actions 0 (wait) and 1 (flag). A task's episode ends with its flag
+    or with its own end; another task of any job follows.
+
+    Args:
+        examples: All tasks at all checkpoints.
+        rewards: What flags are worth.
+        n_envs: Tasks side by side.
+        seed: Of the choice of tasks.
+    """
+
+    def __init__(self, examples: Examples, rewards: TaskRewards, n_envs: int, seed: int) -> None:
+        order = np.lexsort((examples.checkpoint, examples.task_key))
+        keys = examples.task_key[order]
+        self._features = examples.features[order]
+        self._straggler = examples.straggler[order]
+        self._elapsed_share = examples.elapsed_share[order]
+        self._first = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+        self._end = np.r_[self._first[1:], len(keys)]
+        self._rewards = rewards
+        self._rng = np.random.default_rng(seed)
+        super().__init__(
+            n_envs,
+            gym.spaces.Box(-LARGEST_FEATURE, LARGEST_FEATURE, self._features.shape[1:], np.float32),
+            gym.spaces.Discrete(2),
+        )
+        self._row = np.zeros(n_envs, dtype=np.int64)
+        self._last = np.zeros(n_envs, dtype=np.int64)
+        self._return = np.zeros(n_envs)
+        self._length = np.zeros(n_envs, dtype=np.int64)
+
+    def reset(self) -> Array:
+        """Begin with other tasks everywhere."""
+        self._begin(np.arange(self.num_envs))
+        return self._features[self._row]
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        """Take the decisions."""
+        self._flags = np.asarray(actions).reshape(-1) == 1
+
+    def step_wait(self) -> tuple[Array, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
+        """Carry them out."""
+        row, flags = self._row, self._flags
+        at_end = row == self._last
+        reward = np.where(
+            flags,
+            self._rewards.of_flag(self._straggler[row], self._elapsed_share[row]),
+            np.where(at_end, self._rewards.of_waiting(self._straggler[row]), 0.0),
+        )
+        over = flags | at_end
+        self._return += reward
+        self._length += 1
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for index in np.flatnonzero(over):
+            infos[index] = {
+                "terminal_observation": self._features[row[index]],
+                "episode": {"r": float(self._return[index]), "l": int(self._length[index]), "t": 0.0},
+            }
+        self._row = row + 1
+        self._begin(np.flatnonzero(over))
+        return self._features[self._row], reward.astype(np.float32), over, infos
+
+    def _begin(self, slots: NDArray[np.int64]) -> None:
+        task = self._rng.integers(len(self._first), size=len(slots))
+        self._row[slots], self._last[slots] = self._first[task], self._end[task] - 1
+        self._return[slots], self._length[slots] = 0.0, 0
+
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """Begin the choice of tasks anew."""
+        self._rng = np.random.default_rng(seed)
+        return [seed] * self.num_envs
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """Return an attribute, the same for every task."""
+        return [getattr(self, attr_name) for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Set an attribute, for all tasks at once."""
+        setattr(self, attr_name, value)
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        """Call a method, once a task."""
+        return [getattr(self, method_name)(*args, **kwargs) for _ in self._get_indices(indices)]
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        """Return whether tasks are wrapped: they are not."""
+        return [False for _ in self._get_indices(indices)]
+
+
+class Tasks:
+    """The learner's problem: tasks of the train split's jobs, watched once before the training.
+
+    Args:
+        scenario: The scenario.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        assert isinstance(scenario, StragglerScenario)
+        self._scenario = scenario
+        self.env_kwargs: Mapping[str, Any] = {}
+
+    def envs(self, n_envs: int, seed: int) -> TaskVecEnv:
+        """Watch jobs and return as many of their tasks at once."""
+        examples = collect(self._scenario, JOBS_WATCHED_STEPS, seed)
+        _, first = np.unique(examples.task_key, return_index=True)
+        rewards = TaskRewards.of(self._scenario, float(examples.straggler[first].mean()))
+        return TaskVecEnv(examples, rewards, n_envs, seed)
+
+    def observation_index(self) -> list[str]:
+        """Return the names of the features."""
+        env: Any = gym.make(self._scenario.env_id, scenario=self._scenario, disable_env_checker=True)
+        return feature_names(env.unwrapped.counter_names)
+
+    def action_meaning(self) -> dict[str, Any]:
+        """Return that the second output is for a flag."""
+        return {"name": "wait or flag"}

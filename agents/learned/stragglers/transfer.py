@@ -1,0 +1,211 @@
+"""Transfer: gradient boosting over the train split's jobs on how a task stands among its siblings.
+
+NURD and its kin learn anew in every job, from tasks that have finished and are therefore no stragglers. A
+cluster has run jobs before, and knows which of their tasks straggled. This agent learns from those: at every
+checkpoint of every training job, which running tasks will reach the threshold (it flags those), and which
+would be done sooner if they were started again (it relaunches those). LightGBM (Ke et al., NeurIPS 2017)
+learns both; the probability from which on it acts is chosen on training jobs that were left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.checkpoint import write_atomically
+from sysgym.agents.learned.stragglers.examples import Examples, collect
+from sysgym.agents.learned.stragglers.features import feature_names, task_features
+from sysgym.agents.stragglers.predictor import Predictor
+from sysgym.envs.stragglers.view import JobView
+from sysgym.scenarios import StragglerScenario
+from sysgym.scenarios.errors import MissingExtra, SysgymError
+
+FORMAT = "sysgym-transfer-1"
+FINAL = "final.zip"
+EXTRA = "stragglers"
+FLAG, RELAUNCH = "flag", "relaunch"
+
+TREES = 250
+PARAMETERS = {
+    "objective": "binary",
+    "learning_rate": 0.05,
+    "num_leaves": 31,
+    "min_data_in_leaf": 100,
+    "feature_fraction": 0.5,
+    "bagging_fraction": 0.5,
+    "bagging_freq": 1,
+    "lambda_l2": 1.0,
+    "deterministic": True,
+    "force_row_wise": True,
+    "num_threads": 1,
+    "verbosity": -1,
+}
+SHARE_HELD_OUT = 0.25
+"""Of the training jobs, those that choose the probability from which on to act."""
+CANDIDATES = np.linspace(0.05, 0.95, 46)
+
+Progress = Callable[[int], None]
+
+
+class Transfer(Predictor):
+    """Flags what the trees take for a straggler; in the mitigation environment relaunches what that cures.
+
+    Args:
+        checkpoint: What training wrote.
+        expected: Ignored; every learned agent is told the name that it was asked for under.
+
+    Raises:
+        SysgymError: If it is no checkpoint of this agent.
+        MissingExtra: If LightGBM is not installed.
+    """
+
+    name = "transfer"
+
+    def __init__(self, checkpoint: str | PathLike[str], expected: str = "transfer") -> None:
+        super().__init__()
+        self._path = Path(checkpoint)
+        data = _read(self._path)
+        self._counters: list[str] = data["counters"]
+        self._limits: dict[str, float] = data["limits"]
+        lightgbm = _lightgbm()
+        self._models = {name: lightgbm.Booster(model_str=text) for name, text in data["models"].items()}
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Begin an episode.
+
+        Raises:
+            SysgymError: If the environment measures other counters than the training did.
+        """
+        super().begin(env)
+        counters = list(env.unwrapped.counter_names)  # type: ignore[attr-defined]
+        if counters != self._counters:
+            raise SysgymError(f"{self._path}: trained on the counters {self._counters}, here are {counters}")
+
+    def predict(self, view: JobView) -> NDArray[np.bool_]:
+        """Return which running tasks to act on."""
+        question = RELAUNCH if self.mitigates else FLAG
+        found = np.zeros(len(view.running), dtype=bool)
+        if view.running.any():
+            probability = self._models[question].predict(task_features(view), num_threads=1)
+            found[view.running] = np.asarray(probability) >= self._limits[question]
+        return found
+
+
+def train_transfer(
+    scenario: StragglerScenario,
+    *,
+    total_steps: int,
+    out: str | PathLike[str],
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Path:
+    """Train on the train split of a scenario.
+
+    Args:
+        scenario: The scenario.
+        total_steps: Checkpoints of training jobs to look at.
+        out: Folder for the checkpoint.
+        seed: Of the choice of jobs and of the trees.
+        progress: Told the number of checkpoints seen.
+
+    Returns:
+        The checkpoint: one JSON file with both models as LightGBM writes them.
+
+    Raises:
+        MissingExtra: If LightGBM is not installed.
+    """
+    _lightgbm()
+    examples = collect(scenario, total_steps, seed, progress)
+    jobs = np.unique(examples.job)
+    held_out = np.isin(examples.job, jobs[: max(1, round(SHARE_HELD_OUT * len(jobs)))])
+    models, limits = {}, {}
+    for question, labels in ((FLAG, examples.straggler), (RELAUNCH, examples.curable)):
+        model = _fit(examples.features[~held_out], labels[~held_out], seed)
+        probability = model.predict(examples.features[held_out], num_threads=1)
+        choose = _best_f1_limit if question == FLAG else _best_saving_limit
+        limits[question] = choose(examples.where(held_out), np.asarray(probability))
+        models[question] = model.model_to_string()
+    data = {
+        "format": FORMAT,
+        "agent": Transfer.name,
+        "scenario": scenario.resolved(),
+        "counters": list(examples.counter_names),
+        "features": feature_names(examples.counter_names),
+        "total_steps": total_steps,
+        "seed": seed,
+        "limits": limits,
+        "models": models,
+    }
+    path = Path(out) / FINAL
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(data).encode())
+    return path
+
+
+def _fit(features: NDArray[np.float32], labels: NDArray[np.bool_], seed: int) -> Any:
+    lightgbm = _lightgbm()
+    data = lightgbm.Dataset(features, label=labels.astype(np.float32), params={"verbosity": -1})
+    return lightgbm.train({**PARAMETERS, "seed": seed}, data, num_boost_round=TREES)
+
+
+def _best_f1_limit(examples: Examples, probability: NDArray[np.float64]) -> float:
+    """Return the limit with the best F1 of flags that stay, pooled over jobs."""
+    task = examples.task_key
+    tasks, first = np.unique(task, return_inverse=True)
+    highest = np.zeros(len(tasks))
+    # A flag counts only before the threshold is reached.
+    in_time = np.where(examples.in_time, probability, 0.0)
+    np.maximum.at(highest, first, in_time)
+    anytime = np.zeros(len(tasks))
+    np.maximum.at(anytime, first, probability)
+    straggles = np.zeros(len(tasks), dtype=bool)
+    straggles[first] = examples.straggler
+    scores = []
+    for limit in CANDIDATES:
+        true = int((straggles & (highest >= limit)).sum())
+        false = int((~straggles & (anytime >= limit)).sum())
+        missed = int(straggles.sum()) - true
+        scores.append(2 * true / max(2 * true + false + missed, 1))
+    return float(CANDIDATES[int(np.argmax(scores))])
+
+
+def _best_saving_limit(examples: Examples, probability: NDArray[np.float64]) -> float:
+    """Return the limit at which relaunching once, at the first chance, saves the most task time."""
+    order = np.lexsort((examples.checkpoint, examples.task_key))
+    keys, saved = examples.task_key[order], examples.saving[order]
+    scores = []
+    for limit in CANDIDATES:
+        acted = probability[order] >= limit
+        chosen, first = np.unique(keys[acted], return_index=True)
+        scores.append(float(saved[acted][first].sum()) if len(chosen) else 0.0)
+    return float(CANDIDATES[int(np.argmax(scores))])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise SysgymError(f"{path}: no such checkpoint") from error
+    except ValueError as error:
+        raise SysgymError(f"{path}: not a checkpoint of the agent transfer ({error})") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise SysgymError(f"{path}: not a checkpoint of the format {FORMAT}")
+    return data
+
+
+def _lightgbm() -> Any:
+    try:
+        import lightgbm
+    except ImportError as error:
+        raise MissingExtra(EXTRA, "the agent transfer") from error
+    return lightgbm
+
+
+__all__: Sequence[str] = ("Transfer", "train_transfer")
