@@ -17,28 +17,34 @@ import gymnasium as gym
 import numpy as np
 
 import sysgym
-from sysgym.scenarios import list_scenarios
+from sysgym.scenarios import StragglerScenario, list_scenarios, load_scenario
 
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "envs" / "golden"
 REGISTERED = sysgym.__version__
 STEPS = 20
 EPISODE_SEED = 20_001
 
-# Every scenario under rates from outside and under DCTCP; the other laws where recovery has the most to do.
+# Congestion: every scenario under rates from outside and under DCTCP; the other laws where recovery has the
+# most to do.
 EVERYWHERE = ("paced", "dctcp")
 UNDER_LOSS = ("incast-32", ("reno", "cubic", "newvegas"))
+# Stragglers: every scenario of generated jobs in both environments. Traces are not shipped.
+STRAGGLERS = {
+    "prediction": "sysgym/StragglerPrediction-v0",
+    "mitigation": "sysgym/StragglerMitigation-v0",
+}
 
 
 class Episode(NamedTuple):
-    """What is played."""
+    """What is played: a scenario under a transport, or in one of the straggler environments."""
 
     scenario: str
-    transport: str
+    variant: str
 
     @property
     def path(self) -> Path:
         """Where its trace lies."""
-        return FOLDER / f"{self.scenario}-{self.transport}.json"
+        return FOLDER / f"{self.scenario}-{self.variant}.json"
 
 
 def episodes() -> Iterator[Episode]:
@@ -46,6 +52,8 @@ def episodes() -> Iterator[Episode]:
     for info in list_scenarios():
         if info.family == "congestion":
             yield from (Episode(info.name, transport) for transport in EVERYWHERE)
+        elif load_scenario(info.name, expect=StragglerScenario).jobs.kind == "generated":
+            yield from (Episode(info.name, variant) for variant in STRAGGLERS)
     scenario, transports = UNDER_LOSS
     yield from (Episode(scenario, transport) for transport in transports)
 
@@ -56,8 +64,10 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
     Counters are whole numbers and have to be equal; sums of floats may differ in the last bits on other
     processors.
     """
+    if episode.variant in STRAGGLERS:
+        return straggler_trace(episode)
     env: Any = gym.make(
-        "sysgym/DatacenterCC-v0", scenario=episode.scenario, split="test", transport=episode.transport
+        "sysgym/DatacenterCC-v0", scenario=episode.scenario, split="test", transport=episode.variant
     ).unwrapped
     observation, _ = env.reset(seed=0, options={"episode_seed": EPISODE_SEED})
     records = [record(env, observation, 0.0)]
@@ -65,7 +75,7 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
     low, high = env.action_space.low, env.action_space.high
     for step in range(STEPS):
         # Rates that differ between hosts and decisions; a transport of its own is left alone.
-        share = ((7 * hosts + 3 * step) % 11) / 10 if episode.transport == "paced" else np.ones(len(hosts))
+        share = ((7 * hosts + 3 * step) % 11) / 10 if episode.variant == "paced" else np.ones(len(hosts))
         observation, reward, *_ = env.step((low + share * (high - low)).astype(np.float32))
         records.append(record(env, observation, reward))
     return records
@@ -87,6 +97,29 @@ def record(env: Any, observation: Any, reward: float) -> dict[str, int | float]:
         # Weighted by place, so that values which swap places are seen too.
         "observation_by_place": float(values @ np.arange(1, len(values) + 1)) / len(values),
     }
+
+
+def straggler_trace(episode: Episode) -> list[dict[str, int | float]]:
+    """Play an episode in a straggler environment; as :func:`trace`."""
+    env: Any = gym.make(STRAGGLERS[episode.variant], scenario=episode.scenario, split="test").unwrapped
+    observation, info = env.reset(seed=0, options={"episode_seed": EPISODE_SEED})
+    records = [straggler_record(observation, 0.0, info)]
+    tasks = np.arange(env.action_space.shape[0])
+    for step in range(STEPS):
+        # One task in eleven, another one at each decision; relaunches and copies by turns.
+        action = ((tasks + 3 * step) % 11 == 0) * (1 if episode.variant == "prediction" else 1 + step % 2)
+        observation, reward, over, _, info = env.step(action.astype(np.int8))
+        records.append(straggler_record(observation, reward, info))
+        if over:
+            break
+    return records
+
+
+def straggler_record(observation: Any, reward: float, info: dict[str, Any]) -> dict[str, int | float]:
+    """Return what is compared after one decision: counts, times, and sums of what was seen."""
+    numbers = {name: value if name.endswith("_s") else int(value) for name, value in info["metrics"].items()}
+    sums = {f"{key}_sum": float(part.astype(np.float64).sum()) for key, part in observation.items()}
+    return {**numbers, "time_s": float(info["time_s"]), "reward": float(reward), **sums}
 
 
 def main() -> None:
