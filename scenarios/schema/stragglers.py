@@ -138,7 +138,7 @@ class GeneratedJobs(_Jobs):
     )
     informativeness: Share = Field(
         default=1.0,
-        description="share of what causes do to the counters that is seen; 0: counters tell nothing",
+        description="what causes do to a counter is raised to this power; 0: counters tell nothing",
     )
     cluster: Cluster = Field(default_factory=Cluster, description="machines, and the other work on them")
 

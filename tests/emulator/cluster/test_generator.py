@@ -41,7 +41,7 @@ SKEWED = {"skew_log_sd_mean": -1.2}
 NOISY = {"counter_noise": 0.1}
 
 
-def jobs_of(name: str = "google-2011", **changes: float) -> GeneratedJobs:
+def jobs_of(name: str = "google-2011", /, **changes: float) -> GeneratedJobs:
     overrides = {f"jobs.{key}": value for key, value in changes.items()}
     jobs = load_scenario(name, overrides=overrides, expect=StragglerScenario).jobs
     assert isinstance(jobs, GeneratedJobs)
@@ -59,7 +59,8 @@ def relation(job: Job, name: str) -> float:
 
 
 def work_done(life: Attempts, n_tasks: int) -> FloatArray:
-    return np.bincount(life.task, life.rate * life.length, n_tasks)
+    done: FloatArray = np.bincount(life.task, life.rate * life.length, n_tasks).astype(np.float64)
+    return done
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -281,7 +282,7 @@ def test_arrivals_vary_as_they_should(burstiness: float) -> None:
 
 
 def test_machines_are_as_measured() -> None:
-    """CPU the same everywhere, memory with a second mode, disks broad: vm-noise-data, short-lived machines."""
+    """CPU the same everywhere, memory with a second mode, disks broad: vm-noise-data, short lives."""
     jobs = jobs_of(**{"cluster.machines": 20_000, "cluster.slow_machine_fraction": 0.0})
     own = draw_machines(jobs.cluster, np.random.default_rng(0))
     assert own[:, CPU].std() == pytest.approx(0.002, rel=0.1)
