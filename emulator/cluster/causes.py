@@ -16,6 +16,8 @@ _HEAVY_TASKS = 0.1
 """Share of the tasks of a heavy-tailed job whose work is drawn from the tail."""
 _MOST_WORK = 30.0
 """Largest work of a task, in that of the typical one."""
+_NEVER = 1e-12
+"""Rates below this are none: no number of jobs would show them."""
 _WORTH_NAMING = 0.05
 """A cause that makes a task less than this share slower than the median task is not named."""
 
@@ -60,7 +62,7 @@ def draw_faults(jobs: GeneratedJobs, n_tasks: int, rng: Generator) -> tuple[Floa
     shape, per_median = (n_tasks, MOST_FAULTS), jobs.windows_per_median
     gaps = rng.standard_exponential(shape)
     stalls = rng.standard_exponential(shape) * (jobs.fault_duration * per_median)
-    if jobs.fault_rate == 0.0:
+    if jobs.fault_rate < _NEVER:
         never = np.full(shape, np.inf)
         return never, never
     gaps *= per_median / jobs.fault_rate

@@ -24,6 +24,8 @@ MEDIANS_OF_LOAD = 12
 _MEAN_DEMAND = 0.4
 """Mean demand of one background job on the resource that it uses most, as a share of its capacity."""
 _DURATION_LOG_SD = 1.0
+_NEVER = 1e-12
+"""Rates below this are none: no number of jobs would show them."""
 
 _Draw = Callable[[int], FloatArray]
 
@@ -135,7 +137,7 @@ def _occupancy(
         Shape (machines, windows, N_RESOURCES).
     """
     n_machines, n_windows = shape
-    if rate <= 0.0:
+    if rate < _NEVER:
         return np.zeros((n_machines, n_windows, N_RESOURCES))
     square = burstiness**2
     mean_count = rate * n_windows
