@@ -17,6 +17,7 @@ from sysgym.bench.plan import make_plan
 from sysgym.bench.rows import Row
 from sysgym.bench.runner import run_plan
 from sysgym.bench.versions import versions
+from sysgym.cli import main
 from sysgym.scenarios import load_scenario, load_suite
 
 TINY = """\
@@ -128,6 +129,7 @@ class Deadly(Half):
 MakeRow = Callable[..., Row]
 WriteSuite = Callable[..., Path]
 CommandLine = Callable[..., subprocess.CompletedProcess[str]]
+Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -259,3 +261,20 @@ def start_command(tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
             )
 
     return start
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
+    """Call the command line in this process; returns exit code, output and errors."""
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return int(left.value.code or 0), out, err
+
+    return run

@@ -18,6 +18,7 @@ from sysgym.cli.terminal import console, table
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from sysgym.agents import AgentInfo
     from sysgym.scenarios import Scenario, Suite
 
 _WORDS: Mapping[object, str] = {True: "yes", False: "no", None: "-"}
@@ -44,15 +45,16 @@ def show_page(name: str, plugins: Sequence[Path]) -> None:
     load_plugins(plugins)
     scenarios = {info.name for info in list_scenarios()}
     suites = {info.name for info in list_suites()}
+    is_file = _is_file(name) and name not in list_agents()  # "stragglers/oracle" is an agent
     namespaces = {known.partition("/")[0] for known in ENVIRONMENTS}
     environment = next((known for known in ENVIRONMENTS if name in _short_names(known)), None)
     if environment is not None:
         _environment(environment)
     elif name.partition("/")[0] in namespaces and not Path(name).exists():
         raise UnknownName("environment", name, ENVIRONMENTS)
-    elif name in scenarios or (_is_file(name) and not _is_suite(name)):
+    elif name in scenarios or (is_file and not _is_suite(name)):
         _scenario(load_scenario(name))
-    elif name in suites or _is_file(name):
+    elif name in suites or is_file:
         _suite(load_suite(name))
     elif name in list_transports():
         _transport(get_transport(name))
@@ -99,6 +101,8 @@ def _environment(env_id: str) -> None:
 
 
 def _scenario(scenario: Scenario) -> None:
+    from sysgym.bench.families import get_family
+
     out = console()
     _heading(f"{scenario.name}: {scenario.title}", scenario.description, f"Played by {scenario.env_id}.")
     for name, field in type(scenario).model_fields.items():
@@ -119,21 +123,29 @@ def _scenario(scenario: Scenario) -> None:
         for reference in scenario.references:
             out.print(Padding(reference, (0, 0, 0, 2)), markup=False)
         out.print()
-    out.print(f"sysgym run {scenario.name} --contender dctcp", style="dim", markup=False)
+    reference = get_family(scenario.family).reference
+    out.print(f"sysgym run {scenario.name} --contender {reference}", style="dim", markup=False)
 
 
-def _rows(model: BaseModel) -> Iterator[tuple[str, str, str]]:
+def _rows(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    from pydantic import BaseModel
+
     from sysgym.bench.units import metric_text
 
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from _rows(value, f"{prefix}{name}.")
+            continue
         if isinstance(value, bool) or value is None or isinstance(value, str):
             text = _WORDS.get(value, str(value))
         elif isinstance(value, Mapping):
             text = ", ".join(f"{key} = {item}" for key, item in value.items()) or "-"
+        elif isinstance(value, Sequence):
+            text = ", ".join(map(str, value)) or "-"
         else:
             text = metric_text(name, float(value), exact=True)
-        yield name, text, (field.description or "").partition(". ")[0]
+        yield f"{prefix}{name}", text, (field.description or "").partition(". ")[0]
 
 
 def _vary(vary: Mapping[str, Sequence[Any]]) -> str:
@@ -197,15 +209,20 @@ def _transport(transport: Any) -> None:
         out.print(f"sysgym run dumbbell-10g --contender {transport.name}", style="dim", markup=False)
 
 
-def _agent(info: Any) -> None:
+def _agent(info: AgentInfo) -> None:
+    from sysgym.bench.contenders import NETWORKS
+    from sysgym.scenarios import list_scenarios
+
+    family = info.family or NETWORKS
+    scenario = next(known.name for known in list_scenarios() if known.family == family)
     kind = "Learned: needs a checkpoint." if info.learned else "A heuristic."
     if info.privileged:
         kind = "Reads more than the observation: an upper bound, not a competitor."
-    _heading(f"{info.name}: {info.summary}", kind)
+    _heading(f"{info.short_name}: {info.summary}", kind)
     out = console()
     if info.learned:
-        out.print(f"sysgym train {info.name} iroko-dumbbell-10m", style="dim", markup=False)
+        out.print(f"sysgym train {info.short_name} {scenario}", style="dim", markup=False)
         return
     out.print(inspect.getdoc(info.factory()) or "", markup=False)
     out.print()
-    out.print(f"sysgym run dumbbell-10g --contender {info.name}", style="dim", markup=False)
+    out.print(f"sysgym run {scenario} --contender {info.short_name}", style="dim", markup=False)

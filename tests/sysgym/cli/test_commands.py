@@ -10,30 +10,12 @@ import pytest
 import typer
 
 import sysgym
-from sysgym.cli import main
 from sysgym.cli.app import app
 
 CommandLine = Callable[..., subprocess.CompletedProcess[str]]
 Call = Callable[..., tuple[int, str, str]]
 
 COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
-    """Call the command line in this process; returns exit code, output and errors."""
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str | Path) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return int(left.value.code or 0), out, err
-
-    return run
 
 
 def test_the_commands_are_there() -> None:
@@ -180,6 +162,17 @@ def test_the_lists_have_what_a_users_file_brings(agents_file: Path, command_line
     assert {"sleepy", "fragile", "deadly"} <= {line.split(" ")[0] for line in done.stdout.splitlines()}
 
 
+def test_every_name_that_is_listed_has_a_page(call: Call) -> None:
+    for kind in ("envs", "scenarios", "transports", "agents", "suites"):
+        lines = call("list", kind)[1].splitlines()[2:]
+        names = [line.split()[0] for line in lines if line and not line.startswith((" ", "sysgym show"))]
+        assert names
+        for name in names:
+            code, out, err = call("show", name)
+            assert (code, err) == (0, ""), name
+            assert name.rpartition("/")[2] in out
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -192,7 +185,13 @@ def test_the_lists_have_what_a_users_file_brings(agents_file: Path, command_line
         ("dctcp", ["dctcp: ", "Source: ", "its packets may be marked"]),
         ("oracle", ["oracle: ", "an upper bound, not a competitor"]),
         ("ppo", ["ppo: ", "Learned: needs a checkpoint"]),
-        ("aimd", ["aimd: ", "A heuristic"]),
+        ("aimd", ["aimd: ", "A heuristic", "sysgym run dumbbell-10g --contender aimd"]),
+        (
+            "alibaba-2018",
+            ["profile", "cluster.slots_per_machine", "Splits", "sysgym run alibaba-2018 --contender nurd"],
+        ),
+        ("nurd", ["nurd: ", "A heuristic", "sysgym run alibaba-2018 --contender nurd"]),
+        ("stragglers/oracle", ["oracle: ", "an upper bound", "sysgym run alibaba-2018 --contender oracle"]),
     ],
 )
 def test_show_tells_of_one_thing(

@@ -1,0 +1,56 @@
+"""``sysgym train``: a checkpoint that plays, and goes on where it was left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.mark.slow
+def test_what_was_trained_plays_and_goes_on(tiny: Path, call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3", reason="the extra train is not installed")
+    folder = tmp_path / "mine"
+    small = ("-p", "n_steps=32", "-p", "batch_size=32", "-p", "n_epochs=1", "--n-envs", "2")
+    arguments = ("train", "ppo", tiny, "--out", folder, "--action-scale", "linear", *small)
+    code, out, err = call(*arguments, "--steps", "64")
+    assert code == 0, err
+    (line,) = [line for line in out.splitlines() if line.startswith("checkpoint")]
+    checkpoint = Path(line.split()[1])
+    assert checkpoint.is_file()
+    assert checkpoint.is_relative_to(folder)
+    hint = f"sysgym run {tiny} --agent ppo --checkpoint {checkpoint}"
+    assert hint in out
+    code, out, err = call(*hint.split()[1:], "--seed", "200", "--json")
+    assert code == 0, err
+    assert json.loads(out)["metrics"]["goodput_bps"] > 0.0
+    assert "paced under ppo" in err
+
+    before = _steps(folder)
+    assert before
+    assert max(before) <= 64
+    code, _, err = call(*arguments, "--steps", "128", "--resume")
+    assert code == 0, err
+    after = _steps(folder)
+    assert after[: len(before)] == before, "the curve goes on and does not begin anew"
+    assert 64 < max(after) <= 128
+
+
+def _steps(folder: Path) -> list[float]:
+    """Environment steps at the points of the training's curve."""
+    head, *lines = (folder / "progress.csv").read_text().splitlines()
+    column = head.split(",").index("total_steps")
+    return [float(line.split(",")[column]) for line in lines]
+
+
+def test_a_hyper_parameter_that_does_not_exist_is_told_the_nearest(
+    tiny: Path, call: Call, tmp_path: Path
+) -> None:
+    pytest.importorskip("stable_baselines3", reason="the extra train is not installed")
+    code, out, err = call("train", "ppo", tiny, "--out", tmp_path / "x", "-p", "learning_rat=0.1")
+    assert (code, out) == (2, "")
+    assert 'no hyper-parameter of ppo is named "learning_rat"; did you mean "learning_rate"?' in err
