@@ -193,6 +193,10 @@ class ResultsFile:
         os.fsync(self._file)
         self.rows.append(row)
 
+    def count(self) -> int:
+        """Return how many whole rows are on disk; Ctrl-C can come between a write and all that follows it."""
+        return len(_parse(self.path)[0])
+
     def keep_only(self, keys: Iterable[tuple[Any, ...]]) -> list[Row]:
         """Move rows whose key is not asked for to ``aside.jsonl``, and fetch back from there those that are.
 

@@ -157,6 +157,7 @@ def run_plan(
                 for event in events:
                     _handle(event, agenda, results, outcome, observer, folder)
         finally:
+            outcome.n_played = results.count() - outcome.n_kept
             outcome.wall_s = time.monotonic() - began_s
             record.end(outcome)
     return outcome

@@ -296,6 +296,28 @@ def test_ctrl_c_leaves_cleanly(
         assert results.torn_bytes == 0
 
 
+def test_a_row_that_is_on_disk_when_ctrl_c_comes_is_counted(
+    write_suite: WriteSuite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite, out = write_suite('"dctcp"', 3), tmp_path / "out"
+    fsync = os.fsync
+
+    def interrupted(file: int) -> None:
+        fsync(file)
+        if _n_rows(out) == 2:
+            monkeypatch.setattr(os, "fsync", fsync)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _run(suite, out)
+    (sitting,) = json.loads((out / RUN).read_bytes())["sittings"]
+    assert len(read_rows(out)) == 2
+    assert (sitting["played"], sitting["missing"]) == (2, 1)
+    outcome, ears = _run(suite, out)
+    assert (outcome.n_kept, len(ears.played)) == (2, 1)
+
+
 def test_a_failing_episode_names_its_cell_and_stops_no_other(
     write_suite: WriteSuite, agents_file: Path, command_line: CommandLine, tmp_path: Path
 ) -> None:
