@@ -29,12 +29,12 @@ class OracleAgent(Predictor):
         super().begin(env)
         world: Any = env.unwrapped
         self._job: Job = world.job
-        self._stragglers = self._job.stragglers(world.threshold_s)
+        self._stragglers: BoolArray = self._job.stragglers(world.threshold_s)
 
     def predict(self, view: JobView) -> BoolArray:
         """Return the stragglers."""
         if not self.mitigates:
-            return self._stragglers
+            return self._stragglers.copy()
         if self._job.n_attempts < 2:
             return np.zeros_like(self._stragglers)
         left_s = self._job.duration_s[:, 0] - view.elapsed * self._job.window_s

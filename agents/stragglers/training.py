@@ -43,7 +43,7 @@ def training_jobs(scenario: str | PathLike[str] | StragglerScenario, n_jobs: int
     first_seed = int(env.scenario.splits["train"].seeds[0])
     for seed in range(first_seed, first_seed + n_jobs):
         observation, _ = env.reset(options={"episode_seed": seed})
-        nothing = np.zeros(env.action_space.shape, dtype=np.int8)
+        nothing = np.zeros(env.scenario.jobs.tasks_max, dtype=np.int8)
         views, over = [JobView.of(observation)], False
         while not over:
             observation, _, terminated, truncated, _ = env.step(nothing)

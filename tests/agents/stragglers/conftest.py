@@ -75,7 +75,7 @@ def view_of() -> Callable[..., JobView]:
             threshold=threshold,
             quantiles=np.zeros(4),
             share_finished=len(latency) / n,
-            checkpoint=0.0,
+            checkpoint=0,
             free_machines=-1.0,
         )
 

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from sysgym.agents import agent_info, list_agents, make_agent
+from sysgym.agents import agent_info, list_agents, make_agent, play_episode
 from sysgym.agents.protocol import Agent, is_privileged
 from sysgym.agents.stragglers.predictor import threshold_of
 from sysgym.emulator.cluster.job import QUANTILE, Job
@@ -67,16 +67,26 @@ def test_flags_latch_and_fit_the_action_space(
 def test_the_same_job_gets_the_same_flags(
     name: str, contended_job: Job, play: Callable[..., Any], stage: Callable[..., Any]
 ) -> None:
+    env, seen = stage(contended_job), play(contended_job)[::8]
+
     def flags(agent: Agent) -> list[Any]:
-        agent.begin(stage(contended_job))
-        actions: list[Any] = []
-        play(contended_job, lambda seen: actions.append(agent.act(seen)) or actions[-1])  # type: ignore[func-returns-value]
-        return actions
+        agent.begin(env)
+        return [agent.act(observation) for observation in seen]
 
     agent = make_agent(name)
     first = flags(agent)
     assert np.array_equal(first, flags(agent))
     assert np.array_equal(first, flags(make_agent(name)))
+
+
+@pytest.mark.parametrize("name", ["spark", "nurd", "tobit", "stragglers/oracle"])
+def test_a_job_is_mitigated_to_its_end(name: str, contended_job: Job, stage: Callable[..., Any]) -> None:
+    env = stage(contended_job, mitigates=True)
+    _, info = play_episode(env, make_agent(name, action="copy"), options={"episode_seed": 7})
+    metrics = info["episode_metrics"]
+    assert metrics["copies"] > 0
+    assert metrics["relaunches"] == 0
+    assert metrics["completion_s"] <= metrics["completion_unaided_s"]
 
 
 @pytest.mark.parametrize(("action", "number"), [("relaunch", 1), ("copy", 2)])
