@@ -163,6 +163,7 @@ def load_plugin(path: str | Path) -> Plugin:
         str(path), digest, frozenset(list_transports()) - before[0], frozenset(list_agents()) - before[1]
     )
     if not new.transports and not new.agents:
+        del sys.modules[file.stem]  # as before: the user may mend the file and load it again
         raise SysgymError(f"{path}: registers no transport and no agent of a new name")
     _LOADED[file] = new
     return new
