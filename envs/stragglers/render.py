@@ -143,7 +143,7 @@ def picture(scene: Scene) -> NDArray[np.uint8]:
         _label(above, scene.world.now_s / scale, "now")
     below.set_xlabel(f"time since the task's start ({unit})")
     below.set_xlim(0.0, 1.03 * max(_longest_s(scene), scene.flags.threshold_s) / scale)
-    handles, labels = _legend(scene)
+    handles, labels = _legend(scene, f"threshold, {scene.flags.threshold_s / scale:.3g} {unit}")
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()
@@ -236,7 +236,7 @@ def _bars(
     axes.add_collection(bars)
 
 
-def _legend(scene: Scene) -> tuple[list[Any], list[str]]:
+def _legend(scene: Scene, threshold: str) -> tuple[list[Any], list[str]]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -259,9 +259,7 @@ def _legend(scene: Scene) -> tuple[list[Any], list[str]]:
         marker, colour = _MARKS[name]
         mark = Line2D([], [], linestyle="", marker=marker, color=colour, markeredgecolor="black")
         entries.append((mark, label))
-    entries.append(
-        (Line2D([], [], color="black", linestyle="--"), f"threshold, {_time(scene.flags.threshold_s)}")
-    )
+    entries.append((Line2D([], [], color="black", linestyle="--"), threshold))
     if not scene.world.done:
         entries.append((Line2D([], [], color="black", linestyle=":"), "now"))
     return [handle for handle, _ in entries], [label for _, label in entries]
