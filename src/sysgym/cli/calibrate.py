@@ -6,6 +6,10 @@ from rich.text import Text
 
 from sysgym.cli.terminal import console, table
 
+HEADINGS = ("figure", ">generated", ">reference", "", ">held within", "source")
+WIDTH_WITH_SOURCES = 110
+"""Columns of a terminal."""
+
 
 def print_calibration(scenario: str, n_jobs: int, overrides: list[str]) -> bool:
     """Generate a scenario's jobs and print their statistics beside what they are held to.
@@ -41,22 +45,14 @@ def print_calibration(scenario: str, n_jobs: int, overrides: list[str]) -> bool:
                 row.figure,
                 f"{row.generated:.3g}",
                 f"{held.value:.3g}" if held else "",
-                within,
                 verdict if row.is_held else "",
+                within,
                 held.source if held else "",
             )
         )
     out = console()
-    out.print(
-        table(
-            "figure",
-            ">generated",
-            ">reference",
-            ">held within",
-            "",
-            "source",
-            title=f"{loaded.name}: {n_jobs} jobs",
-            rows=cells,
-        )
-    )
+    # Where there is no room for sources, the page of scenarios has them.
+    shown = len(HEADINGS) if out.width >= WIDTH_WITH_SOURCES else len(HEADINGS) - 2
+    title = f"{loaded.name}: {n_jobs} jobs"
+    out.print(table(*HEADINGS[:shown], title=title, rows=[cell[:shown] for cell in cells]))
     return all(row.fits for row in rows)

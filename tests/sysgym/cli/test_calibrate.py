@@ -11,6 +11,11 @@ from sysgym.cli.app import app
 from sysgym.errors import ScenarioError
 
 
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+
+
 def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     code = app(["calibrate", *arguments], standalone_mode=False)
     return int(code or 0), capsys.readouterr().out
@@ -20,7 +25,16 @@ def test_it_prints_figures_references_and_sources(capsys: pytest.CaptureFixture[
     _, out = _run(capsys, "google-2011", "--jobs", "5")
     assert out.startswith("google-2011: 5 jobs")
     line = next(line for line in out.splitlines() if line.startswith("slowest / median, mean over jobs"))
-    assert re.search(r"\s8\s+15 %\s+(fits|off)\s+Dolly, NSDI 2013", line)
+    assert re.search(r"\s8\s+(fits|off)\s+15 %\s+Dolly, NSDI 2013", line)
+
+
+def test_a_narrow_terminal_still_shows_what_fits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out = _run(capsys, "google-2011", "--jobs", "5")
+    line = next(line for line in out.splitlines() if line.startswith("slowest / median, mean over jobs"))
+    assert re.search(r"\s8\s+(fits|off)\s*$", line)
 
 
 def test_what_is_off_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
