@@ -13,6 +13,7 @@ A user's own agent is a class with ``name``, ``begin`` and ``act``, registered f
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -213,7 +214,8 @@ def make_agent(
 
     Raises:
         UnknownName: If there is no such agent.
-        SysgymError: If a checkpoint is missing, is not one, or is not of this agent.
+        SysgymError: If a checkpoint is missing, is not one, or is not of this agent, or if the agent has no
+            such parameter.
     """
     info = agent_info(name, family)
     if info.learned:
@@ -224,5 +226,10 @@ def make_agent(
         parameters = {"checkpoint": checkpoint, "expected": name, **parameters}
     elif checkpoint is not None:
         raise SysgymError(f'the agent "{name}" takes no checkpoint')
-    agent: Agent = info.factory()(**parameters)
+    factory = info.factory()
+    try:
+        inspect.signature(factory).bind(**parameters)
+    except TypeError as error:
+        raise SysgymError(f'the agent "{name}" cannot be made with {parameters}: {error}') from error
+    agent: Agent = factory(**parameters)
     return agent

@@ -120,8 +120,9 @@ def load_suite(suite: str | os.PathLike[str]) -> Suite:
     path = _find("suite", suite, _suite_files())
     data, text = _read_toml(path)
     for entry in [*_list(data.get("tasks")), *_list(data.get("training"))]:
-        if isinstance(entry, dict) and _is_path(entry.get("scenario")):
-            entry["scenario"] = str((path.parent / entry["scenario"]).resolve())
+        for key in ("scenario", "trained_on"):
+            if isinstance(entry, dict) and _is_path(entry.get(key)):
+                entry[key] = str((path.parent / entry[key]).resolve())
     shown, lines = _shown(path), key_lines(text)
     loaded = validated(Suite, data, shown, lines=lines)
     problems = [*_stem_problems(loaded.name, path.stem, lines), *_reference_problems(loaded, lines)]

@@ -45,6 +45,9 @@ class ContenderSpec(Table):
         default="", description="congestion control law of the senders; left out where there is no network"
     )
     agent: str = Field(min_length=1, description="agent that decides; max leaves a transport uncapped")
+    parameters: dict[str, ScalarMembers] = Field(
+        default_factory=dict, description="what the agent is made with, where it is not its defaults"
+    )
 
 
 Contender = Annotated[
@@ -90,6 +93,10 @@ class TaskSpec(Table):
         | Annotated[tuple[Seed, ...], FromList, Field(min_length=1, max_length=MOST_SEEDS), Tag("a list")],
         BY_TYPE,
     ] = Field(description="episode seeds: a list, or { first, count }")
+    trained_on: str | None = Field(
+        default=None,
+        description="scenario whose trainings the learned contenders play with; absent: the task's own",
+    )
 
     @property
     def seed_values(self) -> tuple[int, ...]:

@@ -60,6 +60,7 @@ class Transfer(Predictor):
     Args:
         checkpoint: What training wrote.
         expected: Ignored; every learned agent is told the name that it was asked for under.
+        action: ``"relaunch"`` or ``"copy"``, in the mitigation environment.
 
     Raises:
         SysgymError: If it is no checkpoint of this agent.
@@ -68,8 +69,10 @@ class Transfer(Predictor):
 
     name = "transfer"
 
-    def __init__(self, checkpoint: str | PathLike[str], expected: str = "transfer") -> None:
-        super().__init__()
+    def __init__(
+        self, checkpoint: str | PathLike[str], expected: str = "transfer", action: str = "relaunch"
+    ) -> None:
+        super().__init__(action)
         self._path = Path(checkpoint)
         data = _read(self._path)
         self._counters: list[str] = data["counters"]

@@ -35,6 +35,7 @@ class Contender:
         checkpoint: Path of what training wrote; None for heuristics.
         checkpoint_sha256: Digest of that file.
         plugins: Path -> SHA-256 of the user's files that define the transport or the agent.
+        parameters: What the agent is made with, where it is not its defaults.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Contender:
     checkpoint: str | None = None
     checkpoint_sha256: str | None = None
     plugins: tuple[tuple[str, str], ...] = ()
+    parameters: tuple[tuple[str, Any], ...] = ()
 
     @property
     def parts(self) -> str:
@@ -57,7 +59,7 @@ class Contender:
     def identity(self) -> tuple[Any, ...]:
         """What has to be equal for two results to be of the same contender; paths do not count."""
         digests = tuple(sorted(digest for _, digest in self.plugins))
-        return (self.name, self.transport, self.agent, self.checkpoint_sha256, digests)
+        return (self.name, self.transport, self.agent, self.checkpoint_sha256, digests, self.parameters)
 
     def with_checkpoint(self, path: str | Path, *, relative_to: Path | None = None) -> Contender:
         """Return the contender with this checkpoint.
@@ -86,12 +88,14 @@ class Contender:
             "checkpoint": self.checkpoint,
             "checkpoint_sha256": self.checkpoint_sha256,
             "plugins": dict(self.plugins),
+            "parameters": dict(self.parameters),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Contender:
         """Return the contender of a row."""
-        return cls(**{**data, "plugins": tuple(data["plugins"].items())})
+        pairs = {key: tuple(data.get(key, {}).items()) for key in ("plugins", "parameters")}
+        return cls(**{**data, **pairs})
 
 
 def file_sha256(path: Path) -> str:
@@ -170,7 +174,12 @@ def load_plugin(path: str | Path) -> Plugin:
 
 
 def contender_from(
-    name: str, transport: str, agent: str, plugins: Iterable[Plugin] = (), family: str = NETWORKS
+    name: str,
+    transport: str,
+    agent: str,
+    plugins: Iterable[Plugin] = (),
+    family: str = NETWORKS,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Contender:
     """Return a contender from the names of its parts.
 
@@ -180,6 +189,7 @@ def contender_from(
         agent: A registered agent.
         plugins: Loaded files, so that the rows say where a part came from.
         family: Of the scenarios that it plays.
+        parameters: What the agent is made with.
 
     Raises:
         UnknownName: There is no such transport or agent.
@@ -199,7 +209,8 @@ def contender_from(
         for plugin in plugins
         if transport in plugin.transports or agent in plugin.agents
     )
-    return Contender(name, transport, agent, info.learned, info.privileged, plugins=used)
+    chosen = tuple((parameters or {}).items())
+    return Contender(name, transport, agent, info.learned, info.privileged, plugins=used, parameters=chosen)
 
 
 def parse_contender(text: str, plugins: Iterable[Plugin] = (), family: str = NETWORKS) -> Contender:

@@ -98,7 +98,12 @@ def make_contender(
     checkpoint = None
     if contender.checkpoint is not None:
         checkpoint = (folder or Path()) / contender.checkpoint
-    agent = make_agent(contender.agent, checkpoint=checkpoint, family=scenario["family"])
+    agent = make_agent(
+        contender.agent,
+        checkpoint=checkpoint,
+        family=scenario["family"],
+        **dict(contender.parameters),
+    )
     arguments: dict[str, Any] = dict(environment_arguments(agent))
     if scenario["family"] == "congestion":
         arguments["transport"] = contender.transport

@@ -107,7 +107,8 @@ def make_plan(
         scenario = load_scenario(task.scenario)
         contenders = _contenders(task, scenario.family, extras, plugins)
         seeds = _seeds(scenario, task.split, task.seed_values, extras.n_seeds)
-        _add(plan, scenario, task.split, contenders, seeds)
+        trained_on = load_scenario(task.trained_on) if task.trained_on else scenario
+        _add(plan, scenario, task.split, contenders, seeds, trained_on)
     first = suite.tasks[0]
     for name in extras.scenarios:
         scenario = load_scenario(name)
@@ -120,7 +121,7 @@ def make_plan(
         count = extras.n_seeds or len(first.seed_values)
         seeds = _seeds(scenario, first.split, [scenario.splits[first.split].first_seed], count)
         ready = [one for one in everyone.values() if not one.learned or one.checkpoint is not None]
-        _add(plan, scenario, first.split, ready, seeds)
+        _add(plan, scenario, first.split, ready, seeds, scenario)
     return plan
 
 
@@ -128,7 +129,7 @@ def _contenders(task: TaskSpec, family: str, extras: Extras, plugins: Sequence[P
     named = [
         parse_contender(item, plugins, family)
         if isinstance(item, str)
-        else contender_from(item.name, item.transport, item.agent, plugins, family)
+        else contender_from(item.name, item.transport, item.agent, plugins, family, item.parameters)
         for item in task.contenders
     ]
     return [*named, *(parse_contender(text, plugins, family) for text in extras.contenders)]
@@ -147,7 +148,12 @@ def _seeds(scenario: Scenario, split: str, seeds: Sequence[int], count: int | No
 
 
 def _add(
-    plan: Plan, scenario: Scenario, split: str, contenders: Sequence[Contender], seeds: Sequence[int]
+    plan: Plan,
+    scenario: Scenario,
+    split: str,
+    contenders: Sequence[Contender],
+    seeds: Sequence[int],
+    trained_on: Scenario,
 ) -> None:
     names = [contender.name for contender in contenders]
     for name in names:
@@ -156,7 +162,7 @@ def _add(
     if any(cell.scenario.name == scenario.name and cell.split == split for cell in plan.cells):
         raise SysgymError(f'{scenario.name}: this scenario is in the suite "{plan.suite.name}" already')
     for contender in contenders:
-        for training in _trainings_of(plan, scenario, contender):
+        for training in _trainings_of(plan, trained_on, contender):
             plan.cells.extend(Cell(scenario, split, contender, seed, training) for seed in seeds)
 
 
