@@ -37,12 +37,14 @@ class Algorithm:
         module: Package it comes from.
         class_name: Its class there.
         hyper_parameters: Settings that differ from the package's own.
+        discrete_actions: Whether it can choose one of a few actions, beside numbers within bounds.
     """
 
     name: str
     module: str
     class_name: str
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+    discrete_actions: bool = True
 
     def load_class(self) -> Any:
         """Import the class.
@@ -84,10 +86,10 @@ ALGORITHMS: dict[str, Algorithm] = {
         ),
         Algorithm("a2c", "stable_baselines3", "A2C", {"n_steps": 16, **_ON_POLICY}),
         Algorithm("trpo", "sb3_contrib", "TRPO", {"n_steps": 256, **_ON_POLICY}),
-        Algorithm("sac", "stable_baselines3", "SAC", _OFF_POLICY),
-        Algorithm("tqc", "sb3_contrib", "TQC", _OFF_POLICY),
-        Algorithm("td3", "stable_baselines3", "TD3", _OFF_POLICY),
-        Algorithm("ddpg", "stable_baselines3", "DDPG", _OFF_POLICY),
+        Algorithm("sac", "stable_baselines3", "SAC", _OFF_POLICY, discrete_actions=False),
+        Algorithm("tqc", "sb3_contrib", "TQC", _OFF_POLICY, discrete_actions=False),
+        Algorithm("td3", "stable_baselines3", "TD3", _OFF_POLICY, discrete_actions=False),
+        Algorithm("ddpg", "stable_baselines3", "DDPG", _OFF_POLICY, discrete_actions=False),
     )
 }
 

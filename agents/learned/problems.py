@@ -9,10 +9,14 @@ import gymnasium as gym
 
 from sysgym.agents.learned.actions import ScaledActions
 from sysgym.scenarios import Scenario
+from sysgym.scenarios.errors import SysgymError
 
 
 class Problem(Protocol):
     """A family's scenario as a learner sees it."""
+
+    discrete_actions: bool
+    """Whether an action is one of a few; otherwise it is numbers within bounds."""
 
     env_kwargs: Mapping[str, Any]
     """What else an environment is made with, to be made so again when the policy plays."""
@@ -35,6 +39,8 @@ class Rates:
         env_kwargs: What else the environments are made with.
         action_scale: Name of the action scale.
     """
+
+    discrete_actions = False
 
     def __init__(self, scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str) -> None:
         self._scenario, self.env_kwargs, self._scale = scenario, env_kwargs, action_scale
@@ -69,8 +75,23 @@ class Rates:
 
 
 def problem_of(scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str) -> Problem:
-    """Return the problem of a scenario's family."""
+    """Return the problem of a scenario's family.
+
+    Raises:
+        SysgymError: If a setting is chosen that the family does not have.
+    """
     if scenario.family == "stragglers":
+        # Tasks are seen and paid in one way; a choice must not be passed over in silence.
+        for name, choice, only in (
+            ("features", env_kwargs.get("features"), None),
+            ("history", env_kwargs.get("history", 1), 1),
+            ("reward", env_kwargs.get("reward", "default"), "default"),
+            ("action_scale", action_scale, "log"),
+        ):
+            if choice != only:
+                raise SysgymError(
+                    f"{scenario.name}: training on stragglers has no choice of {name}, got {choice!r}"
+                )
         from sysgym.agents.learned.stragglers.tasks import Tasks
 
         return Tasks(scenario)

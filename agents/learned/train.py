@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sysgym.agents.learned.algorithms import EXTRA, Algorithm, get_algorithm
+from sysgym.agents.learned.algorithms import ALGORITHMS, EXTRA, Algorithm, get_algorithm
 from sysgym.agents.learned.checkpoint import (
     Checkpoint,
     CheckpointMeta,
@@ -166,12 +166,17 @@ def train(
     Raises:
         MissingExtra: If the extra ``train`` is not installed.
         UnknownName: If there is no such agent, scenario, hyper-parameter, feature or reward.
-        SysgymError: If ``resume`` meets a checkpoint of another training, if ``out`` holds a run and
-            ``resume`` is not set, or if a hyper-parameter cannot be written into a checkpoint.
+        SysgymError: If the algorithm cannot learn actions of the scenario's kind, if a setting is not one of
+            this scenario's or agent's, if ``resume`` meets a checkpoint of another training, if ``out`` holds
+            a run and ``resume`` is not set, or if a hyper-parameter cannot be written into a checkpoint.
     """
     resolved = _resolve(scenario, overrides)
     own_trainer = agent_info(agent, resolved.family).trainer
     if own_trainer:
+        if hyper_parameters:
+            raise SysgymError(
+                f'the agent "{agent}" has no hyper-parameters, got {", ".join(hyper_parameters)}'
+            )
         return _train_by(own_trainer, resolved, total_steps, Path(out), seed, resume, progress)
     algorithm = get_algorithm(agent)
     arguments = algorithm.arguments(hyper_parameters or {})
@@ -187,6 +192,12 @@ def train(
         hyper_parameters=_as_json(hyper_parameters or {}),
         folder=Path(out),
     )
+    if training.problem.discrete_actions and not algorithm.discrete_actions:
+        able = [name for name, other in ALGORITHMS.items() if other.discrete_actions]
+        raise SysgymError(
+            f'{resolved.name}: its actions are discrete, which "{agent}" cannot learn; '
+            f"use one of {', '.join(able)}"
+        )
     newest = newest_checkpoint(out)
     if newest is not None and not resume:
         raise SysgymError(f"{newest}: the folder holds a run already; go on with resume, or use another")

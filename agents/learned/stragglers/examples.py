@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sysgym.agents.learned.stragglers.features import task_features
 from sysgym.envs.stragglers.view import JobView
 from sysgym.scenarios import StragglerScenario
+from sysgym.scenarios.errors import SysgymError
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Examples:
         in_time: Whether it had not yet when it was seen so.
         curable: Whether a second attempt, begun then, would have ended sooner.
         saving: What it would have saved, in windows; negative where it would have cost.
-        job: Number of the job.
+        job: Number of the episode.
+        group: Number of the job; episodes share it if the draw, or a short trace, repeated a job.
         task: Number of the task in its job.
         checkpoint: Number of the checkpoint.
         elapsed_share: Time since the task began over the threshold.
@@ -39,6 +41,7 @@ class Examples:
     curable: NDArray[np.bool_]
     saving: NDArray[np.float64]
     job: NDArray[np.int64]
+    group: NDArray[np.int64]
     task: NDArray[np.int64]
     checkpoint: NDArray[np.int64]
     elapsed_share: NDArray[np.float64]
@@ -67,18 +70,24 @@ def collect(
         total_steps: Checkpoints to look at; the last job is watched to its end.
         seed: Of the choice of jobs.
         progress: Told the number of checkpoints seen.
+
+    Raises:
+        SysgymError: If no checkpoint may be looked at.
     """
+    if total_steps < 1:
+        raise SysgymError(f"total_steps: expected at least 1, got {total_steps}")
     env: Any = gym.make(
         "sysgym/StragglerPrediction-v0", scenario=scenario, split="train", disable_env_checker=True
     ).unwrapped
     wait = np.zeros(env.action_space.shape, dtype=np.int8)
     rows: dict[str, list[NDArray[Any]]] = {}
     steps, job_number = 0, 0
+    groups: dict[str, int] = {}
     observation, _ = env.reset(seed=seed)
     while steps < total_steps:
-        over = False
+        group, over = groups.setdefault(env.job.name, len(groups)), False
         while not over:
-            for name, values in _rows(env, observation, job_number).items():
+            for name, values in _rows(env, observation, job_number, group).items():
                 rows.setdefault(name, []).append(values)
             observation, _, terminated, truncated, _ = env.step(wait)
             steps += 1
@@ -93,23 +102,24 @@ def collect(
     )
 
 
-def _rows(env: Any, observation: Any, job_number: int) -> dict[str, NDArray[Any]]:
+def _rows(env: Any, observation: Any, job_number: int, group: int) -> dict[str, NDArray[Any]]:
     view = JobView.of(observation)
     job, running = env.job, view.running
     tasks = np.flatnonzero(running)
-    elapsed = view.elapsed[running]
-    threshold = env.threshold_s / job.window_s
-    remaining = job.latency_s[tasks] / job.window_s - elapsed
-    saving = remaining - job.duration_s[tasks, min(1, job.n_attempts - 1)] / job.window_s
+    # Not the view's single precision: whether a flag is in time must not hang on its last bits.
+    elapsed_s = env.world.now_s - job.start_s[tasks]
+    remaining_s = job.latency_s[tasks] - elapsed_s
+    saving = (remaining_s - job.duration_s[tasks, min(1, job.n_attempts - 1)]) / job.window_s
     n = len(tasks)
     return {
         "features": task_features(view),
         "straggler": job.latency_s[tasks] >= env.threshold_s,
-        "in_time": elapsed < threshold,
+        "in_time": elapsed_s < env.threshold_s,
         "curable": saving > 0.0,
         "saving": saving,
         "job": np.full(n, job_number),
+        "group": np.full(n, group),
         "task": tasks,
         "checkpoint": np.full(n, int(view.checkpoint)),
-        "elapsed_share": elapsed / threshold,
+        "elapsed_share": elapsed_s / env.threshold_s,
     }

@@ -51,9 +51,11 @@ def task_features(view: JobView) -> NDArray[np.float32]:
     """
     running, finished = view.running, view.finished
     n_running = int(running.sum())
+    if not n_running:
+        return np.empty((0, len(JOB_FEATURES) + len(COUNTER_FEATURES) * view.x.shape[1]), np.float32)
     elapsed = view.elapsed[running]
     # Before anyone has finished the longest wait so far stands in for a typical latency.
-    latencies = view.latency[finished] if finished.any() else np.array([max(elapsed.max(initial=0.0), 1.0)])
+    latencies = view.latency[finished] if finished.any() else np.array([max(elapsed.max(), 1.0)])
     median, p90 = np.quantile(latencies, (0.5, 0.9))
     median = max(float(median), 1e-9)
     threshold = view.threshold if np.isfinite(view.threshold) else 1.5 * median
@@ -61,7 +63,7 @@ def task_features(view: JobView) -> NDArray[np.float32]:
         view.share_finished,
         np.clip(np.log(threshold / median), -LARGEST_LOG, LARGEST_LOG),
         np.clip(np.log(max(float(p90), 1e-9) / median), -LARGEST_LOG, LARGEST_LOG),
-        np.log1p(view.checkpoint) / 2.0,
+        min(np.log1p(view.checkpoint) / 2.0, LARGEST_RATIO),
     )
     columns = [
         np.clip(elapsed / threshold, 0.0, LARGEST_RATIO),
@@ -75,11 +77,10 @@ def _counters(view: JobView) -> list[FloatArray]:
     running, seen = view.running, view.running | view.finished
     mean, last = view.x[running], view.last[running]
     typical = np.median(view.x[view.finished], axis=0) if view.finished.any() else np.median(mean, axis=0)
-    now = np.median(last, axis=0) if len(last) else typical
     return [
         _ranks(view.x[seen], mean),
         _log_ratio(mean, typical),
-        _log_ratio(last, now),
+        _log_ratio(last, np.median(last, axis=0)),
         _log_ratio(last, mean),
     ]
 
@@ -91,7 +92,7 @@ def _ranks(everyone: FloatArray, some: FloatArray) -> FloatArray:
         order = np.sort(everyone[:, column])
         below = np.searchsorted(order, some[:, column], "left")
         not_above = np.searchsorted(order, some[:, column], "right")
-        found[:, column] = (below + not_above) / (2.0 * max(len(order), 1))
+        found[:, column] = (below + not_above) / (2.0 * len(order))
     return found
 
 

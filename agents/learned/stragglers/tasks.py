@@ -77,6 +77,9 @@ class TaskVecEnv(VecEnv):
         seed: Of the choice of tasks.
     """
 
+    render_mode = None
+    """A task has no picture; stable-baselines3 asks."""
+
     def __init__(self, examples: Examples, rewards: TaskRewards, n_envs: int, seed: int) -> None:
         order = np.lexsort((examples.checkpoint, examples.task_key))
         keys = examples.task_key[order]
@@ -163,16 +166,20 @@ class Tasks:
 
     Args:
         scenario: The scenario.
+        watched_steps: Checkpoints to watch; None: :data:`JOBS_WATCHED_STEPS`.
     """
 
-    def __init__(self, scenario: Scenario) -> None:
+    discrete_actions = True
+
+    def __init__(self, scenario: Scenario, watched_steps: int | None = None) -> None:
         assert isinstance(scenario, StragglerScenario)
         self._scenario = scenario
+        self._watched_steps = JOBS_WATCHED_STEPS if watched_steps is None else watched_steps
         self.env_kwargs: Mapping[str, Any] = {}
 
     def envs(self, n_envs: int, seed: int) -> TaskVecEnv:
         """Watch jobs and return as many of their tasks at once."""
-        examples = collect(self._scenario, JOBS_WATCHED_STEPS, seed)
+        examples = collect(self._scenario, self._watched_steps, seed)
         _, first = np.unique(examples.task_key, return_index=True)
         rewards = TaskRewards.of(self._scenario, float(examples.straggler[first].mean()))
         return TaskVecEnv(examples, rewards, n_envs, seed)

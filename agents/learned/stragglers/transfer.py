@@ -30,7 +30,7 @@ from sysgym.scenarios.errors import MissingExtra, SysgymError
 FORMAT = "sysgym-transfer-1"
 FINAL = "final.zip"
 EXTRA = "stragglers"
-FLAG, RELAUNCH = "flag", "relaunch"
+QUESTIONS = FLAG, RELAUNCH = "flag", "relaunch"
 
 TREES = 250
 PARAMETERS = {
@@ -50,6 +50,8 @@ PARAMETERS = {
 SHARE_HELD_OUT = 0.25
 """Of the training jobs, those that choose the probability from which on to act."""
 CANDIDATES = np.linspace(0.05, 0.95, 46)
+NEVER = 2.0
+"""A limit that no probability reaches."""
 
 Progress = Callable[[int], None]
 
@@ -75,10 +77,18 @@ class Transfer(Predictor):
         super().__init__(action)
         self._path = Path(checkpoint)
         data = _read(self._path)
-        self._counters: list[str] = data["counters"]
-        self._limits: dict[str, float] = data["limits"]
         lightgbm = _lightgbm()
-        self._models = {name: lightgbm.Booster(model_str=text) for name, text in data["models"].items()}
+        try:
+            self._counters: list[str] = data["counters"]
+            self._features: list[str] = data["features"]
+            self._limits = {question: float(data["limits"][question]) for question in QUESTIONS}
+            self._models = {
+                question: lightgbm.Booster(model_str=data["models"][question]) for question in QUESTIONS
+            }
+        except (KeyError, TypeError, ValueError, lightgbm.basic.LightGBMError) as error:
+            raise SysgymError(
+                f"{self._path}: damaged checkpoint of the agent transfer ({error!r})"
+            ) from error
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Begin an episode.
@@ -90,6 +100,8 @@ class Transfer(Predictor):
         counters = list(env.unwrapped.counter_names)  # type: ignore[attr-defined]
         if counters != self._counters:
             raise SysgymError(f"{self._path}: trained on the counters {self._counters}, here are {counters}")
+        if feature_names(counters) != self._features:
+            raise SysgymError(f"{self._path}: trained on other features than this version computes")
 
     def predict(self, view: JobView) -> NDArray[np.bool_]:
         """Return which running tasks to act on."""
@@ -123,11 +135,17 @@ def train_transfer(
 
     Raises:
         MissingExtra: If LightGBM is not installed.
+        SysgymError: If the checkpoints are those of a single job.
     """
     _lightgbm()
     examples = collect(scenario, total_steps, seed, progress)
-    jobs = np.unique(examples.job)
-    held_out = np.isin(examples.job, jobs[: max(1, round(SHARE_HELD_OUT * len(jobs)))])
+    jobs = np.unique(examples.group)
+    if len(jobs) < 2:
+        raise SysgymError(
+            f"{scenario.name}: {total_steps} checkpoints are of one job; transfer needs one to learn from "
+            f"and another to choose its limits on: train for more steps"
+        )
+    held_out = np.isin(examples.group, jobs[: max(1, round(SHARE_HELD_OUT * len(jobs)))])
     models, limits = {}, {}
     for question, labels in ((FLAG, examples.straggler), (RELAUNCH, examples.curable)):
         model = _fit(examples.features[~held_out], labels[~held_out], seed)
@@ -176,7 +194,7 @@ def _best_f1_limit(examples: Examples, probability: NDArray[np.float64]) -> floa
         false = int((~straggles & (anytime >= limit)).sum())
         missed = int(straggles.sum()) - true
         scores.append(2 * true / max(2 * true + false + missed, 1))
-    return float(CANDIDATES[int(np.argmax(scores))])
+    return _best(scores)
 
 
 def _best_saving_limit(examples: Examples, probability: NDArray[np.float64]) -> float:
@@ -188,7 +206,13 @@ def _best_saving_limit(examples: Examples, probability: NDArray[np.float64]) -> 
         acted = probability[order] >= limit
         chosen, first = np.unique(keys[acted], return_index=True)
         scores.append(float(saved[acted][first].sum()) if len(chosen) else 0.0)
-    return float(CANDIDATES[int(np.argmax(scores))])
+    return _best(scores) if max(scores) >= 0.0 else NEVER
+
+
+def _best(scores: Sequence[float]) -> float:
+    """Return the candidate with the highest score; the middle one if there are several."""
+    best = np.flatnonzero(np.asarray(scores) == max(scores))
+    return float(CANDIDATES[best[len(best) // 2]])
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -209,6 +233,3 @@ def _lightgbm() -> Any:
     except ImportError as error:
         raise MissingExtra(EXTRA, "the agent transfer") from error
     return lightgbm
-
-
-__all__: Sequence[str] = ("Transfer", "train_transfer")
