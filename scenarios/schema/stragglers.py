@@ -166,6 +166,10 @@ class TraceJobs(_Jobs):
     paths: Annotated[tuple[str, ...], FromList] = Field(
         default=(), description="files or folders of the trace; none for spar"
     )
+    median_min_s: Annotated[float, Field(ge=0.0, le=1e6)] = Field(
+        default=0.0,
+        description="least median latency of a job, s; a trace in whole seconds shows little of shorter ones",
+    )
     static_counters: Literal["lifetime", "withheld"] = Field(
         default="lifetime",
         description=(

@@ -47,6 +47,7 @@ from sysgym.emulator.cluster.traces.source import (
     TOO_FEW_TASKS,
     TOO_MANY_TASKS,
     TOO_MANY_WINDOWS,
+    TOO_SHORT,
     FirstAttempts,
     TraceSource,
 )
@@ -86,12 +87,13 @@ class GoogleTrace(TraceSource):
         files: Parts of task_events and task_usage, told apart by their columns.
         tasks_min: Fewest tasks of a job.
         tasks_max: Most tasks of a job.
+        median_min_s: Least median latency of a job, s.
 
     Raises:
         TraceError: A file is empty, damaged or another table, or one of the tables is not there.
     """
 
-    def __init__(self, files: list[Path], *, tasks_min: int, tasks_max: int) -> None:
+    def __init__(self, files: list[Path], *, tasks_min: int, tasks_max: int, median_min_s: float) -> None:
         tally = Tally()
         left_out: Counter[str] = Counter()
         events_files, usage_files = _sorted_out(files)
@@ -110,7 +112,7 @@ class GoogleTrace(TraceSource):
         runs: dict[str, _Run] = {}
         for job in wanted.tolist():
             run = _run(job, usage, events)
-            if reason := _reason_against(usage, events, run, span_us, tasks_min, tasks_max):
+            if reason := _reason_against(usage, events, run, span_us, (tasks_min, tasks_max), median_min_s):
                 left_out[reason] += 1
             else:
                 runs[str(job)] = run
@@ -224,15 +226,23 @@ def _run(job: int, usage: Usage, events: Events) -> _Run:
 
 
 def _reason_against(
-    usage: Usage, events: Events, run: _Run, span_us: tuple[int, int], tasks_min: int, tasks_max: int
+    usage: Usage,
+    events: Events,
+    run: _Run,
+    span_us: tuple[int, int],
+    n_tasks: tuple[int, int],
+    median_min_s: float,
 ) -> str | None:
     """Return why a job is not replayed; None if it is."""
     mine, seen = usage.take(run.usage), events.take(run.events)
     tasks, first, task = np.unique(mine.task, return_index=True, return_inverse=True)
-    if len(tasks) < tasks_min:
+    if len(tasks) < n_tasks[0]:
         return TOO_FEW_TASKS
-    if len(tasks) > tasks_max:
+    if len(tasks) > n_tasks[1]:
         return TOO_MANY_TASKS
+    length_us = mine.end_us - mine.start_us
+    if np.median(np.bincount(task, length_us, len(tasks))) < median_min_s * _US:
+        return TOO_SHORT
     relevant = seen.take(np.flatnonzero(np.isin(seen.task, tasks)))
     row = np.searchsorted(tasks, relevant.task)
     begins_us = np.full(len(tasks), -1, np.int64)
@@ -246,7 +256,7 @@ def _reason_against(
         (begins_us >= begin_us).all() and np.isin(last_kind, TERMINAL).all() and (last_us <= end_us).all()
     ):
         return NOT_WITHIN
-    if (_lived(mine.end_us - mine.start_us, first, task).max() - 1) // WINDOW_US >= MOST_WINDOWS:
+    if (_lived(length_us, first, task).max() - 1) // WINDOW_US >= MOST_WINDOWS:
         return TOO_MANY_WINDOWS
     return None
 

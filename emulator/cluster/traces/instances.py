@@ -42,6 +42,7 @@ from sysgym.emulator.cluster.traces.source import (
     TOO_FEW_TASKS,
     TOO_MANY_TASKS,
     TOO_MANY_WINDOWS,
+    TOO_SHORT,
     FirstAttempts,
     TraceSource,
 )
@@ -141,6 +142,7 @@ class InstanceTrace(TraceSource):
         files: What to read, in order.
         tasks_min: Fewest instances of a group.
         tasks_max: Most instances of a group.
+        median_min_s: Least median duration of a group, s.
         windows_per_median: Windows in the group's median duration.
         static_counters: ``"lifetime"`` or ``"withheld"``.
 
@@ -155,6 +157,7 @@ class InstanceTrace(TraceSource):
         *,
         tasks_min: int,
         tasks_max: int,
+        median_min_s: float,
         windows_per_median: int,
         static_counters: str,
     ) -> None:
@@ -176,14 +179,19 @@ class InstanceTrace(TraceSource):
         runs = {
             group_names[group]: (int(first[i]), int(first[i + 1])) for i, group in enumerate(groups.tolist())
         }
+        long_enough = {
+            name: run for name, run in runs.items() if np.median(rows.duration_s[slice(*run)]) >= median_min_s
+        }
+        if len(long_enough) < len(runs):
+            left_out[TOO_SHORT] += len(runs) - len(long_enough)
         short = {
             name: run
-            for name, run in runs.items()
+            for name, run in long_enough.items()
             if _windows(rows.duration_s[slice(*run)], self._window_s(rows.duration_s[slice(*run)])).max()
             <= MOST_WINDOWS
         }
-        if len(short) < len(runs):
-            left_out[TOO_MANY_WINDOWS] += len(runs) - len(short)
+        if len(short) < len(long_enough):
+            left_out[TOO_MANY_WINDOWS] += len(long_enough) - len(short)
         super().__init__(tuple(sorted(short)), tuple(layout.counters), tally, left_out)
         self._rows = rows
         self._runs = [short[name] for name in self.names]

@@ -34,6 +34,7 @@ class TraceSpec(Protocol):
         paths: Files and folders; none for the file that the package ``spar`` holds.
         tasks_min: Fewest tasks of a job.
         tasks_max: Most tasks of a job.
+        median_min_s: Least median latency of a job, s.
         windows_per_median: Windows in a job's median latency. Google's trace has windows of 300 s instead.
         static_counters: ``"lifetime"`` or ``"withheld"``; see ``instances.py``. Of no effect on Google's.
     """
@@ -46,6 +47,8 @@ class TraceSpec(Protocol):
     def tasks_min(self) -> int: ...  # noqa: D102
     @property
     def tasks_max(self) -> int: ...  # noqa: D102
+    @property
+    def median_min_s(self) -> float: ...  # noqa: D102
     @property
     def windows_per_median(self) -> int: ...  # noqa: D102
     @property
@@ -76,13 +79,16 @@ def load_jobs(spec: TraceSpec) -> TraceSource:
     files = trace_files(paths)
     source: TraceSource
     if spec.format == _GOOGLE:
-        source = GoogleTrace(files, tasks_min=spec.tasks_min, tasks_max=spec.tasks_max)
+        source = GoogleTrace(
+            files, tasks_min=spec.tasks_min, tasks_max=spec.tasks_max, median_min_s=spec.median_min_s
+        )
     else:
         source = InstanceTrace(
             _INSTANCES[spec.format],
             files,
             tasks_min=spec.tasks_min,
             tasks_max=spec.tasks_max,
+            median_min_s=spec.median_min_s,
             windows_per_median=spec.windows_per_median,
             static_counters=spec.static_counters,
         )

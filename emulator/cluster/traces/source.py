@@ -19,6 +19,7 @@ MOST_WINDOWS = 2048
 
 TOO_FEW_TASKS = "fewer than tasks_min tasks"
 TOO_MANY_TASKS = "more than tasks_max tasks"
+TOO_SHORT = "median latency less than median_min_s"
 TOO_MANY_WINDOWS = f"its longest task has more than {MOST_WINDOWS} windows"
 
 

@@ -20,6 +20,7 @@ class Spec:
     paths: tuple[str, ...] = ()
     tasks_min: int = 2
     tasks_max: int = 10
+    median_min_s: float = 0.0
     windows_per_median: int = 4
     static_counters: str = "lifetime"
 

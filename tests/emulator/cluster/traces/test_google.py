@@ -235,6 +235,11 @@ def test_jobs_that_cannot_be_replayed_are_counted(load: Callable[..., TraceSourc
     }
 
 
+def test_a_trace_of_short_jobs_only_is_an_error_that_says_so(load: Load) -> None:
+    with pytest.raises(TraceError, match="median latency less than median_min_s"):
+        load(EVENTS, USAGE, median_min_s=1e6)
+
+
 def test_both_tables_are_needed(read: Read, write_rows: WriteRows) -> None:
     with pytest.raises(TraceError, match=r"one of the two tables(.|\n)*task_usage") as caught:
         read("google-2011", write_rows("events.csv", EVENTS))

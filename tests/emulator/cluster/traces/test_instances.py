@@ -154,6 +154,13 @@ def test_jobs_of_the_wrong_size_are_left_out_and_counted(read: Read, write_rows:
     assert read("spar", path, tasks_min=3, tasks_max=3).names == ("j_2/R1",)
 
 
+def test_jobs_too_short_for_the_clock_are_left_out_and_counted(read: Read, write_rows: WriteRows) -> None:
+    rows = [f"0,j_9,R1,i,{s},1,1" for s in (4, 5, 90)] + [f"0,j_9,R2,i,{s},1,1" for s in (4, 30, 90)]
+    source = read("spar", write_rows("sample.csv", rows), median_min_s=30.0)
+    assert source.names == ("j_9/R2",)
+    assert source.left_out_jobs == {"median latency less than median_min_s": 1}
+
+
 def test_a_job_with_an_endless_task_is_left_out(read: Read, write_rows: WriteRows) -> None:
     long = [f"0,j_9,R1,i,{s},1,1" for s in (4, 4, 2048)] + [f"0,j_9,R2,i,{s},1,1" for s in (4, 4, 2049)]
     source = read("spar", write_rows("sample.csv", long))
