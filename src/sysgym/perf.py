@@ -37,7 +37,15 @@ SETTLE_S = 4e-3
 
 DUMBBELL_SENDERS = (4, 16, 64)
 FAT_TREE_KS = (4, 8, 16)
-ENVIRONMENT_SCENARIOS = ("iroko-dumbbell-10m", "dumbbell-10g", "incast-32", "fattree-k4-websearch")
+JOB_TASKS = (1_000, 10_000)
+ENVIRONMENT_SCENARIOS = (
+    "iroko-dumbbell-10m",
+    "dumbbell-10g",
+    "incast-32",
+    "fattree-k4-websearch",
+    "google-2011",
+    "google-2011-mitigation",
+)
 
 _START = """
 import sysgym, gymnasium
@@ -77,6 +85,8 @@ def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
         fat_tree = {"kind": "fat_tree", "k": k, "link_rate_bps": 10e9, "link_delay_s": 10e-6}
         name = f"fattree-k{k}-10g"
         yield name, _hops_measurement(name, {"topology": fat_tree})
+    for n_tasks in JOB_TASKS:
+        yield f"job of {n_tasks} tasks", _checkpoint_measurement(n_tasks)
     for scenario in ENVIRONMENT_SCENARIOS:
         yield f"environment {scenario}", _environment_measurement(scenario)
     yield "import sysgym", lambda: Figure("import_s", "import sysgym", _median_run_s("import sysgym"), "s")
@@ -110,11 +120,38 @@ def _packet_hops_per_s(scenario: CongestionScenario) -> float:
     return (network.packet_hops - hops_before) / elapsed_s
 
 
+def _checkpoint_measurement(n_tasks: int) -> Callable[[], Figure]:
+    """Time of one checkpoint: a window passes, and what can be seen of every task is brought up to date."""
+
+    def measure() -> Figure:
+        from sysgym.emulator.cluster.execution import UNLIMITED, Execution
+        from sysgym.emulator.cluster.source import job_source
+        from sysgym.scenarios import StragglerScenario, load_scenario
+
+        sizes = {"jobs.tasks_min": n_tasks, "jobs.tasks_max": n_tasks, "jobs.cluster.machines": n_tasks}
+        scenario = load_scenario("google-2011", overrides=sizes, expect=StragglerScenario)
+        job = job_source(scenario).job("train", scenario.splits.train.first_seed)
+        means_s = []
+        for _ in range(REPETITIONS):
+            world, checkpoints = Execution(job, UNLIMITED), 0
+            began_s = time.perf_counter()
+            while not world.done:
+                world.advance(job.window_s)
+                world.snapshot()
+                checkpoints += 1
+            means_s.append((time.perf_counter() - began_s) / checkpoints)
+        return Figure("checkpoint_s", f"google-2011, {n_tasks} tasks", statistics.median(means_s), "s")
+
+    return measure
+
+
 def _environment_measurement(scenario: str) -> Callable[[], Figure]:
     def measure() -> Figure:
         import gymnasium
 
-        env = gymnasium.make("sysgym/DatacenterCC-v0", scenario=scenario)
+        from sysgym.scenarios import load_scenario
+
+        env = gymnasium.make(load_scenario(scenario).env_id, scenario=scenario)
         env.reset(seed=0)
         env.action_space.seed(0)
         rates = []
@@ -122,9 +159,9 @@ def _environment_measurement(scenario: str) -> Callable[[], Figure]:
             steps = 0
             began_s = time.perf_counter()
             while (elapsed_s := time.perf_counter() - began_s) < MEASURED_S:
-                truncated = env.step(env.action_space.sample())[3]
+                _, _, terminated, truncated, _ = env.step(env.action_space.sample())
                 steps += 1
-                if truncated:
+                if terminated or truncated:
                     env.reset()
             rates.append(steps / elapsed_s)
         env.close()

@@ -14,6 +14,7 @@ from sysgym.cli import main
 
 UNITS = {
     "packet_hops_per_s": "1/s",
+    "checkpoint_s": "s",
     "env_steps_per_s": "1/s",
     "import_s": "s",
     "first_compile_s": "s",
@@ -28,6 +29,7 @@ def smallest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perf, "REPETITIONS", 1)
     monkeypatch.setattr(perf, "DUMBBELL_SENDERS", (4,))
     monkeypatch.setattr(perf, "FAT_TREE_KS", (4,))
+    monkeypatch.setattr(perf, "JOB_TASKS", (100,))
     monkeypatch.setattr(perf, "ENVIRONMENT_SCENARIOS", ("iroko-dumbbell-10m",))
     monkeypatch.setattr(perf, "_START", "import sysgym")
 
@@ -72,6 +74,8 @@ def test_what_is_measured_by_default() -> None:
     assert labels == [
         *(f"dumbbell-10g-n{n}" for n in (4, 16, 64)),
         *(f"fattree-k{k}-10g" for k in (4, 8, 16)),
+        "job of 1000 tasks",
+        "job of 10000 tasks",
         *(f"environment {name}" for name in perf.ENVIRONMENT_SCENARIOS),
         "import sysgym",
         "start, nothing compiled",

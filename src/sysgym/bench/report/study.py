@@ -262,7 +262,7 @@ def read_study(folder: Path, reference: str | None = None) -> Study:
         contests.append(
             Contest(
                 groups[key],
-                families[resolved["family"]],
+                get_family(resolved["family"], resolved["env_id"]),
                 players,
                 metrics,
                 reference,
