@@ -259,10 +259,10 @@ def test_runs_of_an_agent_are_put_together(write_rows: Callable[..., Path]) -> N
     out = write_rows({"again": WORSE})
     lines = (out / RESULTS).read_text().splitlines(keepends=True)
     ppo = next(line for line in lines if '"name":"ppo"' in line)
-    who = re.search(r'"contender":\{.*?"plugins":\{\}\}', ppo)
+    who = re.search(r'"contender":\{.*?"parameters":\{\}\}', ppo)
     assert who is not None
     second = who[0].replace('"checkpoint_sha256":"ab"', '"checkpoint_sha256":"cd"')
-    lines = [re.sub(r'"contender":\{"name":"again".*?"plugins":\{\}\}', second, line) for line in lines]
+    lines = [re.sub(r'"contender":\{"name":"again".*?"parameters":\{\}\}', second, line) for line in lines]
     (out / RESULTS).write_text("".join(lines))
     written = write(out)
     assert "ppo was trained once" not in written.markdown.read_text()
