@@ -1,12 +1,13 @@
-"""Brings the README's picture and its tables of results up to date with a results folder.
+"""Brings a page's tables of results, and the README's picture, up to date with a results folder.
 
-python scripts/readme_results.py results/quick
+python scripts/results_tables.py results/quick README.md
+python scripts/results_tables.py results/stragglers docs/stragglers.md --metrics 6
 """
 
 from __future__ import annotations
 
+import argparse
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,6 @@ README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "images" / "quick.png"
 SECTION = re.compile(r"(<!-- begin results -->\n).*?(<!-- end results -->)", re.DOTALL)
 
-METRICS_SHOWN = 4
 PICTURED_SCENARIO = "incast-32"
 PICTURED_CONTENDERS = ("cubic", "dctcp", "ppo")
 COMPARED_SCENARIO = "iroko-dumbbell-10m"
@@ -36,20 +36,26 @@ PICTURED_S = 8.6e-3
 
 
 def main() -> None:
-    """Rewrite the section and the picture."""
-    folder = Path(sys.argv[1])
-    study = read_study(folder)
-    text = README.read_text()
-    assert SECTION.search(text), "the README has lost the marks around its results"
-    README.write_text(SECTION.sub(lambda marks: marks[1] + "\n".join(tables(study)) + "\n" + marks[2], text))
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    draw(study, folder)
+    """Rewrite the section of the page; the README also gets its picture."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("page", type=Path)
+    parser.add_argument("--metrics", type=int, default=4, help="columns of a table")
+    given = parser.parse_args()
+    study = read_study(given.folder)
+    text = given.page.read_text()
+    assert SECTION.search(text), "the page has lost the marks around its results"
+    lines = "\n".join(tables(study, given.metrics))
+    given.page.write_text(SECTION.sub(lambda marks: marks[1] + lines + "\n" + marks[2], text))
+    if given.page.resolve() == README:
+        PICTURE.parent.mkdir(parents=True, exist_ok=True)
+        draw(study, given.folder)
 
 
-def tables(study: Study) -> Iterator[str]:
+def tables(study: Study, n_metrics: int) -> Iterator[str]:
     """Yield one table a scenario, with its most important metrics."""
     for contest in study.contests:
-        metrics = contest.metrics[:METRICS_SHOWN]
+        metrics = contest.metrics[:n_metrics]
         heads = [f"`{contest.label}`"]
         for metric in metrics:
             label, unit = heading(contest, metric)
