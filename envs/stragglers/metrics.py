@@ -25,7 +25,15 @@ from sysgym.emulator.cluster.job import BoolArray, FloatArray, Job
 from sysgym.envs.stragglers.ceiling import best_completion_s
 
 BINS = ((0.90, 0.95), (0.95, 0.99), (0.99, None))
-SHARES = (0.25, 0.5, 0.75)
+PERCENTS = tuple(range(10, 101, 10))
+CURVES = {
+    "tpr": "stragglers flagged in time, of all stragglers, counting flags raised up to",
+    "fpr": "other tasks flagged, of all other tasks, counting flags raised up to",
+    "precision": "stragglers among the flags that were raised in time (absent: no flag) up to",
+    "f1": "F1 of the flags raised up to",
+}
+"""Metrics of flags over normalised time: ``f1_at_30`` counts those raised up to 30 % of the threshold after
+the job's submission."""
 
 CHECKPOINT_METRICS: dict[str, str] = {
     "pending_tasks": "tasks that have not started",
@@ -54,9 +62,11 @@ EPISODE_METRICS: dict[str, str] = {
     "precision": "stragglers among the flags that were raised in time (absent: no flag)",
     "recall": "stragglers flagged in time, of all stragglers",
     "f1": "harmonic mean of precision and recall, 0 without a true flag",
-    "f1_at_25": "F1 of the flags raised up to 25 % of the threshold after the job's submission",
-    "f1_at_50": "the same, 50 %",
-    "f1_at_75": "the same, 75 %",
+    **{
+        f"{name}_at_{percent}": f"{meaning} {percent} % of the threshold after the job's submission"
+        for name, meaning in CURVES.items()
+        for percent in PERCENTS
+    },
     "true_flags": "stragglers flagged in time",
     "false_flags": "flags of tasks that are no stragglers",
     "late_flags": "flags of tasks that had run for the threshold already; they count as missed",
@@ -169,33 +179,43 @@ def world_metrics(snapshot: Snapshot, world: Execution) -> dict[str, float]:
 def flag_metrics(flags: Flags) -> dict[str, float]:
     """Return how good an episode's flags were; see :data:`EPISODE_METRICS`."""
     job, stragglers, true = flags.job, flags.stragglers, flags.true
-    n_stragglers = int(stragglers.sum())
-    n_others = job.n_tasks - n_stragglers
-    n_true, n_false = int(true.sum()), int(flags.false.sum())
     metrics = {
         "n_tasks": float(job.n_tasks),
-        "stragglers": float(n_stragglers),
+        "stragglers": float(stragglers.sum()),
         "threshold_s": flags.threshold_s,
-        "true_flags": float(n_true),
-        "false_flags": float(n_false),
+        "true_flags": float(true.sum()),
+        "false_flags": float(flags.false.sum()),
         "late_flags": float(flags.late.sum()),
     }
-    if n_stragglers:
-        metrics["tpr"] = metrics["recall"] = n_true / n_stragglers
-        metrics["fnr"] = 1.0 - metrics["tpr"]
-    if n_others:
-        metrics["fpr"] = n_false / n_others
-    if n_true + n_false:
-        metrics["precision"] = n_true / (n_true + n_false)
-    if (f1 := flags.f1()) is not None:
-        metrics["f1"] = f1
-    for share in SHARES:
-        if (f1 := flags.until(share * flags.threshold_s).f1()) is not None:
-            metrics[f"f1_at_{share:.0%}".rstrip("%")] = f1
-    if n_true:
+    scores = _scores(flags)
+    metrics |= scores
+    if "tpr" in scores:
+        metrics["recall"] = scores["tpr"]
+        metrics["fnr"] = 1.0 - scores["tpr"]
+    for percent in PERCENTS:
+        so_far = _scores(flags.until(percent / 100 * flags.threshold_s))
+        metrics |= {f"{name}_at_{percent}": value for name, value in so_far.items()}
+    if true.any():
         metrics["lead_time_mean_s"] = float(flags.lead_s[true].mean())
         metrics["lead_time_mean"] = metrics["lead_time_mean_s"] / flags.threshold_s
     return metrics | _recall_by_latency(flags)
+
+
+def _scores(flags: Flags) -> dict[str, float]:
+    """Return the metrics of :data:`CURVES` of all these flags, those that exist."""
+    n_stragglers = int(flags.stragglers.sum())
+    n_others = flags.job.n_tasks - n_stragglers
+    n_true, n_false = int(flags.true.sum()), int(flags.false.sum())
+    scores = {}
+    if n_stragglers:
+        scores["tpr"] = n_true / n_stragglers
+    if n_others:
+        scores["fpr"] = n_false / n_others
+    if n_true + n_false:
+        scores["precision"] = n_true / (n_true + n_false)
+    if (f1 := flags.f1()) is not None:
+        scores["f1"] = f1
+    return scores
 
 
 def _recall_by_latency(flags: Flags) -> dict[str, float]:

@@ -75,9 +75,19 @@ def test_flags_by_hand(ten: Any) -> None:
         "fpr": 1 / 8,
         "precision": 0.5,
         "f1": 0.5,
-        "f1_at_25": 0.0,
-        "f1_at_50": 0.0,
-        "f1_at_75": 0.5,
+        # Task 5's flag came at 2 s, 17 % of the threshold, task 8's at 8 s, 67 %, task 9's after it.
+        "f1_at_10": 0.0,
+        "f1_at_20": 0.0,
+        "f1_at_60": 0.0,
+        "f1_at_70": 0.5,
+        "f1_at_100": 0.5,
+        "tpr_at_60": 0.0,
+        "tpr_at_70": 0.5,
+        "fpr_at_10": 0.0,
+        "fpr_at_20": 1 / 8,
+        "fpr_at_100": 1 / 8,
+        "precision_at_20": 0.0,
+        "precision_at_70": 0.5,
         "true_flags": 1.0,
         "false_flags": 1.0,
         "late_flags": 1.0,
@@ -96,6 +106,8 @@ def test_flags_by_hand(ten: Any) -> None:
     # Nobody is there: 16 s lies below the quantile .9, 16.4 s.
     assert "recall_p90_p95" not in metrics
     assert "recall_p95_p99" not in metrics
+    # Before the first flag there is none to be precise.
+    assert "precision_at_10" not in metrics
 
 
 def test_machines_limit_what_flags_are_worth(make_env: MakeEnv, make_job: MakeJob) -> None:
