@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.stragglers.features import task_features
+from sysgym.emulator.cluster.source import JobSource
 from sysgym.envs.stragglers.view import JobView
 from sysgym.scenarios import StragglerScenario
 from sysgym.scenarios.errors import SysgymError
@@ -62,6 +63,7 @@ def collect(
     total_steps: int,
     seed: int,
     progress: Callable[[int], None] | None = None,
+    source: JobSource | None = None,
 ) -> Examples:
     """Watch jobs of the train split and write down what happened.
 
@@ -70,6 +72,7 @@ def collect(
         total_steps: Checkpoints to look at; the last job is watched to its end.
         seed: Of the choice of jobs.
         progress: Told the number of checkpoints seen.
+        source: Where jobs come from instead of the scenario.
 
     Raises:
         SysgymError: If no checkpoint may be looked at.
@@ -77,7 +80,11 @@ def collect(
     if total_steps < 1:
         raise SysgymError(f"total_steps: expected at least 1, got {total_steps}")
     env: Any = gym.make(
-        "sysgym/StragglerPrediction-v0", scenario=scenario, split="train", disable_env_checker=True
+        "sysgym/StragglerPrediction-v0",
+        scenario=scenario,
+        split="train",
+        source=source,
+        disable_env_checker=True,
     ).unwrapped
     wait = np.zeros(env.action_space.shape, dtype=np.int8)
     rows: dict[str, list[NDArray[Any]]] = {}

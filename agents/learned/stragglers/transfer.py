@@ -23,6 +23,7 @@ from sysgym.agents.learned.checkpoint import write_atomically
 from sysgym.agents.learned.stragglers.examples import Examples, collect
 from sysgym.agents.learned.stragglers.features import feature_names, task_features
 from sysgym.agents.stragglers.predictor import Predictor
+from sysgym.emulator.cluster.source import JobSource
 from sysgym.envs.stragglers.view import JobView
 from sysgym.scenarios import StragglerScenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError
@@ -120,6 +121,7 @@ def train_transfer(
     out: str | PathLike[str],
     seed: int = 0,
     progress: Progress | None = None,
+    source: JobSource | None = None,
 ) -> Path:
     """Train on the train split of a scenario.
 
@@ -129,6 +131,7 @@ def train_transfer(
         out: Folder for the checkpoint.
         seed: Of the choice of jobs and of the trees.
         progress: Told the number of checkpoints seen.
+        source: Where jobs come from instead of the scenario.
 
     Returns:
         The checkpoint: one JSON file with both models as LightGBM writes them.
@@ -138,7 +141,7 @@ def train_transfer(
         SysgymError: If the checkpoints are those of a single job.
     """
     _lightgbm()
-    examples = collect(scenario, total_steps, seed, progress)
+    examples = collect(scenario, total_steps, seed, progress, source)
     jobs = np.unique(examples.group)
     if len(jobs) < 2:
         raise SysgymError(

@@ -1,0 +1,399 @@
+"""The agent transfer: what it learns, what it writes, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sysgym.agents import list_agents, make_agent, play_episode
+from sysgym.agents.learned import train
+from sysgym.agents.learned.stragglers import transfer
+from sysgym.agents.learned.stragglers.examples import Examples
+from sysgym.agents.learned.stragglers.transfer import CANDIDATES, NEVER, Transfer, train_transfer
+from sysgym.agents.protocol import Agent, is_privileged
+from sysgym.envs.stragglers.view import JobView
+from sysgym.scenarios import StragglerScenario, load_scenario
+from sysgym.scenarios.errors import SysgymError
+
+MakeEnv = Callable[..., Any]
+MakeExamples = Callable[..., Examples]
+Script = Callable[..., str]
+
+
+class Clock:
+    """Flags a task that has run for a share of the threshold: what can be told without counters."""
+
+    name = "clock"
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+
+    def begin(self, env: Any) -> None:
+        pass
+
+    def act(self, observation: Any) -> Any:
+        view = JobView.of(observation)
+        flags = np.zeros(view.tasks_max, np.int8)
+        flags[: view.n_tasks] = view.flagged | (view.running & (view.elapsed >= self._share * view.threshold))
+        return flags
+
+
+def pooled_f1(env: Any, agent: Any, jobs: int) -> float:
+    """Return the F1 of the flags on so many test jobs together."""
+    first = env.unwrapped.scenario.splits["test"].seeds[0]
+    true = wrong = 0.0
+    for seed in range(first, first + jobs):
+        metrics = play_episode(env, agent, options={"episode_seed": seed})[1]["episode_metrics"]
+        true += metrics["true_flags"]
+        wrong += metrics["false_flags"] + metrics["stragglers"] - metrics["true_flags"]
+    return 2.0 * true / (2.0 * true + wrong)
+
+
+# What it learns.
+
+
+def test_counters_that_reveal_stragglers_are_learned(
+    roomy: StragglerScenario, make_env: MakeEnv, revealing_jobs: Any, tmp_path: Path
+) -> None:
+    agent = Transfer(train_transfer(roomy, total_steps=300, out=tmp_path, source=revealing_jobs))
+    env = make_env("prediction", scenario=roomy, split="test", source=revealing_jobs)
+    learned = pooled_f1(env, agent, 6)
+    assert learned > 0.95
+    assert learned > pooled_f1(env, make_agent("spark"), 6) + 0.1
+    world = make_env("mitigation", scenario=roomy, split="test", source=revealing_jobs)
+    _, info = play_episode(world, agent, options={"episode_seed": 20_000})
+    metrics = info["episode_metrics"]
+    # All that straggle are relaunched at once, and a job of 35 s is done after the second attempts.
+    assert metrics["relaunches"] <= 6
+    assert metrics["completion_reduction"] > 0.2
+    assert metrics["completion_reduction"] <= metrics["completion_reduction_oracle"] + 1e-9
+
+
+def test_without_information_it_knows_no_more_than_the_clock(make_env: MakeEnv, tmp_path: Path) -> None:
+    """A leak of the future into the features would show here."""
+    nothing = {"jobs.tasks_min": 40, "jobs.tasks_max": 60, "jobs.informativeness": 0.0}
+    scenario = load_scenario("google-2011", overrides=nothing, expect=StragglerScenario)
+    agent = Transfer(train_transfer(scenario, total_steps=500, out=tmp_path))
+    env = make_env("prediction", scenario=scenario, split="test")
+    clock = max(pooled_f1(env, Clock(share), 8) for share in (0.7, 0.8, 0.9, 0.95))
+    assert pooled_f1(env, agent, 8) < clock + 0.05
+
+
+# What it writes.
+
+
+def test_same_seed_same_file(small: StragglerScenario, transfer_checkpoint: Path, tmp_path: Path) -> None:
+    again = train("transfer", small, total_steps=200, out=tmp_path / "again")
+    assert again.read_bytes() == transfer_checkpoint.read_bytes()
+    other = train("transfer", small, total_steps=200, out=tmp_path / "other", seed=1)
+    assert other.read_bytes() != transfer_checkpoint.read_bytes()
+
+
+def test_it_is_an_agent_of_its_family(transfer_checkpoint: Path) -> None:
+    agent = make_agent("transfer", checkpoint=transfer_checkpoint)
+    assert isinstance(agent, Agent)
+    assert agent.name == "transfer"
+    assert not is_privileged(agent)
+    assert "transfer" in list_agents("stragglers")
+    assert "transfer" not in list_agents("congestion")
+    with pytest.raises(SysgymError, match="needs a checkpoint: sysgym train transfer"):
+        make_agent("transfer")
+
+
+@pytest.mark.parametrize("kind", ["prediction", "mitigation"])
+def test_it_plays_both_environments_and_jobs_of_another_size(
+    transfer_checkpoint: Path, make_env: MakeEnv, kind: str
+) -> None:
+    env = make_env(kind, scenario="google-2011", overrides={"jobs.tasks_min": 90, "jobs.tasks_max": 100})
+    agents = [make_agent("transfer", checkpoint=transfer_checkpoint) for _ in range(2)]
+    returns, acted, tasks = [], 0.0, 0.0
+    for seed in range(3):
+        (first, info), (again, _) = (
+            play_episode(env, agent, options={"episode_seed": seed}) for agent in agents
+        )
+        assert first == again
+        metrics = info["episode_metrics"]
+        flags = metrics["true_flags"] + metrics["false_flags"]
+        returns.append(first)
+        acted += metrics["relaunches"] if kind == "mitigation" else flags
+        tasks += metrics["n_tasks"]
+    assert np.isfinite(returns).all()
+    assert tasks >= 270
+    assert 0 < acted < tasks
+
+
+def test_nothing_is_flagged_for_a_job_without_running_tasks(
+    transfer_checkpoint: Path, make_view: Any
+) -> None:
+    agent = Transfer(transfer_checkpoint)
+    agent.mitigates = False
+    view = make_view(running=[0, 0], finished=[1, 0], x=np.ones((2, 15)), latency=[3.0, 0.0])
+    assert not agent.predict(view).any()
+
+
+def test_another_process_flags_the_same_without_torch(
+    transfer_checkpoint: Path, make_env: MakeEnv, script: Script
+) -> None:
+    code = """
+    import json, sys
+    import gymnasium as gym
+    import sysgym
+    from sysgym.agents import make_agent, play_episode
+
+    env = gym.make(
+        "sysgym/StragglerPrediction-v0",
+        scenario="google-2011",
+        overrides={"jobs.tasks_min": 20, "jobs.tasks_max": 30},
+    )
+    agent = make_agent("transfer", checkpoint=sys.argv[1])
+    print(json.dumps([play_episode(env, agent, options={"episode_seed": seed})[0] for seed in range(3)]))
+    """
+    said = json.loads(script(code, transfer_checkpoint, without=["torch", "stable_baselines3"]))
+    env = make_env(
+        "prediction", scenario="google-2011", overrides={"jobs.tasks_min": 20, "jobs.tasks_max": 30}
+    )
+    agent = Transfer(transfer_checkpoint)
+    assert said == [play_episode(env, agent, options={"episode_seed": seed})[0] for seed in range(3)]
+
+
+def test_progress_is_told(small: StragglerScenario, tmp_path: Path) -> None:
+    told: list[int] = []
+    train("transfer", small, total_steps=100, out=tmp_path, progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 100
+
+
+# What it refuses.
+
+
+def test_other_counters_are_refused(transfer_checkpoint: Path, make_env: MakeEnv) -> None:
+    env = make_env("prediction", scenario="alibaba-2018")
+    env.reset(seed=0)
+    with pytest.raises(SysgymError, match="trained on the counters") as raised:
+        Transfer(transfer_checkpoint).begin(env)
+    assert str(transfer_checkpoint) in str(raised.value)
+
+
+def test_another_family_is_refused(transfer_checkpoint: Path) -> None:
+    import gymnasium as gym
+
+    env = gym.make("CartPole-v1")
+    with pytest.raises(SysgymError, match="plays the straggler environments only"):
+        Transfer(transfer_checkpoint).begin(env)
+
+
+def damaged(checkpoint: Path, **changes: Any) -> bytes:
+    """Return a checkpoint with other entries; None takes one away."""
+    data = json.loads(checkpoint.read_bytes()) | changes
+    return json.dumps({key: value for key, value in data.items() if value is not None}).encode()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": "sysgym-transfer-0"},
+        {"models": None},
+        {"models": {"flag": "tree", "relaunch": "tree"}},
+        {"models": {"flag": "", "relaunch": ""}},
+        {"models": 5},
+        {"limits": {"flag": 0.5}},
+        {"limits": {"flag": "half", "relaunch": 0.5}},
+        {"counters": None},
+        {"features": None},
+    ],
+)
+def test_a_damaged_file_is_refused(
+    transfer_checkpoint: Path, tmp_path: Path, changes: dict[str, Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "final.zip"
+    path.write_bytes(damaged(transfer_checkpoint, **changes))
+    with pytest.raises(SysgymError, match=str(path)):
+        Transfer(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04\xff\xfe", b"[]", b'{"format"', b"\xff\xfe\x00"])
+def test_a_foreign_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "final.zip"
+    path.write_bytes(content)
+    with pytest.raises(SysgymError, match="not a checkpoint"):
+        make_agent("transfer", checkpoint=path)
+
+
+def test_a_cut_file_is_refused(transfer_checkpoint: Path, tmp_path: Path) -> None:
+    path = tmp_path / "final.zip"
+    path.write_bytes(transfer_checkpoint.read_bytes()[:-100])
+    with pytest.raises(SysgymError, match="not a checkpoint"):
+        Transfer(path)
+    with pytest.raises(SysgymError, match="no such checkpoint"):
+        Transfer(tmp_path / "other.zip")
+    with pytest.raises(SysgymError, match="not a checkpoint of sysgym"):
+        make_agent("ppo", checkpoint=transfer_checkpoint)
+
+
+def test_features_of_another_version_are_refused(
+    transfer_checkpoint: Path, tmp_path: Path, make_env: MakeEnv, small: StragglerScenario
+) -> None:
+    path = tmp_path / "final.zip"
+    names = json.loads(transfer_checkpoint.read_bytes())["features"]
+    path.write_bytes(damaged(transfer_checkpoint, features=names[::-1]))
+    env = make_env("prediction", scenario=small)
+    env.reset(seed=0)
+    with pytest.raises(SysgymError, match="other features than this version"):
+        Transfer(path).begin(env)
+
+
+def test_a_single_job_is_too_few(
+    roomy: StragglerScenario, make_job: Any, make_source: Any, tmp_path: Path
+) -> None:
+    """A job that is drawn again is no second one."""
+    source = make_source(make_job([1.0, 2.0, 3.0, 9.0]))
+    with pytest.raises(SysgymError, match="40 checkpoints are of one job"):
+        train_transfer(roomy, total_steps=40, out=tmp_path / "run", source=source)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_world_without_stragglers_is_learned_as_one(
+    roomy: StragglerScenario, make_env: MakeEnv, make_job: Any, make_source: Any, tmp_path: Path
+) -> None:
+    scenario = roomy.with_overrides({"straggler.definition": "median_multiple", "straggler.value": 50.0})
+    source = make_source(lambda seed: make_job([1.0, 2.0, 3.0, 9.0], name=str(seed)))
+    agent = Transfer(train_transfer(scenario, total_steps=60, out=tmp_path, source=source))
+    env = make_env("prediction", scenario=scenario, source=source)
+    assert play_episode(env, agent, seed=0)[1]["episode_metrics"]["false_flags"] == 0
+
+
+def test_a_folder_with_a_run_is_not_trained_over(transfer_checkpoint: Path, small: StragglerScenario) -> None:
+    before = transfer_checkpoint.read_bytes()
+    with pytest.raises(SysgymError, match="holds a run already"):
+        train("transfer", small, total_steps=10, out=transfer_checkpoint.parent)
+    assert transfer_checkpoint.read_bytes() == before
+
+
+def test_it_has_no_hyper_parameters(small: StragglerScenario, tmp_path: Path) -> None:
+    with pytest.raises(SysgymError, match='"transfer" has no hyper-parameters, got trees'):
+        train("transfer", small, total_steps=10, out=tmp_path, hyper_parameters={"trees": 5})
+
+
+def test_without_lightgbm_the_extra_is_named(
+    transfer_checkpoint: Path, script: Script, tmp_path: Path
+) -> None:
+    code = """
+    import json, sys
+    from sysgym.agents import make_agent
+    from sysgym.agents.learned import train
+    from sysgym.scenarios.errors import MissingExtra
+
+    def complaint(what, *arguments, **named):
+        try:
+            what(*arguments, **named)
+        except MissingExtra as error:
+            return [error.extra, str(error)]
+
+    print(json.dumps([
+        complaint(make_agent, "transfer", checkpoint=sys.argv[1]),
+        complaint(train, "transfer", "google-2011", total_steps=8, out="run"),
+    ]))
+    """
+    said = json.loads(script(code, transfer_checkpoint, without=["lightgbm"]))
+    for extra, message in said:
+        assert extra == "stragglers"
+        assert 'pip install "sysgym[stragglers]"' in message
+    assert not (tmp_path / "run").exists()
+
+
+# How it chooses its limits.
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.integers(0, 2),
+        st.floats(-5.0, 5.0),
+        st.floats(0.0, 1.0),
+    ),
+    min_size=1,
+    max_size=24,
+)
+
+
+def watched(rows: Any, make_examples: MakeExamples) -> tuple[Examples, Any]:
+    """Return examples of several tasks, checkpoint after checkpoint, and a probability for each row."""
+    seen: dict[tuple[int, int], int] = {}
+    full, probability = [], []
+    for job, task, saving, chance in rows:
+        checkpoint = seen.get((job, task), 0)
+        seen[job, task] = checkpoint + 1
+        # Every other task straggles, and is past the threshold at its third checkpoint.
+        full.append((job, task, checkpoint, (job + task) % 2 == 0, checkpoint < 2, saving))
+        probability.append(chance)
+    return make_examples(full), np.array(probability)
+
+
+def flags_f1(examples: Examples, probability: Any, limit: float) -> float:
+    """Return F1 by playing: a task is flagged at the first checkpoint at which it reaches the limit."""
+    true = false = stragglers = 0
+    for key in np.unique(examples.task_key):
+        rows = np.flatnonzero(examples.task_key == key)
+        rows = rows[np.argsort(examples.checkpoint[rows])]
+        flagged = next((row for row in rows if probability[row] >= limit), None)
+        straggler = bool(examples.straggler[rows[0]])
+        stragglers += straggler
+        true += straggler and flagged is not None and bool(examples.in_time[flagged])
+        false += not straggler and flagged is not None
+    return 2 * true / max(true + false + stragglers, 1)
+
+
+def saved(examples: Examples, probability: Any, limit: float) -> float:
+    """Return what relaunching saves by playing."""
+    total = 0.0
+    for key in np.unique(examples.task_key):
+        rows = np.flatnonzero(examples.task_key == key)
+        rows = rows[np.argsort(examples.checkpoint[rows])]
+        total += next((float(examples.saving[row]) for row in rows if probability[row] >= limit), 0.0)
+    return total
+
+
+@given(ROWS, st.randoms(use_true_random=False))
+def test_the_flag_limit_has_the_best_f1(make_examples: MakeExamples, rows: Any, random: Any) -> None:
+    random.shuffle(rows)
+    examples, probability = watched(rows, make_examples)
+    limit = transfer._best_f1_limit(examples, probability)
+    assert limit in CANDIDATES
+    best = max(flags_f1(examples, probability, candidate) for candidate in CANDIDATES)
+    assert flags_f1(examples, probability, limit) == pytest.approx(best)
+
+
+@given(ROWS, st.randoms(use_true_random=False))
+def test_the_relaunch_limit_saves_most(make_examples: MakeExamples, rows: Any, random: Any) -> None:
+    examples, probability = watched(rows, make_examples)
+    order = np.array(random.sample(range(len(probability)), len(probability)))
+    limit = transfer._best_saving_limit(examples.where(order), probability[order])
+    best = max(saved(examples, probability, candidate) for candidate in (*CANDIDATES, NEVER))
+    assert saved(examples, probability, limit) == pytest.approx(best, abs=1e-9)
+
+
+def test_limits_by_hand(make_examples: MakeExamples) -> None:
+    examples = make_examples(
+        [
+            # job, task, checkpoint, straggler, in time, saving
+            (0, 0, 0, True, True, 6.0),
+            (0, 0, 1, True, False, 5.0),
+            (0, 1, 0, False, True, -2.0),
+            (0, 2, 0, False, True, -3.0),
+        ]
+    )
+    # The straggler is told from the others from 0.62 to 0.8; in the middle of that is 0.71.
+    limit = transfer._best_f1_limit(examples, np.array([0.8, 0.9, 0.6, 0.3]))
+    assert limit == pytest.approx(0.71, abs=0.011)
+    # It is noticed too late above 0.2, where the others are flagged too.
+    assert transfer._best_f1_limit(examples, np.array([0.2, 0.9, 0.6, 0.1])) <= 0.2
+    assert transfer._best_saving_limit(examples, np.array([0.2, 0.9, 0.6, 0.7])) > 0.7
+    assert transfer._best_saving_limit(examples, np.array([0.0, 0.0, 1.0, 1.0])) == NEVER
+    # Nothing to choose by: neither the boldest nor the shyest.
+    assert transfer._best_saving_limit(examples, np.zeros(4)) == pytest.approx(0.51, abs=0.02)
