@@ -72,22 +72,23 @@ def test_labels_and_savings_are_the_jobs_own(examples: Examples, job: Job) -> No
     assert list(zip(others.task, others.checkpoint, others.saving, strict=True)) == [(8, 0, 1.0)]
 
 
+@pytest.mark.parametrize("window_s", [0.1, 0.3, 0.7, 1.0 / 3.0])
 def test_in_time_is_what_the_environment_pays_for(
-    make_job: MakeJob, make_source: Any, make_env: Any, roomy: StragglerScenario
+    make_job: MakeJob, make_source: Any, make_env: Any, roomy: StragglerScenario, window_s: float
 ) -> None:
     """Also where a checkpoint falls on the threshold, but for the last bits."""
-    job = make_job([0.1, 0.3, 0.3, 0.7], window_s=0.1, start_s=[0.0, 0.3, 0.1, 0.2])
+    windows = np.array([1, 5, 5, 5, 5, 9])
+    source = make_source(make_job(windows * window_s, window_s=window_s, start_s=np.arange(6) * window_s))
     scenario = roomy.with_overrides({"straggler.value": 0.5})
-    seen = collect(scenario, 1, 0, source=make_source(job))
-    for row in np.flatnonzero(seen.straggler):
-        env = make_env("prediction", scenario=scenario, source=make_source(job)).unwrapped
+    seen = collect(scenario, 1, 0, source=source)
+    env = make_env("prediction", scenario=scenario, source=source).unwrapped
+    for checkpoint in np.unique(seen.checkpoint):
+        rows = seen.where(seen.checkpoint == checkpoint)
         env.reset(seed=0)
-        flags = np.zeros(60, np.int8)
-        flags[seen.task[row]] = 1
-        for _ in range(seen.checkpoint[row]):
+        for _ in range(checkpoint):
             env.step(np.zeros(60, np.int8))
-        env.step(flags)
-        assert bool(env.flags.true[seen.task[row]]) == bool(seen.in_time[row])
+        env.step(np.ones(60, np.int8))
+        assert np.array_equal(env.flags.true[rows.task], rows.straggler & rows.in_time)
 
 
 def test_a_job_without_second_attempts_has_no_cure(
