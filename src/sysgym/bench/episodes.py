@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
@@ -17,9 +17,25 @@ from sysgym.bench.rows import Row
 from sysgym.bench.versions import versions
 from sysgym.errors import SysgymError
 
-__all__ = ["EpisodeJob", "make_contender", "play"]
+__all__ = ["EpisodeJob", "Played", "make_contender", "play"]
 
 _REGISTERED = sysgym.__version__
+
+
+class Played(NamedTuple):
+    """An episode that was played.
+
+    Attributes:
+        total_reward: Sum of rewards.
+        steps: Decisions.
+        info: The last one.
+        decision_ms: Mean wall time of the agent's ``act``, ms.
+    """
+
+    total_reward: float
+    steps: int
+    info: dict[str, Any]
+    decision_ms: float
 
 
 @dataclass(frozen=True)
@@ -57,7 +73,7 @@ class EpisodeJob:
         began_s = time.perf_counter()
         env, agent = make_contender(self.scenario, self.split, self.contender, Path(self.folder))
         try:
-            total, steps, info = play(env, agent, self.seed)
+            total, steps, info, decision_ms = play(env, agent, self.seed)
         finally:
             env.close()
         return Row(
@@ -73,6 +89,7 @@ class EpisodeJob:
             versions=versions(learned=self.contender.learned),
             wall_s=round(time.perf_counter() - began_s, 3),
             steps=steps,
+            decision_ms=round(decision_ms, 6),
         )
 
 
@@ -124,7 +141,7 @@ def play(
     agent: Agent,
     seed: int,
     each_step: Callable[[int, dict[str, Any]], None] | None = None,
-) -> tuple[float, int, dict[str, Any]]:
+) -> Played:
     """Play the episode of a seed.
 
     Args:
@@ -133,17 +150,17 @@ def play(
         seed: Episode seed.
         each_step: Called after every step with its number and info.
 
-    Returns:
-        Sum of rewards, number of steps, and the last info.
-
     Raises:
         SysgymError: The environment gave no metrics of the episode.
     """
     observation, info = env.reset(seed=seed, options={"episode_seed": seed})
     agent.begin(env)
-    total, steps, over = 0.0, 0, False
+    total, steps, over, deciding_ns = 0.0, 0, False, 0
     while not over:
-        observation, reward, terminated, truncated, info = env.step(agent.act(observation))
+        began_ns = time.perf_counter_ns()
+        action = agent.act(observation)
+        deciding_ns += time.perf_counter_ns() - began_ns
+        observation, reward, terminated, truncated, info = env.step(action)
         total += float(reward)
         steps += 1
         over = terminated or truncated
@@ -151,4 +168,4 @@ def play(
             each_step(steps, info)
     if "episode_metrics" not in info:
         raise SysgymError(f"{env.unwrapped}: the last step has no episode_metrics")
-    return total, steps, info
+    return Played(total, steps, info, deciding_ns / 1e6 / steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib import import_module
 
@@ -24,6 +25,28 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class Curve:
+    """Metrics that are points of one line, ``f1_at_10``, ``f1_at_20``, ...: drawn, and no columns.
+
+    Attributes:
+        prefix: What their names have in common; the number behind it is where the point is.
+        label: What people call it.
+        x_label: What the numbers are.
+        higher_is_better: Direction.
+    """
+
+    prefix: str
+    label: str
+    x_label: str
+    higher_is_better: bool
+
+    def points(self, names: Iterable[str]) -> dict[int, str]:
+        """Return where its points are -> the metric there, in order, of those that there are."""
+        ends = {name: name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix)}
+        return dict(sorted((int(end), name) for name, end in ends.items() if end.isdecimal()))
+
+
+@dataclass(frozen=True)
 class Family:
     """One family.
 
@@ -36,6 +59,7 @@ class Family:
         enough_benefit: Share of the best contender's benefit from which on a low cost counts: who does
             nothing often costs nothing. 0 where doing nothing is a contender like any other.
         metrics_module: Where ``EPISODE_METRICS`` says what each metric of an episode means.
+        curves: What changes during an episode, the most important first.
     """
 
     name: str
@@ -45,6 +69,7 @@ class Family:
     cost: Metric
     metrics_module: str
     enough_benefit: float = 0.0
+    curves: tuple[Curve, ...] = ()
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -56,6 +81,8 @@ class Family:
         found: dict[str, str] = import_module(self.metrics_module).EPISODE_METRICS
         return found
 
+
+_NORMALISED_TIME = "Time since the job's submission (% of the threshold)"
 
 FAMILIES = {
     family.name: family
@@ -72,11 +99,17 @@ FAMILIES = {
         Family(
             "stragglers",
             reference="nurd",
-            headline=Metric("f1", "F1", True),
+            headline=Metric("f1_over_time", "F1 over time", True),
             benefit=Metric("tpr", "Recall (TPR)", True),
             cost=Metric("fpr", "False positive rate", False),
             metrics_module="sysgym.envs.stragglers.metrics",
             enough_benefit=0.5,
+            curves=(
+                Curve("f1_at_", "F1", _NORMALISED_TIME, True),
+                Curve("tpr_at_", "Recall (TPR)", _NORMALISED_TIME, True),
+                Curve("fpr_at_", "False positive rate", _NORMALISED_TIME, False),
+                Curve("precision_at_", "Precision", _NORMALISED_TIME, True),
+            ),
         ),
     )
 }
@@ -88,6 +121,7 @@ BY_ENVIRONMENT = {
         headline=Metric("completion_reduction", "Job completion time saved", True),
         benefit=Metric("completion_reduction", "Job completion time saved", True),
         cost=Metric("waste_share", "Work thrown away", False),
+        curves=(),
     ),
 }
 

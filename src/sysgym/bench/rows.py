@@ -25,6 +25,7 @@ _KEYS = frozenset(
         "metrics", "return", "versions", "wall_s", "steps",
     }
 )  # fmt: skip
+_LATER_KEYS = frozenset({"decision_ms"})  # rows of before have none
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Row:
         versions: Software that played it.
         wall_s: Wall time of the episode, set-up included, s.
         steps: Decisions.
+        decision_ms: Mean wall time in which the agent decided, ms, on the machine that played; None in rows
+            of before it was measured. Like ``wall_s`` no result: nothing compares it.
     """
 
     env_id: str
@@ -58,6 +61,7 @@ class Row:
     versions: Mapping[str, str]
     wall_s: float
     steps: int
+    decision_ms: float | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -98,6 +102,8 @@ class Row:
             "versions": dict(self.versions),
             "scenario_resolved": dict(self.scenario_resolved),
         }
+        if self.decision_ms is not None:
+            data["decision_ms"] = self.decision_ms
         return json.dumps(data, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
     @classmethod
@@ -108,7 +114,7 @@ class Row:
             ValueError: The line is not a row of this format.
         """
         data = json.loads(line, parse_constant=_refuse)
-        if not isinstance(data, dict) or data.get("format") != FORMAT or data.keys() != _KEYS:
+        if not isinstance(data, dict) or data.get("format") != FORMAT or data.keys() - _LATER_KEYS != _KEYS:
             raise ValueError(f"not a row of format {FORMAT}")
         del data["format"]
         data["total_reward"] = data.pop("return")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -40,6 +41,7 @@ def unit_of(name: str, values: Iterable[float] = ()) -> Unit:
         name: The metric; the unit is at its end.
         values: Values that stand together; the middle one of those that are not zero decides the prefix.
     """
+    name = re.sub(r"_at_\d+$", "", name)  # the point of a curve
     for suffix, choices in _PREFIXES.items():
         if name.endswith(suffix):
             sizes = sorted(abs(value) for value in values if value and math.isfinite(value))

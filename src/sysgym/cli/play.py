@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
     from sysgym.bench.contenders import Contender, Plugin
+    from sysgym.bench.episodes import Played
     from sysgym.scenarios import Scenario
 
 
@@ -63,10 +64,8 @@ def play_one(episode: Episode, *, live: bool, fps: float, picture: Path | None, 
     out = console(stderr=as_json)
     out.print(f"[bold]{scenario.name}[/bold]  {contender.parts}  ({split} split, seed {seed})")
     began_s = time.perf_counter()
-    if live:
-        total, steps, info = _play_live(env, agent, seed, fps)
-    else:
-        total, steps, info = play(env, agent, seed)
+    played = _play_live(env, agent, seed, fps) if live else play(env, agent, seed)
+    total, steps, info, decision_ms = played
     wall_s = time.perf_counter() - began_s
     if picture is not None:
         _write_picture(env, picture)
@@ -76,7 +75,8 @@ def play_one(episode: Episode, *, live: bool, fps: float, picture: Path | None, 
         return
     _print_metrics(scenario.family, info, total, steps)
     out.print(
-        f"\n[dim]{steps} decisions, {info.get('time_s', 0.0):.4g} simulated s, {wall_s:.2f} s here[/dim]"
+        f"\n[dim]{steps} decisions, {info.get('time_s', 0.0):.4g} simulated s, {wall_s:.2f} s here, "
+        f"{decision_ms:.3g} ms a decision[/dim]"
     )
     if picture is not None:
         out.print(f"picture: {picture}")
@@ -117,9 +117,7 @@ def _split_and_seed(scenario: Scenario, split: str | None, seed: int | None) -> 
     return split, scenario.splits[split].first_seed if seed is None else seed
 
 
-def _play_live(
-    env: gym.Env[Any, Any], agent: Any, seed: int, fps: float
-) -> tuple[float, int, dict[str, Any]]:
+def _play_live(env: gym.Env[Any, Any], agent: Any, seed: int, fps: float) -> Played:
     from rich.live import Live
     from rich.text import Text
 
@@ -153,10 +151,17 @@ def _print_metrics(family: str, info: dict[str, Any], total: float, steps: int) 
     from sysgym.bench.families import get_family
     from sysgym.bench.units import metric_text, significant
 
-    meanings = get_family(family).metric_meanings()
+    known, metrics = get_family(family), info["episode_metrics"]
+    meanings = known.metric_meanings()
+    curves = [list(curve.points(metrics).values()) for curve in known.curves]
+    drawn = {name for names in curves for name in names}
     rows = [("return", significant(total, 4), f"sum of rewards, {significant(total / steps)} a decision")]
     rows += [
         (name, metric_text(name, value), meanings.get(name, ""))
-        for name, value in info["episode_metrics"].items()
+        for name, value in metrics.items()
+        if name not in drawn
     ]
     console().print(table("metric", ">value", "meaning", rows=rows))
+    if drawn:
+        ranges = ", ".join(f"{names[0]} to {names[-1]}" for names in curves if names)
+        console().print(f"[dim]over time, with --json: {ranges}[/dim]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sysgym.bench.report import html, markdown, plots
+from sysgym.bench.report import html, markdown, over_time, plots
 from sysgym.bench.report.content import panels
 from sysgym.bench.report.curves import read_curves
 from sysgym.bench.report.headlines import Headline, headline
@@ -37,7 +37,8 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
         UnknownName: The reference plays nowhere.
     """
     study = read_study(folder, reference)
-    looks = plots.styles(study.players)
+    important = [name for contest in study.contests for name in contest.in_colour]
+    looks = plots.styles(study.players, important)
     pictures = {contest.label: _pictures(contest, looks) for contest in study.contests}
     curves = read_curves(folder)
     if (picture := plots.training_curves(curves, looks)) is not None:
@@ -66,6 +67,8 @@ def _pictures(contest: Contest, looks: dict[str, plots.Style]) -> list[tuple[plo
             "intervals; the dashed line joins competitors that no other beats in both."
         )
         found.append((picture, caption))
+    if (picture := over_time.over_time(contest, looks)) is not None:
+        found.append((picture, over_time.caption(contest)))
     if (picture := plots.dots(contest, panels(contest), looks)) is not None:
         found.append(
             (picture, "Every episode (ticks), interquartile mean (marker) and its 95 % interval (bar).")

@@ -17,7 +17,7 @@ def reading_guide(study: Study) -> list[str]:
     learned = [player.name for player in study.players if player.learned]
     bounds = [player.name for player in study.players if player.privileged]
     guide = [
-        "Every contender plays the same episodes: same traffic, same seeds, none of them seen in training. A "
+        "Every contender plays the same episodes, none of them seen in training. A "
         "number is the interquartile mean over episodes, [low, high] its 95 % bootstrap interval. The best "
         "competitor of a column is marked best; = best means that these seeds cannot tell it from the best.",
         f"The last line of a cell compares with {study.reference} on the same seeds (paired bootstrap of the "
@@ -42,6 +42,12 @@ def reading_guide(study: Study) -> list[str]:
     if bounds:
         guide.append(
             f"{_and(bounds)} reads what no controller can observe: a bound to compare with, not a competitor."
+        )
+    if any(contest.timed for contest in study.contests):
+        guide.append(
+            f'"{DECISION}" is the wall time in which the contender chose an action, the median over '
+            "episodes, on the machine that played them: other machines, and others' work on this one, "
+            "give other numbers. It is compared with nothing."
         )
     return guide
 
@@ -81,6 +87,15 @@ def cell(contest: Contest, metric: Metric, score: Score) -> tuple[str, str, str]
         size = f"{significant(unit.shown(abs(score.difference.value)))} {symbol}".rstrip()
         words = f"{size} {'more' if score.difference.value > 0.0 else 'less'}"
     return value, f"[{low}, {high}]", words
+
+
+DECISION = "ms a decision"
+
+
+def decision(contest: Contest, player: str) -> str:
+    """Return the median time of a decision as text."""
+    value = contest.decision_ms(player)
+    return "–" if value is None else significant(value, 2)
 
 
 def panels(contest: Contest) -> list[Metric]:

@@ -9,6 +9,9 @@ from sysgym.bench.families import Metric
 from sysgym.bench.report.study import Contest
 from sysgym.bench.units import significant, with_interval
 
+MOST_TIED = 5
+"""How many names a sentence lists."""
+
 
 @dataclass(frozen=True)
 class Headline:
@@ -53,7 +56,11 @@ def _leader(contest: Contest, metric: Metric) -> str:
     tied = [name for name in rivals if not _differs(contest, name, best, metric.name)]
     tied.sort(key=lambda name: estimates[name].value, reverse=metric.higher_is_better)
     if tied:
-        others = _listed([f"{name} ({_shown(contest, name, metric.name)})" for name in tied])
+        told = tied if len(tied) <= MOST_TIED else tied[: MOST_TIED - 1]
+        words = [f"{name} ({_shown(contest, name, metric.name)})" for name in told]
+        if len(told) < len(tied):
+            words.append(f"{len(tied) - len(told)} others")
+        others = _listed(words)
         tied_with = f"which the seeds cannot tell from {others}"
         return f"{metric.label}: {best} with {shown}, {tied_with}{condition}"
     second = contest.best(metric, estimates, rivals)

@@ -6,7 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from sysgym.bench.report.content import cell, facts, heading, overall_guide, reading_guide
+from sysgym.bench.report.content import (
+    DECISION,
+    cell,
+    decision,
+    facts,
+    heading,
+    overall_guide,
+    reading_guide,
+)
 from sysgym.bench.report.headlines import Headline
 from sysgym.bench.report.overall import Overall, bound_of, metrics_of, target_metric
 from sysgym.bench.report.plots import Picture, Style
@@ -77,6 +85,8 @@ def _table(contest: Contest, looks: Mapping[str, Style]) -> str:
     for metric in contest.metrics:
         label, unit = heading(contest, metric)
         heads.append(f"<th>{escape(label)}<small>{escape(unit)}</small></th>")
+    if contest.timed:
+        heads.append(f"<th>{DECISION}<small>median, this machine</small></th>")
     lines = []
     for player in contest.players:
         what = player.parts
@@ -96,6 +106,8 @@ def _table(contest: Contest, looks: Mapping[str, Style]) -> str:
                 f'<td class="{kind}"><span>{value}</span>'
                 f"{_small(interval)}{_small(mark)}{_small(versus)}</td>"
             )
+        if contest.timed:
+            cells.append(f'<td class="soft">{decision(contest, player.name)}</td>')
         lines.append(f"<tr{' class=bound' if player.privileged else ''}>{''.join(cells)}</tr>")
     return (
         f'<div class="scroll"><table><thead><tr>{"".join(heads)}</tr></thead>'
@@ -151,7 +163,9 @@ def _small(text: str) -> str:
 
 
 def _key(name: str, looks: Mapping[str, Style]) -> str:
-    return f'<span class="key" style="background:{looks[name].colour}"></span>'
+    look = looks[name]
+    inside = look.colour if look.filled else "none"
+    return f'<span class="key" style="border-color:{look.colour};background:{inside}"></span>'
 
 
 def _anchor(label: str) -> str:

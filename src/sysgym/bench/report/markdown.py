@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from sysgym.bench.report.content import cell, facts, heading, overall_guide, reading_guide
+from sysgym.bench.report.content import (
+    DECISION,
+    cell,
+    decision,
+    facts,
+    heading,
+    overall_guide,
+    reading_guide,
+)
 from sysgym.bench.report.headlines import Headline
 from sysgym.bench.report.overall import Overall, bound_of, metrics_of, target_metric
 from sysgym.bench.report.plots import Picture
@@ -67,8 +75,10 @@ def _table(contest: Contest) -> Iterator[str]:
     for metric in contest.metrics:
         label, unit = heading(contest, metric)
         heads.append(_plain(f"{label} ({unit})"))
+    if contest.timed:
+        heads.append(f"{DECISION} (median, this machine)")
     yield _line(heads)
-    yield _line(["---", *["---:"] * len(contest.metrics)])
+    yield _line(["---", *["---:"] * (len(heads) - 1)])
     for player in contest.players:
         cells = [_plain(player.name) + (" (upper bound)" if player.privileged else "")]
         for metric in contest.metrics:
@@ -82,6 +92,8 @@ def _table(contest: Contest) -> Iterator[str]:
             cells.append(" ".join(word for word in (shown, interval) if word))
             remarks = _plain(", ".join(word for word in (tie, versus) if word))
             cells[-1] += f"<br>{remarks}" if remarks else ""
+        if contest.timed:
+            cells.append(decision(contest, player.name))
         yield _line(cells)
 
 

@@ -31,6 +31,8 @@ BOUND_MARKER = "*"
 INK_ON_PAPER = "#222222"
 _INK_ON_PAGE = "#0a0b0c"  # stands for the page's text colour until the SVG is written out
 
+PNG_DPI = 150.0
+
 LOG_FROM = 20.0
 """A scale is logarithmic where the largest value is this many times the smallest."""
 
@@ -41,6 +43,17 @@ class Style:
 
     colour: str
     marker: str
+    filled: bool = True
+
+    @property
+    def face(self) -> str:
+        """Colour inside the marker."""
+        return self.colour if self.filled else "none"
+
+    @property
+    def size(self) -> int:
+        """Size of the marker; the star looks smaller than it is."""
+        return 10 if self.marker == BOUND_MARKER else 7
 
 
 @dataclass(frozen=True)
@@ -60,12 +73,22 @@ class Picture:
     png: bytes
 
 
-def styles(players: Sequence[Player]) -> dict[str, Style]:
-    """Return the style of every contender, by name; upper bounds are grey stars."""
+def styles(players: Sequence[Player], important: Iterable[str] = ()) -> dict[str, Style]:
+    """Return the style of every contender, by name; upper bounds are grey stars.
+
+    Args:
+        players: All of them.
+        important: Who gets a colour that no other has, in full markers, where there are more contenders than
+            colours; from then on colours are repeated with other, empty markers.
+    """
     found = {}
-    competitors = [player for player in players if not player.privileged]
-    for index, player in enumerate(competitors):
-        found[player.name] = Style(COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)])
+    names = [player.name for player in players if not player.privileged]
+    if len(names) > len(COLOURS):
+        first = set(important)
+        names.sort(key=lambda name: name not in first)
+    for index, name in enumerate(names):
+        again, colour = divmod(index, len(COLOURS))
+        found[name] = Style(COLOURS[colour], MARKERS[(colour + again) % len(MARKERS)], filled=again == 0)
     for player in players:
         if player.privileged:
             found[player.name] = Style(BOUND_COLOUR, BOUND_MARKER)
@@ -81,12 +104,16 @@ def tradeoff(contest: Contest, looks: dict[str, Style]) -> Picture | None:
     def draw(figure: Figure, ink: str) -> None:
         axes = figure.add_subplot()
         draw_tradeoff(axes, contest, looks, ink)
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-        _tidy(axes, ink, grid="both")
+        legend = axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+        for text in legend.get_texts():
+            if len(contest.in_colour) < len(contest.players) and text.get_text() in contest.in_colour:
+                text.set_fontweight("bold")
+        tidy(axes, ink, grid="both")
 
     family = contest.family
     words = f"{family.benefit.label} against {family.cost.label} of {', '.join(names)} on {contest.label}"
-    return _picture(f"{contest.name}-{contest.split}-tradeoff", words, draw, (7.0, 3.7))
+    size = (7.0, max(3.7, 0.7 + 0.205 * len(names)))
+    return make_picture(f"{contest.name}-{contest.split}-tradeoff", words, draw, size)
 
 
 def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str) -> None:
@@ -118,21 +145,35 @@ def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str
             zorder=1,
             label="not beaten in both",
         )
+    shown = contest.in_colour
     for name, (x, y) in points.items():
-        look = looks[name]
-        axes.errorbar(
+        look, strong = looks[name], name in shown
+        marks = axes.errorbar(
             across.shown(x.value),
             up.shown(y.value),
             xerr=[[across.shown(x.value - x.low)], [across.shown(x.high - x.value)]],
             yerr=[[up.shown(y.value - y.low)], [up.shown(y.high - y.value)]],
             fmt=look.marker,
             color=look.colour,
-            markersize=10 if look.marker == BOUND_MARKER else 7,
-            elinewidth=1.4,
-            capsize=2.5,
+            markerfacecolor=look.face,
+            markersize=look.size,
+            elinewidth=1.4 if strong else 0.8,
+            capsize=2.5 if strong else 0.0,
             label=name,
-            zorder=3,
+            zorder=3 if strong else 2,
         )
+        for bar in marks[2]:
+            bar.set_alpha(1.0 if strong else 0.35)
+        if strong and len(shown) < len(contest.players):
+            axes.annotate(
+                name,
+                (across.shown(x.value), up.shown(y.value)),
+                xytext=(6, 5),
+                textcoords="offset points",
+                color=look.colour,
+                fontweight="bold",
+                zorder=4,
+            )
     _scale(axes, "x", [x.value for x, _ in points.values()])
     axes.set_xlabel(_axis(cost, across))
     axes.set_ylabel(_axis(benefit, up))
@@ -182,8 +223,14 @@ def dots(contest: Contest, metrics: Sequence[Metric], looks: dict[str, Style]) -
                     linewidth=2.2,
                     solid_capstyle="butt",
                 )
-                size = 11 if look.marker == BOUND_MARKER else 7
-                axes.plot(unit.shown(estimate.value), height, look.marker, color=look.colour, markersize=size)
+                axes.plot(
+                    unit.shown(estimate.value),
+                    height,
+                    look.marker,
+                    color=look.colour,
+                    markerfacecolor=look.face,
+                    markersize=look.size,
+                )
             estimates = [
                 score.estimate.value for (_, key), score in contest.scores.items() if key == metric.name
             ]
@@ -191,12 +238,14 @@ def dots(contest: Contest, metrics: Sequence[Metric], looks: dict[str, Style]) -
             symbol = f" ({unit.symbol})" if unit.symbol else ""
             direction = "higher" if metric.higher_is_better else "lower"
             axes.set_xlabel(f"{metric.label}{symbol}\n{direction} is better")
-            _tidy(axes, ink, grid="x")
+            tidy(axes, ink, grid="x")
         panels[0].set_yticks(range(len(names)), names)
         panels[0].set_ylim(-0.6, len(names) - 0.4)
 
     words = f"{', '.join(metric.label for metric in metrics)} of {', '.join(names[::-1])} on {contest.label}"
-    return _picture(f"{contest.name}-{contest.split}-metrics", words, draw, (9.2, 1.05 + 0.34 * len(names)))
+    return make_picture(
+        f"{contest.name}-{contest.split}-metrics", words, draw, (9.2, 1.05 + 0.34 * len(names))
+    )
 
 
 def training_curves(curves: Sequence[Curve], looks: dict[str, Style]) -> Picture | None:
@@ -212,11 +261,11 @@ def training_curves(curves: Sequence[Curve], looks: dict[str, Style]) -> Picture
             axes.set_title(curve.name, fontsize=10)
             axes.set_xlabel("environment steps (thousands)")
             axes.set_xlim(left=0.0)
-            _tidy(axes, ink, grid="both")
+            tidy(axes, ink, grid="both")
         panels[0].set_ylabel("episode return")
 
     words = f"Training curves of {', '.join(curve.name for curve in curves)}"
-    return _picture("training", words, draw, (min(3.9 * len(curves) + 0.6, 9.2), 3.0))
+    return make_picture("training", words, draw, (min(3.9 * len(curves) + 0.6, 9.2), 3.0))
 
 
 def _pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -239,7 +288,8 @@ def _scale(axes: Any, which: str, values: Sequence[float]) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _tidy(axes: Any, ink: str, *, grid: str) -> None:
+def tidy(axes: Any, ink: str, *, grid: str) -> None:
+    """Draw a faint grid and leave the frame out but for the axes."""
     axes.grid(axis=grid, color=ink, alpha=0.14, linewidth=0.8)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
@@ -247,15 +297,23 @@ def _tidy(axes: Any, ink: str, *, grid: str) -> None:
     axes.set_facecolor("none")
 
 
-def _picture(
+def make_picture(
     name: str, description: str, draw: Callable[[Figure, str], None], size: tuple[float, float]
 ) -> Picture:
+    """Draw a picture in both forms.
+
+    Args:
+        name: File stem.
+        description: What it shows, for those who cannot see it.
+        draw: Draws into a figure, in an ink.
+        size: Width and height, inches.
+    """
     return Picture(name, description, _svg(name, description, draw, size), _png(draw, size))
 
 
 def _png(draw: Callable[[Figure, str], None], size: tuple[float, float]) -> bytes:
     with mpl.rc_context(_settings(INK_ON_PAPER)):
-        figure = Figure(figsize=size, layout="constrained", facecolor="white")
+        figure = Figure(figsize=size, dpi=PNG_DPI, layout="constrained", facecolor="white")
         draw(figure, INK_ON_PAPER)
         buffer = io.BytesIO()
         FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
@@ -294,5 +352,4 @@ def _settings(ink: str) -> Any:
         "xtick.color": ink,
         "ytick.color": ink,
         "figure.dpi": 72.0,
-        "savefig.dpi": 150.0,
     }

@@ -20,6 +20,12 @@ from sysgym.bench.units import Unit, unit_of
 from sysgym.bench.versions import must_match
 from sysgym.errors import UnknownName
 
+ALL_IN_COLOUR = 8
+"""Up to so many contenders, none is put into the background of a picture."""
+
+N_BEST = 3
+"""How many of the best are not, where there are more."""
+
 
 @dataclass(frozen=True)
 class Player:
@@ -109,6 +115,50 @@ class Contest:
         if not seeds:
             return None
         return np.array([[run[seed] for seed in seeds] for run in runs.values()]), seeds
+
+    @cached_property
+    def metric_names(self) -> set[str]:
+        """Everything that at least one row has, columns or not."""
+        return {name for row in self._rows for name in row.metrics}
+
+    def n_episodes(self, player: str) -> int:
+        """Return how many seeds a contender played."""
+        return len({row.seed for row in self._rows if row.contender.name == player})
+
+    def decision_ms(self, player: str) -> float | None:
+        """Return the median over episodes of what a decision took, ms; None where nobody measured it."""
+        times_ms = [
+            row.decision_ms
+            for row in self._rows
+            if row.contender.name == player and row.decision_ms is not None
+        ]
+        return float(np.median(times_ms)) if times_ms else None
+
+    @property
+    def timed(self) -> bool:
+        """Whether it is known for anyone how long decisions took."""
+        return any(row.decision_ms is not None for row in self._rows)
+
+    @cached_property
+    def in_colour(self) -> list[str]:
+        """Who is not put into the background of pictures: all, or of many those that people look for first.
+
+        These are the best by the first metric, the reference, what was learned, and upper bounds.
+        """
+        if len(self.players) <= ALL_IN_COLOUR:
+            return [player.name for player in self.players]
+        names = {player.name for player in self.players if player.learned or player.privileged}
+        names.add(self.reference)
+        for metric in self.focus[:1]:
+            estimates = {
+                name: score.estimate for (name, key), score in self.scores.items() if key == metric.name
+            }
+            for _ in range(N_BEST):
+                best = self.best(metric, estimates)
+                if best is not None:
+                    names.add(best)
+                    del estimates[best]
+        return [player.name for player in self.players if player.name in names]
 
     @cached_property
     def scores(self) -> dict[tuple[str, str], Score]:

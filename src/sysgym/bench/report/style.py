@@ -32,7 +32,8 @@ td.best { background: var(--best); } td.best > span { font-weight: 700; }
 td.tied { background: var(--tied); }
 tr.bound td { border-top: 2px solid var(--soft); }
 td.left, th.left { text-align: left; }
-.key { display: inline-block; width: .75em; height: .75em; border-radius: 50%; margin-right: .5em; }
+.key { display: inline-block; width: .75em; height: .75em; border-radius: 50%; margin-right: .5em;
+  border: 2px solid; }
 figure { margin: 1.2rem 0; } figure svg { width: 100%; height: auto; display: block; }
 figcaption { font-size: .875rem; max-width: 48rem; }
 details summary { cursor: pointer; color: var(--link); }
