@@ -106,6 +106,7 @@ _AGENTS: dict[str, AgentInfo] = {
             "flags exactly the tasks that will be stragglers, read off the job",
             privileged=True,
         ),
+        _straggler("clock", "rules:ClockAgent", "flags what has run for 95 % of the threshold"),
         _straggler("spark", "rules:SparkAgent", "1.5 times the median once three quarters have finished"),
         _straggler("late", "rules:LateAgent", "the tenth that looks to have longest to go (Hadoop's LATE)"),
         _straggler(

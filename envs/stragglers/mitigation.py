@@ -132,7 +132,7 @@ class StragglerMitigation(StragglerEnv):
     ## Registered Configurations
 
     One id, `sysgym/StragglerMitigation-v0`; `scenario` chooses the world: `google-2011`,
-    `google-2011-limited`, `alibaba-2018`, `alibaba-2018-hour`, or a file of your own.
+    `google-2011-mitigation`, `google-2011-limited`, `alibaba-2018`, `alibaba-2018-hour`, or a file of your own.
 
     ## Baselines
 

@@ -127,7 +127,7 @@ class StragglerPrediction(StragglerEnv):
     ## Registered Configurations
 
     One id, `sysgym/StragglerPrediction-v0`; `scenario` chooses the world: `google-2011`,
-    `google-2011-limited`, `alibaba-2018`, `alibaba-2018-hour`, or a file of your own.
+    `google-2011-mitigation`, `google-2011-limited`, `alibaba-2018`, `alibaba-2018-hour`, or a file of your own.
 
     ## Baselines
 

@@ -31,6 +31,16 @@ def test_spark_waits_for_its_quantile_and_compares_with_the_median(view_of: View
     assert flags("spark", view, quantile=0.76) == []
 
 
+def test_the_clock_flags_what_has_nearly_run_for_the_threshold(view_of: ViewOf) -> None:
+    elapsed = {1: 9.4, 2: 9.5, 3: 12.0}
+    view = view_of(np.zeros(4), latency={0: 4.0}, elapsed=elapsed, threshold=10.0)
+    assert flags("clock", view) == [2, 3]
+    assert flags("clock", view, share=0.94) == [1, 2, 3]
+    # Without a threshold: 1.5 times the median of the finished.
+    assert flags("clock", view_of(np.zeros(2), latency={0: 4.0}, elapsed={1: 5.7})) == [1]
+    assert flags("clock", view_of(np.zeros(2), latency={0: 4.0}, elapsed={1: 5.69})) == []
+
+
 def test_late_takes_the_longest_up_to_its_cap(view_of: ViewOf) -> None:
     latency = {task: 3.0 for task in range(15)}
     elapsed = {15: 4.0, 16: 6.0, 17: 5.0, 18: 7.0, 19: 2.0}

@@ -336,13 +336,19 @@ def watched(rows: Any, make_examples: MakeExamples) -> tuple[Examples, Any]:
 
 
 def flags_f1(examples: Examples, probability: Any, limit: float) -> float:
+    """Return F1 over time, by playing to each tenth of the threshold."""
+    return float(np.mean([f1_at(examples, probability, limit, tenth / 10) for tenth in range(1, 11)]))
+
+
+def f1_at(examples: Examples, probability: Any, limit: float, moment: float) -> float:
     """Return F1 by playing: a task is flagged at the first checkpoint at which it reaches the limit."""
     true = false = stragglers = 0
     for key in np.unique(examples.task_key):
         rows = np.flatnonzero(examples.task_key == key)
         rows = rows[np.argsort(examples.checkpoint[rows])]
+        rows = rows[examples.elapsed_share[rows] <= moment + 1e-9]
         flagged = next((row for row in rows if probability[row] >= limit), None)
-        straggler = bool(examples.straggler[rows[0]])
+        straggler = bool(examples.straggler[examples.task_key == key][0])
         stragglers += straggler
         true += straggler and flagged is not None and bool(examples.in_time[flagged])
         false += not straggler and flagged is not None
