@@ -84,7 +84,7 @@ class Row:
         Raises:
             SysgymError: A number is not finite.
         """
-        numbers = {**self.metrics, "return": self.total_reward}
+        numbers = {**self.metrics, "return": self.total_reward, "decision_ms": self.decision_ms or 0.0}
         if bad := [name for name, value in numbers.items() if not math.isfinite(value)]:
             raise SysgymError(f"{self.label}: not a finite number: {', '.join(bad)}")
         data = {

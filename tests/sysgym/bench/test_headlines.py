@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sysgym.bench.report import write
-from sysgym.bench.report.headlines import relative
+from sysgym.bench.report.headlines import MOST_TIED, relative
 from sysgym.bench.rows import ResultsFile, Row
 
 MakeRow = Callable[..., Row]
@@ -62,6 +62,19 @@ def test_a_lead_by_a_multiple_is_a_sentence(make_row: MakeRow, tmp_path: Path) -
 def test_a_lead_by_a_share_is_a_sentence(make_row: MakeRow, tmp_path: Path) -> None:
     (sentence,), _ = _report(tmp_path, _rows(make_row, {"dctcp": 9e6, "reno": 7.5e6}, {}))
     assert sentence.endswith("20 % higher than the next, reno.")
+
+
+def test_of_many_that_are_tied_a_sentence_names_the_first(make_row: MakeRow, tmp_path: Path) -> None:
+    names = [f"c{rank}" for rank in range(8)]
+    # All have the same values, in episodes of another order.
+    rows = [
+        make_row(name, 200 + index, {"goodput_bps": 9e6 + 1e5 * ((index + rank) % 8)})
+        for rank, name in enumerate(names)
+        for index in range(8)
+    ]
+    (sentence,), _ = _report(tmp_path, rows)
+    assert sentence.count("(9.35 Mb/s)") == MOST_TIED - 1
+    assert sentence.endswith(f" and {len(names) - MOST_TIED} others.")
 
 
 def test_without_common_episodes_nothing_is_compared(make_row: MakeRow, tmp_path: Path) -> None:

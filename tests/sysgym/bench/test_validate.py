@@ -91,6 +91,7 @@ def test_the_command_fails_for_a_changed_metric(played: Path, command_line: Comm
         ({"metrics": {"goodput_bps": 3.0, "rtt_mean_s": 4.0}},
          {"goodput_bps": (3.0, 1.0), "rtt_mean_s": (4.0, 2.0)}),
         ({"wall_s": 99.0}, {}),
+        ({"decision_ms": 99.0}, {}),
     ],
 )  # fmt: skip
 def test_every_number_but_the_time_it_took_has_to_be_the_same(

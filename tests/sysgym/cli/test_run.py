@@ -49,6 +49,7 @@ def test_what_is_left_out_is_found(tiny: Path, call: Call) -> None:
     assert code == 0
     assert out.splitlines()[0].split() == ["tiny", "dctcp", "(test", "split,", "seed", "200)"]
     assert "12 decisions, 0.24 simulated s" in out
+    assert " ms a decision" in out
     assert any(line.startswith("goodput_bps") and "Mb/s" in line for line in out.splitlines())
     code, out, _ = call("run", "--scenario", tiny, "--agent", "aimd", "--seed", "3")
     assert code == 0
