@@ -81,6 +81,8 @@ def test_flags_by_hand(ten: Any) -> None:
         "f1_at_60": 0.0,
         "f1_at_70": 0.5,
         "f1_at_100": 0.5,
+        # Nothing up to 60 %, then four tenths of 0.5.
+        "f1_over_time": 0.2,
         "tpr_at_60": 0.0,
         "tpr_at_70": 0.5,
         "fpr_at_10": 0.0,
