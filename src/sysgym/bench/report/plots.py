@@ -13,6 +13,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -104,7 +105,10 @@ def tradeoff(contest: Contest, looks: dict[str, Style]) -> Picture | None:
     def draw(figure: Figure, ink: str) -> None:
         axes = figure.add_subplot()
         draw_tradeoff(axes, contest, looks, ink)
-        legend = axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+        handles, labels = axes.get_legend_handles_labels()
+        # Without its bars a small marker shows its form.
+        handles = [one[0] if isinstance(one, ErrorbarContainer) else one for one in handles]
+        legend = axes.legend(handles, labels, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
         for text in legend.get_texts():
             if len(contest.in_colour) < len(contest.players) and text.get_text() in contest.in_colour:
                 text.set_fontweight("bold")
