@@ -235,7 +235,9 @@ def test_jobs_that_cannot_be_replayed_are_counted(load: Callable[..., TraceSourc
     }
 
 
-def test_a_trace_of_short_jobs_only_is_an_error_that_says_so(load: Load) -> None:
+def test_a_trace_of_short_jobs_only_is_an_error_that_says_so(
+    load: Callable[..., TraceSource],
+) -> None:
     with pytest.raises(TraceError, match="median latency less than median_min_s"):
         load(EVENTS, USAGE, median_min_s=1e6)
 
