@@ -34,6 +34,13 @@ class Render(StrEnum):
     ansi = "ansi"
 
 
+class Protocol(StrEnum):
+    """How a benchmark evaluates."""
+
+    honest = "honest"
+    nurd_release = "nurd-release"
+
+
 PluginOption = Annotated[
     list[Path] | None,
     typer.Option(
@@ -240,10 +247,21 @@ def bench(
             "--scenario", metavar="SCENARIO", help="One more scenario, name or file; may be repeated."
         ),
     ] = None,
+    protocol: Annotated[
+        Protocol,
+        typer.Option(
+            "--protocol",
+            help="nurd-release: evaluate stragglers as NURD's released code does, leaks and all.",
+        ),
+    ] = Protocol.honest,
     plugin: PluginOption = None,
 ) -> None:
     """Run a benchmark: contenders x scenarios x seeds. Started again, it goes on where it was stopped."""
-    from sysgym.cli.bench import run_benchmark
+    from sysgym.cli.bench import run_benchmark, run_nurd_release
+
+    if protocol is Protocol.nurd_release:
+        run_nurd_release(suite, out=out, n_workers=jobs, n_seeds=seeds)
+        return
 
     run_benchmark(
         suite,
