@@ -60,6 +60,7 @@ class Family:
             nothing often costs nothing. 0 where doing nothing is a contender like any other.
         metrics_module: Where ``EPISODE_METRICS`` says what each metric of an episode means.
         curves: What changes during an episode, the most important first.
+        leading: Metrics that come first in its tables, whatever the suite's order.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Family:
     metrics_module: str
     enough_benefit: float = 0.0
     curves: tuple[Curve, ...] = ()
+    leading: tuple[str, ...] = ()
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -121,6 +123,7 @@ BY_ENVIRONMENT = {
         headline=Metric("completion_reduction", "Job completion time saved", True),
         benefit=Metric("completion_reduction", "Job completion time saved", True),
         cost=Metric("waste_share", "Work thrown away", False),
+        leading=("completion_reduction", "waste_share", "completion_reduction_oracle"),
         curves=(),
     ),
 }

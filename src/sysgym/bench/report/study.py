@@ -85,7 +85,11 @@ class Contest:
         self.title, self.description = title, description
         present = {row.contender.name for row in rows}
         self.players = [player for player in players if player.name in present]
-        self.metrics = _distinct(rows, metrics)
+        first = family.leading
+        self.metrics = sorted(
+            _distinct(rows, metrics),
+            key=lambda metric: first.index(metric.name) if metric.name in first else len(first),
+        )
         competitors = [player.name for player in self.players if not player.privileged]
         self.reference = reference if reference in present else (competitors or [self.players[0].name])[0]
         self.seeds = sorted({row.seed for row in rows})
