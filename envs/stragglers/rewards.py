@@ -6,10 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
-
-from sysgym.emulator.cluster.job import QUANTILE, BoolArray, FloatArray
-from sysgym.scenarios import StragglerScenario
 from sysgym.scenarios.errors import UnknownName
 
 Weights = Mapping[str, float]
@@ -138,50 +134,3 @@ def get_reward(rewards: Mapping[str, Reward[Any]], name: str) -> Reward[Any]:
     if name not in rewards:
         raise UnknownName("reward", name, rewards)
     return rewards[name]
-
-
-class TaskRewards(NamedTuple):
-    """The prediction reward task by task, for learners that share a policy between tasks.
-
-    Summed over the tasks of a job and divided by its stragglers it is the ``default`` reward of the episode,
-    but for counts of tasks that are rounded.
-
-    Attributes:
-        true_flag: Worth of the earliest possible flag of a straggler.
-        false_flag: Price of a flag of another task.
-        missed: Price of a straggler that was not flagged in time.
-    """
-
-    true_flag: float
-    false_flag: float
-    missed: float
-
-    @classmethod
-    def of(cls, scenario: StragglerScenario, straggler_rate: float | None = None) -> TaskRewards:
-        """Return the rewards of a scenario.
-
-        Args:
-            scenario: Its weights, and its warm-up.
-            straggler_rate: Share of tasks that are stragglers; None: what the scenario's quantile says, 0.1
-                where stragglers are defined by a multiple of the median.
-        """
-        weights = PREDICTION["default"].with_weights(scenario.reward.weights).weights
-        if straggler_rate is None:
-            rule = scenario.straggler
-            straggler_rate = 1.0 - rule.value if rule.definition == QUANTILE else 0.1
-        others = max(1.0 - straggler_rate - scenario.control.warmup_fraction, straggler_rate)
-        return cls(weights["true_flags"], weights["false_flags"] * straggler_rate / others, weights["missed"])
-
-    def of_flag(self, straggler: BoolArray, elapsed_share: FloatArray) -> FloatArray:
-        """Return what flags are worth.
-
-        Args:
-            straggler: Whether the task is one.
-            elapsed_share: How long it has run, over the threshold; from 1 on a flag is late.
-        """
-        worth = np.where(elapsed_share < 1.0, self.true_flag * (1.0 - elapsed_share), -self.missed)
-        return np.where(straggler, worth, -self.false_flag)
-
-    def of_waiting(self, straggler: BoolArray) -> FloatArray:
-        """Return what it costs never to flag tasks."""
-        return np.where(straggler, -self.missed, 0.0)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from sysgym.emulator.cluster.job import Job
 from sysgym.envs.stragglers.ceiling import best_completion_s
-from sysgym.envs.stragglers.rewards import TaskRewards
 from sysgym.envs.stragglers.view import JobView
 
 MakeEnv = Callable[..., Any]
@@ -177,19 +176,6 @@ def test_a_job_without_stragglers_has_no_recall(make_env: MakeEnv, make_job: Mak
     assert total == 0.0
     assert not {"tpr", "recall", "fnr", "f1", "precision"} & set(info["episode_metrics"])
     assert info["episode_metrics"]["fpr"] == 0.0
-
-
-def test_the_reward_of_tasks_adds_up_to_that_of_the_job(make_env: MakeEnv, make_job: MakeJob) -> None:
-    """With a tenth of stragglers and the warm-up share finished exactly the two are the same."""
-    latency = [1.0] * 2 + list(np.linspace(5.0, 9.0, 43)) + [20.0] * 5
-    env = make_env("prediction", make_job(latency), tasks_max=50)
-    rewards = TaskRewards.of(env.scenario)
-    total, _, _ = play(env, {2: {10: 1, 11: 1, 46: 1}, 3: {47: 1}})
-    straggler = np.asarray(env.flags.stragglers)
-    flagged = env.flags.flagged
-    share = np.where(flagged, env.flags.raised_s / env.threshold_s, 0.0)
-    worth = np.where(flagged, rewards.of_flag(straggler, share), rewards.of_waiting(straggler))
-    assert total == pytest.approx(worth.sum() / straggler.sum())
 
 
 @pytest.mark.parametrize("spare", [-1, 0, 2])
