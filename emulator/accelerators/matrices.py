@@ -1,9 +1,10 @@
 """Parallelism matrices: how axes of parallelism lie on the levels of a hierarchy.
 
-A matrix has a row for each axis and a column for each level. Its entries are positive whole numbers: the product
-over a column is the level's cardinality, the product over a row the axis's size. Inside level j a device's index
-is mixed radix over the column, axis 0 most significant; along an axis its index is mixed radix over the levels,
-outermost most significant. The notation is P2's (Xie et al., MLSys 2022), the order of digits our convention.
+A matrix has a row for each axis and a column for each level. Its entries are positive whole numbers: the
+product over a column is the level's cardinality, the product over a row the axis's size. Inside level j a
+device's index is mixed radix over the column, axis 0 most significant; along an axis its index is mixed radix
+over the levels, outermost most significant. The matrices are those of P2's problem (Xie et al., MLSys 2022);
+the order of digits inside a level is our convention.
 """
 
 from __future__ import annotations
@@ -145,8 +146,8 @@ def reduction_groups(
     """Return the groups of devices that reduce with each other, int32 [n_groups, group_size].
 
     A group holds the devices that agree in every axis but the reduced ones. Its members are in the order of
-    their digits of the reduced axes, outermost level first, which is the order of their ids; groups are in the
-    order of their first members.
+    their digits of the reduced axes, outermost level first, which is the order of their ids; groups are in
+    the order of their first members.
 
     Args:
         cardinalities: Of the levels, outermost first.
@@ -172,8 +173,8 @@ def reduction_groups(
 def reduction_factors(matrix: Matrix, reduce_axes: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return the hierarchy that a reduction group spans, as (level, factor), outermost first.
 
-    Factors of one level are multiplied over the reduced axes, and units are left out: the synthesis hierarchy of
-    "only the rows of the reduction axes". The product of the factors is the size of a group.
+    Factors of one level are multiplied over the reduced axes, and units are left out: the hierarchy that
+    programs are synthesized on. The product of the factors is the size of a group.
 
     Args:
         matrix: Rows are axes, columns are levels.
@@ -220,9 +221,9 @@ def allowed_axes(
 ) -> NDArray[np.bool_]:
     """Return which axes the next prime may go to, bool [n_axes]; none after the last prime.
 
-    An axis may take a prime that divides what it still needs. Equal primes of one level go to axes in an order
-    that does not descend, and an axis is allowed only if those behind it can take the equal primes that are
-    left. So every sequence ends in a matrix, and every matrix has one sequence.
+    An axis may take a prime that divides what it still needs. Equal primes of one level go to axes in an
+    order that does not descend, and an axis is allowed only if it and those behind it can take the equal
+    primes that are left. So every sequence ends in a matrix, and every matrix has one sequence.
 
     Args:
         cardinalities: Of the levels, outermost first.

@@ -37,8 +37,8 @@ class PlacementProblem:
         reductions: In the order in which they run.
 
     Raises:
-        ScenarioError: The product of the axes is not the number of devices, or a reduction has no such axis or
-            a size that is negative or not finite.
+        ScenarioError: The product of the axes is not the number of devices, a reduction is over an axis that
+            does not exist, or its size is negative or not finite.
     """
 
     hierarchy: Hierarchy
