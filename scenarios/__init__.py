@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from sysgym.scenarios.schema.common import Scenario
     from sysgym.scenarios.schema.congestion import CongestionScenario
+    from sysgym.scenarios.schema.placement import PlacementScenario
     from sysgym.scenarios.schema.stragglers import GeneratedJobs, StragglerScenario, TraceJobs
     from sysgym.scenarios.schema.suite import ContenderSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
 
@@ -36,6 +37,7 @@ __all__ = [
     "ContenderSpec",
     "GeneratedJobs",
     "MetricSpec",
+    "PlacementScenario",
     "Scenario",
     "ScenarioInfo",
     "StragglerScenario",
@@ -71,6 +73,7 @@ _MODULES = {
     ),
     "schema.common": ("Scenario",),
     "schema.congestion": ("CongestionScenario",),
+    "schema.placement": ("PlacementScenario",),
     "schema.stragglers": ("GeneratedJobs", "StragglerScenario", "TraceJobs"),
     "schema.suite": ("ContenderSpec", "MetricSpec", "Suite", "TaskSpec", "TrainingSpec"),
 }

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 FAMILIES = {
     "congestion": "sysgym.scenarios.schema.congestion:CongestionScenario",
     "stragglers": "sysgym.scenarios.schema.stragglers:StragglerScenario",
+    "placement": "sysgym.scenarios.schema.placement:PlacementScenario",
 }
 """Name of the family -> module and class of its schema, imported when first needed."""
 

@@ -52,7 +52,7 @@ class Level:
         Args:
             place: Prefix of the keys, ``levels[0].``.
         """
-        if not isinstance(self.name, str) or not self.name:
+        if not self.name:
             yield Problem(f"{place}name", self.name, "a text that is not empty")
         for key in ("cardinality", "uplinks"):
             value = getattr(self, key)
@@ -197,9 +197,9 @@ class Hierarchy:
                 )
 
 
-def _whole(value: object) -> bool:
+def _whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _finite(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+def _finite(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(math.isfinite(value))

@@ -1,0 +1,333 @@
+"""Scenarios of the placement family: accelerators, axes of parallelism, reductions, noisy measurements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from sysgym.scenarios.errors import Problem
+from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
+
+MOST_LEVELS = 4
+"""Levels that observations have room for."""
+
+MOST_AXES = 4
+"""Axes that observations and actions have room for."""
+
+MOST_REDUCTIONS = 4
+"""Reductions of one problem that observations have room for."""
+
+MOST_PROGRAM_LEVELS = 3
+"""Levels that a reduction may span where its program is built step by step."""
+
+MOST_NODES = 4096
+MOST_DRAWN_DEVICES = 4096
+
+DEVICES_PER_NODE = {
+    "p2-a100": 16,
+    "p2-v100": 8,
+    "dgx-1-v100": 8,
+    "dgx-2": 16,
+    "dgx-a100": 8,
+    "dgx-h100": 8,
+    "gb200-nvl72": 72,
+    "tpu-v3": 8,
+    "single": 1,
+}
+"""Preset -> devices of one instance of its outermost level; the numbers of its links are in the emulator."""
+
+PresetName = Literal[
+    "p2-a100",
+    "p2-v100",
+    "dgx-1-v100",
+    "dgx-2",
+    "dgx-a100",
+    "dgx-h100",
+    "gb200-nvl72",
+    "tpu-v3",
+    "single",
+    "drawn",
+]
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Ratio = Annotated[float, Field(gt=0.0, le=1.0)]
+Bandwidth = Annotated[float, Field(gt=0.0, le=1e15)]
+Latency = Annotated[float, Field(ge=0.0, le=1.0)]
+Size = Annotated[float, Field(ge=0.0, le=1e15)]
+LogSd = Annotated[float, Field(ge=0.0, le=3.0)]
+Count = Annotated[int, Field(ge=1, le=2**20)]
+
+
+class SystemLevel(Table):
+    """A level of a system that the file describes itself, and the links that join its instances."""
+
+    name: str = Field(min_length=1, max_length=40, description="name of an instance, such as node")
+    cardinality: Count = Field(description="instances inside one instance of the level above")
+    bandwidth_bytes_per_s: Bandwidth = Field(
+        description="of each uplink of an instance, in each direction; in a ring what it can send in total"
+    )
+    latency_s: Latency = Field(description="one hop between siblings")
+    uplinks: Count = Field(
+        default=1,
+        description="parallel uplinks (NICs) of an instance, each for an equal block of its devices",
+    )
+    network: Literal["switch", "ring"] = Field(default="switch", description="what joins the siblings")
+
+
+class DrawnSystems(Table):
+    """What drawn systems are like: numbers far apart, so that agents meet more than the systems of today."""
+
+    levels_min: Annotated[int, Field(ge=1, le=MOST_LEVELS)] = Field(default=2, description="fewest levels")
+    levels_max: Annotated[int, Field(ge=1, le=MOST_LEVELS)] = Field(default=3, description="most levels")
+    cardinalities: Annotated[
+        tuple[Annotated[int, Field(ge=2, le=256)], ...],
+        FromList,
+        Field(min_length=1, max_length=32, description="what the cardinality of a level is drawn from"),
+    ] = (2, 3, 4, 6, 8, 12, 16)
+    devices_max: Annotated[int, Field(ge=2, le=MOST_DRAWN_DEVICES)] = Field(
+        default=128, description="most devices; systems with more are drawn again"
+    )
+    bandwidth_min_bytes_per_s: Bandwidth = Field(
+        default=20e9, description="least bandwidth of a device; log-uniform"
+    )
+    bandwidth_max_bytes_per_s: Bandwidth = Field(default=900e9, description="greatest bandwidth of a device")
+    bandwidth_ratio_min: Ratio = Field(
+        default=0.02,
+        description="least bandwidth of an uplink, relative to one of the level inside; log-uniform up to 1",
+    )
+    latency_min_s: Latency = Field(default=0.5e-6, description="least latency inside; log-uniform")
+    latency_max_s: Latency = Field(default=5e-6, description="greatest latency inside")
+    latency_ratio_max: Annotated[float, Field(ge=1.0, le=1000.0)] = Field(
+        default=10.0,
+        description="greatest latency of a level, relative to the one inside; log-uniform from 1",
+    )
+    ring_fraction: Share = Field(default=0.25, description="share of levels that are rings")
+    shared_fraction: Share = Field(
+        default=0.5,
+        description="share of levels whose instances have one uplink; else a drawn number of them",
+    )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check the ranges, and that some system is small enough."""
+        yield from _ordered(self, "levels")
+        yield from _ordered(self, "bandwidth", "_bytes_per_s")
+        yield from _ordered(self, "latency", "_s")
+        if self.latency_min_s == 0.0:
+            yield Problem("latency_min_s", 0.0, "more than 0: latencies are drawn log-uniformly")
+        least = min(self.cardinalities) ** self.levels_max
+        if least > self.devices_max:
+            yield Problem(
+                "devices_max",
+                self.devices_max,
+                f"at least {least}, the smallest system of levels_max = {self.levels_max} levels",
+            )
+
+
+class System(Table):
+    """The accelerators: a preset, levels of the file's own, drawn by the seed, or another tool's file."""
+
+    source: Literal["preset", "drawn", "levels", "astra-sim", "taccl"] = Field(
+        default="preset", description="where the system comes from"
+    )
+    preset: PresetName | None = Field(
+        default=None, description="name of the preset; drawn: as source = drawn, so that a split can mix them"
+    )
+    nodes: Annotated[int, Field(ge=1, le=MOST_NODES)] = Field(
+        default=1,
+        description="instances of the outermost level (nodes, racks, rows) of a preset or TACCL file",
+    )
+    levels: Annotated[
+        tuple[SystemLevel, ...],
+        FromList,
+        Field(max_length=MOST_LEVELS, description="outermost level first, with source = levels"),
+    ] = ()
+    file: str = Field(default="", description="path of an ASTRA-sim network YAML or a TACCL topology JSON")
+    drawn: DrawnSystems = Field(default_factory=DrawnSystems, description="what drawn systems are like")
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the episode's seed draws the system."""
+        return self.source == "drawn" or (self.source == "preset" and self.preset == "drawn")
+
+    @property
+    def n_devices(self) -> int | None:
+        """Number of devices, where the scenario alone says it."""
+        if self.source == "levels":
+            return math.prod(level.cardinality for level in self.levels)
+        if self.source == "preset" and self.preset in DEVICES_PER_NODE:
+            return self.nodes * DEVICES_PER_NODE[self.preset]
+        return None
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that the keys are those that the source needs, and the levels against each other."""
+        needed = {"preset": "preset", "levels": "levels", "astra-sim": "file", "taccl": "file"}
+        given = {"preset": self.preset, "levels": list(self.levels), "file": self.file}
+        own = needed.get(self.source)
+        for key, value in given.items():
+            if key == own and not value:
+                yield Problem(key, value, f'something with source = "{self.source}"', f"add the key {key}")
+            if key != own and value:
+                shown = [level.name for level in self.levels] if key == "levels" else value
+                source = {"preset": '"preset"', "levels": '"levels"', "file": '"astra-sim" or "taccl"'}[key]
+                yield Problem(key, shown, f'none with source = "{self.source}"', f"or source = {source}")
+        if self.nodes > 1 and not (self.source == "taccl" or (self.source == "preset" and self.preset)):
+            yield Problem("nodes", self.nodes, f'no nodes with source = "{self.source}"', "delete the key")
+        if self.preset == "single" and self.nodes > 1:
+            yield Problem("nodes", self.nodes, 'one node with preset = "single"')
+        if self.source == "levels":
+            yield from self._level_problems()
+
+    def _level_problems(self) -> Iterator[Problem]:
+        names = [level.name for level in self.levels]
+        for index, level in enumerate(self.levels):
+            if level.name in names[:index]:
+                yield Problem(f"levels[{index}].name", level.name, "a name that no other level has")
+            inside = math.prod(other.cardinality for other in self.levels[index + 1 :])
+            if inside % level.uplinks:
+                yield Problem(
+                    f"levels[{index}].uplinks",
+                    level.uplinks,
+                    f"a divisor of {inside}, the devices inside a {level.name}",
+                    "every uplink serves an equal block of devices",
+                )
+
+
+class ReductionSpec(Table):
+    """A reduction that the program asks for."""
+
+    axes: Annotated[
+        tuple[Annotated[int, Field(ge=0, lt=MOST_AXES)], ...],
+        FromList,
+        Field(min_length=1, max_length=MOST_AXES, description="axes that are reduced, counted from 0"),
+    ]
+    size_bytes: Size = Field(description="bytes of the vector on each device")
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that no axis is there twice."""
+        if len(set(self.axes)) < len(self.axes):
+            yield Problem("axes", list(self.axes), "each axis once")
+
+
+class ProblemTable(Table):
+    """Axes and reductions; what is absent is drawn by the episode's seed. And how a placement is judged."""
+
+    axes: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=2**20)], ...],
+        FromList,
+        Field(
+            max_length=MOST_AXES,
+            description="size of each axis of parallelism; the product is the number of devices; empty: drawn",
+        ),
+    ] = ()
+    axes_min: Annotated[int, Field(ge=1, le=MOST_AXES)] = Field(default=2, description="fewest drawn axes")
+    axes_max: Annotated[int, Field(ge=1, le=MOST_AXES)] = Field(default=3, description="most drawn axes")
+    reductions: Annotated[
+        tuple[ReductionSpec, ...],
+        FromList,
+        Field(max_length=MOST_REDUCTIONS, description="reductions, one after another; empty: drawn"),
+    ] = ()
+    reductions_min: Annotated[int, Field(ge=1, le=MOST_REDUCTIONS)] = Field(
+        default=1, description="fewest drawn reductions"
+    )
+    reductions_max: Annotated[int, Field(ge=1, le=MOST_REDUCTIONS)] = Field(
+        default=3, description="most drawn reductions, each over other axes"
+    )
+    two_axes_fraction: Share = Field(
+        default=0.2,
+        description="share of drawn reductions that are over two axes where there are three or more",
+    )
+    size_min_bytes: Size = Field(default=1e6, description="least size of a drawn reduction; log-uniform")
+    size_max_bytes: Size = Field(default=4e9, description="greatest size of a drawn reduction")
+    placement: Literal["drawn", "default", "best"] = Field(
+        default="drawn", description="placement that a program is built for, where the agent does not place"
+    )
+    program_levels_min: Annotated[int, Field(ge=1, le=MOST_PROGRAM_LEVELS)] = Field(
+        default=1, description="fewest levels that the reduction of a program episode spans; drawn placements"
+    )
+    programs: Literal["all_reduce", "synthesized"] = Field(
+        default="all_reduce",
+        description="what a placement is judged with: one all-reduce, or the best program",
+    )
+    program_steps: Annotated[int, Field(ge=1, le=8)] = Field(
+        default=5, description="most collectives in a program"
+    )
+    algorithm: Literal["ring", "halving_doubling", "tree", "auto"] = Field(
+        default="ring",
+        description="algorithm of the collectives in the cost model; auto: the fastest of them",
+    )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check ranges, and that reductions are over axes that there are."""
+        for name, suffix in (("axes", ""), ("reductions", ""), ("size", "_bytes")):
+            yield from _ordered(self, name, suffix)
+        if self.size_min_bytes == 0.0 and not self.reductions:
+            yield Problem("size_min_bytes", 0.0, "more than 0: sizes are drawn log-uniformly")
+        n_axes = len(self.axes) or self.axes_min
+        for index, reduction in enumerate(self.reductions):
+            if max(reduction.axes) >= n_axes:
+                yield Problem(
+                    f"reductions[{index}].axes",
+                    list(reduction.axes),
+                    f"axes from 0 to {n_axes - 1}",
+                    "" if self.axes else "axes are drawn: every episode has axes_min of them",
+                )
+
+
+class Joint(Table):
+    """Placement and program together, on a system whose true bandwidths are known from measurements alone."""
+
+    candidates: Annotated[int, Field(ge=2, le=512)] = Field(
+        default=48, description="placements with programs to choose from, the best by the nominal bandwidths"
+    )
+    budget: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        default=20, description="most measurements in an episode"
+    )
+    measurement_price: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
+        default=0.01, description="price of a measurement, in the natural log of the speed-up"
+    )
+    noise_log_sd: LogSd = Field(
+        default=0.1, description="log standard deviation of a measurement's noise besides background traffic"
+    )
+    bandwidth_log_sd: LogSd = Field(
+        default=0.4, description="log standard deviation of a level's true bandwidth around the nominal one"
+    )
+    background_share_mean: Annotated[float, Field(ge=0.0, le=0.9)] = Field(
+        default=0.1, description="mean share of each level's uplink bandwidth that others' traffic takes"
+    )
+    background_share_sd: Annotated[float, Field(ge=0.0, le=0.5)] = Field(
+        default=0.1, description="its standard deviation from measurement to measurement"
+    )
+
+
+class PlacementScenario(Scenario):
+    """One world of collective placement: systems, problems on them, and what measurements show."""
+
+    VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("system", "problem", "joint")
+    FIXED_KEYS: ClassVar[tuple[str, ...]] = ("problem.program_steps", "joint.candidates")
+
+    family: Literal["placement"] = Field(description="family of problems; decides which keys the file has")
+    system: System
+    problem: ProblemTable = Field(default_factory=ProblemTable, description="axes and reductions")
+    joint: Joint = Field(default_factory=Joint, description="what the environment with measurements hides")
+    reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check the axes against the number of devices."""
+        axes, devices = self.problem.axes, self.system.n_devices
+        if not axes:
+            return
+        shown = f"{' x '.join(map(str, axes))} = {math.prod(axes)}"
+        if self.system.is_drawn:
+            yield Problem("problem.axes", list(axes), "no axes where the system is drawn", "delete the key")
+        elif devices is not None and math.prod(axes) != devices:
+            expected = f"axes whose product is {devices}, the number of devices"
+            yield Problem("problem.axes", shown, expected)
+
+
+def _ordered(table: Table, name: str, suffix: str = "") -> Iterator[Problem]:
+    low, high = getattr(table, f"{name}_min{suffix}"), getattr(table, f"{name}_max{suffix}")
+    if low > high:
+        yield Problem(f"{name}_min{suffix}", low, f"at most {name}_max{suffix} = {high:g}")
