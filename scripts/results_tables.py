@@ -2,6 +2,9 @@
 
 python scripts/results_tables.py results/quick README.md
 python scripts/results_tables.py results/stragglers docs/stragglers.md --metrics 6
+
+The tables stand between ``<!-- begin results NAME -->`` and ``<!-- end results NAME -->``, NAME being the
+folder's.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from sysgym.bench.rows import read_rows
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "images" / "quick.png"
-SECTION = re.compile(r"(<!-- begin results -->\n).*?(<!-- end results -->)", re.DOTALL)
+SECTION = r"(<!-- begin results {name} -->\n).*?(<!-- end results {name} -->)"
 
 PICTURED_SCENARIO = "incast-32"
 PICTURED_CONTENDERS = ("cubic", "dctcp", "ppo")
@@ -44,9 +47,10 @@ def main() -> None:
     given = parser.parse_args()
     study = read_study(given.folder)
     text = given.page.read_text()
-    assert SECTION.search(text), "the page has lost the marks around its results"
+    section = re.compile(SECTION.format(name=re.escape(given.folder.name)), re.DOTALL)
+    assert section.search(text), "the page has lost the marks around these results"
     lines = "\n".join(tables(study, given.metrics))
-    given.page.write_text(SECTION.sub(lambda marks: marks[1] + lines + "\n" + marks[2], text))
+    given.page.write_text(section.sub(lambda marks: marks[1] + lines + "\n" + marks[2], text))
     if given.page.resolve() == README:
         PICTURE.parent.mkdir(parents=True, exist_ok=True)
         draw(study, given.folder)

@@ -1,4 +1,4 @@
-"""What the jobs of the train split teach: a row for every running task at every checkpoint."""
+"""What jobs that are over teach: a row for every running task at every checkpoint."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from sysgym.emulator.cluster.source import JobSource
 from sysgym.envs.stragglers.view import JobView
 from sysgym.scenarios import StragglerScenario
 from sysgym.scenarios.errors import SysgymError
+
+FeatureMap = Callable[[JobView], NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,10 @@ def collect(
     seed: int,
     progress: Callable[[int], None] | None = None,
     source: JobSource | None = None,
+    split: str = "train",
+    features: FeatureMap = task_features,
 ) -> Examples:
-    """Watch jobs of the train split and write down what happened.
+    """Watch jobs of a split and write down what happened.
 
     Args:
         scenario: The scenario.
@@ -73,6 +77,8 @@ def collect(
         seed: Of the choice of jobs.
         progress: Told the number of checkpoints seen.
         source: Where jobs come from instead of the scenario.
+        split: Whose jobs.
+        features: What a running task looks like: from a view to shape (n_running, F).
 
     Raises:
         SysgymError: If no checkpoint may be looked at.
@@ -82,7 +88,7 @@ def collect(
     env: Any = gym.make(
         "sysgym/StragglerPrediction-v0",
         scenario=scenario,
-        split="train",
+        split=split,
         source=source,
         disable_env_checker=True,
     ).unwrapped
@@ -94,7 +100,7 @@ def collect(
     while steps < total_steps:
         group, over = groups.setdefault(env.job.name, len(groups)), False
         while not over:
-            for name, values in _rows(env, observation, job_number, group).items():
+            for name, values in _rows(env, observation, job_number, group, features).items():
                 rows.setdefault(name, []).append(values)
             observation, _, terminated, truncated, _ = env.step(wait)
             steps += 1
@@ -109,7 +115,9 @@ def collect(
     )
 
 
-def _rows(env: Any, observation: Any, job_number: int, group: int) -> dict[str, NDArray[Any]]:
+def _rows(
+    env: Any, observation: Any, job_number: int, group: int, features: FeatureMap
+) -> dict[str, NDArray[Any]]:
     view = JobView.of(observation)
     job, running = env.job, view.running
     tasks = np.flatnonzero(running)
@@ -119,7 +127,7 @@ def _rows(env: Any, observation: Any, job_number: int, group: int) -> dict[str, 
     saving = (remaining_s - job.duration_s[tasks, min(1, job.n_attempts - 1)]) / job.window_s
     n = len(tasks)
     return {
-        "features": task_features(view),
+        "features": features(view),
         "straggler": job.latency_s[tasks] >= env.threshold_s,
         "in_time": elapsed_s < env.threshold_s,
         "curable": saving > 0.0,
