@@ -198,8 +198,8 @@ class Hierarchy:
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def _finite(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and bool(math.isfinite(value))
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)

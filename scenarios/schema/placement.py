@@ -219,7 +219,7 @@ class ProblemTable(Table):
         FromList,
         Field(
             max_length=MOST_AXES,
-            description="size of each axis of parallelism; the product is the number of devices; empty: drawn",
+            description="size of each axis of parallelism; the product is the number of devices; none: drawn",
         ),
     ] = ()
     axes_min: Annotated[int, Field(ge=1, le=MOST_AXES)] = Field(default=2, description="fewest drawn axes")
