@@ -1,0 +1,1 @@
+"""Programs of collectives: their language and meaning, all valid ones, and the best for given costs."""
