@@ -54,6 +54,8 @@ def _tables(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             for inner, inner_spec in table["properties"].items():
                 if "$ref" in inner_spec:
                     yield f"`[{key}.{inner}]`", definitions[inner_spec["$ref"].rpartition("/")[2]]
+                elif "$ref" in inner_spec.get("items", {}):
+                    yield f"`[[{key}.{inner}]]`", definitions[inner_spec["items"]["$ref"].rpartition("/")[2]]
     yield "`[splits.train]`, `[splits.validation]`, `[splits.test]`", definitions["Split"]
 
 

@@ -28,7 +28,7 @@ _ASTRA_NETWORKS: dict[str, Network] = {"Switch": "switch", "Ring": "ring"}
 _TACCL_KEYS = ("name", "gpus_per_node", "alpha", "node_betas_list")
 _TACCL_REMOTE_KEYS = ("nics_per_node", "remote_alpha", "remote_beta")
 _TACCL_UNITS = {"KB": 1e6 / 1024, "MB": 1e6, "GB": 1e6 * 1024}
-"""Bytes of a unit in a file's name: a MB is 1e6 (8 us/MB is 125 GB/s), a KB 1/1024 of it, as the numbers show."""
+"""Bytes of a unit in the name of a file: 1e6 for MB (8 us/MB is 125 GB/s), 1/1024 of it for KB."""
 
 
 def read_astra_sim(path: Path_) -> Hierarchy:

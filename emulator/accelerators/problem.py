@@ -119,7 +119,7 @@ def draw_problem(scenario: PlacementScenario, split: str, episode_seed: int) -> 
     drawn = scenario.draw(split, episode_seed)
     for attempt in range(_MOST_ATTEMPTS if drawn.system.is_drawn else 1):
         hierarchy = draw_hierarchy(drawn.system, episode_seed, attempt)
-        problem = _draw_on(hierarchy, drawn.problem, episode_seed, attempt)
+        problem = _draw_on(hierarchy, drawn.problem, episode_seed, attempt, choice=True)
         if has_choice(hierarchy.cardinalities, problem.axes):
             break
     return problem
@@ -160,7 +160,7 @@ def draw_program_task(
     drawn = scenario.draw(split, episode_seed)
     for attempt in range(_MOST_ATTEMPTS):
         hierarchy = draw_hierarchy(drawn.system, episode_seed, attempt)
-        whole = _draw_on(hierarchy, drawn.problem, episode_seed, attempt)
+        whole = _draw_on(hierarchy, drawn.problem, episode_seed, attempt, choice=False)
         problem = PlacementProblem(hierarchy, whole.axes, whole.reductions[:1])
         matrix = _placement(problem, drawn.problem, _generator("placement", episode_seed, attempt))
         if matrix is not None:
@@ -226,8 +226,10 @@ def draw_hierarchy(system: System, episode_seed: int, attempt: int = 0) -> Hiera
     return Hierarchy("levels", tuple(Level(**level.model_dump()) for level in system.levels))
 
 
-def _draw_on(hierarchy: Hierarchy, table: ProblemTable, seed: int, attempt: int = 0) -> PlacementProblem:
-    axes = table.axes or _drawn_axes(hierarchy, table, _generator("axes", seed, attempt))
+def _draw_on(
+    hierarchy: Hierarchy, table: ProblemTable, seed: int, attempt: int, *, choice: bool
+) -> PlacementProblem:
+    axes = table.axes or _drawn_axes(hierarchy, table, _generator("axes", seed, attempt), choice)
     reductions = tuple(Reduction(spec.axes, spec.size_bytes) for spec in table.reductions)
     if not reductions:
         reductions = _drawn_reductions(axes, table, _generator("reductions", seed, attempt))
@@ -276,9 +278,11 @@ def _drawn_hierarchy(table: DrawnSystems, rng: np.random.Generator) -> Hierarchy
     return Hierarchy("drawn", tuple(reversed(levels)), ("drawn by the episode's seed",))
 
 
-def _drawn_axes(hierarchy: Hierarchy, table: ProblemTable, rng: np.random.Generator) -> tuple[int, ...]:
+def _drawn_axes(
+    hierarchy: Hierarchy, table: ProblemTable, rng: np.random.Generator, choice: bool
+) -> tuple[int, ...]:
     primes = [prime for _, prime in prime_steps([hierarchy.n_devices])]
-    for _ in range(_MOST_ATTEMPTS):
+    for _ in range(_MOST_ATTEMPTS if choice else 1):
         n_axes = int(rng.integers(table.axes_min, table.axes_max + 1))
         axes = [1] * n_axes
         for index, prime in enumerate(rng.permutation(primes)):
