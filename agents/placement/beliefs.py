@@ -56,8 +56,8 @@ class Belief:
         """Return by how much each measurement lowers the least expected log cost, on average, [K].
 
         The knowledge gradient of Frazier, Powell and Dayanik, INFORMS Journal on Computing 21(4), 2009, for
-        beliefs that are correlated: measuring i moves all means along ``covariance[:, i]``, and afterwards one
-        commits to the candidate that then looks best.
+        beliefs that are correlated: measuring i moves all means along ``covariance[:, i]``, and afterwards
+        one commits to the candidate that then looks best.
 
         Args:
             noise_variance: Of one measurement of each candidate, [K].
@@ -105,10 +105,10 @@ def level_belief(
 ) -> Belief:
     """Return the belief in which levels are slower than nominal by unknown factors, common to all candidates.
 
-    The log cost of candidate i is ``nominal[i] + log(sum_l shares[i, l] exp(x_l) + rest_i) + r_i``: ``x_l`` is
-    the log of how much longer level l takes, ``rest_i`` is what of the nominal time no bandwidth moves, and
-    ``r_i`` is what the shares do not explain. It is linearised where the posterior mean of x lies, so that
-    everything is Gaussian; the expectation of the log is taken to second order.
+    The log cost of candidate i is ``nominal[i] + log(sum_l shares[i, l] exp(x_l) + rest_i) + r_i``: ``x_l``
+    is the log of how much longer level l takes, ``rest_i`` is what of the nominal time no bandwidth moves,
+    and ``r_i`` is what the shares do not explain. It is linearised where the posterior mean of x lies, so
+    that everything is Gaussian; the expectation of the log is taken to second order.
 
     Args:
         nominal: Log costs by the nominal bandwidths, [K].

@@ -1,0 +1,119 @@
+"""Simulated annealing: over placements or over programs, with the closed-form cost model.
+
+Kirkpatrick, Gelatt, Vecchi, Optimization by Simulated Annealing, Science 220, 1983. Energies are logs of
+times, so that temperatures mean the same on every system.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from sysgym.emulator.accelerators.matrices import Matrix, prime_steps
+
+State = TypeVar("State", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how hot.
+
+    Attributes:
+        evaluations: Most cost evaluations; a state met again costs none.
+        moves: Most moves tried, which ends the search where there are fewer states than evaluations.
+        hottest: First temperature, in the natural log of time.
+        coldest: Last temperature.
+    """
+
+    evaluations: int = 64
+    moves: int = 512
+    hottest: float = 1.0
+    coldest: float = 0.01
+
+    def temperature(self, progress: float) -> float:
+        """Return the temperature, falling by equal factors; ``progress`` goes from 0 to 1."""
+        return self.hottest * (self.coldest / self.hottest) ** progress
+
+
+class Annealing(Generic[State]):
+    """One search.
+
+    Args:
+        start: Where it begins.
+        time_s: Time of a state, which is what is made small.
+        neighbour: Draws a neighbour of a state.
+        schedule: How long and how hot.
+        rng: Where the draws come from.
+
+    Attributes:
+        best: The best state met, after :meth:`run`.
+        evaluations: Cost evaluations so far.
+    """
+
+    def __init__(
+        self,
+        start: State,
+        time_s: Callable[[State], float],
+        neighbour: Callable[[State, np.random.Generator], State],
+        schedule: Schedule,
+        rng: np.random.Generator,
+    ) -> None:
+        """Set up; the class documentation describes the arguments."""
+        self.best = start
+        self.evaluations = 0
+        self._time_s, self._neighbour, self._schedule, self._rng = time_s, neighbour, schedule, rng
+        self._known: dict[State, float] = {}
+
+    def run(self) -> State:
+        """Search, and return the best state met."""
+        schedule, here = self._schedule, self.best
+        energy = least = self._energy(here)
+        for move in range(schedule.moves):
+            # Moves to known states cost no evaluation, and would never end it.
+            progress = max(move / schedule.moves, self.evaluations / schedule.evaluations)
+            if progress >= 1.0:
+                break
+            other = self._neighbour(here, self._rng)
+            there = self._energy(other)
+            rise = there - energy
+            if rise <= 0.0 or self._rng.random() < math.exp(-rise / schedule.temperature(progress)):
+                here, energy = other, there
+            if there < least:
+                self.best, least = other, there
+        return self.best
+
+    def _energy(self, state: State) -> float:
+        if state not in self._known:
+            self.evaluations += 1
+            # A reduction of nothing on no latency takes no time.
+            self._known[state] = math.log(max(self._time_s(state), 1e-300))
+        return self._known[state]
+
+
+def swaps(matrix: Matrix) -> Iterator[Matrix]:
+    """Yield the placements in which two axes have exchanged a prime factor between two levels.
+
+    Of any two placements of the same axes each can be reached from the other by such exchanges: for every
+    prime they are the basic moves between tables of given margins (Diaconis and Sturmfels, Annals of
+    Statistics 26(1), 1998).
+
+    Args:
+        matrix: Rows are axes, columns are levels.
+    """
+    levels = range(len(matrix[0]))
+    for (axis, other), (level, beyond) in itertools.product(
+        itertools.combinations(range(len(matrix)), 2), itertools.permutations(levels, 2)
+    ):
+        given, taken = matrix[axis][level], matrix[other][beyond]
+        for prime in sorted({prime for _, prime in prime_steps([math.gcd(given, taken)])}):
+            rows = [list(row) for row in matrix]
+            rows[axis][level] //= prime
+            rows[other][level] *= prime
+            rows[other][beyond] //= prime
+            rows[axis][beyond] *= prime
+            yield tuple(map(tuple, rows))

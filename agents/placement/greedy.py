@@ -1,0 +1,32 @@
+"""Greedy rules: what reduces most lies inside, and the cheapest step on the way comes first."""
+
+from __future__ import annotations
+
+from sysgym.emulator.accelerators.matrices import Matrix, prime_steps
+from sysgym.emulator.accelerators.problem import PlacementProblem
+
+
+def inner_first(problem: PlacementProblem) -> Matrix:
+    """Return the placement in which the axis that reduces most bytes gets the primes of the inner levels.
+
+    Levels are filled from the innermost outwards, each by the axes in the order of the bytes that a ring
+    all-reduce over them sends, 2 (n-1)/n of the vector for every reduction that they take part in. An axis
+    takes of a level what it still needs. Among equals the last axis comes first, as in the default.
+
+    Args:
+        problem: Axes, levels and reductions.
+    """
+    sent = [0.0] * problem.n_axes
+    for reduction in problem.reductions:
+        for axis in reduction.axes:
+            size = problem.axes[axis]
+            sent[axis] += 2.0 * (size - 1) / size * reduction.size_bytes
+    order = sorted(range(problem.n_axes), key=lambda axis: (-sent[axis], -axis))
+    left = list(problem.axes)
+    matrix = [[1] * problem.hierarchy.n_levels for _ in left]
+    for level, prime in reversed(prime_steps(problem.hierarchy.cardinalities)):
+        # There always is one: for every prime the axes need as many factors as the levels hold.
+        axis = next(axis for axis in order if left[axis] % prime == 0)
+        left[axis] //= prime
+        matrix[axis][level] *= prime
+    return tuple(map(tuple, matrix))
