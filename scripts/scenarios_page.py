@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from sysgym.scenarios import (
     CongestionScenario,
+    PlacementScenario,
     StragglerScenario,
     list_scenarios,
     list_suites,
@@ -33,6 +34,7 @@ def render(text: str) -> str:
     tables = {
         "shipped": _shipped(),
         "shipped stragglers": _shipped_stragglers(),
+        "shipped placement": _shipped_placement(),
         "suites": _suites(),
         "suite keys": _suite_keys(),
     }
@@ -89,6 +91,33 @@ def _shipped_stragglers() -> Iterator[str]:
             _varies(scenario),
         ]
         yield f"| {' | '.join(cells)} |"
+
+
+def _shipped_placement() -> Iterator[str]:
+    yield "| scenario | environment | systems in training | in test | nodes | axes | reductions | sizes |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for info in list_scenarios("placement"):
+        scenario = load_scenario(info.name, expect=PlacementScenario)
+        problem, splits = scenario.problem, scenario.splits
+        systems = [
+            split.vary.get("system.preset", (scenario.system.preset,))
+            for split in (splits.train, splits.test)
+        ]
+        nodes = splits.test.vary.get("system.nodes", (scenario.system.nodes,))
+        cells = [
+            f"[`{info.name}`](../scenarios/placement/{info.name}.toml)",
+            f"`{info.env_id}`",
+            *(", ".join(str(name) for name in dict.fromkeys(names)) for names in systems),
+            ", ".join(map(str, nodes)),
+            _range(problem.axes_min, problem.axes_max),
+            _range(problem.reductions_min, problem.reductions_max),
+            f"{_engineering(problem.size_min_bytes)}B to {_engineering(problem.size_max_bytes)}B",
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _traffic(scenario: CongestionScenario) -> str:

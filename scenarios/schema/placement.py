@@ -309,7 +309,7 @@ class PlacementScenario(Scenario):
     FIXED_KEYS: ClassVar[tuple[str, ...]] = ("problem.program_steps", "joint.candidates")
 
     family: Literal["placement"] = Field(description="family of problems; decides which keys the file has")
-    system: System
+    system: System = Field(description="the accelerators, and the links between them")
     problem: ProblemTable = Field(default_factory=ProblemTable, description="axes and reductions")
     joint: Joint = Field(default_factory=Joint, description="what the environment with measurements hides")
     reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
