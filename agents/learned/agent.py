@@ -17,6 +17,7 @@ from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint
 from sysgym.scenarios.errors import SysgymError
 
 if TYPE_CHECKING:
+    from sysgym.agents.learned.placement.agent import ChoiceAgent
     from sysgym.agents.learned.stragglers.agent import TaskAgent
 
 Array = NDArray[np.float32]
@@ -79,7 +80,7 @@ def _torch_policy(checkpoint: Checkpoint) -> Callable[[Any], NDArray[Any]]:
     return mean_action
 
 
-def load(checkpoint: str | PathLike[str]) -> LearnedAgent | TaskAgent:
+def load(checkpoint: str | PathLike[str]) -> LearnedAgent | TaskAgent | ChoiceAgent:
     """Load a checkpoint: an agent of the family that it was trained in.
 
     Raises:
@@ -87,7 +88,12 @@ def load(checkpoint: str | PathLike[str]) -> LearnedAgent | TaskAgent:
         MissingExtra: If its policy needs torch, which is not installed.
     """
     found = read_checkpoint(checkpoint)
-    if found.meta.scenario["family"] != "stragglers":
+    family = found.meta.scenario["family"]
+    if family == "placement":
+        from sysgym.agents.learned.placement.agent import ChoiceAgent
+
+        return ChoiceAgent(found)
+    if family != "stragglers":
         return LearnedAgent(found)
     from sysgym.agents.learned.stragglers.agent import TaskAgent
 
@@ -96,7 +102,7 @@ def load(checkpoint: str | PathLike[str]) -> LearnedAgent | TaskAgent:
     return TaskAgent(found, found.policy)
 
 
-def load_agent(*, checkpoint: str | PathLike[str], expected: str) -> LearnedAgent | TaskAgent:
+def load_agent(*, checkpoint: str | PathLike[str], expected: str) -> LearnedAgent | TaskAgent | ChoiceAgent:
     """Load a checkpoint and check whose it is; what ``make_agent`` calls.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The learning algorithms: where they come from, and settings that suit congestion control."""
+"""The learning algorithms: where they come from, and settings that suit the problems here."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 from sysgym.scenarios.errors import MissingExtra, UnknownName
 
 EXTRA = "train"
+
+SET_POLICY = "sysgym.agents.learned.placement.set_policy:SetPolicy"
 
 _POLICY_KEYS = ("log_std_init", "net_arch")
 """Hyper-parameters that stable-baselines3 takes inside ``policy_kwargs``."""
@@ -25,6 +27,16 @@ _NETWORK = {"net_arch": (64, 64)}
 # What a rate does to queues is over within a few decisions: a short horizon has all of it, with less noise.
 # Exploration is narrow because the network punishes the sum of all hosts' noise, not each one's.
 _ON_POLICY = {"gamma": 0.5, "gae_lambda": 0.9, "log_std_init": -2.0, **_NETWORK}
+# Placements are built in a few steps and paid at the end: nothing to discount.
+_MASKED = {
+    "n_steps": 256,
+    "batch_size": 256,
+    "n_epochs": 5,
+    "learning_rate": 1e-3,
+    "gamma": 1.0,
+    "gae_lambda": 0.95,
+    "ent_coef": 0.01,
+}
 _OFF_POLICY = {"gamma": 0.9, "learning_rate": 1e-3, "batch_size": 128, "learning_starts": 1_000, **_NETWORK}
 
 
@@ -38,6 +50,8 @@ class Algorithm:
         class_name: Its class there.
         hyper_parameters: Settings that differ from the package's own.
         discrete_actions: Whether it can choose one of a few actions, beside numbers within bounds.
+        masks: Whether it needs to be told which actions are allowed.
+        policy: Name of the package's policy, or ``module:class`` of one of ours.
     """
 
     name: str
@@ -45,6 +59,27 @@ class Algorithm:
     class_name: str
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
     discrete_actions: bool = True
+    masks: bool = False
+    policy: str = "MlpPolicy"
+
+    @property
+    def over_sets(self) -> bool:
+        """Whether its policy sees the choices as a set."""
+        return self.policy == SET_POLICY
+
+    def load_policy(self) -> Any:
+        """Return what the class takes as its policy.
+
+        Raises:
+            MissingExtra: If the extra is not installed.
+        """
+        module, colon, name = self.policy.partition(":")
+        if not colon:
+            return self.policy
+        try:
+            return getattr(import_module(module), name)
+        except ImportError as error:
+            raise MissingExtra(EXTRA, f"training {self.name}") from error
 
     def load_class(self) -> Any:
         """Import the class.
@@ -64,9 +99,10 @@ class Algorithm:
             UnknownName: If the algorithm has no such hyper-parameter.
         """
         known = set(inspect.signature(self.load_class().__init__).parameters) - _NOT_TO_CHOOSE
+        known |= set() if self.over_sets else set(_POLICY_KEYS)
         for name in chosen:
-            if name not in known | set(_POLICY_KEYS):
-                raise UnknownName(f"hyper-parameter of {self.name}", name, known | set(_POLICY_KEYS))
+            if name not in known:
+                raise UnknownName(f"hyper-parameter of {self.name}", name, known)
         merged = {**self.hyper_parameters, **chosen}
         policy = {key: merged.pop(key) for key in _POLICY_KEYS if key in merged}
         if "net_arch" in policy:
@@ -86,6 +122,10 @@ ALGORITHMS: dict[str, Algorithm] = {
         ),
         Algorithm("a2c", "stable_baselines3", "A2C", {"n_steps": 16, **_ON_POLICY}),
         Algorithm("trpo", "sb3_contrib", "TRPO", {"n_steps": 256, **_ON_POLICY}),
+        Algorithm("maskable_ppo", "sb3_contrib", "MaskablePPO", {**_MASKED, "net_arch": (128, 128)}, masks=True),
+        Algorithm(
+            "maskable_ppo_set", "sb3_contrib", "MaskablePPO", _MASKED, masks=True, policy=SET_POLICY
+        ),
         Algorithm("sac", "stable_baselines3", "SAC", _OFF_POLICY, discrete_actions=False),
         Algorithm("tqc", "sb3_contrib", "TQC", _OFF_POLICY, discrete_actions=False),
         Algorithm("td3", "stable_baselines3", "TD3", _OFF_POLICY, discrete_actions=False),

@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sysgym.agents.learned.policy import Mlp
+from sysgym.agents.learned.set_net import Network, network_from_bytes
 from sysgym.scenarios.errors import SysgymError
 
 FORMAT = "sysgym-checkpoint-1"
@@ -67,17 +67,17 @@ class Checkpoint:
     Attributes:
         path: Where it came from.
         meta: What it belongs to.
-        policy: The policy, if it is a plain network.
+        policy: The policy, if it is a network that NumPy plays.
         model: stable-baselines3's file.
     """
 
     path: Path
     meta: CheckpointMeta
-    policy: Mlp | None
+    policy: Network | None
     model: bytes
 
 
-def write_checkpoint(path: Path, meta: CheckpointMeta, policy: Mlp | None, model: bytes) -> None:
+def write_checkpoint(path: Path, meta: CheckpointMeta, policy: Network | None, model: bytes) -> None:
     """Write a checkpoint; a reader sees the old file or the whole new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = BytesIO()
@@ -127,5 +127,5 @@ def _read(path: Path) -> Checkpoint:
             raise SysgymError(f"{path}: not a checkpoint of the format {FORMAT}")
         model = archive.read("model.zip")
         has_policy = "policy.npz" in archive.namelist()
-        policy = Mlp.from_bytes(archive.read("policy.npz")) if has_policy else None
+        policy = network_from_bytes(archive.read("policy.npz")) if has_policy else None
     return Checkpoint(path, CheckpointMeta(**data), policy, model)

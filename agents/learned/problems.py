@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import gymnasium as gym
 
 from sysgym.agents.learned.actions import ScaledActions
+from sysgym.agents.learned.set_net import SetShape
 from sysgym.scenarios import Scenario
 from sysgym.scenarios.errors import SysgymError
 
@@ -20,6 +21,9 @@ class Problem(Protocol):
 
     env_kwargs: Mapping[str, Any]
     """What else an environment is made with, to be made so again when the policy plays."""
+
+    set_shape: SetShape | None
+    """How the observation lists the choices, where some of them are forbidden; None elsewhere."""
 
     def envs(self, n_envs: int, seed: int) -> Any:
         """Return environments side by side: a ``VecEnv`` of stable-baselines3."""
@@ -41,6 +45,7 @@ class Rates:
     """
 
     discrete_actions = False
+    set_shape = None
 
     def __init__(self, scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str) -> None:
         self._scenario, self.env_kwargs, self._scale = scenario, env_kwargs, action_scale
@@ -80,8 +85,8 @@ def problem_of(scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: 
     Raises:
         SysgymError: If a setting is chosen that the family does not have.
     """
-    if scenario.family == "stragglers":
-        # Tasks are seen and paid in one way; a choice must not be passed over in silence.
+    if scenario.family in ("stragglers", "placement"):
+        # They are seen and paid in one way; a choice must not be passed over in silence.
         for name, choice, only in (
             ("features", env_kwargs.get("features"), None),
             ("history", env_kwargs.get("history", 1), 1),
@@ -90,9 +95,14 @@ def problem_of(scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: 
         ):
             if choice != only:
                 raise SysgymError(
-                    f"{scenario.name}: training on stragglers has no choice of {name}, got {choice!r}"
+                    f"{scenario.name}: training on {scenario.family} has no choice of {name}, got {choice!r}"
                 )
+    if scenario.family == "stragglers":
         from sysgym.agents.learned.stragglers.tasks import Tasks
 
         return Tasks(scenario)
+    if scenario.family == "placement":
+        from sysgym.agents.learned.placement.choices import Choices
+
+        return Choices(scenario)
     return Rates(scenario, env_kwargs, action_scale)

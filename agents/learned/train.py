@@ -10,7 +10,7 @@ import json
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
 from io import BytesIO
 from os import PathLike
@@ -27,8 +27,8 @@ from sysgym.agents.learned.checkpoint import (
     write_atomically,
     write_checkpoint,
 )
-from sysgym.agents.learned.policy import mlp_of
 from sysgym.agents.learned.problems import Problem, problem_of
+from sysgym.agents.learned.set_net import network_of
 from sysgym.agents.registry import agent_info
 from sysgym.scenarios import Scenario, load_scenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError
@@ -94,7 +94,7 @@ class Training:
             buffer = BytesIO()
             model.save_replay_buffer(buffer)
             write_atomically(self.folder / REPLAY_BUFFER, buffer.getvalue())
-        write_checkpoint(path, meta, mlp_of(model), file.getvalue())
+        write_checkpoint(path, meta, network_of(model), file.getvalue())
         return path
 
     def check_same(self, checkpoint: Checkpoint) -> None:
@@ -198,6 +198,13 @@ def train(
             f'{resolved.name}: its actions are discrete, which "{agent}" cannot learn; '
             f"use one of {', '.join(able)}"
         )
+    shape = training.problem.set_shape
+    if algorithm.masks and shape is None:
+        raise SysgymError(
+            f'{resolved.name}: "{agent}" chooses among actions of which some are forbidden; here none are'
+        )
+    if algorithm.over_sets and shape is not None:
+        arguments["policy_kwargs"] = {**arguments["policy_kwargs"], "set_shape": asdict(shape)}
     newest = newest_checkpoint(out)
     if newest is not None and not resume:
         raise SysgymError(f"{newest}: the folder holds a run already; go on with resume, or use another")
@@ -277,7 +284,7 @@ def _run(
 def _new_model(training: Training, arguments: dict[str, Any], envs: Any) -> Any:
     # Seeding torch is left to stable-baselines3, which seeds everything that it uses.
     return training.algorithm.load_class()(
-        "MlpPolicy",
+        training.algorithm.load_policy(),
         envs,
         seed=training.seed,
         device="cpu",

@@ -155,6 +155,9 @@ class Suite(Table):
     training: Annotated[tuple[TrainingSpec, ...], FromList] = Field(
         default=(), description="agents to train first, [[training]]"
     )
+    survey: str | None = Field(
+        default=None, description="tables about the world itself that are made beside the contest, such as p2"
+    )
     tasks: Annotated[tuple[TaskSpec, ...], FromList, Field(min_length=1)] = Field(
         description="the contest, [[tasks]]"
     )

@@ -170,6 +170,7 @@ class Tasks:
     """
 
     discrete_actions = True
+    set_shape = None
 
     def __init__(self, scenario: Scenario, watched_steps: int | None = None) -> None:
         assert isinstance(scenario, StragglerScenario)

@@ -55,6 +55,23 @@ def run_nurd_release(suite: str, *, out: Path | None, n_workers: int, n_seeds: i
     screen.print(f"\n{folder / 'nurd-release.md'}")
 
 
+def _print_survey(name: str, folder: Path, n_workers: int) -> None:
+    """Make a suite's survey, keep it with the results and print it."""
+    from sysgym.bench import surveys
+    from sysgym.cli.terminal import table
+
+    screen = console()
+    with console(stderr=True).status(f"survey {name}") as status:
+        pages = surveys.make(
+            name, n_workers, lambda done, of: status.update(f"survey {name}: {done} of {of}")
+        )
+    surveys.write(folder, pages)
+    for page in pages:
+        first, *others = page.columns
+        headings = (first, *(f">{column}" for column in others))
+        screen.print(table(*headings, title=f"\n{page.title}", rows=page.rows))
+
+
 def run_benchmark(
     suite: str,
     *,
@@ -109,6 +126,8 @@ def run_benchmark(
     screen.print(
         f"{done} of {outcome.n_cells} episodes{kept}, {outcome.wall_s:.0f} s; rows in {folder}/results.jsonl"
     )
+    if loaded.survey is not None:
+        _print_survey(loaded.survey, folder, n_workers or cpus())
     if not outcome.complete:
         missing = f"{outcome.n_cells - done} episodes are missing"
         if outcome.failures:

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sysgym.bench import surveys
 from sysgym.bench.report import Written, write
 from sysgym.bench.rows import RESULTS, ResultsFile, Row
 from sysgym.bench.statistics import estimate
+from sysgym.bench.surveys import Page
 from sysgym.errors import SysgymError, UnknownName
 
 MakeRow = Callable[..., Row]
@@ -297,6 +299,19 @@ def test_the_same_rows_give_the_same_report(write_rows: Callable[..., Path]) -> 
     out = write_rows({"dctcp": DCTCP, "reno": RENO})
     first = [path.read_bytes() for path in (write(out).html, write(out).markdown)]
     assert [path.read_bytes() for path in (write(out).html, write(out).markdown)] == first
+
+
+def test_a_survey_is_part_of_both_forms(write_rows: Callable[..., Path]) -> None:
+    folder = write_rows({"dctcp": DCTCP, "reno": RENO})
+    write(folder)
+    assert "Range of <placements>" not in (folder / "report.md").read_text()
+    surveys.write(folder, [Page("Range of <placements>", "What `it` is.", ("row", "x"), (("2x16", "448"),))])
+    written = write(folder)
+    page, twin = written.html.read_text(), written.markdown.read_text()
+    assert "Range of &lt;placements&gt;" in page
+    assert "What <code>it</code> is." in page
+    assert "<td>2x16</td><td>448</td>" in page
+    assert "| 2x16 | 448 |" in twin
 
 
 def test_without_rows_there_is_no_report(tmp_path: Path) -> None:

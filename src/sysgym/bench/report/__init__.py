@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from sysgym.bench import surveys
 from sysgym.bench.report import html, markdown, over_time, plots
 from sysgym.bench.report.content import panels
 from sysgym.bench.report.curves import read_curves
@@ -45,6 +46,7 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
         pictures["training"] = [
             (picture, "Return of training episodes with exploration, mean of the last 20.")
         ]
+    pages = surveys.read(folder)
     headlines = [headline(contest) for contest in study.contests]
     totals = overall(study) if len(study.contests) > 1 else []
 
@@ -53,8 +55,10 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
         for picture, _ in shown:
             write_atomically(folder / PLOTS / f"{picture.name}.png", picture.png)
     written = Written(folder / "report.html", folder / "report.md", headlines)
-    write_atomically(written.html, html.page(study, headlines, pictures, totals, looks).encode())
-    write_atomically(written.markdown, markdown.text(study, headlines, pictures, totals, PLOTS).encode())
+    write_atomically(written.html, html.page(study, headlines, pictures, totals, looks, pages).encode())
+    write_atomically(
+        written.markdown, markdown.text(study, headlines, pictures, totals, PLOTS, pages).encode()
+    )
     return written
 
 

@@ -20,6 +20,7 @@ from sysgym.bench.report.overall import Overall, bound_of, metrics_of, target_me
 from sysgym.bench.report.plots import Picture, Style
 from sysgym.bench.report.study import Contest, Study
 from sysgym.bench.report.style import CSS
+from sysgym.bench.surveys import Page
 
 
 def page(
@@ -28,6 +29,7 @@ def page(
     pictures: Mapping[str, Sequence[tuple[Picture, str]]],
     totals: Sequence[Overall],
     looks: Mapping[str, Style],
+    surveyed: Sequence[Page] = (),
 ) -> str:
     """Return the page.
 
@@ -37,6 +39,7 @@ def page(
         pictures: Label of the contest (or ``"training"``) -> pictures with their captions.
         totals: The table over all scenarios.
         looks: Contender -> style.
+        surveyed: Of the suite's survey.
     """
     parts = [
         "<!DOCTYPE html>",
@@ -47,6 +50,7 @@ def page(
         f'<p class="soft">{escape(study.description)}</p>',
         *(f'<p class="warn">{escape(text)}</p>' for text in study.warnings),
         _headlines(headlines),
+        *(_survey(one) for one in surveyed),
         "<h3>How to read this</h3>",
         *(f"<p>{escape(text)}</p>" for text in reading_guide(study)),
         *(_contest(contest, pictures.get(contest.label, ()), looks) for contest in study.contests),
@@ -66,6 +70,15 @@ def _headlines(headlines: Sequence[Headline]) -> str:
         for item in headlines
     ]
     return '<ul class="headlines">' + "".join(items) + "</ul>"
+
+
+def _survey(page: Page) -> str:
+    heads = "".join(f"<th>{escape(column)}</th>" for column in page.columns)
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in page.rows)
+    return (
+        f"<h2>{escape(page.title)}</h2><p>{_code(page.text)}</p>"
+        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table></div>'
+    )
 
 
 def _contest(contest: Contest, pictures: Sequence[tuple[Picture, str]], looks: Mapping[str, Style]) -> str:

@@ -18,6 +18,7 @@ from sysgym.bench.report.headlines import Headline
 from sysgym.bench.report.overall import Overall, bound_of, metrics_of, target_metric
 from sysgym.bench.report.plots import Picture
 from sysgym.bench.report.study import Contest, Study
+from sysgym.bench.surveys import Page
 
 
 def text(
@@ -26,6 +27,7 @@ def text(
     pictures: Mapping[str, Sequence[tuple[Picture, str]]],
     totals: Sequence[Overall],
     folder: str,
+    pages: Sequence[Page] = (),
 ) -> str:
     """Return the document.
 
@@ -35,8 +37,9 @@ def text(
         pictures: Label of the contest (or ``"training"``) -> pictures with their captions.
         totals: The table over all scenarios.
         folder: Where the pictures are, relative to the document.
+        pages: Of the suite's survey.
     """
-    return "\n".join(_lines(study, headlines, pictures, totals, folder)) + "\n"
+    return "\n".join(_lines(study, headlines, pictures, totals, folder, pages)) + "\n"
 
 
 def _lines(
@@ -45,13 +48,17 @@ def _lines(
     pictures: Mapping[str, Sequence[tuple[Picture, str]]],
     totals: Sequence[Overall],
     folder: str,
+    pages: Sequence[Page],
 ) -> Iterator[str]:
     yield from (f"# {_plain(study.title)}", "", _plain(study.description), "")
     for warning in study.warnings:
         yield from (f"> **Note:** {_plain(warning)}", "")
     for item in headlines:
         yield f"- **{_plain(item.scenario)}**: {_plain(' '.join(item.sentences))}"
-    yield from ("", "## How to read this", "")
+    yield ""
+    for page in pages:
+        yield page.markdown()
+    yield from ("## How to read this", "")
     for paragraph in reading_guide(study):
         yield from (_plain(paragraph), "")
     for contest in study.contests:

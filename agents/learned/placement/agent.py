@@ -1,0 +1,53 @@
+"""A policy that was trained on choices, as an agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.learned.checkpoint import Checkpoint
+from sysgym.agents.learned.placement.choices import choice_names, choice_vector
+from sysgym.scenarios.errors import SysgymError
+
+
+class ChoiceAgent:
+    """Takes the action with the highest score among those that are allowed.
+
+    Args:
+        checkpoint: As read.
+
+    Attributes:
+        name: Of the algorithm.
+        meta: What the checkpoint belongs to.
+
+    Raises:
+        SysgymError: If the policy is not a network that NumPy plays.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        if checkpoint.policy is None:
+            raise SysgymError(f"{checkpoint.path}: its policy is no network that plays without torch")
+        self.meta = checkpoint.meta
+        self.name = self.meta.agent
+        self._path, self._scores = checkpoint.path, checkpoint.policy
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Check that the environment is of the kind that the policy was trained on.
+
+        Raises:
+            SysgymError: If its observation has another shape.
+        """
+        space = env.observation_space
+        assert isinstance(space, gym.spaces.Dict)
+        if choice_names(space) != self.meta.observation_index:
+            raise SysgymError(
+                f"{self._path}: trained on {self.meta.scenario_name} ({self.meta.env_id}), whose observation "
+                f"has another shape than that of {env.spec.id if env.spec else type(env.unwrapped).__name__}"
+            )
+
+    def act(self, observation: Any) -> int:
+        """Return the action."""
+        scores = self._scores(choice_vector(observation))
+        return int(np.where(observation["action_mask"] > 0, scores, -np.inf).argmax())

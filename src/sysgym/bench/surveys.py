@@ -1,0 +1,91 @@
+"""Surveys: tables about a world itself, whoever plays in it, which a suite makes beside its contest.
+
+A survey is a function that returns pages; they are kept in ``survey.json`` of the results folder, printed,
+and part of the report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+
+from sysgym.bench.rows import write_atomically
+from sysgym.errors import SysgymError, UnknownName
+
+FILE = "survey.json"
+
+Progress = Callable[[int, int], None]
+"""Told how many parts of how many are done."""
+
+SURVEYS = {"p2": "sysgym.bench.p2_survey:survey"}
+"""Name in suites -> ``module:function(n_workers, progress)``."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """One table.
+
+    Attributes:
+        title: Above it.
+        text: What it shows and how it was made.
+        columns: Headings.
+        rows: Cells, as shown; the first names the row.
+    """
+
+    title: str
+    text: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def markdown(self, level: int = 2) -> str:
+        """Return the table under a heading of a level."""
+        lines = ["#" * level + f" {self.title}", "", self.text, ""]
+        lines += ["| " + " | ".join(self.columns) + " |"]
+        lines += ["| --- |" + " ---: |" * (len(self.columns) - 1)]
+        lines += ["| " + " | ".join(row) + " |" for row in self.rows]
+        return "\n".join(lines) + "\n"
+
+
+def make(name: str, n_workers: int, progress: Progress) -> list[Page]:
+    """Make a survey.
+
+    Args:
+        name: One of :data:`SURVEYS`.
+        n_workers: Processes.
+        progress: Told how far it is.
+
+    Raises:
+        UnknownName: There is no such survey.
+    """
+    if name not in SURVEYS:
+        raise UnknownName("survey", name, SURVEYS)
+    module, _, function = SURVEYS[name].partition(":")
+    pages: list[Page] = getattr(import_module(module), function)(n_workers, progress)
+    return pages
+
+
+def write(folder: Path, pages: Sequence[Page]) -> None:
+    """Keep a survey's pages in a results folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / FILE, json.dumps([asdict(page) for page in pages], indent=1).encode())
+
+
+def read(folder: Path) -> list[Page]:
+    """Return the pages of a results folder; none where no survey was made.
+
+    Raises:
+        SysgymError: The file holds something else.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return []
+    try:
+        return [
+            Page(page["title"], page["text"], tuple(page["columns"]), tuple(map(tuple, page["rows"])))
+            for page in json.loads(path.read_bytes())
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SysgymError(f"{path}: not a survey's pages ({error!r}); delete it and run again") from error
