@@ -45,7 +45,7 @@ class Rates:
     """
 
     discrete_actions = False
-    set_shape = None
+    set_shape: SetShape | None = None
 
     def __init__(self, scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str) -> None:
         self._scenario, self.env_kwargs, self._scale = scenario, env_kwargs, action_scale

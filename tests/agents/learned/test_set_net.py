@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -44,7 +46,8 @@ def test_it_computes_what_torch_computes(shape: SetShape, seed: int) -> None:
     policy = new_policy(shape, seed)
     batch = np.stack([observation(shape, n, seed) for n in range(1, shape.n_rows + 1)])
     with torch.no_grad():
-        expected = policy.get_distribution(torch.from_numpy(batch)).distribution.logits.numpy()
+        found: Any = policy.get_distribution(torch.from_numpy(batch)).distribution
+        expected = found.logits.numpy()
     scores = set_net_of(policy)(batch)
     assert scores.shape == (len(batch), shape.n_actions)
     # The distribution normalises its logits.

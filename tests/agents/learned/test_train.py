@@ -28,7 +28,7 @@ Train = Callable[..., Path]
 def policy_of(checkpoint: Path) -> Mlp:
     """Return a checkpoint's policy."""
     policy = read_checkpoint(checkpoint).policy
-    assert policy is not None
+    assert isinstance(policy, Mlp)
     return policy
 
 
@@ -114,13 +114,13 @@ def test_the_policy_is_that_of_the_model_that_learned(ppo_run: Path, sac_run: Pa
     for run, kind in ((ppo_run, PPO), (sac_run, SAC)):
         checkpoint = read_checkpoint(run / "final.zip")
         model: Any = kind.load(BytesIO(checkpoint.model), device="cpu")
-        assert checkpoint.policy is not None
+        assert isinstance(checkpoint.policy, Mlp)
         assert model.num_timesteps == 96
         batch = np.random.default_rng(0).random((20, *model.observation_space.shape), dtype=np.float32)
         expected, _ = model.predict(batch, deterministic=True)
         assert np.clip(checkpoint.policy(batch), -1, 1) == pytest.approx(expected, abs=1e-5)
         first = read_checkpoint(run / "checkpoints" / "step_000000032.zip")
-        assert first.policy is not None
+        assert isinstance(first.policy, Mlp)
         assert not np.allclose(first.policy.weights[0], checkpoint.policy.weights[0]), "nothing was learned"
 
 
@@ -154,7 +154,7 @@ def test_settings_reach_the_environment_and_the_learner(train_tiny: Train, tmp_p
     assert checkpoint.meta.action_scale["name"] == "linear"
     # 6 switch ports and 4 hosts, three times.
     assert len(checkpoint.meta.observation_index) == 3 * (6 + 4)
-    assert checkpoint.policy is not None
+    assert isinstance(checkpoint.policy, Mlp)
     assert [weight.shape for weight in checkpoint.policy.weights] == [(8, 30), (4, 8)]
 
 

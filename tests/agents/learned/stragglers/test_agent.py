@@ -123,7 +123,7 @@ def test_it_flags_what_the_policy_flags(final: Path, small: StragglerScenario, m
         view = JobView.of(observation)
         wanted = view.flagged.copy()
         wanted[view.running] |= checkpoint.policy(task_features(view)).argmax(axis=1) == 1
-        action = agent.act(observation)
+        action: Any = agent.act(observation)
         assert env.action_space.contains(action)
         assert np.array_equal(action[: view.n_tasks], wanted)
         observation, *_ = env.step(action)
