@@ -6,6 +6,7 @@ single links between pairs, is refused.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -189,6 +190,9 @@ def _list(path: Path_, data: Mapping[str, Any], key: str) -> Sequence[Any]:
 
 
 def _number(path: Path_, key: str, value: Any, *, positive: bool = False) -> float:
+    if isinstance(value, str):  # PyYAML takes 1e3 for a text; ASTRA-sim's reader does not.
+        with contextlib.suppress(ValueError):
+            value = float(value)
     good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if not good or value < 0 or (positive and value == 0):
         expected = "a finite number, " + ("more than 0" if positive else "at least 0")
