@@ -235,9 +235,7 @@ def test_own_levels() -> None:
         {"name": "node", "cardinality": 3, "bandwidth_bytes_per_s": 1e9, "latency_s": 1e-5, "uplinks": 5},
         {"name": "gpu", "cardinality": 5, "bandwidth_bytes_per_s": 1e10, "latency_s": 0.0, "network": "ring"},
     ]
-    scenario = _scenario(
-        **{"system": {"source": "levels", "levels": levels}, "problem__axes": [5, 3]},
-    )
+    scenario = _scenario(system={"source": "levels", "levels": levels}, problem__axes=[5, 3])
     problem = draw_problem(scenario, "train", 0)
     assert problem.hierarchy.levels == (
         Level("node", 3, 1e9, 1e-5, uplinks=5),
