@@ -1,9 +1,9 @@
 """Reduction programs: which groups of devices run which collective, one step after another.
 
-A reduction group of k devices is numbered 0 to k-1 in mixed radix over its factors, outermost level first: one
-digit for each level of the synthesis hierarchy. A pattern says which digits differ inside a group. Everything
-here depends on the number of levels only; the factors come in with :meth:`Pattern.groups`. The language is that
-of P2's problem (Xie et al., MLSys 2022) with slices and forms; its spelling is our convention.
+A reduction group of k devices is numbered 0 to k-1 in mixed radix over its factors, outermost level first:
+one digit for each level of the synthesis hierarchy. A pattern says which digits differ inside a group. All of
+this depends on the number of levels only; the factors come in with :meth:`Pattern.groups`. The language is
+that of P2's problem (Xie et al., MLSys 2022), slices and forms; its spelling is our convention.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Collective(enum.StrEnum):
 class Form(enum.StrEnum):
     """How the devices of a slice's instances make groups.
 
-    ``INSIDE``: the devices of one instance. ``PARALLEL``: devices at the same place of the instances that have
-    one ancestor. ``MASTER``: as parallel, but of each instance only the first device takes part.
+    ``INSIDE``: the devices of one instance. ``PARALLEL``: devices at the same place of the instances that
+    have one ancestor. ``MASTER``: as parallel, but of each instance only the first device takes part.
     """
 
     INSIDE = "inside"
@@ -159,9 +159,9 @@ def pattern_of(depth: int, form: Form, ancestor: int, n_levels: int) -> Pattern 
 def patterns(n_levels: int) -> tuple[Pattern, ...]:
     """Return the n_levels squared patterns in the order of their indices.
 
-    They go by the slice's depth, inside before parallel and master of each ancestor. So the patterns of fewer
-    levels come first: ``all``, then ``inside``, ``across`` and ``masters`` of two levels, and so on, and an index
-    means the same slice and form whatever the number of levels.
+    They go by the slice's depth, inside before parallel and master of each ancestor. So an index means the
+    same slice and form whatever the number of levels: ``all``, then ``inside``, ``across`` and ``masters``
+    with depth 1, then those with depth 2.
 
     Args:
         n_levels: Levels of the synthesis hierarchy; 0 is a single device, which has no patterns.
@@ -182,10 +182,11 @@ def n_patterns(n_levels: int) -> int:
     return n_levels**2
 
 
+@functools.lru_cache(maxsize=64)
 def actions(n_levels: int) -> tuple[Instruction, ...]:
     """Return every instruction of this many levels in the order of action indices.
 
-    Action ``pattern_index * len(COLLECTIVES) + collective_index``; "program order" compares programs by these.
+    Action ``pattern_index * len(COLLECTIVES) + collective_index``. Programs are ordered by these.
     """
     return tuple(
         Instruction(pattern, collective) for pattern in patterns(n_levels) for collective in COLLECTIVES
@@ -234,3 +235,28 @@ def format_program(program: Iterable[Instruction], n_levels: int) -> str:
         SysgymError: A pattern has a level that does not exist.
     """
     return " ".join(format_instruction(instruction, n_levels) for instruction in program)
+
+
+def lower(pattern: Pattern, factors: Sequence[int], reduction_groups: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the devices of every group of a pattern in every reduction group.
+
+    All of them run at the same time, which is what makes them share links.
+
+    Args:
+        pattern: Of the instruction.
+        factors: Of a reduction group's levels, outermost first.
+        reduction_groups: Devices of each reduction group in member order, [n_reduction_groups, k].
+
+    Returns:
+        Devices, int32 [n_reduction_groups * n_groups, size].
+
+    Raises:
+        SysgymError: The pattern does not exist on these levels, or k is not the factors' product.
+    """
+    groups = pattern.groups(factors)
+    if reduction_groups.ndim != 2 or reduction_groups.shape[1] != math.prod(factors):
+        raise SysgymError(
+            f"reduction groups of shape {reduction_groups.shape} do not have the product of "
+            f"{tuple(factors)} members each"
+        )
+    return np.ascontiguousarray(reduction_groups[:, groups].reshape(-1, groups.shape[1]), np.int32)
