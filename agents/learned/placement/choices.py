@@ -1,0 +1,162 @@
+"""An observation as a set of choices: a row for everything that may be chosen, and what belongs to all of them.
+
+The rows are axes where axes are placed, instructions where a program is built, candidates where measurements
+are made. A policy over the set treats all rows alike; a plain network sees them one after the other. The
+first column of a row says whether it exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.set_net import SetShape
+from sysgym.emulator.accelerators.programs import COLLECTIVES
+from sysgym.scenarios import Scenario
+
+Array = NDArray[np.float32]
+Observation = Mapping[str, Array]
+Parts = tuple[Array, Array]
+"""Rows, shape (n_rows, row_size), and context, shape (context_size,)."""
+
+MASK = "action_mask"
+N_COLLECTIVES = len(COLLECTIVES)
+
+
+def placement_parts(observation: Observation) -> Parts:
+    """Axes: each with what of it is placed where, and the reductions over it."""
+    axes, reductions = observation["axes"], observation["reductions"]
+    over = reductions[:, 2 : 2 + len(axes)].T
+    # Sizes are logarithms around 0; what is not reduced over an axis is told apart by the flags.
+    rows = np.hstack(
+        [axes, observation["matrix"], over, over * reductions[:, 1], _mask(observation, len(axes))]
+    )
+    context = [observation["levels"].ravel(), reductions[:, :2].ravel(), observation["next"]]
+    return rows, np.concatenate(context)
+
+
+def joint_parts(observation: Observation) -> Parts:
+    """Candidates: each with what is known and measured of it."""
+    candidates = observation["candidates"]
+    rows = np.hstack([candidates, _mask(observation, len(candidates))])
+    return rows, observation["budget"]
+
+
+def program_parts(observation: Observation) -> Parts:
+    """Instructions: each with its time, and what it is; of what devices hold, how much."""
+    mask = observation[MASK]
+    patterns, collectives = np.divmod(np.arange(len(mask)), N_COLLECTIVES)
+    kinds = [np.eye(patterns[-1] + 1)[patterns], np.eye(N_COLLECTIVES)[collectives]]
+    rows = np.hstack([mask[:, None], observation["costs"][:, None], *kinds])
+    holds = observation["holds"]
+    contributors = holds.reshape(len(holds), -1, len(holds)).sum(axis=2)
+    much = [(contributors > 0).mean(axis=1), contributors.mean(axis=1) / len(holds)]
+    return rows, np.concatenate([observation["levels"].ravel(), observation["progress"], *much])
+
+
+_PARTS: Mapping[str, Callable[[Observation], Parts]] = {
+    "axes": placement_parts,
+    "candidates": joint_parts,
+    "progress": program_parts,
+}
+"""Key that only one environment's observation has -> how it is read."""
+
+
+def choice_parts(observation: Observation) -> Parts:
+    """Return rows and context of any of the family's environments."""
+    return next(parts for key, parts in _PARTS.items() if key in observation)(observation)
+
+
+def choice_vector(observation: Observation) -> Array:
+    """Return the rows one after the other, then the context: float32 [observation_size]."""
+    rows, context = choice_parts(observation)
+    return np.concatenate([rows.ravel(), context]).astype(np.float32, copy=False)
+
+
+def choice_names(space: gym.spaces.Dict) -> list[str]:
+    """Return what the vector is made of; equal for environments that a policy can play alike."""
+    return [f"{key} {' x '.join(map(str, box.shape))}" for key, box in sorted(space.items()) if box.shape]
+
+
+def set_shape(env: gym.Env[Any, Any]) -> SetShape:
+    """Return the shape of the set."""
+    space, actions = env.observation_space, env.action_space
+    assert isinstance(space, gym.spaces.Dict)
+    assert isinstance(actions, gym.spaces.Discrete)
+    rows, context = choice_parts(
+        {key: np.zeros(box.shape, np.float32) for key, box in space.items() if box.shape}
+    )
+    return SetShape(*rows.shape, len(context), int(actions.n) // len(rows))
+
+
+class ChoiceVectors(gym.ObservationWrapper[Array, Any, Any]):
+    """The environment with :func:`choice_vector` as its observation.
+
+    Args:
+        env: One of the family.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.shape = set_shape(env)
+        size = self.shape.observation_size
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+
+    def observation(self, observation: Any) -> Array:
+        """Return the vector."""
+        return choice_vector(observation)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return which actions are allowed; what sb3-contrib asks for."""
+        masks: NDArray[np.bool_] = self.env.unwrapped.action_masks()  # type: ignore[attr-defined]
+        return masks
+
+
+class Choices:
+    """The learner's problem: an environment of the placement family as choices.
+
+    Args:
+        scenario: The scenario.
+    """
+
+    discrete_actions = True
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self.env_kwargs: Mapping[str, Any] = {}
+        self._env = self.make_env()
+        self.set_shape: SetShape | None = self._env.shape
+
+    def make_env(self) -> ChoiceVectors:
+        """Return one environment."""
+        scenario = self._scenario
+        return ChoiceVectors(
+            gym.make(scenario.env_id, scenario=scenario, split="train", disable_env_checker=True)
+        )
+
+    def envs(self, n_envs: int, seed: int) -> Any:
+        """Return environments in one process; stable-baselines3 seeds them."""
+        from stable_baselines3.common.monitor import Monitor
+        from stable_baselines3.common.vec_env import DummyVecEnv
+
+        return DummyVecEnv([lambda: Monitor(self.make_env()) for _ in range(n_envs)])
+
+    def observation_index(self) -> list[str]:
+        """Return what the vector is made of."""
+        space = self._env.env.observation_space
+        assert isinstance(space, gym.spaces.Dict)
+        return choice_names(space)
+
+    def action_meaning(self) -> dict[str, Any]:
+        """Return that an action is one of the choices."""
+        return {"name": "choice"}
+
+
+def _mask(observation: Observation, n_rows: int) -> Array:
+    """Return the mask with a column for each of a row's actions."""
+    mask = observation[MASK]
+    return mask.reshape(len(mask) // n_rows, n_rows).T
