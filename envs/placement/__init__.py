@@ -1,0 +1,1 @@
+"""Collective placement: where axes of parallelism lie on accelerators, and how their reductions run."""

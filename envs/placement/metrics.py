@@ -1,0 +1,94 @@
+"""Metrics of one step and of a whole episode. What an environment does not have is absent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+STEP_METRICS: dict[str, str] = {
+    "steps": "decisions taken",
+    "steps_left": "decisions that are left at most",
+    "allowed": "actions that the mask allows",
+    "default_time_s": "time of the default: axes in the order given, or a single all-reduce; joint: nominal, s",
+    "time_s": "time of the program's collectives so far (program), s",
+    "measurements": "measurements taken (joint)",
+    "measured_time_s": "what the last step measured (joint, absent: nothing), s",
+}
+"""Meaning of every metric of a step."""
+
+EPISODE_METRICS: dict[str, str] = {
+    "time_s": "time of all reductions under what was chosen, by the cost model; joint: expected, true, s",
+    "default_time_s": "the same for the default: axes in the order given, or a single all-reduce, s",
+    "best_time_s": "the same for the best choice there is, found exactly, s",
+    "worst_time_s": "the same for the worst placement, or the worst candidate (placement, joint), s",
+    "speedup": "default_time_s / time_s",
+    "best_speedup": "default_time_s / best_time_s",
+    "regret": "ln(time_s / best_time_s): 0 for the optimum",
+    "optimal": "1 if regret is 0, else 0",
+    "valid": "0 if an action was taken that the mask forbids or the program does not reduce, else 1",
+    "placement_range": "worst_time_s / best_time_s (placement)",
+    "n_placements": "placements there are (placement)",
+    "n_candidates": "candidates there are (joint)",
+    "n_levels": "levels that the reduction spans (program)",
+    "program_steps": "collectives of the program (program)",
+    "best_program_steps": "collectives of the best program (program)",
+    "measurements": "measurements taken (joint)",
+    "nominal_regret": "regret of committing to the best candidate by nominal bandwidths (joint)",
+}
+"""Meaning of every episode metric."""
+
+TIE = 1e-9
+"""Times whose relative difference is smaller are equal: sums in another order."""
+
+_LEAST_TIME_S = 1e-15
+
+
+def log_ratio(time_s: float, to_s: float) -> float:
+    """Return the natural logarithm of a ratio of times; exactly 0 where they tie.
+
+    Args:
+        time_s: A time; where nothing is sent it is 0.
+        to_s: What it is compared with.
+    """
+    ratio = max(time_s, _LEAST_TIME_S) / max(to_s, _LEAST_TIME_S)
+    return 0.0 if abs(ratio - 1.0) < TIE else math.log(ratio)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an episode came to.
+
+    Attributes:
+        time_s: Of what was chosen; the default's if the choice was not valid.
+        default_time_s: Of the default.
+        best_time_s: Of the best choice.
+        valid: Whether the choice can be carried out.
+    """
+
+    time_s: float
+    default_time_s: float
+    best_time_s: float
+    valid: bool = True
+
+    @property
+    def log_speedup(self) -> float:
+        """Natural logarithm of the speed-up over the default."""
+        return log_ratio(self.default_time_s, self.time_s)
+
+    @property
+    def regret(self) -> float:
+        """Natural logarithm of the time over the best one."""
+        return log_ratio(self.time_s, self.best_time_s)
+
+    def metrics(self) -> dict[str, float]:
+        """Return what all environments of the family report; see :data:`EPISODE_METRICS`."""
+        return {
+            "time_s": self.time_s,
+            "default_time_s": self.default_time_s,
+            "best_time_s": self.best_time_s,
+            "speedup": math.exp(self.log_speedup),
+            "best_speedup": math.exp(log_ratio(self.default_time_s, self.best_time_s)),
+            "regret": self.regret,
+            "optimal": float(self.regret == 0.0),
+            "valid": float(self.valid),
+        }

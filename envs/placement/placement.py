@@ -1,0 +1,276 @@
+"""``sysgym/CollectivePlacement-v0``: where the axes of a parallel job lie on a hierarchy of accelerators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import EzPickle
+
+from sysgym.emulator.accelerators.cost.model import CostModel
+from sysgym.emulator.accelerators.matrices import Matrix, allowed_axes, matrix_of_steps
+from sysgym.emulator.accelerators.problem import draw_problem
+from sysgym.envs.placement.base import PlacementEnv
+from sysgym.envs.placement.metrics import Outcome, log_ratio
+from sysgym.envs.placement.observation import (
+    AXIS_COLUMNS,
+    LEVEL_COLUMNS,
+    NEXT_COLUMNS,
+    REDUCTION_COLUMNS,
+    BoolArray,
+    Observation,
+    axes_table,
+    flags_space,
+    levels_table,
+    logs_space,
+    matrix_table,
+    next_table,
+    reductions_table,
+    table_space,
+)
+from sysgym.envs.placement.render import PlacementScene, placement_picture, placement_text
+from sysgym.envs.placement.rewards import SPEEDUP
+from sysgym.envs.placement.tasks import placement_task
+from sysgym.scenarios import PlacementScenario
+from sysgym.scenarios.schema.placement import MOST_AXES, MOST_LEVELS, MOST_REDUCTIONS
+
+
+class CollectivePlacement(PlacementEnv):
+    """Place the axes of a parallel job on a hierarchy of accelerators, so that its reductions are fast.
+
+    ## Description
+
+    A training job divides its work along axes of parallelism: data, tensor, pipeline. Along some axes it
+    reduces vectors over all devices, again and again. Devices sit in nodes and racks, and a link between nodes
+    is far slower than one inside, and shared. Which axis lies where changes the time of the reductions by
+    orders of magnitude: this is the first half of P2's problem. A placement is a matrix of factors, a row for
+    each axis and a column for each level; the product of a row is the axis's size, of a column the level's
+    cardinality. Several reductions of different sizes share one placement.
+
+    An episode is one problem. Every step assigns the next prime factor of a level, outermost level first, to an
+    axis; after the last one the matrix is complete, and a cost model says how long the reductions take. Equal
+    primes of a level go to axes in an order that does not descend, so every matrix is reached in exactly one
+    way. All optima are exact: there are few enough matrices to try them all.
+
+    ## Action Space
+
+    `Discrete(4)`: the axis that gets the next prime. `action_mask` shows which can: an axis that still needs
+    the prime, and from which on the axes can take its equals. An action that the mask forbids ends the episode
+    with the default's time. A single device leaves nothing to place: action 0 ends the episode.
+
+    ## Observation Space
+
+    `Dict` of `Box`es of float32, padded with zeros to four levels, axes and reductions; rows of levels are
+    outermost first.
+
+    | Key | Shape | Meaning |
+    | --- | --- | --- |
+    | `levels` | (4, 7) | the system, columns below |
+    | `axes` | (4, 4) | the axes, columns below |
+    | `reductions` | (4, 6) | what is reduced, columns below |
+    | `matrix` | (4, 4) | log10 of the factors placed so far, rows axes, columns levels |
+    | `next` | (7,) | the decision that is due, columns below |
+    | `action_mask` | (4,) | 1 where an axis may get the next prime |
+
+    | Column of `levels` | Meaning | Unit |
+    | --- | --- | --- |
+    | `exists` | the system has this level | 0 or 1 |
+    | `cardinality` | instances inside one of the level above | log10 |
+    | `bandwidth` | of each uplink of an instance, one direction | log10 GB/s |
+    | `latency` | of one hop between siblings | log10 us |
+    | `uplinks` | parallel uplinks of an instance | log10 |
+    | `devices` | devices inside an instance | log10 |
+    | `ring` | siblings are joined in a ring, not by a switch | 0 or 1 |
+
+    | Column of `axes` | Meaning | Unit |
+    | --- | --- | --- |
+    | `exists` | the problem has this axis | 0 or 1 |
+    | `size` | its size | log10 |
+    | `left` | what of its size is not placed yet | log10 |
+    | `load` | bytes of the reductions over it | share of all reductions' bytes |
+
+    | Column of `reductions` | Meaning | Unit |
+    | --- | --- | --- |
+    | `exists` | the problem has this reduction | 0 or 1 |
+    | `size` | the vector on each device | log10 MB |
+    | `axis_0` | axis 0 is reduced | 0 or 1 |
+    | `axis_1` | axis 1 is reduced | 0 or 1 |
+    | `axis_2` | axis 2 is reduced | 0 or 1 |
+    | `axis_3` | axis 3 is reduced | 0 or 1 |
+
+    | Column of `next` | Meaning | Unit |
+    | --- | --- | --- |
+    | `level_0` | the next prime is one of level 0 | 0 or 1 |
+    | `level_1` | the next prime is one of level 1 | 0 or 1 |
+    | `level_2` | the next prime is one of level 2 | 0 or 1 |
+    | `level_3` | the next prime is one of level 3 | 0 or 1 |
+    | `prime` | the next prime | log10 |
+    | `equal` | equal primes of this level that are left, the next one included | log10 |
+    | `left` | primes that are left, the next one included | share of all primes |
+
+    Logarithms are clipped to -40 to 40.
+
+    ## Rewards
+
+    The sum of named terms, which `info["reward_terms"]` lists; the scenario may set their weights, 1 each.
+
+    | Name | Terms |
+    | --- | --- |
+    | `default` | `speedup`: on the last step, ln(time of the default placement / time of the one chosen); `invalid`: -1 for an action that the mask forbids |
+
+    The default placement takes the axes in the order given, the last axis innermost, as the ranks of common
+    launchers do. So an agent that does what is usual gets 0.
+
+    ## Starting State
+
+    The problem of one episode seed, nothing placed. `reset(seed=...)` seeds the generator that draws the episode
+    seed from the split's range; `reset(options={"episode_seed": 20001})` pins it.
+
+    ## Episode End
+
+    Termination: after the last prime, or an action that the mask forbids.
+
+    Truncation: never.
+
+    ## Arguments
+
+    | Parameter | Type | Default | Description |
+    | --- | --- | --- | --- |
+    | `scenario` | str, path, dict or `PlacementScenario` | `"p2-systems"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
+    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"problem.axes": [4, 16]}` |
+    | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
+
+    ## Info
+
+    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `metrics`: dict of the state's metrics, see `sysgym.envs.placement.metrics.STEP_METRICS`.
+    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_seed`: the seed of this episode's problem.
+    - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
+
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.problem` the problem,
+    `env.unwrapped.task` all placements with their times.
+
+    ## Registered Configurations
+
+    One id, `sysgym/CollectivePlacement-v0`; `scenario` chooses the world: `p2-systems`, `placement-unseen`, or a
+    file of your own. Scenarios of the other environments of the family can be played too.
+
+    ## Baselines
+
+    Agents `default`, `placement/random`, `greedy`, `annealing`, `exhaustive` and learned ones.
+    `sysgym bench placement` plays them on unseen systems and `sysgym report` prints regret with confidence
+    intervals.
+
+    ## References
+
+    - Xie, Norman, Grewe, Vytiniotis: Synthesizing Optimal Parallelism Placement and Reduction Strategies on
+      Hierarchical Systems for Deep Learning (P2). MLSys 2022, arXiv 2110.10548. The problem.
+
+    ## Version History
+
+    - v0: first version.
+    """  # noqa: E501, a table's row is one line
+
+    REWARDS = SPEEDUP
+
+    def __init__(
+        self,
+        scenario: str | PathLike[str] | Mapping[str, Any] | PlacementScenario = "p2-systems",
+        split: str = "train",
+        reward: str | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Build the environment; the class documentation describes the arguments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split or reward does not exist.
+        """
+        EzPickle.__init__(self, scenario, split, reward, overrides, render_mode)
+        super().__init__(scenario, split, reward, overrides, render_mode)
+
+    @property
+    def _n_actions(self) -> int:
+        return MOST_AXES
+
+    def _make_observation_space(self) -> gym.spaces.Dict:
+        return gym.spaces.Dict(
+            {
+                "levels": table_space(LEVEL_COLUMNS, MOST_LEVELS),
+                "axes": table_space(AXIS_COLUMNS, MOST_AXES),
+                "reductions": table_space(REDUCTION_COLUMNS, MOST_REDUCTIONS),
+                "matrix": logs_space(MOST_AXES, MOST_LEVELS),
+                "next": table_space(NEXT_COLUMNS),
+                "action_mask": flags_space(MOST_AXES),
+            }
+        )
+
+    def _begin(self, episode_seed: int) -> None:
+        self.problem = draw_problem(self.scenario, self.split, episode_seed)
+        table = self.scenario.draw(self.split, episode_seed).problem
+        self.task = placement_task(self.problem, table.algorithm, table.programs, table.program_steps)
+        self.chosen: list[int] = []
+
+    @property
+    def cost_model(self) -> CostModel:
+        """What judges placements."""
+        return self.task.model
+
+    @property
+    def matrix(self) -> Matrix:
+        """What is placed so far; complete after the last step."""
+        return matrix_of_steps(self.problem.hierarchy.cardinalities, self.problem.n_axes, self.chosen)
+
+    def _allowed(self) -> BoolArray:
+        allowed = np.zeros(MOST_AXES, np.bool_)
+        hierarchy, axes = self.problem.hierarchy, self.problem.axes
+        if self.task.steps:
+            allowed[: len(axes)] = allowed_axes(hierarchy.cardinalities, axes, self.chosen)
+        else:
+            allowed[0] = True
+        return allowed
+
+    def _act(self, action: int) -> None:
+        task = self.task
+        if task.steps:
+            self.chosen.append(action)
+        if len(self.chosen) == len(task.steps):
+            self.outcome = task.outcome(self.matrix)
+
+    def _invalid(self) -> Outcome:
+        return self.task.outcome(None)
+
+    def _observe(self) -> Observation:
+        problem, matrix = self.problem, self.matrix
+        return {
+            "levels": levels_table(problem.hierarchy).copy(),
+            "axes": axes_table(problem, matrix),
+            "reductions": reductions_table(problem).copy(),
+            "matrix": matrix_table(matrix),
+            "next": next_table(self.task.steps, len(self.chosen)),
+            "action_mask": self._mask.astype(np.float32),
+        }
+
+    def _step_metrics(self) -> dict[str, float]:
+        return {
+            "steps_left": float(len(self.task.steps) - len(self.chosen)) if self.outcome is None else 0.0,
+            "default_time_s": self.task.default_time_s,
+        }
+
+    def _episode_metrics(self) -> dict[str, float]:
+        assert self.outcome is not None
+        times_s = self.task.times_s
+        worst_s, best_s = float(times_s.max()), float(times_s.min())
+        return self.outcome.metrics() | {
+            "worst_time_s": worst_s,
+            "placement_range": math.exp(log_ratio(worst_s, best_s)),
+            "n_placements": float(len(times_s)),
+        }

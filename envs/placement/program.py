@@ -1,0 +1,326 @@
+"""``sysgym/ReductionProgram-v0``: which collectives make a reduction fast on a hierarchy of accelerators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, Literal, get_args
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import EzPickle
+
+from sysgym.emulator.accelerators.cost.model import CostModel
+from sysgym.emulator.accelerators.matrices import Matrix
+from sysgym.emulator.accelerators.problem import draw_program_task
+from sysgym.emulator.accelerators.programs.patterns import (
+    COLLECTIVES,
+    Instruction,
+    Program,
+    n_patterns,
+    parse_program,
+)
+from sysgym.envs.placement.base import PlacementEnv
+from sysgym.envs.placement.metrics import Outcome
+from sysgym.emulator.accelerators.programs.space import NO_EDGE
+from sysgym.envs.placement.observation import (
+    MOST_HOLDERS,
+    MOST_SPENT,
+    PROGRESS_COLUMNS,
+    SPAN_COLUMNS,
+    Array,
+    BoolArray,
+    Observation,
+    flags_space,
+    holds_table,
+    logs_space,
+    megabytes,
+    table_space,
+)
+from sysgym.envs.placement.render import ProgramScene, program_picture, program_text
+from sysgym.envs.placement.rewards import SPEEDUP
+from sysgym.envs.placement.tasks import program_task
+from sysgym.scenarios import PlacementScenario
+from sysgym.scenarios.errors import UnknownName
+from sysgym.scenarios.schema.placement import MOST_PROGRAM_LEVELS
+
+Mask = Literal["live", "valid"]
+MASKS: tuple[Mask, ...] = get_args(Mask)
+
+N_ACTIONS = n_patterns(MOST_PROGRAM_LEVELS) * len(COLLECTIVES)
+
+
+class ReductionProgram(PlacementEnv):
+    """Build a program of collectives that does a reduction, faster than one all-reduce would.
+
+    ## Description
+
+    A reduction over devices in several nodes can be one all-reduce, or a program of collectives on parts of
+    them: scatter the sums inside every node, all-reduce across nodes, gather inside. Which program is fastest
+    depends on the links, on how the group lies on them, and on how many groups share a NIC. This is the second
+    half of P2's problem: an instruction is a pattern of groups and a collective, and a program is valid if no
+    contribution is added twice and every device ends with the whole sum.
+
+    An episode is one reduction under one placement. Every step appends an instruction, which all groups run at
+    the same time; a cost model says how long it takes. The optimum is exact: programs are paths in a graph of
+    what devices hold.
+
+    ## Action Space
+
+    `Discrete(45)`: instruction `5 * pattern + collective`, with the patterns of `emulator.accelerators.programs`
+    in their order and the collectives all-reduce, reduce-scatter, all-gather, reduce, broadcast. The first 1, 4
+    and 9 patterns are those of one, two and three levels: all; inside, across, masters; and so on.
+    `env.unwrapped.action_of("inside:RS")` and `instruction_of(5)` translate. `action_mask` shows the instructions
+    whose preconditions hold and after which the reduction can be completed in the steps that are left
+    (`mask="live"`), or only the former (`"valid"`). An action that the mask forbids ends the episode with the
+    all-reduce's time.
+
+    ## Observation Space
+
+    `Dict` of `Box`es of float32, padded with zeros to three levels.
+
+    | Key | Shape | Meaning |
+    | --- | --- | --- |
+    | `levels` | (3, 6) | the levels that the reduction spans, outermost first, columns below |
+    | `progress` | (3,) | size and steps, columns below |
+    | `holds` | (8, 64) | what devices hold: 1 at (i, 8 r + c) where device i's copy of row r includes device c's contribution |
+    | `costs` | (45,) | ln of an action's time over the all-reduce's; 0 where it is not valid |
+    | `action_mask` | (45,) | 1 where an action is allowed |
+
+    | Column of `levels` | Meaning | Unit |
+    | --- | --- | --- |
+    | `exists` | the reduction spans this level | 0 or 1 |
+    | `factor` | members of a group at this level | log10 |
+    | `bandwidth` | of each uplink of an instance, one direction | log10 GB/s |
+    | `latency` | of one hop between siblings | log10 us |
+    | `sharing` | reduction groups that share an uplink of an instance; below 0: uplinks to a group | log10 |
+    | `ring` | siblings are joined in a ring, not by a switch | 0 or 1 |
+
+    | Column of `progress` | Meaning | Unit |
+    | --- | --- | --- |
+    | `size` | the vector on each device | log10 MB |
+    | `steps_left` | collectives that may still follow | count |
+    | `spent` | time of the collectives so far | multiples of the all-reduce's time |
+
+    Programs do not depend on the factors of the levels, so `holds` is that of a group with two members per level:
+    2, 4 or 8 devices, and as many rows of the vector. Logarithms are clipped to -40 to 40.
+
+    ## Rewards
+
+    The sum of named terms, which `info["reward_terms"]` lists; the scenario may set their weights, 1 each.
+
+    | Name | Terms |
+    | --- | --- |
+    | `default` | `speedup`: on the last step, ln(time of a single all-reduce / time of the program); `invalid`: -1 for an action that the mask forbids, or a program that does not complete the reduction |
+
+    ## Starting State
+
+    The reduction and the placement of one episode seed; every device holds its own contribution.
+    `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
+    `reset(options={"episode_seed": 20001})` pins it.
+
+    ## Episode End
+
+    Termination: when every device has the whole sum; after the scenario's `problem.program_steps`
+    instructions; when no instruction is valid; or after an action that the mask forbids. A program that does
+    not complete the reduction counts as the all-reduce.
+
+    Truncation: never.
+
+    ## Arguments
+
+    | Parameter | Type | Default | Description |
+    | --- | --- | --- | --- |
+    | `scenario` | str, path, dict or `PlacementScenario` | `"program-p2"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
+    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"problem.program_steps": 3}` |
+    | `mask` | str | `"live"` | `"live"` or `"valid"`: what the mask allows |
+    | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
+
+    ## Info
+
+    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `metrics`: dict of the state's metrics, see `sysgym.envs.placement.metrics.STEP_METRICS`.
+    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_seed`: the seed of this episode's problem.
+    - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
+
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.task` the reduction with the
+    times of all instructions, `env.unwrapped.program` the program so far.
+
+    ## Registered Configurations
+
+    One id, `sysgym/ReductionProgram-v0`; `scenario` chooses the world: `program-p2`, `program-unseen`, or a file
+    of your own. Scenarios of the other environments of the family can be played too: the first reduction counts.
+
+    ## Baselines
+
+    Agents `default`, `placement/random`, `greedy`, `blueconnect`, `exhaustive` and learned ones.
+    `sysgym bench placement` plays them on unseen systems and `sysgym report` prints regret with confidence
+    intervals.
+
+    ## References
+
+    - Xie, Norman, Grewe, Vytiniotis: Synthesizing Optimal Parallelism Placement and Reduction Strategies on
+      Hierarchical Systems for Deep Learning (P2). MLSys 2022, arXiv 2110.10548. The problem; the exact rules of
+      the language are our convention.
+    - Cho, Finkler, Serrano, Kung, Hunter: BlueConnect: Decomposing All-Reduce for Deep Learning on Heterogeneous
+      Network Hierarchy. MLSys 2019. Reduce-scatter, all-reduce, all-gather.
+
+    ## Version History
+
+    - v0: first version.
+    """  # noqa: E501, a table's row is one line
+
+    REWARDS = SPEEDUP
+
+    def __init__(
+        self,
+        scenario: str | PathLike[str] | Mapping[str, Any] | PlacementScenario = "program-p2",
+        split: str = "train",
+        reward: str | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        mask: Mask = "live",
+        render_mode: str | None = None,
+    ) -> None:
+        """Build the environment; the class documentation describes the arguments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split, reward or mask does not exist.
+        """
+        EzPickle.__init__(self, scenario, split, reward, overrides, mask, render_mode)
+        if mask not in MASKS:
+            raise UnknownName("mask", mask, MASKS)
+        self.mask = mask
+        super().__init__(scenario, split, reward, overrides, render_mode)
+
+    def action_of(self, instruction: Instruction | str) -> int:
+        """Return the index of an instruction of this episode's levels, such as ``inside:RS``.
+
+        Raises:
+            UnknownName: There is no such pattern on these levels, or no such collective.
+        """
+        space = self.task.space
+        if isinstance(instruction, str):
+            (instruction,) = parse_program(instruction, space.n_levels)
+        return space.instructions.index(instruction)
+
+    def instruction_of(self, action: int) -> Instruction:
+        """Return the instruction of an index, on this episode's levels.
+
+        Raises:
+            IndexError: The reduction has fewer levels than the instruction needs.
+        """
+        return self.task.space.instructions[action]
+
+    @property
+    def cost_model(self) -> CostModel:
+        """What judges programs."""
+        return self.task.model
+
+    @property
+    def matrix(self) -> Matrix:
+        """The placement."""
+        return self.task.matrix
+
+    @property
+    def program(self) -> Program:
+        """The instructions so far."""
+        space = self.task.space
+        return tuple(space.edge_instruction(edge) for edge in self.edges)
+
+    @property
+    def node(self) -> int:
+        """Where the program is in the space of the task."""
+        return int(self.task.space.edge_target[self.edges[-1]]) if self.edges else 0
+
+    @property
+    def _n_actions(self) -> int:
+        return N_ACTIONS
+
+    @property
+    def _max_steps(self) -> int:
+        return self.scenario.problem.program_steps
+
+    def _make_observation_space(self) -> gym.spaces.Dict:
+        return gym.spaces.Dict(
+            {
+                "levels": table_space(SPAN_COLUMNS, MOST_PROGRAM_LEVELS),
+                "progress": table_space(PROGRESS_COLUMNS),
+                "holds": flags_space(MOST_HOLDERS, MOST_HOLDERS**2),
+                "costs": logs_space(N_ACTIONS),
+                "action_mask": flags_space(N_ACTIONS),
+            }
+        )
+
+    def _begin(self, episode_seed: int) -> None:
+        self.problem, matrix = draw_program_task(self.scenario, self.split, episode_seed)
+        table = self.scenario.draw(self.split, episode_seed).problem
+        self.task = program_task(self.problem, matrix, table.algorithm)
+        self.edges: list[int] = []
+
+    def _allowed(self) -> BoolArray:
+        space, allowed = self.task.space, np.zeros(N_ACTIONS, np.bool_)
+        allowed[: space.n_actions] = (
+            space.live_actions(self.node, self._max_steps - len(self.edges))
+            if self.mask == "live"
+            else space.valid_actions(self.node)
+        )
+        return allowed
+
+    def _act(self, action: int) -> None:
+        space = self.task.space
+        self.edges.append(int(space.edge_of_action[self.node, action]))
+        if self.node == space.goal:
+            self.outcome = Outcome(self._spent_s, self.task.all_reduce_time_s, self._best[1])
+        elif len(self.edges) == self._max_steps or not space.valid_actions(self.node).any():
+            self.outcome = self._invalid()
+
+    def _invalid(self) -> Outcome:
+        default_s = self.task.all_reduce_time_s
+        return Outcome(default_s, default_s, self._best[1], valid=False)
+
+    @property
+    def _best(self) -> tuple[Program, float]:
+        return self.task.best(self._max_steps)
+
+    @property
+    def _spent_s(self) -> float:
+        return float(self.task.edge_time_s[self.edges].sum())
+
+    def _observe(self) -> Observation:
+        task, over = self.task, self.outcome is not None
+        steps_left = 0 if over else self._max_steps - len(self.edges)
+        spent = self._spent_s / task.all_reduce_time_s if task.all_reduce_time_s else 0.0
+        progress = [megabytes(self.problem.reductions[0].size_bytes), steps_left, min(spent, MOST_SPENT)]
+        return {
+            "levels": task.span.copy(),
+            "progress": np.array(progress, np.float32),
+            "holds": holds_table(task.space)[self.node].copy(),
+            "costs": self._costs(),
+            "action_mask": self._mask.astype(np.float32),
+        }
+
+    def _costs(self) -> Array:
+        edges = self.task.space.edge_of_action[self.node]
+        costs = np.zeros(N_ACTIONS, np.float32)
+        valid = np.flatnonzero(edges != NO_EDGE)
+        costs[valid] = self.task.edge_log_cost[edges[valid]]
+        return costs
+
+    def _step_metrics(self) -> dict[str, float]:
+        return {
+            "steps_left": 0.0 if self.outcome is not None else float(self._max_steps - len(self.edges)),
+            "default_time_s": self.task.all_reduce_time_s,
+            "time_s": self._spent_s,
+        }
+
+    def _episode_metrics(self) -> dict[str, float]:
+        assert self.outcome is not None
+        return self.outcome.metrics() | {
+            "n_levels": float(self.task.space.n_levels),
+            "program_steps": float(len(self.edges)),
+            "best_program_steps": float(len(self._best[0])),
+        }
