@@ -2,9 +2,9 @@
 
 The space is a graph without cycles: nodes are what the devices hold, edges are the instructions that may run.
 A program is a path from the start to the goal. Programs of up to six steps depend on the number of levels
-only, not on their factors (the tests compare them), so one space serves all. Of the 8,570 longer ones of three
-levels, 26 are not programs of some factors, such as (4, 2, 2). What depends on the factors is how many rows a
-device holds, and a node says it in exponents of the factors.
+only, not on their factors (the tests compare them), so one space serves all. Of the 8,570 longer ones of
+three levels, 26 are not programs of some factors, such as (4, 2, 2). What depends on the factors is how many
+rows a device holds, and a node says it in exponents of the factors.
 """
 
 from __future__ import annotations
@@ -318,10 +318,10 @@ def explore(
         node += 1
     full = np.broadcast_to(full_row(n_devices), state.shape).tobytes()
     goal = node_of.get((full, exponents[0].tobytes()), _GOAL_OUT_OF_REACH)
-    source, targets, action = np.array(edges, np.int32).reshape(-1, 3).T.copy()
+    source, targets, taken = np.array(edges, np.int32).reshape(-1, 3).T.copy()
     first_edge = np.searchsorted(source, np.arange(len(states) + 1)).astype(np.int32)
     edge_of_action = np.full((len(states), len(moves)), NO_EDGE, np.int32)
-    edge_of_action[source, action] = np.arange(len(source))
+    edge_of_action[source, taken] = np.arange(len(source))
     compact = np.min_scalar_type((1 << n_devices) - 1)
     space = ProgramSpace(
         factors=tuple(factors),
@@ -335,10 +335,10 @@ def explore(
         first_edge=first_edge,
         edge_source=source,
         edge_target=targets,
-        edge_action=action,
+        edge_action=taken,
         edge_of_action=edge_of_action,
-        edge_exponents_before=np.array(before, np.int8).reshape(-1, n_levels),
-        edge_exponents_after=np.array(after, np.int8).reshape(-1, n_levels),
+        edge_exponents_before=np.array(before, np.int8).reshape(len(edges), n_levels),
+        edge_exponents_after=np.array(after, np.int8).reshape(len(edges), n_levels),
     )
     for value in vars(space).values():
         if isinstance(value, np.ndarray):
