@@ -240,7 +240,13 @@ def _placement(problem: PlacementProblem, table: ProblemTable, rng: np.random.Ge
     fewest = table.program_levels_min
     if table.placement == "drawn":
         return draw_matrix(problem, rng, fewest_levels=fewest)
-    matrix = default_matrix(problem.hierarchy.cardinalities, problem.axes)
+    if table.placement == "best":
+        # The cost model imports this module's types, and only here it is needed.
+        from sysgym.emulator.accelerators.cost.model import CostModel
+
+        matrix, _ = CostModel(problem.hierarchy, table.algorithm).best_placement(problem, table.programs)
+    else:
+        matrix = default_matrix(problem.hierarchy.cardinalities, problem.axes)
     spanned = len(reduction_factors(matrix, problem.reductions[0].axes))
     return matrix if fewest <= spanned <= MOST_PROGRAM_LEVELS else None
 

@@ -245,7 +245,7 @@ class ProblemTable(Table):
         default="drawn", description="placement that a program is built for, where the agent does not place"
     )
     program_levels_min: Annotated[int, Field(ge=1, le=MOST_PROGRAM_LEVELS)] = Field(
-        default=1, description="fewest levels that the reduction of a program episode spans; drawn placements"
+        default=1, description="fewest levels that the reduction of a program episode spans"
     )
     programs: Literal["all_reduce", "synthesized"] = Field(
         default="all_reduce",
