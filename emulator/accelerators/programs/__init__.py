@@ -1,6 +1,7 @@
 """Programs of collectives: their language and meaning, all valid ones, and the best for given times."""
 
 from sysgym.emulator.accelerators.programs.checking import InvalidProgram, apply_instruction, check_program
+from sysgym.emulator.accelerators.programs.enumeration import enumerate_programs, program_edges
 from sysgym.emulator.accelerators.programs.patterns import (
     COLLECTIVES,
     Collective,
@@ -17,13 +18,7 @@ from sysgym.emulator.accelerators.programs.patterns import (
     pattern_of,
     patterns,
 )
-from sysgym.emulator.accelerators.programs.space import (
-    ProgramSpace,
-    enumerate_programs,
-    explore,
-    program_edges,
-    program_space,
-)
+from sysgym.emulator.accelerators.programs.space import ProgramSpace, explore, program_space
 from sysgym.emulator.accelerators.programs.states import (
     BroadcastRule,
     Convention,

@@ -12,12 +12,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.programs.checking import check_program
+from sysgym.emulator.accelerators.programs.exponents import HOLDS_NOTHING, Move
 from sysgym.emulator.accelerators.programs.patterns import (
     COLLECTIVES,
     Collective,
@@ -40,10 +40,8 @@ NO_EDGE = -1
 MOST_COMMON_STEPS = 6
 """Programs of up to this many steps are the same for all factors."""
 
-HOLDS_NOTHING = 127
-"""The exponents of a device without rows."""
-
-_GOAL_OUT_OF_REACH = -1
+OUT_OF_REACH = -1
+"""Steps to a goal that cannot be reached, and the goal where none is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +133,7 @@ class ProgramSpace:
         edges = self.edge_of_action[node]
         # Edge -1 reads the last edge, and is masked.
         needed = self.steps_to_goal[self.edge_target[edges]] if self.n_edges else edges
-        live = (edges != NO_EDGE) & (needed != _GOAL_OUT_OF_REACH)
+        live = (edges != NO_EDGE) & (needed != OUT_OF_REACH)
         if steps_left is not None:
             live &= needed < steps_left
         return np.asarray(live)
@@ -290,7 +288,7 @@ def explore(
     blocks = np.array(
         [(*p.blocks(factors), 1 if p.masters else p.blocks(factors)[2]) for p in patterns(n_levels)], np.int64
     ).reshape(-1, 4)
-    moves = [_Move.of(instruction, factors) for instruction in actions(n_levels)]
+    moves = [Move.of(instruction, factors) for instruction in actions(n_levels)]
     reached = np.empty((len(moves), *state.shape), np.uint64)
 
     states, exponents, depth = [state], [np.zeros((n_devices, n_levels), np.int8)], [0]
@@ -317,7 +315,7 @@ def explore(
                 after.append(exponent[move.roots].min(axis=0))
         node += 1
     full = np.broadcast_to(full_row(n_devices), state.shape).tobytes()
-    goal = node_of.get((full, exponents[0].tobytes()), _GOAL_OUT_OF_REACH)
+    goal = node_of.get((full, exponents[0].tobytes()), OUT_OF_REACH)
     source, targets, taken = np.array(edges, np.int32).reshape(-1, 3).T.copy()
     first_edge = np.searchsorted(source, np.arange(len(states) + 1)).astype(np.int32)
     edge_of_action = np.full((len(states), len(moves)), NO_EDGE, np.int32)
@@ -346,53 +344,13 @@ def explore(
     return space
 
 
-class _Move(NamedTuple):
-    """What an instruction does to the exponents of devices.
-
-    Attributes:
-        collective: Which.
-        levels: Levels whose digits differ inside a group.
-        members: Devices of all groups, [n_groups, size].
-    """
-
-    collective: Collective
-    levels: slice
-    members: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, instruction: Instruction, factors: Sequence[int]) -> _Move:
-        pattern = instruction.pattern
-        return cls(instruction.collective, slice(pattern.low, pattern.high), pattern.groups(factors))
-
-    @property
-    def roots(self) -> NDArray[np.int32]:
-        return self.members[:, 0]
-
-    def exponents_after(self, exponents: NDArray[np.int8], convention: Convention) -> NDArray[np.int8]:
-        """Return the exponents after a step that may run, int8 [k, n_levels].
-
-        A ReduceScatter leaves a member one of ``size`` equal runs; an AllGather, whose members hold equal
-        shares of different rows, gives it as many times more.
-        """
-        after = exponents.copy()
-        if self.collective is Collective.REDUCE_SCATTER:
-            after[self.members.ravel(), self.levels] += 1
-        elif self.collective is Collective.ALL_GATHER:
-            after[self.members.ravel(), self.levels] -= 1
-        elif self.collective is Collective.BROADCAST:
-            after[self.members[:, 1:]] = exponents[self.members[:, :1]]
-        elif self.collective is Collective.REDUCE and not convention.reduce_keeps:
-            after[self.members[:, 1:]] = HOLDS_NOTHING
-        return after
-
-
 def _steps_to_goal(
     source: NDArray[np.int32], target: NDArray[np.int32], depth: NDArray[np.int32], goal: int
 ) -> NDArray[np.int32]:
     """Return the fewest steps from every node to the goal, layer by layer backwards."""
     unknown = np.iinfo(np.int32).max
     steps = np.full(len(depth), unknown, np.int32)
-    if goal != _GOAL_OUT_OF_REACH:
+    if goal != OUT_OF_REACH:
         steps[goal] = 0
     layer = 0
     while True:
@@ -401,49 +359,5 @@ def _steps_to_goal(
             break
         layer += 1
         steps[new] = layer
-    steps[steps == unknown] = _GOAL_OUT_OF_REACH
+    steps[steps == unknown] = OUT_OF_REACH
     return steps
-
-
-def enumerate_programs(space: ProgramSpace, max_steps: int) -> list[Program]:
-    """Return all valid programs of up to this many steps: shorter first, then in the order of actions.
-
-    Raises:
-        SysgymError: Programs of so many steps have not been explored.
-    """
-    instructions = [space.edge_instruction(edge) for edge in range(space.n_edges)]
-    return [
-        tuple(instructions[edge] for edge in row if edge != NO_EDGE)
-        for row in program_edges(space, max_steps).tolist()
-    ]
-
-
-@functools.lru_cache(maxsize=16)
-def program_edges(space: ProgramSpace, max_steps: int) -> NDArray[np.int32]:
-    """Return the edges of all valid programs of up to this many steps, int32 [n_programs, max_steps].
-
-    Rows are in the order of :func:`enumerate_programs`, and end in -1 where a program is shorter.
-
-    Raises:
-        SysgymError: Programs of so many steps have not been explored.
-    """
-    space.check_explored(max_steps)
-    found = []
-    paths, last = np.zeros((1, 0), np.int32), np.zeros(1, np.int32)
-    for length in range(max_steps + 1):
-        done = last == space.goal
-        padded = np.full((int(done.sum()), max_steps), NO_EDGE, np.int32)
-        padded[:, :length] = paths[done]
-        found.append(padded)
-        # Appending every edge in order keeps the paths in order.
-        count = space.first_edge[last + 1] - space.first_edge[last]
-        path = np.repeat(np.arange(len(last)), count)
-        within = np.arange(len(path)) - np.repeat(np.cumsum(count) - count, count)
-        edge = space.first_edge[last][path] + within
-        needed = space.steps_to_goal[space.edge_target[edge]]
-        live = (needed != _GOAL_OUT_OF_REACH) & (needed < max_steps - length)
-        path, edge = path[live], edge[live].astype(np.int32)
-        paths, last = np.column_stack([paths[path], edge]), space.edge_target[edge]
-    table = np.concatenate(found)
-    table.flags.writeable = False
-    return table

@@ -6,8 +6,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from sysgym.emulator.accelerators.programs.enumeration import program_edges
 from sysgym.emulator.accelerators.programs.patterns import Program
-from sysgym.emulator.accelerators.programs.space import NO_EDGE, ProgramSpace, program_edges
+from sysgym.emulator.accelerators.programs.space import NO_EDGE, ProgramSpace
 from sysgym.scenarios.errors import SysgymError
 
 TOLERANCE = 1e-9
@@ -89,7 +90,7 @@ def program_times(
 ) -> NDArray[np.float64]:
     """Return the time of every valid program of up to this many steps, float64 [n_programs].
 
-    They are in the order of :func:`~.space.enumerate_programs`.
+    They are in the order of :func:`~.enumeration.enumerate_programs`.
 
     Args:
         space: Of the number of levels.
