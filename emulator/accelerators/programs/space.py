@@ -10,6 +10,7 @@ rows a device holds, and a node says it in exponents of the factors.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ from sysgym.emulator.accelerators.programs.states import (
     DEFAULT_CONVENTION,
     WORD_BITS,
     Convention,
+    check_factors,
     full_row,
     start_state,
     successors,
@@ -278,13 +280,12 @@ def explore(
         ScenarioError: A factor is less than 2.
         SysgymError: There are more than 64 devices; :func:`program_space` serves those too.
     """
-    state = start_state(factors)
-    n_devices, n_levels = len(state), len(factors)
+    check_factors(factors)
+    n_devices, n_levels = math.prod(factors), len(factors)
     if n_devices > WORD_BITS:
-        raise SysgymError(
-            f"{n_devices} devices are more than {WORD_BITS}: the programs of {n_levels} levels are those of "
-            f"program_space({n_levels})"
-        )
+        advice = f": use program_space({n_levels})" if 2**n_levels <= WORD_BITS else ""
+        raise SysgymError(f"{n_devices} devices are more than the {WORD_BITS} that are explored{advice}")
+    state = start_state(factors)
     blocks = np.array(
         [(*p.blocks(factors), 1 if p.masters else p.blocks(factors)[2]) for p in patterns(n_levels)], np.int64
     ).reshape(-1, 4)

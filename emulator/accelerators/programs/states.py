@@ -30,6 +30,8 @@ State = NDArray[np.uint64]
 """[k, k, words]: device, row, bits of the contributors."""
 
 WORD_BITS = 64
+MOST_DEVICES = 2048
+"""A state of so many devices is 1 GiB."""
 
 _ALL_REDUCE = COLLECTIVES.index(Collective.ALL_REDUCE)
 _REDUCE_SCATTER = COLLECTIVES.index(Collective.REDUCE_SCATTER)
@@ -131,9 +133,13 @@ def start_state(factors: Sequence[int]) -> State:
 
     Raises:
         ScenarioError: A factor is less than 2.
+        SysgymError: There are too many devices.
     """
     check_factors(factors)
-    devices = np.arange(math.prod(factors))
+    n_devices = math.prod(factors)
+    if n_devices > MOST_DEVICES:
+        raise SysgymError(f"a state of {n_devices} devices is too large: at most {MOST_DEVICES}")
+    devices = np.arange(n_devices)
     state = np.zeros((devices.size, devices.size, -(-devices.size // WORD_BITS)), np.uint64)
     bits = np.uint64(1) << (devices % WORD_BITS).astype(np.uint64)
     state[devices, :, devices // WORD_BITS] = bits[:, np.newaxis]

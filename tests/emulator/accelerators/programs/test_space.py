@@ -329,8 +329,12 @@ def test_one_device() -> None:
 def test_factors_that_cannot_be_explored() -> None:
     with pytest.raises(ScenarioError, match="at least 2"):
         explore((2, 1))
-    with pytest.raises(SysgymError, match=r"are those of program_space\(2\)"):
+    with pytest.raises(SysgymError, match=r"more than the 64 .*: use program_space\(2\)"):
         explore((16, 8))
+    with pytest.raises(SysgymError, match=r"128 devices are more than the 64 that are explored$"):
+        program_space(7)
+    with pytest.raises(SysgymError, match="at most 2048"):
+        start_state((1024, 1024))
     with pytest.raises(SysgymError, match="2 factors for programs of 3 levels"):
         program_space(3).edge_shares((2, 2))
 
