@@ -122,10 +122,10 @@ ALGORITHMS: dict[str, Algorithm] = {
         ),
         Algorithm("a2c", "stable_baselines3", "A2C", {"n_steps": 16, **_ON_POLICY}),
         Algorithm("trpo", "sb3_contrib", "TRPO", {"n_steps": 256, **_ON_POLICY}),
-        Algorithm("maskable_ppo", "sb3_contrib", "MaskablePPO", {**_MASKED, "net_arch": (128, 128)}, masks=True),
         Algorithm(
-            "maskable_ppo_set", "sb3_contrib", "MaskablePPO", _MASKED, masks=True, policy=SET_POLICY
+            "maskable_ppo", "sb3_contrib", "MaskablePPO", {**_MASKED, "net_arch": (128, 128)}, masks=True
         ),
+        Algorithm("maskable_ppo_set", "sb3_contrib", "MaskablePPO", _MASKED, masks=True, policy=SET_POLICY),
         Algorithm("sac", "stable_baselines3", "SAC", _OFF_POLICY, discrete_actions=False),
         Algorithm("tqc", "sb3_contrib", "TQC", _OFF_POLICY, discrete_actions=False),
         Algorithm("td3", "stable_baselines3", "TD3", _OFF_POLICY, discrete_actions=False),

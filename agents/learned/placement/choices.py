@@ -1,4 +1,4 @@
-"""An observation as a set of choices: a row for everything that may be chosen, and what belongs to all of them.
+"""An observation as a set of choices: a row for all that may be chosen, and what belongs to all of them.
 
 The rows are axes where axes are placed, instructions where a program is built, candidates where measurements
 are made. A policy over the set treats all rows alike; a plain network sees them one after the other. The
