@@ -14,7 +14,14 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from sysgym.emulator.accelerators.matrices import Matrix, prime_steps
+from sysgym.agents.placement.base import Placer, episode_rng
+from sysgym.agents.placement.steps import edges_of_actions, random_program
+from sysgym.emulator.accelerators.matrices import Matrix, default_matrix, prime_steps
+from sysgym.envs.placement.placement import CollectivePlacement
+from sysgym.envs.placement.program import ReductionProgram
+
+STREAM = 0xA22EA1
+"""Of the agent's draws."""
 
 State = TypeVar("State", bound=Hashable)
 
@@ -117,3 +124,61 @@ def swaps(matrix: Matrix) -> Iterator[Matrix]:
             rows[other][beyond] //= prime
             rows[axis][beyond] *= prime
             yield tuple(map(tuple, rows))
+
+
+class AnnealingAgent(Placer):
+    """Simulated annealing from the default, with the closed-form model; seeded by the episode.
+
+    Neighbours of a placement exchange a prime between two axes; those of a program keep some of its first
+    steps and go on at random.
+
+    Args:
+        evaluations: Budget of cost evaluations in an episode, a placement or program each.
+    """
+
+    name = "annealing"
+
+    def __init__(self, evaluations: int = 64) -> None:
+        """Set the budget."""
+        self.budget = evaluations
+
+    def place(self, world: CollectivePlacement) -> Matrix:
+        """Search placements."""
+        task, problem = world.task, world.problem
+
+        def time_s(matrix: Matrix) -> float:
+            return task.model.placement_time_s(problem, matrix, task.programs, task.program_steps)
+
+        def neighbour(matrix: Matrix, rng: np.random.Generator) -> Matrix:
+            near = list(swaps(matrix))
+            return near[int(rng.integers(len(near)))] if near else matrix
+
+        start = default_matrix(problem.hierarchy.cardinalities, problem.axes)
+        return self._run(start, time_s, neighbour)
+
+    def build(self, world: ReductionProgram) -> tuple[int, ...]:
+        """Search programs."""
+        task, steps = world.task, world.scenario.problem.program_steps
+        edge_time_s = task.model.edge_times_s(task.matrix, task.reduction, task.space)
+
+        def time_s(actions: tuple[int, ...]) -> float:
+            return float(edge_time_s[edges_of_actions(task.space, actions)].sum())
+
+        def neighbour(actions: tuple[int, ...], rng: np.random.Generator) -> tuple[int, ...]:
+            kept = actions[: int(rng.integers(len(actions)))]
+            return random_program(task.space, kept, steps, rng)
+
+        start = tuple(world.action_of(instruction) for instruction in task.all_reduce)
+        return self._run(start, time_s, neighbour)
+
+    def _run(
+        self,
+        start: State,
+        time_s: Callable[[State], float],
+        neighbour: Callable[[State, np.random.Generator], State],
+    ) -> State:
+        rng = episode_rng(self._world, STREAM)
+        search = Annealing(start, time_s, neighbour, Schedule(self.budget), rng)
+        best = search.run()
+        self.evaluations = search.evaluations
+        return best

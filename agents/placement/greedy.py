@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from sysgym.agents.placement.base import Choice, JointView, Placer
+from sysgym.agents.placement.steps import cheapest_progress
 from sysgym.emulator.accelerators.matrices import Matrix, prime_steps
 from sysgym.emulator.accelerators.problem import PlacementProblem
+from sysgym.envs.placement.placement import CollectivePlacement
+from sysgym.envs.placement.program import ReductionProgram
 
 
 def inner_first(problem: PlacementProblem) -> Matrix:
@@ -30,3 +34,27 @@ def inner_first(problem: PlacementProblem) -> Matrix:
         left[axis] //= prime
         matrix[axis][level] *= prime
     return tuple(map(tuple, matrix))
+
+
+class GreedyAgent(Placer):
+    """What reduces most lies inside; the least time for the progress; the nominally best candidate."""
+
+    name = "greedy"
+
+    def place(self, world: CollectivePlacement) -> Matrix:
+        """Fill the inner levels first; costs nothing to evaluate."""
+        return inner_first(world.problem)
+
+    def build(self, world: ReductionProgram) -> tuple[int, ...]:
+        """Take the cheapest progress at every step."""
+        task = world.task
+        factors = tuple(factor for _, factor in task.factors)
+        edge_time_s = task.model.edge_times_s(task.matrix, task.reduction, task.space)
+        actions, self.evaluations = cheapest_progress(
+            task.space, edge_time_s, factors, world.scenario.problem.program_steps
+        )
+        return tuple(actions)
+
+    def choose(self, view: JointView) -> Choice:
+        """Commit without measuring."""
+        return Choice(int(view.nominal.argmin()), commit=True)

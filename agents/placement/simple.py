@@ -1,0 +1,78 @@
+"""What is done without a search: the default, chance, and the usual decomposition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.placement.base import Placer, episode_rng
+from sysgym.agents.placement.steps import blueconnect
+from sysgym.emulator.accelerators.matrices import Matrix, default_matrix
+from sysgym.emulator.accelerators.programs import Program
+from sysgym.envs.placement.base import PlacementEnv
+from sysgym.envs.placement.placement import CollectivePlacement
+from sysgym.envs.placement.program import ReductionProgram
+from sysgym.scenarios.errors import SysgymError
+
+STREAM = 0x91ACE
+"""Of the random agent."""
+
+
+class DefaultAgent(Placer):
+    """The axes in the order given, the last one innermost; a single all-reduce."""
+
+    name = "default"
+
+    def place(self, world: CollectivePlacement) -> Matrix:
+        """Return the matrix that launchers use."""
+        return default_matrix(world.problem.hierarchy.cardinalities, world.problem.axes)
+
+    def build(self, world: ReductionProgram) -> tuple[int, ...]:
+        """Return the all-reduce."""
+        return actions_of(world, blueconnect(world.task.space.n_levels, 1))
+
+
+class RandomAgent:
+    """Any action that the mask allows, all equally likely; seeded by the episode.
+
+    Attributes:
+        evaluations: Cost evaluations: none.
+    """
+
+    name = "random"
+    evaluations = 0
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Seed by the episode.
+
+        Raises:
+            SysgymError: If the environment is of another family.
+        """
+        if not isinstance(env.unwrapped, PlacementEnv):
+            raise SysgymError(
+                f'the agent "{self.name}" plays the placement environments, '
+                f"not {type(env.unwrapped).__name__}"
+            )
+        self._rng = episode_rng(env, STREAM)
+
+    def act(self, observation: Any) -> int:
+        """Draw."""
+        return int(self._rng.choice(np.flatnonzero(observation["action_mask"] > 0.0)))
+
+
+class BlueConnectAgent(DefaultAgent):
+    """Reduce-scatter inside, all-reduce across, all-gather inside; placed as by default."""
+
+    name = "blueconnect"
+
+    def build(self, world: ReductionProgram) -> tuple[int, ...]:
+        """Return the program, level by level as far as the steps allow."""
+        levels = world.task.space.n_levels
+        return actions_of(world, blueconnect(levels, world.scenario.problem.program_steps))
+
+
+def actions_of(world: ReductionProgram, program: Program) -> tuple[int, ...]:
+    """Return the actions that run a program."""
+    return tuple(world.action_of(instruction) for instruction in program)

@@ -1,0 +1,89 @@
+"""The k best by the model, and then by what is more exact: simulated, or measured."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sysgym.agents.placement.base import Choice, JointView, Placer
+from sysgym.agents.placement.measuring import measured_in_turns
+from sysgym.agents.placement.simple import actions_of
+from sysgym.agents.placement.steps import blueconnect
+from sysgym.emulator.accelerators.flows.collective import program_time_s
+from sysgym.emulator.accelerators.matrices import Matrix, enumerate_matrices, reduction_factors
+from sysgym.emulator.accelerators.problem import Reduction
+from sysgym.emulator.accelerators.programs import Program, best_program, program_space, top_programs
+from sysgym.envs.placement.placement import CollectivePlacement
+from sysgym.envs.placement.program import ReductionProgram
+from sysgym.envs.placement.tasks import PlacementTask, ProgramTask
+
+
+class TopKAgent(Placer):
+    """The k best by the closed-form model are timed by the flow-level simulation, and the best one is taken.
+
+    That is how P2 uses its simulator, with this package's simulation where P2 has hardware. In the joint
+    environment the k nominally best candidates are measured, each the same number of times and in turns as
+    far as the budget goes, and the one with the best mean is taken.
+
+    Args:
+        k: How many.
+        repeats: Measurements of each.
+    """
+
+    name = "topk"
+
+    def __init__(self, k: int = 3, repeats: int = 2) -> None:
+        """Set the numbers."""
+        self.k, self.repeats = k, repeats
+
+    def place(self, world: CollectivePlacement) -> Matrix:
+        """Evaluate all placements, simulate the best."""
+        task, problem = world.task, world.problem
+        matrices = enumerate_matrices(problem.hierarchy.cardinalities, problem.axes)
+        self.evaluations = len(matrices)
+        times_s = task.model.placement_times_s(problem, matrices, task.programs, task.program_steps)
+        best = [matrices[index] for index in np.argsort(times_s, kind="stable")[: self.k]]
+        if len(best) == 1:
+            return best[0]
+        return best[int(np.argmin([self._simulated_s(task, matrix) for matrix in best]))]
+
+    def build(self, world: ReductionProgram) -> tuple[int, ...]:
+        """Find the k best programs, simulate them."""
+        task = world.task
+        self.evaluations = task.space.n_edges
+        edge_time_s = task.model.edge_times_s(task.matrix, task.reduction, task.space)
+        best = top_programs(task.space, edge_time_s, self.k, world.scenario.problem.program_steps)
+        programs = [program for program, _ in best]
+        times_s = [self._flows_s(task, task.matrix, task.reduction, program) for program in programs]
+        return actions_of(world, programs[int(np.argmin(times_s))])
+
+    def choose(self, view: JointView) -> Choice:
+        """Measure the nominally best in turns, then commit."""
+        return measured_in_turns(view, np.argsort(view.nominal, kind="stable")[: self.k], self.repeats)
+
+    def _simulated_s(self, task: PlacementTask, matrix: Matrix) -> float:
+        return sum(
+            self._flows_s(task, matrix, reduction, reduction_program(task, matrix, reduction))
+            for reduction in task.problem.reductions
+        )
+
+    def _flows_s(
+        self, task: PlacementTask | ProgramTask, matrix: Matrix, reduction: Reduction, program: Program
+    ) -> float:
+        self.simulations += 1
+        return program_time_s(task.problem.hierarchy, matrix, reduction, program, task.model.algorithm)
+
+
+def reduction_program(task: PlacementTask, matrix: Matrix, reduction: Reduction) -> Program:
+    """Return how a reduction runs under a placement: the best program by the model, or one all-reduce.
+
+    Args:
+        task: Which of the two, and the longest program.
+        matrix: The placement.
+        reduction: What is reduced.
+    """
+    n_levels = len(reduction_factors(matrix, reduction.axes))
+    if task.programs == "all_reduce" or not n_levels:
+        return blueconnect(n_levels, 1)
+    space = program_space(n_levels, task.program_steps)
+    edge_time_s = task.model.edge_times_s(matrix, reduction, space)
+    return best_program(space, edge_time_s, task.program_steps)[0]
