@@ -244,7 +244,8 @@ def _placement(problem: PlacementProblem, table: ProblemTable, rng: np.random.Ge
         # The cost model imports this module's types, and only here it is needed.
         from sysgym.emulator.accelerators.cost.model import CostModel
 
-        matrix, _ = CostModel(problem.hierarchy, table.algorithm).best_placement(problem, table.programs)
+        model = CostModel(problem.hierarchy, table.algorithm)
+        matrix, _ = model.best_placement(problem, table.programs, table.program_steps)
     else:
         matrix = default_matrix(problem.hierarchy.cardinalities, problem.axes)
     spanned = len(reduction_factors(matrix, problem.reductions[0].axes))

@@ -301,6 +301,14 @@ class Joint(Table):
         default=0.1, description="its standard deviation from measurement to measurement"
     )
 
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that a share can have this mean and standard deviation."""
+        mean, sd = self.background_share_mean, self.background_share_sd
+        most = math.sqrt(mean * (1.0 - mean))
+        if sd > 0.0 and sd >= most:
+            expected = f"less than {most:g}, the most that a share with the mean {mean:g} has"
+            yield Problem("background_share_sd", sd, expected)
+
 
 class PlacementScenario(Scenario):
     """One world of collective placement: systems, problems on them, and what measurements show."""

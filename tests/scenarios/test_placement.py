@@ -182,6 +182,13 @@ BROKEN = {
         0.0,
         "more than 0",
     ),
+    "share that cannot spread so far": Broken(
+        "budget = 20",
+        "background_share_mean = 0.0",
+        "joint.background_share_sd",
+        0.1,
+        "less than 0, the most that a share with the mean 0 has",
+    ),
     "spaces that vary": Broken(
         '"joint.noise_log_sd" = [0.1, 0.2]',
         '"joint.candidates" = [24, 48]',

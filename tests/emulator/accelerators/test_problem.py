@@ -304,6 +304,23 @@ def test_default_placement_of_a_program() -> None:
     assert problem.reductions[0].axes == (0,)
 
 
+@pytest.mark.parametrize("programs", ["all_reduce", "synthesized"])
+def test_best_placement_of_a_program(programs: str) -> None:
+    """A reduction of four on nodes of 16 stays inside a node."""
+    scenario = _scenario(
+        "program-p2",
+        problem__placement="best",
+        problem__programs=programs,
+        problem__axes=[4, 16],
+        problem__reductions=[{"axes": [0], "size_bytes": 1e9}],
+        problem__program_levels_min=1,
+        system__nodes=4,
+        system__preset="p2-a100",
+    )
+    _, matrix = draw_program_task(scenario, "train", 0)
+    assert matrix == ((1, 4), (4, 4))
+
+
 def test_a_program_that_no_placement_allows() -> None:
     scenario = _scenario(
         "program-p2",
