@@ -74,6 +74,12 @@ def _straggler(name: str, entry: str, summary: str, *, privileged: bool = False)
     )
 
 
+def _placer(name: str, entry: str, summary: str, *, privileged: bool = False) -> AgentInfo:
+    return AgentInfo(
+        name, summary, f"sysgym.agents.placement.{entry}", privileged=privileged, family="placement"
+    )
+
+
 def _learned(name: str, summary: str) -> AgentInfo:
     return AgentInfo(name, summary, "sysgym.agents.learned.agent:load_agent", learned=True)
 
@@ -130,6 +136,27 @@ _AGENTS: dict[str, AgentInfo] = {
                 detector.lower(), f"outliers:{detector.title()}Agent", f"PyOD's {detector} on finished tasks"
             )
             for detector in ("ABOD", "CBLOF", "HBOS", "KNN", "LOF", "MCD", "OCSVM", "PCA")
+        ),
+        _placer("default", "simple:DefaultAgent", "axes in the order given; a single all-reduce"),
+        _placer("placement/random", "simple:RandomAgent", "any action that the mask allows"),
+        _placer(
+            "greedy", "greedy:GreedyAgent", "what reduces most inside; the cheapest progress; nominally best"
+        ),
+        _placer(
+            "blueconnect", "simple:BlueConnectAgent", "reduce-scatter inside, all-reduce across, all-gather"
+        ),
+        _placer("annealing", "annealing:AnnealingAgent", "simulated annealing with the closed-form model"),
+        _placer("exhaustive", "exhaustive:ExhaustiveAgent", "exact: all placements, all programs (P2's way)"),
+        _placer("topk", "topk:TopKAgent", "the k best by the model, then simulated or measured"),
+        _placer("ucb", "measuring:UcbAgent", "measures what may be the best, each candidate on its own"),
+        _placer(
+            "bayes", "measuring:BayesAgent", "learns the levels' true bandwidths, measures what is worth it"
+        ),
+        _placer(
+            "placement/oracle",
+            "oracle:OracleAgent",
+            "commits to the candidate that is truly the best, read off what is hidden",
+            privileged=True,
         ),
         AgentInfo(
             "transfer",

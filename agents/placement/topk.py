@@ -11,7 +11,7 @@ from sysgym.agents.placement.steps import blueconnect
 from sysgym.emulator.accelerators.flows.collective import program_time_s
 from sysgym.emulator.accelerators.matrices import Matrix, enumerate_matrices, reduction_factors
 from sysgym.emulator.accelerators.problem import Reduction
-from sysgym.emulator.accelerators.programs import Program, best_program, program_space, top_programs
+from sysgym.emulator.accelerators.programs import Program, top_programs
 from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
 from sysgym.envs.placement.tasks import PlacementTask, ProgramTask
@@ -84,6 +84,4 @@ def reduction_program(task: PlacementTask, matrix: Matrix, reduction: Reduction)
     n_levels = len(reduction_factors(matrix, reduction.axes))
     if task.programs == "all_reduce" or not n_levels:
         return blueconnect(n_levels, 1)
-    space = program_space(n_levels, task.program_steps)
-    edge_time_s = task.model.edge_times_s(matrix, reduction, space)
-    return best_program(space, edge_time_s, task.program_steps)[0]
+    return task.model.best_program(matrix, reduction, task.program_steps)[0]
