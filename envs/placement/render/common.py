@@ -1,0 +1,119 @@
+"""What the pictures share: units, names, and figures as arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
+from sysgym.emulator.accelerators.programs.patterns import Collective, Instruction
+from sysgym.envs.placement.metrics import log_ratio
+
+Picture = NDArray[np.uint8]
+
+INK = "#202020"
+FAINT = "#8c8c8c"
+BOUND = "#c1121f"
+"""Of the links that say how long something takes."""
+GOOD = "#007a3d"
+
+COLLECTIVE_NAMES = {
+    Collective.ALL_REDUCE: "AllReduce",
+    Collective.REDUCE_SCATTER: "ReduceScatter",
+    Collective.ALL_GATHER: "AllGather",
+    Collective.REDUCE: "Reduce",
+    Collective.BROADCAST: "Broadcast",
+}
+# Okabe and Ito's colours, which colour-blind readers tell apart.
+COLLECTIVE_COLOURS = {
+    Collective.ALL_REDUCE: "#0072b2",
+    Collective.REDUCE_SCATTER: "#e69f00",
+    Collective.ALL_GATHER: "#009e73",
+    Collective.REDUCE: "#d55e00",
+    Collective.BROADCAST: "#cc79a7",
+}
+LEVEL_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7")
+"""Of levels, outermost first."""
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+_SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+
+
+def time_scale(value_s: float) -> tuple[float, str]:
+    """Return the unit in which a time reads best: seconds in it, and its name."""
+    return next(((scale, unit) for scale, unit in _TIMES if value_s >= scale), _TIMES[-1])
+
+
+def time(value_s: float) -> str:
+    """Return a time in words, three digits."""
+    scale, unit = time_scale(value_s)
+    return f"{_digits(value_s / scale)} {unit}"
+
+
+def size(value_bytes: float) -> str:
+    """Return a size in words, three digits."""
+    scale, unit = next(((scale, unit) for scale, unit in _SIZES if value_bytes >= scale), _SIZES[-1])
+    return f"{_digits(value_bytes / scale)} {unit}"
+
+
+def bandwidth(value_bytes_per_s: float) -> str:
+    """Return a bandwidth in words."""
+    return f"{size(value_bytes_per_s)}/s"
+
+
+def compared(time_s: float, to_s: float, name: str) -> str:
+    """Return how a time compares with another one in words: ``3.2 times as fast as NAME``."""
+    log = log_ratio(to_s, time_s)
+    if abs(log) < 5e-4:
+        return f"as fast as {name}"
+    return f"{_digits(float(np.exp(abs(log))))} times as {'fast' if log > 0 else 'slow'} as {name}"
+
+
+def times_sign(sizes: Any) -> str:
+    """Return a product in words: ``4 x 16``."""
+    return " x ".join(str(one) for one in sizes)
+
+
+def system(problem: PlacementProblem) -> str:
+    """Return a system in words: ``4 nodes x 16 gpus (p2-a100)``."""
+    levels = problem.hierarchy.levels
+    words = " x ".join(f"{level.cardinality} {plural(level.name, level.cardinality)}" for level in levels)
+    return f"{words} ({problem.hierarchy.name})"
+
+
+def plural(noun: str, count: int) -> str:
+    """Return a noun as its number wants it."""
+    return noun if count == 1 else f"{noun}s"
+
+
+def reduction(one: Reduction, axes: tuple[int, ...]) -> str:
+    """Return a reduction in words: ``1.2 GB over axis 1 (16)``."""
+    named = " and ".join(f"{axis} ({axes[axis]})" for axis in one.axes)
+    return f"{size(one.size_bytes)} over {'axis' if len(one.axes) == 1 else 'axes'} {named}"
+
+
+def instruction(one: Instruction, n_levels: int) -> str:
+    """Return an instruction in words: ``inside: ReduceScatter``."""
+    return f"{one.pattern.label(n_levels)}: {COLLECTIVE_NAMES[one.collective]}"
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure of so many hundreds of pixels."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def pixels(figure: Any) -> Picture:
+    """Return a figure as an array, shape (height, width, 3)."""
+    figure.canvas.draw()
+    return np.asarray(figure.canvas.buffer_rgba(), dtype=np.uint8)[:, :, :3].copy()
+
+
+def _digits(value: float) -> str:
+    return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
