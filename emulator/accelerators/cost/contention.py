@@ -1,0 +1,371 @@
+"""Time of one step when all its groups run at once and share links: compiled, read off the first instance.
+
+The step of an instruction is a collective in many groups of devices. A group whose members lie inside and
+outside an instance of a level sends bytes through the instance's uplinks. These loads add up; the step takes
+as long as the fullest link of any level, and its rounds' latencies at the outermost level that it crosses.
+
+Every member of a group carries an equal share of what its group sends out of an instance, through the uplink
+it is tied to: a ring in as many channels as members, each of which leaves by another.
+
+All instances that take part are alike, so one is enough, the first. Of its uplinks the first carries most.
+When only masters take part, the devices that do are those with some digits 0. Call N(x) how many of these
+are among the first x ids, the ids continued without end by more digits of the first kind: N(x + y) is at
+most N(x) + N(y). (By induction over the digits, innermost first. A digit that is free leaves N as it is. One
+that must be 0, of radix q above a period W with M devices, makes it min(N(x), M) within a period qW. If x +
+y is in one period, that is at most the sum. If not, and both are W or more, both count M. If x is less, y is
+W or more and counts M, and what reaches into the next period is less than x.) So no block of w ids holds
+more than the first; nor, in a ring, is any link under more equally long arcs than N(length of an arc).
+
+In a ring of siblings a group's bytes load directed links, each with half of an uplink's bandwidth. A group
+that reaches around half of the ring or more closes the circle, half of its bytes in each direction; another
+goes there and back over its arc. What leaves the ring's parent does so by the parent's uplinks, without the
+ring. These rules of rings are our convention, as is the order of halving and doubling: nearest first, so that
+what crosses a level is what is left when all inside are reduced.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sysgym.emulator.accelerators.programs.patterns import COLLECTIVES, Collective
+
+RING, HALVING_DOUBLING, TREE, AUTO = range(4)
+ALGORITHMS = ("ring", "halving_doubling", "tree", "auto")
+"""Names in the order of their numbers.
+
+``tree`` is for AllReduce, its other collectives are rings; Reduce and Broadcast are always pipelined chains;
+``auto`` takes the fastest for each step.
+"""
+
+_ALL_REDUCE = COLLECTIVES.index(Collective.ALL_REDUCE)
+_ALL_GATHER = COLLECTIVES.index(Collective.ALL_GATHER)
+
+
+class Links(NamedTuple):
+    """The levels of a hierarchy as arrays [n_levels], outermost first; see ``hierarchy.Level``."""
+
+    cardinality: NDArray[np.int64]
+    bandwidth_bytes_per_s: NDArray[np.float64]
+    latency_s: NDArray[np.float64]
+    uplinks: NDArray[np.int64]
+    ring: NDArray[np.bool_]
+
+
+class Spread(NamedTuple):
+    """How a reduction lies on the levels.
+
+    ``matrix`` is int64 [n_axes, n_levels], ``reduced`` bool [n_axes], and ``factor``, int64 [n_levels], the
+    product of each level's entries over the reduced axes.
+    """
+
+    matrix: NDArray[np.int64]
+    reduced: NDArray[np.bool_]
+    factor: NDArray[np.int64]
+
+
+class Curve(NamedTuple):
+    """Logarithms of message sizes and of the shares of bandwidth they achieve; no points: all achieve all."""
+
+    log_size: NDArray[np.float64]
+    log_share: NDArray[np.float64]
+
+
+class Steps(NamedTuple):
+    """Steps as arrays [n_steps].
+
+    A group's members differ in the reduced digits of the levels from ``low`` up to ``high``, ``low`` being
+    one on which the reduction lies. ``masters``: only devices take part whose reduced digits are 0 from
+    ``high`` on. ``message_bytes``: what the first member holds of the vector, before the step, or after it if
+    it is an AllGather.
+    """
+
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    masters: NDArray[np.bool_]
+    collective: NDArray[np.int64]
+    message_bytes: NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def step_times_s(
+    links: Links, spread: Spread, steps: Steps, algorithm: int, curve: Curve
+) -> NDArray[np.float64]:
+    """Return the time of each step, float64 [n_steps]; infinity where its group has no such algorithm."""
+    times_s = np.empty(steps.low.size)
+    for step in range(times_s.size):
+        link_s, latency_s, _ = step_cost(
+            links, spread, steps.low[step], steps.high[step], steps.masters[step], steps.collective[step],
+            steps.message_bytes[step], algorithm, curve,
+        )  # fmt: skip
+        times_s[step] = link_s + latency_s
+    return times_s
+
+
+@njit(cache=True, nogil=True)
+def step_parts_s(
+    links: Links, spread: Spread, steps: Steps, algorithm: int, curve: Curve
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return each step's time on its fullest link, its latency, and that link's level (-1: none)."""
+    n_steps = steps.low.size
+    links_s, latencies_s, levels = np.empty(n_steps), np.empty(n_steps), np.empty(n_steps, np.int64)
+    for step in range(n_steps):
+        links_s[step], latencies_s[step], levels[step] = step_cost(
+            links, spread, steps.low[step], steps.high[step], steps.masters[step], steps.collective[step],
+            steps.message_bytes[step], algorithm, curve,
+        )  # fmt: skip
+    return links_s, latencies_s, levels
+
+
+@njit(cache=True, nogil=True)
+def all_reduce_times_s(
+    links: Links,
+    matrices: NDArray[np.int64],
+    reduced: NDArray[np.bool_],
+    size_bytes: NDArray[np.float64],
+    algorithm: int,
+    curve: Curve,
+) -> NDArray[np.float64]:
+    """Return the time of one AllReduce after another for each matrix, float64 [n_matrices].
+
+    Args:
+        links: Of the hierarchy.
+        matrices: [n_matrices, n_axes, n_levels].
+        reduced: The axes of each reduction, [n_reductions, n_axes].
+        size_bytes: Of each reduction, [n_reductions].
+        algorithm: Its number.
+        curve: Efficiency by message size.
+    """
+    n_matrices, n_axes, n_levels = matrices.shape
+    times_s = np.zeros(n_matrices)
+    factor = np.empty(n_levels, np.int64)
+    for index in range(n_matrices):
+        for reduction in range(size_bytes.size):
+            low = n_levels
+            for level in range(n_levels - 1, -1, -1):
+                factor[level] = 1
+                for axis in range(n_axes):
+                    if reduced[reduction, axis]:
+                        factor[level] *= matrices[index, axis, level]
+                if factor[level] > 1:
+                    low = level
+            link_s, latency_s, _ = step_cost(
+                links, Spread(matrices[index], reduced[reduction], factor), low, n_levels, False, _ALL_REDUCE,
+                size_bytes[reduction], algorithm, curve,
+            )  # fmt: skip
+            times_s[index] += link_s + latency_s
+    return times_s
+
+
+@njit(cache=True, nogil=True)
+def step_cost(
+    links: Links,
+    spread: Spread,
+    low: int,
+    high: int,
+    masters: bool,
+    collective: int,
+    message_bytes: float,
+    algorithm: int,
+    curve: Curve,
+) -> tuple[float, float, int]:
+    """Return a step's time on its fullest link, its latency, and the level of that link (-1: none is used).
+
+    The arguments are those of :class:`Steps`.
+    """
+    n = 1
+    for level in range(low, high):
+        n *= spread.factor[level]
+    if n == 1:
+        return 0.0, 0.0, -1
+    if algorithm != AUTO:
+        return _cost(links, spread, low, high, masters, collective, message_bytes, algorithm, curve, n)
+    best = _cost(links, spread, low, high, masters, collective, message_bytes, RING, curve, n)
+    # Other algorithms than rings are for AllReduce, ReduceScatter and AllGather; a tree for AllReduce.
+    if collective <= _ALL_GATHER:
+        for other in range(HALVING_DOUBLING, TREE + 1 if collective == _ALL_REDUCE else TREE):
+            cost = _cost(links, spread, low, high, masters, collective, message_bytes, other, curve, n)
+            if cost[0] + cost[1] < best[0] + best[1]:
+                best = cost
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _cost(
+    links: Links,
+    spread: Spread,
+    low: int,
+    high: int,
+    masters: bool,
+    collective: int,
+    message_bytes: float,
+    algorithm: int,
+    curve: Curve,
+    n: int,
+) -> tuple[float, float, int]:
+    halving = algorithm == HALVING_DOUBLING and collective <= _ALL_GATHER
+    if halving and n & (n - 1):
+        return np.inf, 0.0, -1
+    n_levels = spread.factor.size
+    share = _share_of_bandwidth(curve, message_bytes)
+    fullest_s, fullest = 0.0, -1
+    # Of one instance of a level: its devices, those that take part, and the members of each group.
+    devices, active, inside = 1, 1, 1
+    for level in range(n_levels - 1, low - 1, -1):
+        cardinality, factor = links.cardinality[level], spread.factor[level]
+        in_ring = links.ring[level]
+        varies = level < high
+        if not in_ring or (varies and factor > 1):
+            uplinks = links.uplinks[level]
+            if uplinks == 1:
+                served = active
+            elif not masters:
+                served = devices // uplinks
+            else:
+                served = _active_below(devices // uplinks, devices, active, spread, level + 1, high)
+            if not in_ring:
+                crossings = _sent(collective, algorithm, n, inside)
+            elif halving:
+                crossings = _busiest_link_halving(collective, spread, level, cardinality)
+            else:
+                crossings = _busiest_link(collective, algorithm, spread, level, cardinality, n)
+            bandwidth = links.bandwidth_bytes_per_s[level]
+            if in_ring:
+                bandwidth *= 0.5
+            if level < n_levels - 1:
+                bandwidth *= share
+            seconds = crossings * message_bytes * served / inside / bandwidth
+            if seconds > fullest_s:
+                fullest_s, fullest = seconds, level
+        devices *= cardinality
+        active *= cardinality if varies or not masters else cardinality // factor
+        if varies:
+            inside *= factor
+    return fullest_s, _rounds(collective, algorithm, n) * links.latency_s[low], fullest
+
+
+@njit(cache=True, nogil=True)
+def _sent(collective: int, algorithm: int, n: int, inside: int) -> float:
+    """Return what a group sends out of an instance with some of its members, over its message."""
+    if collective > _ALL_GATHER:
+        return 1.0
+    phases = 2.0 if collective == _ALL_REDUCE else 1.0
+    if algorithm == HALVING_DOUBLING:
+        return phases * (n - inside) / n
+    if algorithm == TREE and collective == _ALL_REDUCE:
+        return 2.0
+    return phases * (n - 1) / n
+
+
+@njit(cache=True, nogil=True)
+def _rounds(collective: int, algorithm: int, n: int) -> int:
+    phases = 2 if collective == _ALL_REDUCE else 1
+    logarithmic = algorithm == HALVING_DOUBLING and collective <= _ALL_GATHER
+    if not (logarithmic or (algorithm == TREE and collective == _ALL_REDUCE)):
+        return phases * (n - 1)
+    rounds = 0
+    while (1 << rounds) < n:
+        rounds += 1
+    return phases * rounds
+
+
+@njit(cache=True, nogil=True)
+def _busiest_link(
+    collective: int, algorithm: int, spread: Spread, level: int, cardinality: int, n: int
+) -> float:
+    """Return the messages on the busiest directed link of a ring with one group for each set of siblings."""
+    sent = _sent(collective, algorithm, n, 1)
+    span, weight = 0, cardinality
+    for axis in range(spread.reduced.size):
+        weight //= spread.matrix[axis, level]
+        if spread.reduced[axis]:
+            span += (spread.matrix[axis, level] - 1) * weight
+    if 2 * span >= cardinality:
+        groups: int = cardinality // spread.factor[level]
+        return 0.5 * sent * groups
+    overlapping = _first_members_below(span, cardinality, spread, level)
+    # A tree's reduction goes there, its broadcast back.
+    one_way = 0.5 if algorithm == TREE and collective == _ALL_REDUCE else 1.0
+    return one_way * sent * overlapping
+
+
+@njit(cache=True, nogil=True)
+def _busiest_link_halving(collective: int, spread: Spread, level: int, cardinality: int) -> float:
+    """Return the sum over the rounds of the messages on the busiest directed link of a ring.
+
+    In a round all siblings exchange over one distance, the shorter way, which puts as many of them on the
+    busiest link as the distance is long; halfway around they use both ways.
+    """
+    total, piece, weight = 0.0, 1.0, 1
+    for axis in range(spread.reduced.size - 1, -1, -1):
+        radix = spread.matrix[axis, level]
+        if spread.reduced[axis]:
+            distance = weight
+            while distance < weight * radix:
+                piece *= 0.5
+                total += piece * distance * (0.5 if 2 * distance == cardinality else 1.0)
+                distance *= 2
+        weight *= radix
+    return total * (2.0 if collective == _ALL_REDUCE else 1.0)
+
+
+@njit(cache=True, nogil=True)
+def _first_members_below(limit: int, cardinality: int, spread: Spread, level: int) -> int:
+    """Return how many of a ring's first siblings are the first of their group: their reduced digits are 0."""
+    count, weight = 0, cardinality
+    members: int = cardinality // spread.factor[level]
+    for axis in range(spread.reduced.size):
+        radix = spread.matrix[axis, level]
+        weight //= radix
+        if not spread.reduced[axis]:
+            members //= radix
+            count += limit // weight * members
+            limit %= weight
+        elif limit >= weight:
+            return count + members
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _active_below(limit: int, devices: int, active: int, spread: Spread, first: int, high: int) -> int:
+    """Return how many of an instance's first devices have the reduced digits 0 that masters have.
+
+    Args:
+        limit: How many devices are the first ones.
+        devices: In the instance.
+        active: Of them, those with these digits 0.
+        spread: How the reduction lies on the levels.
+        first: Level of the instance's children.
+        high: Level from which on the digits are 0.
+    """
+    count = 0
+    for level in range(first, spread.factor.size):
+        for axis in range(spread.reduced.size):
+            radix = spread.matrix[axis, level]
+            devices //= radix
+            if not (spread.reduced[axis] and level >= high):
+                active //= radix
+                count += limit // devices * active
+                limit %= devices
+            elif limit >= devices:
+                return count + active
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _share_of_bandwidth(curve: Curve, message_bytes: float) -> float:
+    points = curve.log_size.size
+    if points == 0:
+        return 1.0
+    log_message = math.log(message_bytes) if message_bytes > 0.0 else -math.inf
+    if log_message <= curve.log_size[0]:
+        return math.exp(curve.log_share[0])
+    for point in range(1, points):
+        if log_message < curve.log_size[point]:
+            rest = (curve.log_size[point] - log_message) / (curve.log_size[point] - curve.log_size[point - 1])
+            return math.exp(rest * curve.log_share[point - 1] + (1.0 - rest) * curve.log_share[point])
+    return math.exp(curve.log_share[points - 1])
