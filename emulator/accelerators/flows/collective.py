@@ -1,9 +1,9 @@
 """A reduction program run as flows: the more exact model of its time.
 
 Every step's transfers, of all groups at once, share the links by max-min fairness; the next step begins when
-the last transfer has arrived. The closed forms take for a step its bytes over the busiest link and one latency
-for every hop; here a hop has the latency of the level it crosses, and what is not on the critical path costs
-nothing.
+the last transfer has arrived. The closed forms take for a step its bytes over the busiest link and for every
+hop the largest latency; here a hop has the latency of the level it crosses, and counts only where something
+waits for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sysgym.emulator.accelerators.flows.links import LinkGraph
-from sysgym.emulator.accelerators.flows.simulation import FloatArray, Timeline, simulate
+from sysgym.emulator.accelerators.flows.paths import FloatArray
+from sysgym.emulator.accelerators.flows.simulation import Timeline, simulate
 from sysgym.emulator.accelerators.flows.transfers import Transfers, lower_collective
 from sysgym.emulator.accelerators.hierarchy import Hierarchy
 from sysgym.emulator.accelerators.matrices import Matrix, reduction_factors, reduction_groups
@@ -158,7 +159,7 @@ def simulate_program(
 def _shares(program: Program, factors: tuple[int, ...]) -> tuple[FloatArray, ...]:
     """Return for each step of a valid program the share of the rows that the whole vector of a group is.
 
-    It is what each device holds, of a group its first member: before the step, after an AllGather. float64 [k].
+    Of a group it is what its first member holds: before the step, after it for an AllGather. float64 [k].
     """
     state = start_state(factors)
     held = [rows_held(state).mean(axis=1)]

@@ -6,10 +6,10 @@ the uplinks with the same number make a ring of their own.
 
 A transfer goes out through the uplinks of every instance that its sender is in and its receiver is not,
 crosses the network that joins the last of them with its sibling, and comes in the same way. At each level it
-is spread equally over the uplinks that the members of its group inside the instance are tied to, as several
-channels of NCCL spread it; between two devices alone these are the uplinks they are tied to themselves. Around
-a ring it goes the shorter way; where both are as long, half goes each way. A ring has no hub: what goes further
-out leaves it at the device, and does not use its links. All of this is our convention.
+is spread equally over the uplinks that the members of its group inside the instance are tied to, as NCCL does
+with several channels; between two devices alone these are the uplinks they are tied to themselves. Around a
+ring it goes the shorter way; where both are as long, half goes each way. A ring has no hub: what goes further
+out leaves it at the device and does not use its links. All of this is our convention.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from sysgym.emulator.accelerators.flows.simulation import FloatArray, IntArray, Paths
+from sysgym.emulator.accelerators.flows.paths import FloatArray, IntArray, Paths
 from sysgym.emulator.accelerators.hierarchy import Hierarchy
 from sysgym.scenarios.errors import SysgymError
 
@@ -126,7 +126,9 @@ class LinkGraph:
         levels = self.hierarchy.levels
         inside = [self.hierarchy.devices_inside(level) for level in range(len(levels))]
         first, link, share = _paths(
-            *ends,
+            ends[0],
+            ends[1],
+            ends[2],
             members,
             np.array(self.hierarchy.cardinalities, np.int64),
             np.array(inside, np.int64),

@@ -1,10 +1,10 @@
 """A collective among the hosts of a packet network, beside the models of its time.
 
-Every round of a collective (what a ring or halving-doubling sends between two waits) becomes one flow for each
-transfer; the round ends when the slowest flow has arrived, and the next one starts with new flows. Against the
-alpha-beta cost this pays for headers, for the ACKs of what a host receives, for slow start in every round, for
-hops that store a packet before they forward it, and, where ECMP lets flows choose the same link, for sharing it.
-The flow model has all of these but slow start and queues.
+Every round of a collective (what a ring or halving-doubling sends between two waits) becomes one flow for
+each transfer; the round ends when the slowest flow has arrived, and the next one starts with new flows.
+Against the alpha-beta cost this pays for headers, for the ACKs of what a host receives, for slow start in
+every round, for hops that store a packet before they forward it, and, where ECMP lets flows choose the same
+link, for sharing it. The flow model has all of these but slow start and queues.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.emulator.accelerators.flows.engine import NOBODY
+from sysgym.emulator.accelerators.flows.paths import FloatArray, Paths
 from sysgym.emulator.accelerators.flows.schedules import Schedule, make_schedule
-from sysgym.emulator.accelerators.flows.simulation import NOBODY, FloatArray, Flows, Paths, simulate
+from sysgym.emulator.accelerators.flows.simulation import Flows, simulate
 from sysgym.emulator.accelerators.programs.patterns import Collective
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.topology import Topology

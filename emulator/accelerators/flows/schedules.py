@@ -1,4 +1,4 @@
-"""What the members of one group send each other in a collective, piece by piece, before any device has a name.
+"""What the members of a group send each other in a collective, piece by piece, whatever devices they are.
 
 The vector is cut in pieces. A transfer moves the pieces ``range(begin, stop, step)`` from one member to
 another, who adds them to its own (``reduces``) or replaces its own by them.
@@ -24,7 +24,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.accelerators.flows.simulation import NOBODY, IntArray
+from sysgym.emulator.accelerators.flows.engine import NOBODY
+from sysgym.emulator.accelerators.flows.paths import IntArray
 from sysgym.emulator.accelerators.matrices import prime_steps
 from sysgym.emulator.accelerators.programs.patterns import Collective
 from sysgym.scenarios.errors import SysgymError, UnknownName
@@ -95,7 +96,7 @@ class Schedule:
 
     @functools.cached_property
     def connections(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Return sender and receiver of each pair that has transfers, and the pair of each transfer, int32."""
+        """Sender and receiver of each pair that has transfers, and the pair of each transfer, int32."""
         pairs, pair_of = np.unique(self.src.astype(np.int64) * self.n_members + self.dst, return_inverse=True)
         src, dst = np.divmod(pairs, max(self.n_members, 1))
         return src.astype(np.int32), dst.astype(np.int32), pair_of.astype(np.int32)
@@ -172,8 +173,15 @@ def _table(shape: tuple[int, ...], *columns: Any) -> list[Any]:
     return [np.broadcast_to(column, shape).ravel() for column in columns]
 
 
-def _int32(*arrays: Any) -> list[IntArray]:
-    return [np.array(array, np.int32) for array in arrays]
+def _schedule(n_members: int, n_pieces: int, **columns: Any) -> Schedule:
+    """Return a schedule of columns whatever their types; transfers are of one piece if nothing is said."""
+    columns.setdefault("stop", columns["begin"] + 1)
+    columns.setdefault("step", np.ones_like(columns["begin"]))
+    types = {"reduces": np.bool_, "wait_first": np.int64}
+    arrays: dict[str, NDArray[Any]] = {
+        name: np.array(column, types.get(name, np.int32)) for name, column in columns.items()
+    }
+    return Schedule(n_members=n_members, n_pieces=n_pieces, **arrays)
 
 
 @functools.lru_cache(maxsize=16)
@@ -202,14 +210,18 @@ def _ring(collective: Collective, n: int, channels: int) -> Schedule:
         np.where(first, NOBODY, before + place),
     )
     waits = rounds > 0
-    return Schedule(
+    return _schedule(
         n,
         n * channels,
-        *_int32(src, dst, begin, begin + 1, np.ones_like(begin)),
-        np.array(reduces),
-        *_int32(rounds, channel_of),
-        np.concatenate(([0], np.cumsum(waits))),
-        *_int32(wait_on[waits], follows),
+        src=src,
+        dst=dst,
+        begin=begin,
+        reduces=reduces,
+        round=rounds,
+        channel=channel_of,
+        wait_first=np.concatenate(([0], np.cumsum(waits))),
+        wait_on=wait_on[waits],
+        follows=follows,
     )
 
 
@@ -264,14 +276,18 @@ def _pipeline(
     )
     counts = np.array([len(edge.waits) for edge in edges], np.int64)
     waits = np.array([before for edge in edges for before in edge.waits], np.int64)
-    return Schedule(
+    return _schedule(
         n_members,
         channels * chunks,
-        *_int32(src, dst, begin, begin + 1, np.ones_like(begin)),
-        np.array(reduce),
-        *_int32(rounds, channels_of),
-        np.concatenate(([0], np.cumsum(np.tile(counts, chunks)))),
-        *_int32((waits[None, :] + chunk * n_edges).ravel(), follows),
+        src=src,
+        dst=dst,
+        begin=begin,
+        reduces=reduce,
+        round=rounds,
+        channel=channels_of,
+        wait_first=np.concatenate(([0], np.cumsum(np.tile(counts, chunks)))),
+        wait_on=(waits[None, :] + chunk * n_edges).ravel(),
+        follows=follows,
     )
 
 
@@ -377,14 +393,20 @@ def _halving_doubling(collective: Collective, factors: tuple[int, ...]) -> Sched
     src, dst, begin, step, reduce, rounds = (
         np.concatenate([np.zeros(0, np.int64), *(column[i] for column in columns)]) for i in range(6)
     )
-    return Schedule(
+    return _schedule(
         n,
         n,
-        *_int32(src, dst, begin, np.full(len(src), n), step),
-        reduce.astype(np.bool_),
-        *_int32(rounds, np.zeros(len(src))),
-        np.cumsum(np.concatenate(counts)),
-        *_int32(np.concatenate(waits), _before_on_connection(src * n + dst)),
+        src=src,
+        dst=dst,
+        begin=begin,
+        stop=np.full(len(src), n),
+        step=step,
+        reduces=reduce,
+        round=rounds,
+        channel=np.zeros(len(src)),
+        wait_first=np.cumsum(np.concatenate(counts)),
+        wait_on=np.concatenate(waits),
+        follows=_before_on_connection(src * n + dst),
     )
 
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sysgym.emulator.accelerators.flows.engine import NOBODY
 from sysgym.emulator.accelerators.flows.links import LinkGraph
+from sysgym.emulator.accelerators.flows.paths import IntArray
 from sysgym.emulator.accelerators.flows.schedules import Schedule, make_schedule
-from sysgym.emulator.accelerators.flows.simulation import NOBODY, Flows, IntArray
+from sysgym.emulator.accelerators.flows.simulation import Flows
 from sysgym.emulator.accelerators.programs.patterns import Collective
 from sysgym.scenarios.errors import SysgymError
 
@@ -61,9 +63,9 @@ def lower_collective(
         links: Of the devices.
         groups: Devices of each group, [n_groups, n_members]; the first member is the root.
         collective: What each group does.
-        vector_bytes: Bytes of a group's whole vector, one number or [n_groups]: what every member holds before
-            an AllReduce, ReduceScatter or Reduce, what the root of a Broadcast holds, and what every member
-            holds after an AllGather.
+        vector_bytes: Bytes of a group's whole vector, one number or [n_groups]: what every member holds
+            before an AllReduce, ReduceScatter or Reduce, what the root of a Broadcast holds, and what every
+            member holds after an AllGather.
         algorithm: See :mod:`~sysgym.emulator.accelerators.flows.schedules`.
         factors: Of a group's levels, outermost first; None: one level.
         chunks: Pieces of each pipeline of a chain or tree; None: as many as its length needs.
