@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sysgym.emulator.accelerators.flows.links import LinkGraph
-from sysgym.emulator.accelerators.flows.paths import FloatArray
+from sysgym.emulator.accelerators.flows.schedules import ALGORITHMS
 from sysgym.emulator.accelerators.flows.simulation import Timeline, simulate
+from sysgym.emulator.accelerators.flows.tables import FloatArray
 from sysgym.emulator.accelerators.flows.transfers import Transfers, lower_collective
 from sysgym.emulator.accelerators.hierarchy import Hierarchy
 from sysgym.emulator.accelerators.matrices import Matrix, reduction_factors, reduction_groups
@@ -32,6 +33,7 @@ from sysgym.emulator.accelerators.programs import (
     start_state,
 )
 from sysgym.emulator.accelerators.programs.states import step_in_place
+from sysgym.scenarios.errors import UnknownName
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +132,8 @@ def simulate_program(
         chunks: Pieces of each pipeline of a chain or tree.
         record_rates: Keep every change of a rate.
     """
+    if algorithm not in ALGORITHMS:
+        raise UnknownName("algorithm", algorithm, ALGORITHMS)
     links = link_graph(hierarchy)
     factors = tuple(factor for _, factor in reduction_factors(matrix, reduction.axes))
     groups = reduction_groups(hierarchy.cardinalities, matrix, reduction.axes)

@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.flows.heap import drop_first, longer, push
-from sysgym.emulator.accelerators.flows.paths import FloatArray, IntArray, Paths
+from sysgym.emulator.accelerators.flows.tables import FloatArray, IntArray, Paths
 
 NOBODY = -1
 

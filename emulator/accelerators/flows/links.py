@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from sysgym.emulator.accelerators.flows.paths import FloatArray, IntArray, Paths
+from sysgym.emulator.accelerators.flows.tables import FloatArray, IntArray, Paths
 from sysgym.emulator.accelerators.hierarchy import Hierarchy
 from sysgym.scenarios.errors import SysgymError
 

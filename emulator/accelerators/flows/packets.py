@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.flows.engine import NOBODY
-from sysgym.emulator.accelerators.flows.paths import FloatArray, Paths
-from sysgym.emulator.accelerators.flows.schedules import Schedule, make_schedule
+from sysgym.emulator.accelerators.flows.schedules import make_schedule
 from sysgym.emulator.accelerators.flows.simulation import Flows, simulate
+from sysgym.emulator.accelerators.flows.tables import FloatArray, Paths, Schedule
 from sysgym.emulator.accelerators.programs.patterns import Collective
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.topology import Topology

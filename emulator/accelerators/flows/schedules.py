@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.flows.engine import NOBODY
-from sysgym.emulator.accelerators.flows.paths import IntArray
+from sysgym.emulator.accelerators.flows.tables import Schedule, new_schedule
 from sysgym.emulator.accelerators.matrices import prime_steps
 from sysgym.emulator.accelerators.programs.patterns import Collective
 from sysgym.scenarios.errors import SysgymError, UnknownName
@@ -37,72 +37,7 @@ _CHAIN_CHUNKS_PER_MEMBER, _FEWEST_CHAIN_CHUNKS, _MOST_CHAIN_TRANSFERS = 16, 256,
 _MOST_TREE_CHUNKS, _FEWEST_TREE_CHUNKS, _MOST_TREE_TRANSFERS = 256, 32, 2**17
 
 
-@dataclass(frozen=True, eq=False)
-class Schedule:
-    """The transfers of one group, arrays [n_transfers] unless said otherwise; read-only.
-
-    Attributes:
-        n_members: Members of the group.
-        n_pieces: Pieces of the vector.
-        src: Sending member, int32.
-        dst: Receiving member, int32.
-        begin: First piece, int32.
-        stop: One past the last piece, int32.
-        step: From one piece to the next, int32.
-        reduces: Whether the receiver adds the pieces to its own.
-        round: Where all links are alike, transfers of a round run at the same time, int32.
-        channel: Of two rings, chains or trees, which one, int32.
-        wait_first: int64 [n_transfers + 1]: transfer t waits until those from ``wait_first[t]`` up to
-            ``wait_first[t + 1]`` of ``wait_on`` have arrived.
-        wait_on: int32 [n_waits].
-        follows: The transfer before it from the same sender to the same receiver in the same channel, int32;
-            -1 for none.
-    """
-
-    n_members: int
-    n_pieces: int
-    src: IntArray
-    dst: IntArray
-    begin: IntArray
-    stop: IntArray
-    step: IntArray
-    reduces: NDArray[np.bool_]
-    round: IntArray
-    channel: IntArray
-    wait_first: NDArray[np.int64]
-    wait_on: IntArray
-    follows: IntArray
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
-
-    @property
-    def n_transfers(self) -> int:
-        """Number of transfers."""
-        return len(self.src)
-
-    @property
-    def n_rounds(self) -> int:
-        """Number of rounds."""
-        return int(self.round.max(initial=-1)) + 1
-
-    @functools.cached_property
-    def piece_count(self) -> NDArray[np.int64]:
-        """Pieces of each transfer, int64."""
-        return (self.stop.astype(np.int64) - self.begin + self.step - 1) // self.step
-
-    @functools.cached_property
-    def connections(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Sender and receiver of each pair that has transfers, and the pair of each transfer, int32."""
-        pairs, pair_of = np.unique(self.src.astype(np.int64) * self.n_members + self.dst, return_inverse=True)
-        src, dst = np.divmod(pairs, max(self.n_members, 1))
-        return src.astype(np.int32), dst.astype(np.int32), pair_of.astype(np.int32)
-
-
-def make_schedule(
+def makenew_schedule(
     collective: Collective,
     algorithm: str,
     factors: Sequence[int],
@@ -173,17 +108,6 @@ def _table(shape: tuple[int, ...], *columns: Any) -> list[Any]:
     return [np.broadcast_to(column, shape).ravel() for column in columns]
 
 
-def _schedule(n_members: int, n_pieces: int, **columns: Any) -> Schedule:
-    """Return a schedule of columns whatever their types; transfers are of one piece if nothing is said."""
-    columns.setdefault("stop", columns["begin"] + 1)
-    columns.setdefault("step", np.ones_like(columns["begin"]))
-    types = {"reduces": np.bool_, "wait_first": np.int64}
-    arrays: dict[str, NDArray[Any]] = {
-        name: np.array(column, types.get(name, np.int32)) for name, column in columns.items()
-    }
-    return Schedule(n_members=n_members, n_pieces=n_pieces, **arrays)
-
-
 @functools.lru_cache(maxsize=16)
 def _ring(collective: Collective, n: int, channels: int) -> Schedule:
     scatters = collective is not Collective.ALL_GATHER
@@ -210,7 +134,7 @@ def _ring(collective: Collective, n: int, channels: int) -> Schedule:
         np.where(first, NOBODY, before + place),
     )
     waits = rounds > 0
-    return _schedule(
+    return new_schedule(
         n,
         n * channels,
         src=src,
@@ -276,7 +200,7 @@ def _pipeline(
     )
     counts = np.array([len(edge.waits) for edge in edges], np.int64)
     waits = np.array([before for edge in edges for before in edge.waits], np.int64)
-    return _schedule(
+    return new_schedule(
         n_members,
         channels * chunks,
         src=src,
@@ -393,7 +317,7 @@ def _halving_doubling(collective: Collective, factors: tuple[int, ...]) -> Sched
     src, dst, begin, step, reduce, rounds = (
         np.concatenate([np.zeros(0, np.int64), *(column[i] for column in columns)]) for i in range(6)
     )
-    return _schedule(
+    return new_schedule(
         n,
         n,
         src=src,

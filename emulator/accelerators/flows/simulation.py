@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.flows.engine import NOBODY, Waiting, run_flows
-from sysgym.emulator.accelerators.flows.paths import FloatArray, IntArray, Paths
+from sysgym.emulator.accelerators.flows.tables import FloatArray, IntArray, Paths
 from sysgym.scenarios.errors import SysgymError
 
 

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sysgym.emulator.accelerators.flows.engine import NOBODY
 from sysgym.emulator.accelerators.flows.links import LinkGraph
-from sysgym.emulator.accelerators.flows.paths import IntArray
-from sysgym.emulator.accelerators.flows.schedules import Schedule, make_schedule
+from sysgym.emulator.accelerators.flows.schedules import make_schedule
 from sysgym.emulator.accelerators.flows.simulation import Flows
+from sysgym.emulator.accelerators.flows.tables import IntArray, Schedule
 from sysgym.emulator.accelerators.programs.patterns import Collective
 from sysgym.scenarios.errors import SysgymError
 
