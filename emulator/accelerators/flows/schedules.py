@@ -37,7 +37,7 @@ _CHAIN_CHUNKS_PER_MEMBER, _FEWEST_CHAIN_CHUNKS, _MOST_CHAIN_TRANSFERS = 16, 256,
 _MOST_TREE_CHUNKS, _FEWEST_TREE_CHUNKS, _MOST_TREE_TRANSFERS = 256, 32, 2**17
 
 
-def makenew_schedule(
+def make_schedule(
     collective: Collective,
     algorithm: str,
     factors: Sequence[int],
