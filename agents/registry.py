@@ -80,8 +80,8 @@ def _placer(name: str, entry: str, summary: str, *, privileged: bool = False) ->
     )
 
 
-def _learned(name: str, summary: str) -> AgentInfo:
-    return AgentInfo(name, summary, "sysgym.agents.learned.agent:load_agent", learned=True)
+def _learned(name: str, summary: str, family: str = "") -> AgentInfo:
+    return AgentInfo(name, summary, "sysgym.agents.learned.agent:load_agent", learned=True, family=family)
 
 
 _AGENTS: dict[str, AgentInfo] = {
@@ -173,6 +173,10 @@ _AGENTS: dict[str, AgentInfo] = {
         _learned("ddpg", "deep deterministic policy gradient (stable-baselines3)"),
         _learned("tqc", "truncated quantile critics (sb3-contrib)"),
         _learned("trpo", "trust region policy optimisation (sb3-contrib)"),
+        _learned("maskable_ppo", "PPO among the actions that are allowed (sb3-contrib)", "placement"),
+        _learned(
+            "maskable_ppo_set", "the same with one encoder shared by all choices (Deep Sets)", "placement"
+        ),
     )
 }
 
