@@ -1,12 +1,13 @@
 """What measurements say about candidates: independent Gaussians, or one Gaussian over all of them.
 
-Costs are natural logs throughout, smaller is better. A candidate's time is a sum of times spent at the levels
-of the hierarchy, so an error in a level's bandwidth moves all candidates that spend time there: one
-measurement speaks of the others.
+Costs are natural logs throughout, smaller is better. A candidate's time is a sum of times spent on the links
+of levels, in collectives; where a level or a collective is slower than nominal, so are all candidates that
+spend time there: one measurement speaks of the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,8 @@ _LINEARISATIONS = 4
 
 _FURTHEST = 4.0
 """Prior standard deviations from the prior mean between which the model is linearised."""
+
+_LEAST_SHARE = 1e-300
 
 _LEAST_VARIANCE = 1e-12
 """Of noise, so that equations can be solved where there is none."""
@@ -93,52 +96,52 @@ def independent_belief(
     return Belief(np.asarray(posterior), np.diag(1.0 / (prior + data)))
 
 
-def level_belief(
+def factor_belief(
     nominal: FloatArray,
-    shares: FloatArray,
-    level_mean: FloatArray,
-    level_sd: FloatArray,
+    shares: Sequence[FloatArray],
+    prior_mean: FloatArray,
+    prior_sd: FloatArray,
     residual_sd: float,
     count: IntArray,
     mean: FloatArray,
     noise_variance: FloatArray,
 ) -> Belief:
-    """Return the belief in which levels are slower than nominal by unknown factors, common to all candidates.
+    """Return the belief in which unknown factors, common to all candidates, make parts of their time longer.
 
-    The log cost of candidate i is ``nominal[i] + log(sum_l shares[i, l] exp(x_l) + rest_i) + r_i``: ``x_l``
-    is the log of how much longer level l takes, ``rest_i`` is what of the nominal time no bandwidth moves,
-    and ``r_i`` is what the shares do not explain. It is linearised where the posterior mean of x lies, so
-    that everything is Gaussian; the expectation of the log is taken to second order.
+    Time is divided in more than one way, such as by levels and by collectives, and a factor ``exp(x_f)``
+    belongs to each part f of each division. Of how two divisions overlap nothing is known, so they count as
+    independent: the log cost of candidate i is ``nominal[i] + log(rest_i + b_i prod_d sum_f p_idf exp(x_f)) +
+    r_i``, where ``p_idf`` are the parts as shares of ``b_i``, ``rest_i = 1 - b_i`` is what of the nominal
+    time no factor moves, and ``r_i`` is what all this does not explain. It is linearised where the posterior
+    mean of x lies, so that everything is Gaussian; the expectation of the log is taken to second order.
 
     Args:
         nominal: Log costs by the nominal bandwidths, [K].
-        shares: Share of the nominal time that is spent at each level, [K, L], rows adding up to 1 or less.
-        level_mean: Prior mean of x, [L].
-        level_sd: Its standard deviation, [L].
+        shares: Of each division, the share of the nominal time in each part, [K, F_d]; rows add up to b.
+        prior_mean: Of x, all divisions one after the other, [sum of F_d].
+        prior_sd: Its standard deviation.
         residual_sd: Standard deviation of r.
         count: Measurements so far, [K].
         mean: Their mean log cost where there are any, [K].
         noise_variance: Of one measurement, [K].
     """
-    rest = np.maximum(1.0 - shares.sum(axis=1), 0.0)
-    prior = np.diag(level_sd**2)
+    model = _FactorModel(nominal, shares)
+    prior = np.diag(prior_sd**2)
     seen = np.flatnonzero(count > 0)
     noise = noise_variance[seen] / np.maximum(count[seen], 1)
-    x, posterior = level_mean, prior
-    value, slopes = _log_time(nominal, shares, rest, x)
+    x, posterior = prior_mean, prior
+    value, slopes = model.log_time(x)
     for _ in range(_LINEARISATIONS if len(seen) else 0):
-        # Kalman's form, because levels are few and noise may be none.
+        # Kalman's form, because factors are few and noise may be none.
         near = slopes[seen]
         innovation = near @ prior @ near.T + np.diag(np.maximum(noise + residual_sd**2, _LEAST_VARIANCE))
         gain = np.linalg.solve(innovation, near @ prior).T
-        step = gain @ (mean[seen] - value[seen] - near @ (level_mean - x))
+        step = gain @ (mean[seen] - value[seen] - near @ (prior_mean - x))
         # x is only where to linearise: it need not go further than the prior thinks possible.
-        x = level_mean + np.clip(step, -_FURTHEST * level_sd, _FURTHEST * level_sd)
+        x = prior_mean + np.clip(step, -_FURTHEST * prior_sd, _FURTHEST * prior_sd)
         posterior = prior - gain @ near @ prior
-        value, slopes = _log_time(nominal, shares, rest, x)
-    # Second order: the curvature of the log of a sum of exponentials is diag(s) - s s'.
-    bend = 0.5 * (slopes @ np.diag(posterior) - np.einsum("kl,lm,km->k", slopes, posterior, slopes))
-    start = value + slopes @ (level_mean - x) + bend
+        value, slopes = model.log_time(x)
+    start = value + slopes @ (prior_mean - x) + model.bend(slopes, posterior)
     joint = slopes @ prior @ slopes.T + residual_sd**2 * np.eye(len(nominal))
     innovation = joint[np.ix_(seen, seen)] + np.diag(np.maximum(noise, _LEAST_VARIANCE))
     weights = np.linalg.solve(innovation, joint[seen]).T
@@ -147,10 +150,37 @@ def level_belief(
     return Belief(np.asarray(expected), np.asarray(0.5 * (covariance + covariance.T)))
 
 
-def _log_time(
-    nominal: FloatArray, shares: FloatArray, rest: FloatArray, x: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return log times [K] and their derivatives by x [K, L]."""
-    parts = shares * np.exp(x)
-    total = np.maximum(parts.sum(axis=1) + rest, 1e-300)
-    return nominal + np.log(total), parts / total[:, None]
+class _FactorModel:
+    """Log times as a function of the factors' logs."""
+
+    def __init__(self, nominal: FloatArray, shares: Sequence[FloatArray]) -> None:
+        self._nominal, self._shares = nominal, shares
+        self._bulk = np.clip(np.mean([division.sum(axis=1) for division in shares], axis=0), 0.0, 1.0)
+        ends = np.cumsum([division.shape[1] for division in shares])
+        self._parts = [
+            slice(end - division.shape[1], end) for end, division in zip(ends, shares, strict=True)
+        ]
+
+    def log_time(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return log times [K] and their derivatives by x [K, F]."""
+        bulk, slopes = self._bulk.copy(), np.zeros((len(self._nominal), len(x)))
+        for part, division in zip(self._parts, self._shares, strict=True):
+            longer = division * np.exp(x[part])
+            total = longer.sum(axis=1)
+            slopes[:, part] = longer / np.maximum(total, _LEAST_SHARE)[:, None]
+            # A candidate all of whose time is latency has no parts.
+            bulk *= np.where(total > 0.0, total / np.maximum(division.sum(axis=1), _LEAST_SHARE), 1.0)
+        time = np.maximum(bulk + 1.0 - self._bulk, _LEAST_SHARE)
+        return self._nominal + np.log(time), slopes * (bulk / time)[:, None]
+
+    def bend(self, slopes: FloatArray, covariance: FloatArray) -> FloatArray:
+        """Return half the curvature times the covariance, [K]: what uncertainty adds to the expectation.
+
+        A division's log of a sum of exponentials has the curvature diag(s) - s s'; what latencies add to it
+        is left out, but for one division, where it is exact.
+        """
+        bend = 0.5 * (slopes @ np.diag(covariance))
+        for part in self._parts:
+            own = slopes[:, part]
+            bend -= 0.5 * np.einsum("kl,lm,km->k", own, covariance[part, part], own)
+        return np.asarray(bend)

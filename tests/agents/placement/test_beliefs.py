@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sysgym.agents.placement.beliefs import Belief, independent_belief, level_belief
+from sysgym.agents.placement.beliefs import Belief, factor_belief, independent_belief
 
 
 def test_an_independent_belief_is_the_conjugate_one() -> None:
@@ -49,8 +49,8 @@ def levels(
     noise: float = 0.01,
 ) -> Belief:
     k, n = np.shape(shares)
-    return level_belief(
-        np.zeros(k), np.asarray(shares), np.zeros(n), np.full(n, 0.4), residual,
+    return factor_belief(
+        np.zeros(k), [np.asarray(shares)], np.zeros(n), np.full(n, 0.4), residual,
         np.asarray(count), np.asarray(mean), np.full(k, noise),
     )  # fmt: skip
 
@@ -118,3 +118,33 @@ def test_beliefs_are_finite_and_their_gains_are_not_negative(
     assert np.isfinite(gain).all()
     assert (gain >= 0.0).all()
     assert gain.max() <= 5 * belief.sd.max() + 1e-9
+
+
+def test_divisions_count_as_independent() -> None:
+    # Two levels and two collectives; the first candidate is in level 0 and collective 0 alone.
+    by_level, by_collective = np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([[1.0, 0.0], [0.0, 1.0]])
+    belief = factor_belief(
+        np.zeros(2),
+        [by_level, by_collective],
+        np.zeros(4),
+        np.array([0.4, 0.4, 0.3, 0.3]),
+        0.0,
+        np.array([1, 0]),
+        np.array([0.5, np.nan]),
+        np.full(2, 0.01),
+    )
+    # Variances 0.16 and 0.09 explain 0.5 with noise of 0.01; of the level's part half is the other's too.
+    level_0 = 0.5 * 0.16 / 0.26
+    assert belief.mean[0] == pytest.approx(0.5 * 0.25 / 0.26)
+    rest = 0.16 - 0.16**2 / 0.26
+    exact = math.log(0.5 * math.exp(level_0 + rest / 2) + 0.5 * math.exp(0.16 / 2)) - 0.5 * (
+        0.25 * rest + 0.25 * 0.16
+    )
+    assert belief.mean[1] == pytest.approx(exact, abs=0.02)
+    assert belief.covariance[1, 1] == pytest.approx(0.25 * rest + 0.25 * 0.16 + 0.09, rel=0.2)
+
+
+def test_all_latency_is_moved_by_nothing() -> None:
+    belief = levels([[0.0, 0.0], [1.0, 0.0]], [0, 1], [np.nan, 0.7])
+    assert belief.mean[0] == 0.0
+    assert belief.covariance[0] == pytest.approx([0.0, 0.0])
