@@ -286,7 +286,7 @@ class Joint(Table):
         default=20, description="most measurements in an episode"
     )
     measurement_price: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
-        default=0.01, description="price of a measurement, in the natural log of the speed-up"
+        default=0.005, description="price of a measurement, in the natural log of the speed-up"
     )
     noise_log_sd: LogSd = Field(
         default=0.1, description="log standard deviation of a measurement's noise besides background traffic"
@@ -294,12 +294,23 @@ class Joint(Table):
     bandwidth_log_sd: LogSd = Field(
         default=0.4, description="log standard deviation of a level's true bandwidth around the nominal one"
     )
+    collective_log_sd: LogSd = Field(
+        default=0.3,
+        description="log standard deviation of the share of it that a kind of collective reaches",
+    )
     background_share_mean: Annotated[float, Field(ge=0.0, le=0.9)] = Field(
         default=0.1, description="mean share of each level's uplink bandwidth that others' traffic takes"
     )
     background_share_sd: Annotated[float, Field(ge=0.0, le=0.5)] = Field(
         default=0.1, description="its standard deviation from measurement to measurement"
     )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that some distribution on the shares from 0 to 1 has this mean and standard deviation."""
+        most = math.sqrt(self.background_share_mean * (1.0 - self.background_share_mean))
+        if self.background_share_sd > 0.0 and self.background_share_sd >= most:
+            expected = f"less than {most:.3g}, the most that background_share_mean allows"
+            yield Problem("background_share_sd", self.background_share_sd, expected)
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check that a share can have this mean and standard deviation."""

@@ -52,6 +52,7 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     # Placement: shares, ratios of one level to the next, log standard deviations, a price in log speed-up.
     ratios |= {"bandwidth_ratio_min", "latency_ratio_max", "ring_fraction", "shared_fraction"}
     ratios |= {"two_axes_fraction", "measurement_price", "noise_log_sd", "bandwidth_log_sd"}
+    ratios |= {"collective_log_sd"}
     ratios |= {"background_share_mean", "background_share_sd"}
     for table in _objects(json_schema(kind)):
         for key, field in table["properties"].items():

@@ -1,0 +1,141 @@
+"""Systems as they are, not as their data sheets say: hidden bandwidths, and measurements under load.
+
+The bandwidth that a collective reaches on the links of a level is the nominal one, times a factor of the level,
+times a factor of the collective; nobody knows them. Other jobs take a share of every level's links, another one
+at each measurement, and timers are noisy. What an operation costs is its expected time; a measurement is one
+draw of it. All of this is our convention.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import roots_sh_jacobi
+
+from sysgym.emulator.accelerators.candidates import StepTimes
+from sysgym.emulator.accelerators.programs import COLLECTIVES
+from sysgym.scenarios.errors import ScenarioError
+
+FloatArray = NDArray[np.float64]
+
+N_NODES = 4
+"""Values that a level's background takes: as many as give a beta distribution's first seven moments."""
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """The share of a level's bandwidth that other traffic takes, as values with probabilities.
+
+    Attributes:
+        share: Shares from 0 to below 1, [n].
+        probability: Of each, [n]; adds up to 1.
+    """
+
+    share: FloatArray
+    probability: FloatArray
+
+    @classmethod
+    def beta(cls, mean: float, sd: float, n_nodes: int = N_NODES) -> Background:
+        """Return the Gaussian quadrature of the beta distribution of this mean and standard deviation.
+
+        Its first ``2 * n_nodes - 1`` moments are those of the distribution; draws are made from the same few
+        values, so an average over them is the expectation of a draw and not close to it.
+
+        Args:
+            mean: From 0 to below 1.
+            sd: Standard deviation; 0 for a share that is always the same.
+            n_nodes: Number of values.
+
+        Raises:
+            ScenarioError: No distribution on the shares from 0 to 1 has this mean and standard deviation.
+        """
+        if sd == 0.0:
+            return cls(np.array([mean]), np.array([1.0]))
+        # Of a variable between 0 and 1 the variance is less than mean (1 - mean).
+        concentration = mean * (1.0 - mean) / sd**2 - 1.0
+        if concentration <= 0.0:
+            expected = f"less than {np.sqrt(mean * (1.0 - mean)):.3g}, the most that a mean of {mean:g} allows"
+            raise ScenarioError("<background>", "background_share_sd", sd, expected)
+        # The weight is (1 - x)^(p - q) x^(q - 1): the density of a beta distribution with a = q, b = p - q + 1.
+        a, b = mean * concentration, (1.0 - mean) * concentration
+        share, weight = roots_sh_jacobi(n_nodes, a + b - 1.0, a)
+        return cls(np.asarray(share), np.asarray(weight / weight.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class TrueSystem:
+    """What measurements are taken on.
+
+    Attributes:
+        level_factor: True over nominal bandwidth of each level's links, [n_levels].
+        collective_factor: Share of it that each collective reaches, may be over 1, [n_collectives].
+        background: What others take of every level's links, independently of each other.
+        noise_log_sd: Standard deviation of the log of a measurement's noise, whose mean is 1.
+    """
+
+    level_factor: FloatArray
+    collective_factor: FloatArray
+    background: Background
+    noise_log_sd: float
+
+    def expected_times_s(self, times: StepTimes) -> FloatArray:
+        """Return the expected time of each operation, [K]: over all backgrounds, exactly."""
+        slowdown, probability = self._loads
+        return np.asarray(times.times_s(slowdown, self._collective_slowdown) @ probability)
+
+    def measure(self, times: StepTimes, index: int, rng: np.random.Generator) -> float:
+        """Return a measured time of one operation; its expectation is that of :meth:`expected_times_s`.
+
+        Args:
+            times: The operations.
+            index: Which one.
+            rng: Where background and noise come from.
+        """
+        n_levels = len(self.level_factor)
+        share = rng.choice(self.background.share, n_levels, p=self.background.probability)
+        slowdown = 1.0 / (self.level_factor * (1.0 - share))
+        sd = self.noise_log_sd
+        noise = math.exp(sd * float(rng.standard_normal()) - 0.5 * sd**2)
+        one = times[index : index + 1]
+        return float(one.times_s(slowdown[None, :], self._collective_slowdown)[0, 0]) * noise
+
+    @property
+    def _collective_slowdown(self) -> FloatArray:
+        return np.asarray(1.0 / self.collective_factor[None, :])
+
+    @cached_property
+    def _loads(self) -> tuple[FloatArray, FloatArray]:
+        """Slowdown of every level under each combination of background, [n, n_levels], and probabilities."""
+        share, probability = self.background.share, self.background.probability
+        n_levels = len(self.level_factor)
+        index = np.indices((len(share),) * n_levels).reshape(n_levels, -1)
+        slowdown = 1.0 / (self.level_factor[:, None] * (1.0 - share[index]))
+        return slowdown.T, np.asarray(probability[index].prod(axis=0))
+
+
+def draw_system(
+    n_levels: int,
+    rng: np.random.Generator,
+    *,
+    bandwidth_log_sd: float,
+    collective_log_sd: float,
+    background: Background,
+    noise_log_sd: float,
+) -> TrueSystem:
+    """Draw what data sheets do not say.
+
+    Args:
+        n_levels: Of the hierarchy.
+        rng: Where the factors come from.
+        bandwidth_log_sd: Standard deviation of the log of a level's factor; its median is 1.
+        collective_log_sd: The same of a collective's factor.
+        background: What others take.
+        noise_log_sd: Of a measurement.
+    """
+    level = np.exp(bandwidth_log_sd * rng.standard_normal(n_levels))
+    collective = np.exp(collective_log_sd * rng.standard_normal(len(COLLECTIVES)))
+    return TrueSystem(np.asarray(level), np.asarray(collective), background, noise_log_sd)
