@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sysgym.emulator.packets.layout import NEVER_NS, NOBODY
 from sysgym.scenarios.errors import SysgymError
 
 LONG_LIVED = -1
@@ -26,7 +28,7 @@ MOST_FLOWS = 4_000_000
 
 
 class FlowSchedule(NamedTuple):
-    """Flows sorted by start time, arrays of shape (n_flows,)."""
+    """Flows sorted by start time, arrays of shape (n_flows,) but for ``after``; dependent flows come last."""
 
     src: NDArray[np.int32]
     """Sending host."""
@@ -35,13 +37,37 @@ class FlowSchedule(NamedTuple):
     size_bytes: NDArray[np.int64]
     """Payload; -1: the flow never ends."""
     start_ns: NDArray[np.int64]
-    """Start in nanoseconds after the reset."""
+    """Start in nanoseconds after the reset; NEVER_NS: ``after`` decides."""
     src_port: NDArray[np.int32]
     """Ephemeral port at the sender."""
     dst_port: NDArray[np.int32]
     """Port of the service at the receiver."""
     group: NDArray[np.int32]
-    """Incast round that the flow belongs to; -1: none."""
+    """Round that the flow belongs to, of an incast or a collective; -1: none."""
+    after: NDArray[np.int32]
+    """Flows that must end before this one starts, shape (n_flows, most of them), rows padded with -1.
+
+    Each has a lower index than the flow that waits for it, so that there are no circles.
+    """
+    after_delay_ns: NDArray[np.int64]
+    """Time from the last of these ends to the start; 0 for a flow that waits for none."""
+
+    @property
+    def needs(self) -> NDArray[np.int32]:
+        """How many flows must end before each one starts, shape (n_flows,)."""
+        return (self.after != NOBODY).sum(axis=1, dtype=np.int32)
+
+    def successors(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """The way back of ``after``: which flows wait for each one.
+
+        Returns:
+            ``first``, shape (n_flows + 1,), and ``waiting``: those that wait for flow ``f`` are
+            ``waiting[first[f] : first[f + 1]]``.
+        """
+        waiting, column = np.nonzero(self.after != NOBODY)
+        awaited = self.after[waiting, column]
+        first = np.concatenate(([0], np.cumsum(np.bincount(awaited, minlength=len(self.src)))))
+        return first.astype(np.int64), waiting[np.argsort(awaited, kind="stable")].astype(np.int32)
 
 
 def nanoseconds(seconds: float) -> int:
@@ -57,45 +83,106 @@ def make_schedule(
     size_bytes: ArrayLike,
     start_ns: ArrayLike,
     group: ArrayLike = NO_GROUP,
+    after: ArrayLike | None = None,
+    after_delay_ns: ArrayLike = 0,
+    connection: ArrayLike | None = None,
 ) -> FlowSchedule:
     """Sorts flows by start time, equal times in the order given, and draws their source ports.
 
-    A host's first flow has a port drawn at random, the next ones the ports after it: no two of its flows
-    share a port before the range is used up, and other seeds get other ECMP paths.
+    A host's first connection has a port drawn at random, the next ones the ports after it: no two of its
+    connections share a port before the range is used up, and other seeds get other ECMP paths.
 
     Args:
         rng: Source of the ports.
         src: Sending hosts, shape (n_flows,).
         dst: Receiving hosts, shape (n_flows,).
         size_bytes: Payloads, one for each flow or one for all.
-        start_ns: Start times, one for each flow or one for all.
+        start_ns: Start times, one for each flow or one for all; those of flows that wait for others are
+            not read.
         group: Groups, one for each flow or one for all.
+        after: Flows that each one waits for, shape (n_flows, most of them), rows padded with -1; a flow waits
+            only for flows before it in the order given. None: nobody waits.
+        after_delay_ns: Time from the last end to the start, one for each flow or one for all.
+        connection: Flows with the same number share a source port; None: every flow has a connection of its
+            own.
 
     Raises:
-        SysgymError: If there are more than ``MOST_FLOWS`` flows.
+        SysgymError: If there are more than ``MOST_FLOWS`` flows, or a flow waits for itself or a later one.
     """
     senders = np.asarray(src, dtype=np.int32)
-    if len(senders) > MOST_FLOWS:
+    n_flows = len(senders)
+    if n_flows > MOST_FLOWS:
         raise SysgymError(
-            f"the workload has {len(senders)} flows in an episode; at most {MOST_FLOWS} are possible"
+            f"the workload has {n_flows} flows in an episode; at most {MOST_FLOWS} are possible"
         )
-    starts = np.broadcast_to(np.asarray(start_ns, dtype=np.int64), senders.shape)
+    awaited = np.asarray(np.empty((n_flows, 0)) if after is None else after, dtype=np.int64)
+    if np.any(awaited >= np.arange(n_flows)[:, np.newaxis]) or np.any(awaited < NOBODY):
+        raise SysgymError(
+            "the workload has a flow that waits for itself, for a later one or for none there is"
+        )
+    waits = np.any(awaited != NOBODY, axis=1)
+    starts = np.where(waits, NEVER_NS, np.broadcast_to(np.asarray(start_ns, dtype=np.int64), senders.shape))
     order = np.argsort(starts, kind="stable")
+    place = np.empty(n_flows + 1, dtype=np.int32)
+    place[order] = np.arange(n_flows)
+    place[NOBODY] = NOBODY
     senders = senders[order]
     return FlowSchedule(
         src=senders,
         dst=np.asarray(dst, dtype=np.int32)[order],
         size_bytes=np.broadcast_to(np.asarray(size_bytes, dtype=np.int64), senders.shape)[order],
         start_ns=starts[order],
-        src_port=_source_ports(rng, senders),
+        src_port=_source_ports(rng, senders, None if connection is None else np.asarray(connection)[order]),
         dst_port=np.full(senders.shape, SERVICE_PORT, dtype=np.int32),
         group=np.broadcast_to(np.asarray(group, dtype=np.int32), senders.shape)[order],
+        after=place[awaited][order],
+        after_delay_ns=np.where(waits, np.asarray(after_delay_ns, dtype=np.int64), 0)[order],
     )
 
 
-def _source_ports(rng: np.random.Generator, src: NDArray[np.int32]) -> NDArray[np.int32]:
+def merged(rng: np.random.Generator, parts: Sequence[FlowSchedule]) -> FlowSchedule:
+    """All flows of several schedules in one, with new source ports and groups that no two parts share."""
+    offsets = np.cumsum([0, *(len(part.src) for part in parts)])
+    width = max((part.after.shape[1] for part in parts), default=0)
+    after = np.full((int(offsets[-1]), width), NOBODY, dtype=np.int64)
+    groups, connections = [], []
+    n_groups = 0
+    for index, (part, offset) in enumerate(zip(parts, offsets[:-1], strict=True)):
+        place = np.where(part.after == NOBODY, NOBODY, part.after + offset)
+        after[offset : offset + len(part.src), : part.after.shape[1]] = place
+        groups.append(np.where(part.group == NO_GROUP, NO_GROUP, part.group + n_groups))
+        n_groups += int(part.group.max(initial=NO_GROUP)) + 1
+        # What shared a port within its part goes on to share one.
+        ends = (index * 2**20 + part.src.astype(np.int64)) * N_EPHEMERAL_PORTS
+        connections.append(ends + part.src_port - FIRST_EPHEMERAL_PORT)
+    return make_schedule(
+        rng,
+        _joined([part.src for part in parts]),
+        _joined([part.dst for part in parts]),
+        size_bytes=_joined([part.size_bytes for part in parts]),
+        start_ns=_joined([part.start_ns for part in parts]),
+        group=_joined(groups),
+        after=after,
+        after_delay_ns=_joined([part.after_delay_ns for part in parts]),
+        connection=_joined(connections),
+    )
+
+
+def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+    return np.concatenate([np.empty(0, dtype=np.int64), *arrays]).astype(np.int64)
+
+
+def _source_ports(
+    rng: np.random.Generator, src: NDArray[np.int32], connection: NDArray[Any] | None
+) -> NDArray[np.int32]:
     if len(src) == 0:
         return np.empty(0, dtype=np.int32)
+    if connection is not None:
+        _, one, of_flow = np.unique(connection, return_index=True, return_inverse=True)
+        # By first appearance, so that the numbers of the connections do not matter.
+        rank = np.empty(len(one), dtype=np.int64)
+        rank[np.argsort(one)] = np.arange(len(one))
+        return _source_ports(rng, src[np.sort(one)], None)[rank[of_flow]]
     n_flows_of = np.bincount(src)
     by_host = np.argsort(src, kind="stable")
     # How many flows of the same host come before each flow.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import pickle
 import subprocess
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from sysgym.emulator.packets.layout import NEVER_NS, NOBODY
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.workloads import LONG_LIVED, NO_GROUP, FlowSchedule, build_flows
 from sysgym.emulator.packets.workloads.poisson import arrival_rate_per_s
@@ -24,6 +26,7 @@ from sysgym.emulator.packets.workloads.schedule import (
     N_EPHEMERAL_PORTS,
     SERVICE_PORT,
     make_schedule,
+    merged,
 )
 from sysgym.scenarios import list_scenarios, load_scenario
 from sysgym.scenarios.errors import SysgymError
@@ -40,7 +43,7 @@ from sysgym.scenarios.schema.congestion import (
 Workload = LongLivedWorkload | IncastWorkload | PoissonWorkload
 
 LINE_RATE_BPS = 1e10
-TYPES = (np.int32, np.int32, np.int64, np.int64, np.int32, np.int32, np.int32)
+TYPES = (*[np.int32] * 2, *[np.int64] * 2, *[np.int32] * 4, np.int64)
 FAT_TREE = build_topology(
     FatTreeTopology(kind="fat_tree", k=4, link_rate_bps=LINE_RATE_BPS, link_delay_s=1e-6)
 )
@@ -80,12 +83,15 @@ def flows(workload: Workload, topology: Topology, *, seed: int = 0, horizon_s: f
     n_flows = len(found.src)
     for (name, array), expected in zip(found._asdict().items(), TYPES, strict=True):
         assert array.dtype == expected, name
-        assert array.shape == (n_flows,), name
+        assert array.shape[0] == n_flows, name
+        assert array.ndim == (2 if name == "after" else 1), name
     assert np.all(found.src != found.dst)
     for hosts in (found.src, found.dst):
         assert np.all((hosts >= 0) & (hosts < topology.n_hosts))
     assert np.all(np.diff(found.start_ns) >= 0)
     assert np.all(found.start_ns >= 0)
+    np.testing.assert_array_equal(found.start_ns == NEVER_NS, found.needs > 0)
+    assert np.all(found.after < np.arange(n_flows)[:, np.newaxis])
     assert np.all((found.size_bytes == LONG_LIVED) | (found.size_bytes >= 1))
     assert np.all(found.dst_port == SERVICE_PORT)
     assert np.all(found.src_port >= FIRST_EPHEMERAL_PORT)
@@ -384,6 +390,58 @@ def test_equal_times_stay_in_order() -> None:
     assert schedule.dst.tolist() == [1, 0, 2]
     assert schedule.size_bytes.tolist() == [20, 10, 30]
     assert schedule.group.tolist() == [1, 1, 1]
+
+
+def test_flows_that_wait_come_last_and_keep_who_they_wait_for() -> None:
+    schedule = make_schedule(
+        np.random.default_rng(0),
+        src=[0, 1, 2, 3],
+        dst=[1, 2, 3, 0],
+        size_bytes=[10, 20, 30, 40],
+        start_ns=[9, 0, 5, 0],
+        after=[[NOBODY, NOBODY], [0, NOBODY], [NOBODY, NOBODY], [0, 2]],
+        after_delay_ns=[7, 8, 7, 9],
+    )
+    assert schedule.src.tolist() == [2, 0, 1, 3]
+    assert schedule.start_ns.tolist() == [5, 9, NEVER_NS, NEVER_NS]
+    assert schedule.after.tolist() == [[-1, -1], [-1, -1], [1, -1], [1, 0]]
+    assert schedule.after_delay_ns.tolist() == [0, 0, 8, 9]
+    assert schedule.needs.tolist() == [0, 0, 1, 2]
+    first, waiting = schedule.successors()
+    assert [waiting[a:b].tolist() for a, b in itertools.pairwise(first)] == [[3], [2, 3], [], []]
+
+
+@pytest.mark.parametrize("after", [[[0], [NOBODY]], [[1], [NOBODY]], [[NOBODY], [2]], [[NOBODY], [-2]]])
+def test_flows_wait_only_for_earlier_ones(after: list[list[int]]) -> None:
+    with pytest.raises(SysgymError, match="waits for itself, for a later one"):
+        make_schedule(np.random.default_rng(0), [0, 1], [1, 0], size_bytes=1, start_ns=0, after=after)
+
+
+def test_a_connection_keeps_its_port() -> None:
+    schedule = make_schedule(
+        np.random.default_rng(0),
+        [0, 1, 0, 0, 1],
+        [1, 0, 1, 2, 0],
+        size_bytes=1,
+        start_ns=0,
+        connection=[5, 9, 5, 4, 9],
+    )
+    ports = schedule.src_port
+    assert ports[0] == ports[2] != ports[3]
+    assert ports[1] == ports[4]
+
+
+def test_merged_schedules_keep_their_flows_groups_and_dependencies() -> None:
+    rng = np.random.default_rng(0)
+    one = make_schedule(
+        rng, [0, 1], [1, 0], size_bytes=[1, 2], start_ns=[3, 0], group=[0, 1], after=[[NOBODY], [0]]
+    )
+    other = make_schedule(rng, [2, 3], [3, 2], size_bytes=[4, 5], start_ns=[2, 4], group=0)
+    both = merged(rng, [one, other, make_schedule(rng, [4], [5], size_bytes=6, start_ns=9)])
+    assert both.size_bytes.tolist() == [4, 1, 5, 6, 2]
+    assert both.group.tolist() == [2, 0, 2, NO_GROUP, 1]
+    assert both.after.tolist() == [[-1], [-1], [-1], [-1], [1]]
+    assert len(merged(rng, []).src) == 0
 
 
 def test_more_flows_than_memory_are_refused() -> None:
