@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.matrices import Matrix, steps_of_matrix
+from sysgym.emulator.accelerators.programs import Collective
 from sysgym.envs.placement.base import PlacementEnv
 from sysgym.envs.placement.joint import JointPlacement
 from sysgym.envs.placement.observation import BUDGET_COLUMNS, CANDIDATE_COLUMNS
@@ -29,25 +30,29 @@ class JointView:
 
     Attributes:
         nominal: Log costs by the nominal bandwidths, [K].
-        shares: Shares of the nominal time that the links of each level bound, [K, MOST_LEVELS].
+        level_shares: Shares of the nominal time that the links of each level bound, [K, MOST_LEVELS].
+        collective_shares: The same time divided by collectives, [K, n_collectives].
         count: Measurements of each, [K].
         mean: Their mean log cost, 0 where there are none, [K].
         left: Measurements that are left.
         price: Of a measurement.
         noise_sd: Log standard deviation of a measurement's noise.
-        error_sd: Log standard deviation of a level's true bandwidth around the nominal one.
+        level_sd: Log standard deviation of a level's true bandwidth around the nominal one.
+        collective_sd: The same of what a collective makes of it.
         background: Mean share of every uplink that others' traffic takes.
         background_sd: Its standard deviation from measurement to measurement.
     """
 
     nominal: FloatArray
-    shares: FloatArray
+    level_shares: FloatArray
+    collective_shares: FloatArray
     count: NDArray[np.int64]
     mean: FloatArray
     left: int
     price: float
     noise_sd: float
-    error_sd: float
+    level_sd: float
+    collective_sd: float
     background: float
     background_sd: float
 
@@ -59,16 +64,17 @@ class JointView:
         budget = dict(
             zip(BUDGET_COLUMNS, np.asarray(observation["budget"], np.float64).tolist(), strict=True)
         )
-        first = _column("level_0")
         return cls(
             nominal=table[:, _column("nominal")],
-            shares=table[:, first : first + MOST_LEVELS],
+            level_shares=table[:, [_column(f"level_{level}") for level in range(MOST_LEVELS)]],
+            collective_shares=table[:, [_column(collective.value) for collective in Collective]],
             count=np.rint(table[:, _column("measured")]).astype(np.int64),
             mean=table[:, _column("mean")],
             left=round(budget["left"]),
             price=budget["price"],
             noise_sd=budget["noise"],
-            error_sd=budget["error"],
+            level_sd=budget["level_error"],
+            collective_sd=budget["collective_error"],
             background=budget["background"],
             background_sd=budget["background_sd"],
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from sysgym.agents.placement.base import Choice, FloatArray, JointView, Placer
-from sysgym.agents.placement.beliefs import Belief, independent_belief, level_belief
+from sysgym.agents.placement.beliefs import Belief, factor_belief, independent_belief
 
 REPEATS = (1, 2, 4, 8)
 """Numbers of measurements of one candidate that are weighed: one may be too noisy to change anything."""
@@ -17,46 +17,47 @@ _LEAST_FREE = 0.05
 
 
 class UcbAgent(Placer):
-    """Optimism: measures the candidate that may be the best, each on its own.
+    """Optimism: measures the candidate that may be the best of all, as long as that is worth its price.
 
-    Every candidate has a Gaussian belief, with the nominal cost as its prior mean. The one with the lowest
-    confidence bound is measured, until it is also the one with the lowest mean, or could not be better by
-    more than a measurement costs; then the one with the lowest mean is committed to. Confidence bounds as in
-    Lai and Robbins, Advances in Applied Mathematics 6, 1985, and Auer et al., Machine Learning 47, 2002, for
-    a single choice at the end.
+    Every candidate has a Gaussian belief of its own, with the nominal cost as prior mean, and the one with
+    the lowest confidence bound is measured: the rule of Lai and Robbins, Advances in Applied Mathematics 6,
+    1985, in the Bayesian form of Kaufmann, Cappé and Garivier, AISTATS 2012. Where the measurement is not
+    expected to gain its price, the candidate with the lowest mean is committed to.
 
     Args:
         width: Of the confidence bounds, in standard deviations.
+        prior_sd: Prior standard deviation of a candidate's log cost beside the nominal one. What candidates
+            have in common is no reason to measure, so it is less than the deviations of levels.
     """
 
     name = "ucb"
 
-    def __init__(self, width: float = 1.0) -> None:
-        """Set the width."""
-        self.width = width
+    def __init__(self, width: float = 1.0, prior_sd: float = 0.1) -> None:
+        """Set the constants."""
+        self.width, self.prior_sd = width, prior_sd
 
     def choose(self, view: JointView) -> Choice:
-        """Measure the most promising, or commit."""
+        """Measure the most promising candidate, or commit."""
+        noise = noise_variance(view)
         belief = independent_belief(
             view.nominal + background_log_mean(view),
-            prior_sd(view),
+            np.full(view.n_candidates, self.prior_sd),
             view.count,
             expected_log(view),
-            noise_variance(view),
+            noise,
         )
-        low = belief.mean - self.width * belief.sd
-        hopeful = int(low.argmin())
-        gain = belief.mean[belief.best] - low[hopeful]
-        over = view.left <= 0 or hopeful == belief.best or gain <= view.price
-        return Choice(belief.best, commit=True) if over else Choice(hopeful, commit=False)
+        hopeful = int((belief.mean - self.width * belief.sd).argmin())
+        if view.left <= 0 or belief.expected_gain(noise)[hopeful] <= view.price:
+            return Choice(belief.best, commit=True)
+        return Choice(hopeful, commit=False)
 
 
 class BayesAgent(Placer):
-    """Learns how far each level is from its nominal bandwidth, and measures what is worth its price.
+    """Learns how far levels and collectives are from nominal, and measures what is worth its price.
 
-    The belief is Gaussian in the levels' log errors, see :func:`~.beliefs.level_belief`; what is expected of
-    a measurement is the knowledge gradient, also of some repetitions of it, less their price. Where nothing
-    is worth its price, the candidate with the least expected log cost is committed to.
+    The belief is Gaussian in the log errors of levels and collectives, see :func:`~.beliefs.factor_belief`;
+    what is expected of a measurement is the knowledge gradient, also of some repetitions of it, less their
+    price. Where nothing is worth its price, the candidate with the least expected log cost is committed to.
 
     Args:
         residual_sd: Standard deviation of what the shares of time do not explain of a candidate's log cost.
@@ -83,12 +84,12 @@ class BayesAgent(Placer):
 
     def belief(self, view: JointView) -> Belief:
         """Return what is believed about the candidates."""
-        n_levels = view.shares.shape[1]
-        return level_belief(
+        n_levels, n_collectives = view.level_shares.shape[1], view.collective_shares.shape[1]
+        return factor_belief(
             view.nominal,
-            view.shares,
-            np.full(n_levels, background_log_mean(view)),
-            np.full(n_levels, view.error_sd),
+            [view.level_shares, view.collective_shares],
+            np.repeat([background_log_mean(view), 0.0], [n_levels, n_collectives]),
+            np.repeat([view.level_sd, view.collective_sd], [n_levels, n_collectives]),
             self.residual_sd,
             view.count,
             expected_log(view),
@@ -115,18 +116,13 @@ def measured_in_turns(view: JointView, chosen: Iterable[int], repeats: int) -> C
     return Choice(min(measured, key=lambda candidate: float(view.mean[candidate])), commit=True)
 
 
-def prior_sd(view: JointView) -> FloatArray:
-    """Return how far the log cost of each candidate is from nominal, to first order, [K]."""
-    return np.asarray(view.error_sd * np.sqrt((view.shares**2).sum(axis=1)))
-
-
 def noise_variance(view: JointView) -> FloatArray:
     """Return the variance of one measured log cost of each candidate, to first order, [K].
 
     It is that of the noise, and of background traffic that differs from measurement to measurement.
     """
     background = view.background_sd / max(1.0 - view.background, _LEAST_FREE)
-    return np.asarray(view.noise_sd**2 + background**2 * (view.shares**2).sum(axis=1))
+    return np.asarray(view.noise_sd**2 + background**2 * (view.level_shares**2).sum(axis=1))
 
 
 def expected_log(view: JointView) -> FloatArray:
