@@ -298,7 +298,9 @@ def _halving_doubling(collective: Collective, factors: tuple[int, ...]) -> Sched
         order += [(*stage, False) for stage in reversed(stages)]
     columns: list[list[Any]] = []
     counts, waits = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
-    n_transfers, first_before, radix_before, stride_before = 0, 0, 1, 1
+    n_transfers = 0
+    # What each member has received: transfers of all turns so far, [n, number].
+    received = np.zeros((n, 0), np.int64)
     member = np.arange(n)[:, None]
     for turn, (radix, stride, reduces) in enumerate(order):
         offset = np.arange(1, radix)[None, :]
@@ -308,11 +310,10 @@ def _halving_doubling(collective: Collective, factors: tuple[int, ...]) -> Sched
         columns.append(
             _table((n, radix - 1), member, partner, begin, np.array(stride * radix), np.array(reduces), turn)
         )
-        sender = _moved(member, -np.arange(1, radix_before)[None, :], radix_before, stride_before)
-        received = first_before + sender * (radix_before - 1) + np.arange(radix_before - 1)
         waits.append(np.repeat(received, radix - 1, axis=0).ravel())
-        counts.append(np.full(n * (radix - 1), radix_before - 1, np.int64))
-        first_before, radix_before, stride_before = n_transfers, radix, stride
+        counts.append(np.full(n * (radix - 1), received.shape[1], np.int64))
+        sent = n_transfers + _moved(member, -offset, radix, stride) * (radix - 1) + offset - 1
+        received = np.concatenate((received, sent), axis=1)
         n_transfers += n * (radix - 1)
     src, dst, begin, step, reduce, rounds = (
         np.concatenate([np.zeros(0, np.int64), *(column[i] for column in columns)]) for i in range(6)
