@@ -1,0 +1,173 @@
+"""Loads of all links by brute force: actual groups of devices, every instance, in plain Python."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from sysgym.emulator.accelerators.hierarchy import Hierarchy
+from sysgym.emulator.accelerators.matrices import Matrix, reduction_factors, reduction_groups
+from sysgym.emulator.accelerators.programs import Collective, Instruction, lower
+
+AR, RS, AG = Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.ALL_GATHER
+
+Link = tuple[int, ...]
+"""(instance, uplink) of a switch; (parent, uplink, position, direction) of a ring."""
+Loads = dict[Link, float]
+
+
+class Step:
+    """A step on actual devices.
+
+    Args:
+        hierarchy: The devices.
+        matrix: The placement.
+        reduce_axes: The reduced axes.
+        instruction: What all groups do.
+        message_bytes: What a group's first member holds.
+        algorithm: ``ring``, ``halving_doubling`` or ``tree``.
+    """
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        matrix: Matrix,
+        reduce_axes: Sequence[int],
+        instruction: Instruction,
+        message_bytes: float,
+        algorithm: str,
+    ) -> None:
+        factors = [factor for _, factor in reduction_factors(matrix, reduce_axes)]
+        whole = reduction_groups(hierarchy.cardinalities, matrix, reduce_axes)
+        self.groups: list[list[int]] = lower(instruction.pattern, factors, whole).tolist()
+        self.n = len(self.groups[0])
+        self.hierarchy, self.message_bytes = hierarchy, message_bytes
+        self.collective, self.algorithm = instruction.collective, algorithm
+        self.phases = 2 if self.collective is AR else 1
+        self.halving = algorithm == "halving_doubling" and self.collective in (AR, RS, AG)
+        self.tree = algorithm == "tree" and self.collective is AR
+
+    def time_s(self) -> float:
+        """Return the time of the fullest link, and of the rounds."""
+        return max(map(self.level_time_s, range(self.hierarchy.n_levels))) + self.latency_s()
+
+    def latency_s(self) -> float:
+        crossed = min(
+            level
+            for level in range(self.hierarchy.n_levels)
+            for group in self.groups
+            if len({self.instance(device, level) for device in group}) > 1
+        )
+        rounds = math.ceil(math.log2(self.n)) if self.halving or self.tree else self.n - 1
+        return self.phases * rounds * self.hierarchy.levels[crossed].latency_s
+
+    def level_time_s(self, level: int) -> float:
+        spec = self.hierarchy.levels[level]
+        if spec.network == "ring":
+            rounds = self.ring_rounds(level)
+            busiest = sum(max(loads.values(), default=0.0) for loads in rounds)
+            return busiest / (spec.bandwidth_bytes_per_s / 2)
+        return max(self.switch_loads(level).values(), default=0.0) / spec.bandwidth_bytes_per_s
+
+    def switch_loads(self, level: int) -> Loads:
+        """Return the bytes out of every uplink of every instance."""
+        loads: Loads = defaultdict(float)
+        for group in self.groups:
+            if self.halving:
+                for sender, receiver, size in self.exchanges(group):
+                    if self.instance(sender, level) != self.instance(receiver, level):
+                        loads[self.instance(sender, level), self.uplink(sender, level)] += size
+                continue
+            for members in self.by_instance(group, level).values():
+                if len(members) < self.n:
+                    for device in members:
+                        link = self.instance(device, level), self.uplink(device, level)
+                        loads[link] += self.sent_bytes() / len(members)
+        return loads
+
+    def ring_rounds(self, level: int) -> Iterator[Loads]:
+        """Yield the bytes on every directed link of every ring, of rounds that follow each other."""
+        if self.halving:
+            for distance in range(self.n.bit_length() - 1):
+                yield self.exchanged_in_rings(level, 2**distance)
+            return
+        loads: Loads = defaultdict(float)
+        for group in self.groups:
+            parents = self.by_instance(group, level - 1) if level else {0: group}
+            for parent, members in parents.items():
+                self.add_ring(loads, level, parent, members)
+        yield loads
+
+    def add_ring(self, loads: Loads, level: int, parent: int, members: list[int]) -> None:
+        around = self.hierarchy.levels[level].cardinality
+        positions = sorted({self.position(device, level) for device in members})
+        if len(positions) == 1:
+            return
+        nexts = [*positions[1:], positions[0] + around]
+        gap, end = max((after - here, here) for here, after in zip(positions, nexts, strict=True))
+        length, begin = around - gap, (end + gap) % around
+        at_one = [device for device in members if self.position(device, level) == positions[0]]
+        for device in at_one:
+            share = self.sent_bytes() / len(at_one)
+            uplink = self.uplink(device, level)
+            if 2 * length >= around:
+                arc, each = range(around), share / 2
+            else:
+                arc, each = range(begin, begin + length), share / 2 if self.tree else share
+            for place, direction in itertools.product(arc, (0, 1)):
+                loads[parent, uplink, place % around, direction] += each
+
+    def exchanged_in_rings(self, level: int, distance: int) -> Loads:
+        around = self.hierarchy.levels[level].cardinality
+        loads: Loads = defaultdict(float)
+        for group in self.groups:
+            for sender, receiver, size in self.exchanges(group, distance):
+                parent = self.instance(sender, level - 1) if level else 0
+                if level and parent != self.instance(receiver, level - 1):
+                    continue
+                here, there = self.position(sender, level), self.position(receiver, level)
+                clockwise, uplink = (there - here) % around, self.uplink(sender, level)
+                if not clockwise:
+                    continue
+                ways = [(clockwise, 0), (around - clockwise, 1)]
+                shortest = min(ways)[0]
+                chosen = [way for way in ways if way[0] == shortest]
+                for length, direction in chosen:
+                    for step in range(length):
+                        place = (here + step if direction == 0 else here - 1 - step) % around
+                        loads[parent, uplink, place, direction] += size / len(chosen)
+        return loads
+
+    def exchanges(self, group: list[int], only: int | None = None) -> Iterator[tuple[int, int, float]]:
+        """Yield (sender, receiver, bytes): halves of what is left with the nearest first; AR both ways."""
+        distance, size = 1, self.message_bytes / 2
+        while distance < self.n:
+            if only in (None, distance):
+                for member in range(self.n):
+                    yield group[member], group[member ^ distance], size * self.phases
+            distance, size = 2 * distance, size / 2
+
+    def sent_bytes(self) -> float:
+        if self.collective not in (AR, RS, AG):
+            return self.message_bytes
+        if self.tree:
+            return 2 * self.message_bytes
+        return self.phases * (self.n - 1) / self.n * self.message_bytes
+
+    def instance(self, device: int, level: int) -> int:
+        return device // self.hierarchy.devices_inside(level)
+
+    def position(self, device: int, level: int) -> int:
+        return self.instance(device, level) % self.hierarchy.levels[level].cardinality
+
+    def uplink(self, device: int, level: int) -> int:
+        devices = self.hierarchy.devices_inside(level)
+        return device % devices * self.hierarchy.levels[level].uplinks // devices
+
+    def by_instance(self, group: list[int], level: int) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = defaultdict(list)
+        for device in group:
+            found[self.instance(device, level)].append(device)
+        return found
