@@ -302,6 +302,19 @@ class LevelModels:
         edges = program_edges(space, max_steps).astype(np.int64)
         return _programs(edges, space.edge_action, link_s, latency_s, space.instructions, n)
 
+    def link_times_s(self, matrix: Matrix, reduction: Reduction, max_steps: int) -> FloatArray:
+        """Return the time of a reduction on the fullest link of each level, summed over its steps, [n_levels].
+
+        Args:
+            matrix: The placement.
+            reduction: Axes and size.
+            max_steps: Steps of the longest program, of which the best is taken; 0: a single all-reduce.
+        """
+        found = (
+            self.programs(matrix, reduction, 1, max_steps) if max_steps else self.all_reduce(matrix, reduction)
+        )
+        return np.asarray(found.parts(0).link_s.sum(axis=0))
+
     def _fastest(self, times_s: Callable[[CostModel], FloatArray]) -> tuple[FloatArray, FloatArray]:
         found = []
         for models in self._models:

@@ -15,10 +15,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.emulator.accelerators.candidates import Candidates
 from sysgym.emulator.accelerators.hierarchy import Hierarchy
 from sysgym.emulator.accelerators.matrices import Matrix
 from sysgym.emulator.accelerators.problem import PlacementProblem
-from sysgym.emulator.accelerators.programs.space import ProgramSpace
+from sysgym.emulator.accelerators.programs import Collective, ProgramSpace
 from sysgym.scenarios.schema.placement import (
     MOST_AXES,
     MOST_LEVELS,
@@ -28,7 +29,16 @@ from sysgym.scenarios.schema.placement import (
 
 Array = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
 Observation = dict[str, Array]
+
+COLLECTIVE_NAMES = {
+    Collective.ALL_REDUCE: "all-reduces",
+    Collective.REDUCE_SCATTER: "reduce-scatters",
+    Collective.ALL_GATHER: "all-gathers",
+    Collective.REDUCE: "reduces",
+    Collective.BROADCAST: "broadcasts",
+}
 
 LARGEST = 40.0
 """Bound of logarithms; what is larger is clipped."""
@@ -129,6 +139,10 @@ CANDIDATE_COLUMNS: Columns = {
         f"level_{level}": _share(f"nominal time that the links of level {level} bound", "the nominal time")
         for level in range(MOST_LEVELS)
     },
+    **{
+        one.value: _share(f"nominal time that links carry {name}", "the nominal time")
+        for one, name in COLLECTIVE_NAMES.items()
+    },
     "latency": _share("nominal time that is latency", "the nominal time"),
     "measured": Column("times it was measured", "count", 0.0, 1e5),
     "mean": _ln("measured times, mean of the logarithms; 0: none", "the ratio to the default's nominal time"),
@@ -141,7 +155,8 @@ BUDGET_COLUMNS: Columns = {
     "share_left": _share("the same", "the budget"),
     "price": Column("price of a measurement", "reward", 0.0, 10.0),
     "noise": Column("standard deviation of a measurement's noise", "ln", 0.0, 3.0),
-    "error": Column("standard deviation of a level's true bandwidth around the nominal one", "ln", 0.0, 3.0),
+    "level_error": Column("standard deviation of a level's true bandwidth over the nominal one", "ln", 0.0, 3.0),
+    "collective_error": Column("standard deviation of what a kind of collective reaches of it", "ln", 0.0, 3.0),
     "background": _share("mean of what others' traffic takes of every uplink", "its bandwidth"),
     "background_sd": _share("standard deviation of the same from measurement to measurement", "the bandwidth"),
 }
@@ -318,3 +333,25 @@ def holds_table(space: ProgramSpace) -> Array:
     table = np.zeros((n_nodes, MOST_HOLDERS, MOST_HOLDERS, MOST_HOLDERS), np.float32)
     table[:, :k, :k, :k] = space.states[..., None] >> np.arange(k, dtype=space.states.dtype) & 1
     return table.reshape(n_nodes, MOST_HOLDERS, MOST_HOLDERS**2)
+
+
+def candidates_table(candidates: Candidates, order: IntArray, rows: int) -> Array:
+    """Return what is known of candidates before any measurement, shape (rows, columns).
+
+    Args:
+        candidates: K of them.
+        order: The candidate in each of the first K rows.
+        rows: Rows that there is room for.
+    """
+    times, default_s = candidates.times, float(candidates.default_times.nominal_s[0])
+    table = np.zeros((rows, len(CANDIDATE_COLUMNS)), np.float32)
+    n_levels = times.level_shares.shape[1]
+    _fits("levels", n_levels, MOST_LEVELS)
+    known = np.zeros((len(candidates), len(CANDIDATE_COLUMNS)))
+    known[:, 0] = 1.0
+    known[:, 1] = log_ratio(times.nominal_s, default_s)
+    known[:, 2 : 2 + n_levels] = times.level_shares
+    known[:, 2 + MOST_LEVELS : 2 + MOST_LEVELS + len(Collective)] = times.collective_shares
+    known[:, 2 + MOST_LEVELS + len(Collective)] = times.latency_share
+    table[: len(order)] = known[order]
+    return table

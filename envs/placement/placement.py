@@ -10,8 +10,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
+from numpy.typing import NDArray
 
-from sysgym.emulator.accelerators.cost.model import CostModel
 from sysgym.emulator.accelerators.matrices import Matrix, allowed_axes, matrix_of_steps
 from sysgym.emulator.accelerators.problem import draw_problem
 from sysgym.envs.placement.base import PlacementEnv
@@ -220,11 +220,6 @@ class CollectivePlacement(PlacementEnv):
         self.chosen: list[int] = []
 
     @property
-    def cost_model(self) -> CostModel:
-        """What judges placements."""
-        return self.task.model
-
-    @property
     def matrix(self) -> Matrix:
         """What is placed so far; complete after the last step."""
         return matrix_of_steps(self.problem.hierarchy.cardinalities, self.problem.n_axes, self.chosen)
@@ -274,3 +269,14 @@ class CollectivePlacement(PlacementEnv):
             "placement_range": math.exp(log_ratio(worst_s, best_s)),
             "n_placements": float(len(times_s)),
         }
+
+    def _scene(self) -> PlacementScene:
+        return PlacementScene(
+            self.scenario.name, self.task, tuple(self.chosen), self.matrix, self.outcome
+        )
+
+    def _text(self) -> str:
+        return placement_text(self._scene())
+
+    def _picture(self) -> NDArray[np.uint8]:
+        return placement_picture(self._scene())

@@ -10,10 +10,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
 
-from sysgym.emulator.accelerators.cost.model import CostModel
 from sysgym.emulator.accelerators.matrices import Matrix
 from sysgym.emulator.accelerators.problem import draw_program_task
-from sysgym.emulator.accelerators.programs.patterns import (
+from sysgym.emulator.accelerators.programs import (
     COLLECTIVES,
     Instruction,
     Program,
@@ -216,11 +215,6 @@ class ReductionProgram(PlacementEnv):
         return self.task.space.instructions[action]
 
     @property
-    def cost_model(self) -> CostModel:
-        """What judges programs."""
-        return self.task.model
-
-    @property
     def matrix(self) -> Matrix:
         """The placement."""
         return self.task.matrix
@@ -324,3 +318,14 @@ class ReductionProgram(PlacementEnv):
             "program_steps": float(len(self.edges)),
             "best_program_steps": float(len(self._best[0])),
         }
+
+    def _scene(self) -> ProgramScene:
+        return ProgramScene(
+            self.scenario.name, self.task, tuple(self.edges), self._max_steps, self.outcome
+        )
+
+    def _text(self) -> str:
+        return program_text(self._scene())
+
+    def _picture(self) -> NDArray[np.uint8]:
+        return program_picture(self._scene())

@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.accelerators.cost.model import CostModel
+from sysgym.emulator.accelerators.candidates import LevelModels
+from sysgym.emulator.accelerators.cost import CostModel
 from sysgym.emulator.accelerators.matrices import (
     Matrix,
     Step,
@@ -23,9 +24,15 @@ from sysgym.emulator.accelerators.matrices import (
     reduction_factors,
 )
 from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
-from sysgym.emulator.accelerators.programs.patterns import Collective, Instruction, Pattern, Program
-from sysgym.emulator.accelerators.programs.space import ProgramSpace, program_space
-from sysgym.emulator.accelerators.programs.synthesis import best_program
+from sysgym.emulator.accelerators.programs import (
+    Collective,
+    Instruction,
+    Pattern,
+    Program,
+    ProgramSpace,
+    best_program,
+    program_space,
+)
 from sysgym.envs.placement.metrics import Outcome
 from sysgym.envs.placement.observation import Array, log_ratio, span_table
 
@@ -93,6 +100,26 @@ class PlacementTask:
         """Return what a placement comes to; None: none that is valid."""
         time_s = self.default_time_s if matrix is None else self.time_s(matrix)
         return Outcome(time_s, self.default_time_s, self.best_time_s, valid=matrix is not None)
+
+    def reduction_times_s(self, matrix: Matrix) -> NDArray[np.float64]:
+        """Return the time of each reduction under a placement, [n_reductions]."""
+        return np.array(
+            [
+                self.model.reduction_time_s(matrix, reduction, self.programs, self.program_steps)
+                for reduction in self.problem.reductions
+            ]
+        )
+
+    def link_times_s(self, matrix: Matrix) -> NDArray[np.float64]:
+        """Return the time of each reduction on the fullest link of each level, [n_reductions, n_levels].
+
+        With several steps the sum over them; the fullest links of all levels are at work at the same time.
+        """
+        models = LevelModels(self.problem.hierarchy, self.model.algorithm)
+        most = 0 if self.programs == "all_reduce" else self.program_steps
+        return np.array(
+            [models.link_times_s(matrix, reduction, most) for reduction in self.problem.reductions]
+        )
 
     @cached_property
     def _index(self) -> dict[Matrix, int]:

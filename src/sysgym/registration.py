@@ -10,6 +10,9 @@ ENVIRONMENTS: dict[str, str] = {
     "sysgym/DatacenterCC-v0": "sysgym.envs.congestion.datacenter_cc:DatacenterCC",
     "sysgym/StragglerPrediction-v0": "sysgym.envs.stragglers.prediction:StragglerPrediction",
     "sysgym/StragglerMitigation-v0": "sysgym.envs.stragglers.mitigation:StragglerMitigation",
+    "sysgym/CollectivePlacement-v0": "sysgym.envs.placement.placement:CollectivePlacement",
+    "sysgym/ReductionProgram-v0": "sysgym.envs.placement.program:ReductionProgram",
+    "sysgym/JointPlacement-v0": "sysgym.envs.placement.joint:JointPlacement",
 }
 
 

@@ -37,6 +37,12 @@ COLLECTIVE_COLOURS = {
 LEVEL_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7")
 """Of levels, outermost first."""
 
+GROUP_COLOURS = (
+    "#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#9c755f",
+    "#a0cbe8", "#ffbe7d", "#8cd17d", "#ff9d9a", "#d4a6c8", "#3c8d87", "#b6992d", "#bab0ac",
+)  # fmt: skip
+"""Of reduction groups; their numbers say which where there are more."""
+
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
@@ -71,9 +77,15 @@ def compared(time_s: float, to_s: float, name: str) -> str:
     return f"{_digits(float(np.exp(abs(log))))} times as {'fast' if log > 0 else 'slow'} as {name}"
 
 
-def times_sign(sizes: Any) -> str:
-    """Return a product in words: ``4 x 16``."""
-    return " x ".join(str(one) for one in sizes)
+def axes_words(axes: tuple[int, ...]) -> str:
+    """Return axes in words: ``axes 4 x 16``."""
+    return f"{'axes' if len(axes) > 1 else 'axis'} {' x '.join(map(str, axes))}"
+
+
+def text_on(colour: str) -> str:
+    """Return the colour of text that is legible on a colour."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else INK
 
 
 def system(problem: PlacementProblem) -> str:
