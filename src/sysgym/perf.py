@@ -1,4 +1,4 @@
-"""How fast: the simulator, the environments, import and compilation, on this machine, one core.
+"""How fast: simulators, cost models, environments, import and compilation, on this machine, one core.
 
 The workloads are those that other simulators were measured on: long-lived DCTCP flows, ECN threshold of 65
 packets, 10 Gb/s, 10 us a link. A packet-hop is one packet, data or ACK, crossing one link. Statistics, loss
@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from sysgym import perf_placement
 
 if TYPE_CHECKING:
     from sysgym.scenarios import CongestionScenario
@@ -87,6 +89,9 @@ def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
         yield name, _hops_measurement(name, {"topology": fat_tree})
     for n_tasks in JOB_TASKS:
         yield f"job of {n_tasks} tasks", _checkpoint_measurement(n_tasks)
+    for system in perf_placement.SYSTEMS:
+        yield f"placement costs {system}", _cost_measurement(system)
+    yield f"synthesis {perf_placement.LARGEST_SYSTEM}", _synthesis_figure
     for scenario in ENVIRONMENT_SCENARIOS:
         yield f"environment {scenario}", _environment_measurement(scenario)
     yield "import sysgym", lambda: Figure("import_s", "import sysgym", _median_run_s("import sysgym"), "s")
@@ -143,6 +148,20 @@ def _checkpoint_measurement(n_tasks: int) -> Callable[[], Figure]:
         return Figure("checkpoint_s", f"google-2011, {n_tasks} tasks", statistics.median(means_s), "s")
 
     return measure
+
+
+def _cost_measurement(system: str) -> Callable[[], Figure]:
+    def measure() -> Figure:
+        rates = [perf_placement.cost_evaluations_per_s(system, MEASURED_S) for _ in range(REPETITIONS)]
+        return Figure("cost_evaluations_per_s", system, statistics.median(rates), "1/s")
+
+    return measure
+
+
+def _synthesis_figure() -> Figure:
+    system = perf_placement.LARGEST_SYSTEM
+    durations = [perf_placement.synthesis_s(system) for _ in range(REPETITIONS)]
+    return Figure("synthesis_s", system, statistics.median(durations), "s")
 
 
 def _environment_measurement(scenario: str) -> Callable[[], Figure]:

@@ -7,14 +7,19 @@ import math
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from sysgym import perf
+from sysgym import perf, perf_placement
 from sysgym.cli import main
+from sysgym.emulator.accelerators import programs
 
 UNITS = {
     "packet_hops_per_s": "1/s",
     "checkpoint_s": "s",
+    "cost_evaluations_per_s": "1/s",
+    "synthesis_s": "s",
     "env_steps_per_s": "1/s",
     "import_s": "s",
     "first_compile_s": "s",
@@ -48,7 +53,7 @@ def test_every_figure_is_printed_and_written(tmp_path: Path, capsys: pytest.Capt
     assert all(list(row) == ["figure", "workload", "value", "unit"] for row in rows)
     assert {row["figure"]: row["unit"] for row in rows} == UNITS
     workloads = {row["workload"] for row in rows}
-    assert {"dumbbell-10g-n4", "fattree-k4-10g", "iroko-dumbbell-10m"} < workloads
+    assert {"dumbbell-10g-n4", "fattree-k4-10g", "16x8x8", "iroko-dumbbell-10m"} < workloads
     # Starts are less the time of an empty program, which on a busy machine can be the longer one.
     assert all(math.isfinite(row["value"]) for row in rows)
     assert all(row["value"] > 0.0 for row in rows if row["unit"] == "1/s")
@@ -76,11 +81,29 @@ def test_what_is_measured_by_default() -> None:
         *(f"fattree-k{k}-10g" for k in (4, 8, 16)),
         "job of 1000 tasks",
         "job of 10000 tasks",
+        "placement costs p2-a100 4x16",
+        "placement costs 16x8x8",
+        "synthesis 16x8x8",
         *(f"environment {name}" for name in perf.ENVIRONMENT_SCENARIOS),
         "import sysgym",
         "start, nothing compiled",
         "start, compiled before",
     ]
+
+
+def test_a_synthesis_is_of_every_reduction_under_every_placement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1,024 devices on three axes: 65 placements; and of the pair of devices that compiles."""
+    searched: list[int] = []
+
+    def counted(space: programs.ProgramSpace, times_s: NDArray[np.float64]) -> tuple[programs.Program, float]:
+        searched.append(space.n_levels)
+        return best_program(space, times_s)
+
+    best_program = programs.best_program
+    monkeypatch.setattr(programs, "best_program", counted)
+    assert perf_placement.synthesis_s("16x8x8") > 0.0
+    assert len(searched) == 1 + 65 * 3
+    assert set(searched) == {1, 2, 3}
 
 
 def test_a_cold_start_finds_an_empty_cache_and_a_warm_one_finds_a_full_one(
