@@ -9,20 +9,28 @@ from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.schema.common import Reward, Scenario, Table
-from sysgym.scenarios.schema.network import (
+from sysgym.scenarios.schema.network import Queue, Transport
+from sysgym.scenarios.schema.offered import offered_problems
+from sysgym.scenarios.schema.topology import (
     DumbbellTopology,
     FatTreeTopology,
-    Queue,
+    LeafSpineTopology,
+    LinkOverride,
+    ParkingLotTopology,
     SingleSwitchTopology,
     Topology,
-    Transport,
+    TopologyTable,
 )
 from sysgym.scenarios.schema.traffic import (
     LONGEST_EPISODE_S,
     IncastWorkload,
     LongLivedWorkload,
+    MixWorkload,
+    OnOffWorkload,
     PoissonWorkload,
+    TrainingWorkload,
     Workload,
+    WorkloadTable,
     workload_problems,
 )
 
@@ -32,13 +40,21 @@ __all__ = [
     "DumbbellTopology",
     "FatTreeTopology",
     "IncastWorkload",
+    "LeafSpineTopology",
+    "LinkOverride",
     "LongLivedWorkload",
+    "MixWorkload",
+    "OnOffWorkload",
+    "ParkingLotTopology",
     "PoissonWorkload",
     "Queue",
     "SingleSwitchTopology",
     "Topology",
+    "TopologyTable",
+    "TrainingWorkload",
     "Transport",
     "Workload",
+    "WorkloadTable",
 ]
 
 
@@ -81,6 +97,10 @@ class CongestionScenario(Scenario):
         "topology.hosts_per_side",
         "topology.hosts",
         "topology.k",
+        "topology.leaves",
+        "topology.spines",
+        "topology.hosts_per_leaf",
+        "topology.bottlenecks",
     )
 
     family: Literal["congestion"] = Field(description="family of problems; decides which keys the file has")
@@ -99,7 +119,10 @@ class CongestionScenario(Scenario):
     def cross_checks(self) -> Iterator[Problem]:
         """Check tables against each other."""
         yield from self._check_queue()
-        yield from workload_problems(self.workload, self.topology)
+        problems = tuple(workload_problems(self.workload, self.topology))
+        yield from problems
+        if not problems:
+            yield from offered_problems(self.workload, self.topology, self.transport)
 
     def _check_queue(self) -> Iterator[Problem]:
         if self.queue.buffer_bytes < self.transport.mtu_bytes:
@@ -109,3 +132,12 @@ class CongestionScenario(Scenario):
                 f"room for one packet of transport.mtu_bytes = {self.transport.mtu_bytes}",
                 "a queue that holds no full packet drops all of them",
             )
+        for index, override in enumerate(self.topology.overrides):
+            buffer_bytes = override.buffer_bytes
+            if buffer_bytes is not None and buffer_bytes < self.transport.mtu_bytes:
+                yield Problem(
+                    f"topology.overrides[{index}].buffer_bytes",
+                    buffer_bytes,
+                    f"room for one packet of transport.mtu_bytes = {self.transport.mtu_bytes}",
+                    "a queue that holds no full packet drops all of them",
+                )

@@ -1,83 +1,14 @@
-"""The network's part of a congestion scenario: topology, queues, end hosts."""
+"""The network's part of a congestion scenario beside the topology: queues and end hosts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.schema.common import Table
-
-LARGEST_RATE_BPS = 1.6e12
-"""Fastest link: two generations above today's 800 Gb/s Ethernet would want a finer clock than nanoseconds."""
-MOST_HOSTS = 8192
-
-RateBps = Annotated[float, Field(ge=1e3, le=LARGEST_RATE_BPS)]
-DelayS = Annotated[float, Field(ge=0.0, le=1.0)]
-
-
-class _Links(Table):
-    link_rate_bps: RateBps = Field(description="rate of every link, each direction, bit/s")
-    link_delay_s: DelayS = Field(description="one-way propagation delay of every link, s")
-
-    @property
-    def n_hosts(self) -> int:
-        """Number of hosts."""
-        raise NotImplementedError
-
-
-class DumbbellTopology(_Links):
-    """Two switches joined by one core link; as many hosts on the west as on the east side."""
-
-    kind: Literal["dumbbell"] = Field(description="form of the network")
-    hosts_per_side: Annotated[int, Field(ge=1, le=MOST_HOSTS // 2)] = Field(
-        default=2, description="hosts on each of the two switches"
-    )
-    core_rate_bps: RateBps | None = Field(
-        default=None, description="rate of the link between the switches, bit/s; absent: link_rate_bps"
-    )
-
-    @property
-    def n_hosts(self) -> int:
-        """Number of hosts, both sides."""
-        return 2 * self.hosts_per_side
-
-    @property
-    def core_link_rate_bps(self) -> float:
-        """Rate of the core link with the default applied, bit/s."""
-        return self.link_rate_bps if self.core_rate_bps is None else self.core_rate_bps
-
-
-class SingleSwitchTopology(_Links):
-    """All hosts on one switch."""
-
-    kind: Literal["single_switch"] = Field(description="form of the network")
-    hosts: Annotated[int, Field(ge=2, le=MOST_HOSTS)] = Field(description="hosts on the switch")
-
-    @property
-    def n_hosts(self) -> int:
-        """Number of hosts."""
-        return self.hosts
-
-
-class FatTreeTopology(_Links):
-    """Fat tree of k-port switches: k pods, k*k/4 core switches, k**3/4 hosts (Al-Fares, SIGCOMM 2008)."""
-
-    kind: Literal["fat_tree"] = Field(description="form of the network")
-    k: Annotated[int, Field(ge=2, le=32, multiple_of=2)] = Field(description="ports of a switch, even")
-
-    @property
-    def n_hosts(self) -> int:
-        """Number of hosts, k**3/4."""
-        return self.k**3 // 4
-
-
-Topology = Annotated[
-    DumbbellTopology | SingleSwitchTopology | FatTreeTopology,
-    Field(discriminator="kind", description="hosts, switches and links"),
-]
 
 
 class Queue(Table):

@@ -5,54 +5,84 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from sysgym.scenarios.errors import NOTHING, Problem
 from sysgym.scenarios.schema.common import Table
-from sysgym.scenarios.schema.network import MOST_HOSTS, Topology
+from sysgym.scenarios.schema.topology import MOST_HOSTS, RateBps, TopologyTable
 
 LONGEST_EPISODE_S = 7200.0
 MOST_FLOWS = 1_000_000
 """Most long-lived flows of an episode: each keeps its state for all of it."""
+
+PeriodS = Annotated[float, Field(ge=1e-6, le=LONGEST_EPISODE_S)]
+JitterS = Annotated[float, Field(ge=0.0, le=LONGEST_EPISODE_S)]
+SizeBytes = Annotated[int, Field(ge=1, le=2**40)]
+
+Pairs = Annotated[
+    Literal[
+        "one_to_one", "stride", "staggered", "random", "random_bijective", "hotspot", "all_to_all", "iroko"
+    ],
+    Field(
+        description=(
+            "who sends to whom. one_to_one: host x to host x + n/2, on a dumbbell from west to east only,"
+            " on a parking lot over all bottlenecks and across each;"
+            " stride: host x to host x + stride; staggered: to the same edge switch with p_edge,"
+            " the same pod with p_pod, else another pod; random: any other host;"
+            " random_bijective: a permutation; hotspot: all to a few;"
+            " all_to_all: every host to every other; iroko: west host i to east host i"
+        )
+    ),
+]
+Stride = Annotated[
+    int,
+    Field(
+        ge=1,
+        lt=MOST_HOSTS,
+        description="distance between the hosts of a pair; read where the pairs are stride",
+    ),
+]
+EdgeShare = Annotated[
+    float,
+    Field(
+        ge=0.0,
+        le=1.0,
+        description="probability of a destination on the same edge switch; read where they are staggered",
+    ),
+]
+PodShare = Annotated[
+    float,
+    Field(
+        ge=0.0,
+        le=1.0,
+        description="probability of a destination elsewhere in the pod; read where they are staggered",
+    ),
+]
 
 
 class LongLivedWorkload(Table):
     """Flows that never end; which hosts send to which is a traffic matrix."""
 
     kind: Literal["long_lived"] = Field(description="form of the traffic")
-    pairs: Literal[
-        "one_to_one", "stride", "staggered", "random", "random_bijective", "hotspot", "all_to_all", "iroko"
-    ] = Field(
-        description=(
-            "who sends to whom. one_to_one: host x to host x + n/2, on a dumbbell from west to east only;"
-            " stride: host x to host x + stride; staggered: to the same edge switch with p_edge,"
-            " the same pod with p_pod, else another pod; random: any other host;"
-            " random_bijective: a permutation; hotspot: all to a few;"
-            " all_to_all: every host to every other; iroko: west host i to east host i"
-        )
-    )
-    stride: Annotated[int, Field(ge=1, lt=MOST_HOSTS)] = Field(
-        default=8, description="distance between the hosts of a pair; read where pairs is stride"
-    )
-    p_edge: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        default=0.2,
-        description="probability of a destination on the same edge switch; read where pairs is staggered",
-    )
-    p_pod: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        default=0.3,
-        description="probability of a destination elsewhere in the pod; read where pairs is staggered",
-    )
+    pairs: Pairs
+    stride: Stride = 8
+    p_edge: EdgeShare = 0.2
+    p_pod: PodShare = 0.3
     flows_per_pair: Annotated[int, Field(ge=1, le=4096)] = Field(
         default=1, description="parallel flows of each pair"
     )
-    start_jitter_s: Annotated[float, Field(ge=0.0, le=LONGEST_EPISODE_S)] = Field(
+    start_jitter_s: JitterS = Field(
         default=0.0, description="flows start at times drawn between 0 and this, s"
     )
 
+    @property
+    def matrix(self) -> str:
+        """Name of the traffic matrix."""
+        return self.pairs
+
     def cross_checks(self) -> Iterator[Problem]:
         """Check that the probabilities leave room for the rest."""
-        if self.p_edge + self.p_pod > 1.0:
-            yield Problem("p_pod", self.p_pod, f"at most 1 - p_edge = {1.0 - self.p_edge:g}")
+        yield from _share_problems(self.p_edge, self.p_pod)
 
 
 class IncastWorkload(Table):
@@ -60,13 +90,9 @@ class IncastWorkload(Table):
 
     kind: Literal["incast"] = Field(description="form of the traffic")
     senders: Annotated[int, Field(ge=1, lt=MOST_HOSTS)] = Field(description="hosts that answer in a round")
-    request_bytes: Annotated[int, Field(ge=1, le=2**40)] = Field(
-        description="payload that each sender sends in a round, bytes"
-    )
-    period_s: Annotated[float, Field(ge=1e-6, le=LONGEST_EPISODE_S)] = Field(
-        description="time from one round to the next, s"
-    )
-    jitter_s: Annotated[float, Field(ge=0.0, le=LONGEST_EPISODE_S)] = Field(
+    request_bytes: SizeBytes = Field(description="payload that each sender sends in a round, bytes")
+    period_s: PeriodS = Field(description="time from one round to the next, s")
+    jitter_s: JitterS = Field(
         default=0.0, description="each sender starts at a time drawn between 0 and this into the round, s"
     )
     receiver: Literal["first", "drawn"] = Field(
@@ -81,19 +107,39 @@ class IncastWorkload(Table):
 
 
 class PoissonWorkload(Table):
-    """Flows of drawn sizes that arrive as a Poisson process at every host, each to a random other host."""
+    """Flows of drawn sizes that arrive as a Poisson process at every host that sends."""
 
     kind: Literal["poisson"] = Field(description="form of the traffic")
-    load: Annotated[float, Field(gt=0.0, le=1.5)] = Field(
-        description="offered load, as a fraction of a host's line rate"
+    load: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        description="offered load of each host that sends, headers included, as a fraction of its line rate"
     )
-    flow_sizes: Literal["websearch", "fixed"] = Field(description="distribution of flow sizes")
-    fixed_bytes: Annotated[int, Field(ge=1, le=2**40)] | None = Field(
+    flow_sizes: Literal["websearch", "facebook-hadoop", "alibaba-storage", "google-rpc", "fixed"] = Field(
+        description="distribution of flow sizes"
+    )
+    fixed_bytes: SizeBytes | None = Field(
         default=None, description="size of every flow where flow_sizes is fixed, bytes"
     )
+    destinations: Literal["random", "permutation", "hotspot", "stride", "staggered", "all_to_all"] = Field(
+        default="random",
+        description=(
+            "where a host's flows go. random: each to any other host; permutation: all of a host's flows to"
+            " one host, and each host is that of one other; hotspot: all to a few hosts that only receive;"
+            " stride: from host x to host x + stride; staggered: each to the same edge switch with p_edge,"
+            " the same pod with p_pod, else another pod; all_to_all: to the others in turn, equally often"
+        ),
+    )
+    stride: Stride = 8
+    p_edge: EdgeShare = 0.2
+    p_pod: PodShare = 0.3
+
+    @property
+    def matrix(self) -> str:
+        """Name of the traffic matrix."""
+        return self.destinations
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that fixed sizes have a size."""
+        """Check that fixed sizes have a size, and that the probabilities leave room for the rest."""
+        yield from _share_problems(self.p_edge, self.p_pod)
         if self.flow_sizes == "fixed" and self.fixed_bytes is None:
             yield Problem(
                 "fixed_bytes",
@@ -110,36 +156,159 @@ class PoissonWorkload(Table):
             )
 
 
+class OnOffWorkload(Table):
+    """Bursts: each pair of hosts is silent and busy in turn, and while busy sends messages at a rate."""
+
+    kind: Literal["on_off"] = Field(description="form of the traffic")
+    pairs: Pairs
+    stride: Stride = 8
+    p_edge: EdgeShare = 0.2
+    p_pod: PodShare = 0.3
+    rate_bps: RateBps = Field(description="what a pair sends while it is busy, headers included, bit/s")
+    on_s: PeriodS = Field(description="how long a pair is busy, on average, s")
+    off_s: PeriodS = Field(description="how long a pair is silent, on average, s")
+    periods: Literal["exponential", "pareto"] = Field(
+        default="exponential",
+        description="distribution of both; Pareto's tail makes many such pairs bursty on all time scales",
+    )
+    pareto_shape: Annotated[float, Field(gt=1.0, le=100.0)] = Field(
+        default=1.5, description="index of the tail, above 1; read where periods is pareto"
+    )
+    message_bytes: SizeBytes = Field(
+        default=14_600, description="a busy pair sends one flow of this payload after another, bytes"
+    )
+
+    @property
+    def matrix(self) -> str:
+        """Name of the traffic matrix."""
+        return self.pairs
+
+    @property
+    def busy_fraction(self) -> float:
+        """Share of the time that a pair is busy, on average."""
+        return self.on_s / (self.on_s + self.off_s)
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that the probabilities leave room for the rest."""
+        yield from _share_problems(self.p_edge, self.p_pod)
+
+
+class TrainingWorkload(Table):
+    """Jobs that train a model on several hosts: compute, then a collective, over and over.
+
+    A collective is made of steps: a host sends on when what it waits for has arrived.
+    """
+
+    kind: Literal["training"] = Field(description="form of the traffic")
+    collective: Literal["ring_all_reduce", "tree_all_reduce", "all_to_all"] = Field(
+        description=(
+            "what the hosts of a job do together. ring_all_reduce: 2 (n - 1) steps of a share of 1/n to the"
+            " next host; tree_all_reduce: everything up a binomial tree and down again; all_to_all: n - 1"
+            " steps, in step s a share of 1/n to the host s further"
+        )
+    )
+    job_hosts: Annotated[int, Field(ge=2, le=MOST_HOSTS)] = Field(description="hosts of a job, n")
+    jobs: Annotated[int, Field(ge=1, le=MOST_HOSTS // 2)] = Field(
+        default=1, description="jobs side by side, each on hosts of its own"
+    )
+    size_bytes: SizeBytes = Field(
+        description="what each host has to reduce or to share out in an iteration, bytes"
+    )
+    compute_s: JitterS = Field(
+        description="time from a host's last data of an iteration to its first ones of the next, s"
+    )
+    compute_jitter_s: JitterS = Field(
+        default=0.0, description="a job computes longer by a time drawn between 0 and this, s"
+    )
+    start_jitter_s: JitterS = Field(
+        default=0.0, description="a job's first collective begins at a time drawn between 0 and this, s"
+    )
+    placement: Literal["packed", "scattered"] = Field(
+        default="packed",
+        description="packed: a job's hosts are neighbours, in order; scattered: drawn, in any order",
+    )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that every share is a byte or more."""
+        if self.size_bytes < self.job_hosts:
+            yield Problem("size_bytes", self.size_bytes, f"a byte for each of job_hosts = {self.job_hosts}")
+
+
+Part = Annotated[
+    LongLivedWorkload | IncastWorkload | PoissonWorkload | OnOffWorkload | TrainingWorkload,
+    Field(discriminator="kind"),
+]
+PartName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+
+
+class MixWorkload(Table):
+    """Several workloads at once, each with a name: foreground and background, say."""
+
+    kind: Literal["mix"] = Field(description="form of the traffic")
+    parts: Annotated[dict[PartName, Part], Field(min_length=1)] = Field(
+        description="name -> workload: [workload.parts.NAME], with the keys of its kind"
+    )
+
+
 Workload = Annotated[
-    LongLivedWorkload | IncastWorkload | PoissonWorkload,
+    LongLivedWorkload | IncastWorkload | PoissonWorkload | OnOffWorkload | TrainingWorkload | MixWorkload,
     Field(discriminator="kind", description="who sends what, and when"),
 ]
+PartTable = LongLivedWorkload | IncastWorkload | PoissonWorkload | OnOffWorkload | TrainingWorkload
+"""Any table of traffic but a mix."""
+WorkloadTable = PartTable | MixWorkload
+"""Any table of traffic."""
 
 
-def workload_problems(workload: Workload, topology: Topology) -> Iterator[Problem]:
-    """Yield what is wrong between the workload and the topology, keys relative to the scenario."""
+def _share_problems(p_edge: float, p_pod: float) -> Iterator[Problem]:
+    if p_edge + p_pod > 1.0:
+        yield Problem("p_pod", p_pod, f"at most 1 - p_edge = {1.0 - p_edge:g}")
+
+
+def parts_of(workload: WorkloadTable) -> dict[str, PartTable]:
+    """Return dotted key -> workload, for those of a mix and for a single one."""
+    if isinstance(workload, MixWorkload):
+        return {f"workload.parts.{name}": part for name, part in workload.parts.items()}
+    return {"workload": workload}
+
+
+def workload_problems(workload: WorkloadTable, topology: TopologyTable) -> Iterator[Problem]:
+    """Yield what is wrong between the workload and the network, keys relative to the scenario."""
+    for key, part in parts_of(workload).items():
+        yield from _part_problems(key, part, topology)
+
+
+def _part_problems(key: str, part: PartTable, topology: TopologyTable) -> Iterator[Problem]:
     hosts = topology.n_hosts
-    if isinstance(workload, IncastWorkload) and workload.senders >= hosts:
+    if isinstance(part, IncastWorkload) and part.senders >= hosts:
         yield Problem(
-            "workload.senders",
-            workload.senders,
+            f"{key}.senders",
+            part.senders,
             f"at most {hosts - 1}: the topology has {hosts} hosts and one of them receives",
         )
-    if not isinstance(workload, LongLivedWorkload):
+    if isinstance(part, TrainingWorkload) and part.job_hosts * part.jobs > hosts:
+        yield Problem(
+            f"{key}.job_hosts",
+            part.job_hosts,
+            f"at most {hosts // part.jobs}: the topology has {hosts} hosts for {part.jobs} jobs",
+        )
+    if not isinstance(part, LongLivedWorkload | PoissonWorkload | OnOffWorkload):
         return
-    needed = {"iroko": "dumbbell", "staggered": "fat_tree"}.get(workload.pairs)
+    matrix_key = f"{key}.destinations" if isinstance(part, PoissonWorkload) else f"{key}.pairs"
+    needed = {"iroko": "dumbbell", "staggered": "fat_tree"}.get(part.matrix)
     if needed is not None and topology.kind != needed:
         yield Problem(
-            "workload.pairs",
-            workload.pairs,
+            matrix_key,
+            part.matrix,
             f'pairs of hosts that a {topology.kind} has; these need topology.kind = "{needed}"',
         )
-    if workload.pairs == "stride" and workload.stride >= hosts:
-        yield Problem("workload.stride", workload.stride, f"less than the {hosts} hosts of the topology")
-    pairs = hosts * (hosts - 1) if workload.pairs == "all_to_all" else hosts
-    if pairs * workload.flows_per_pair > MOST_FLOWS:
-        yield Problem(
-            "workload.flows_per_pair",
-            workload.flows_per_pair,
-            f"at most {MOST_FLOWS} flows; {pairs} pairs have {pairs * workload.flows_per_pair}",
-        )
+    if part.matrix == "stride" and part.stride >= hosts:
+        yield Problem(f"{key}.stride", part.stride, f"less than the {hosts} hosts of the topology")
+    if isinstance(part, LongLivedWorkload):
+        pairs = hosts * (hosts - 1) if part.pairs == "all_to_all" else hosts
+        if pairs * part.flows_per_pair > MOST_FLOWS:
+            yield Problem(
+                f"{key}.flows_per_pair",
+                part.flows_per_pair,
+                f"at most {MOST_FLOWS} flows; {pairs} pairs have {pairs * part.flows_per_pair}",
+            )

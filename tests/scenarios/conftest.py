@@ -38,7 +38,7 @@ episode_steps = 400
 
 [splits.train]
 seeds = [0, 9]
-vary = { "workload.load" = [0.3, 0.5] }
+vary = { "workload.load" = [0.3, 0.4] }
 
 [splits.validation]
 seeds = [10, 19]

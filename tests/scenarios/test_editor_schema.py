@@ -54,6 +54,8 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     ratios |= {"two_axes_fraction", "measurement_price", "noise_log_sd", "bandwidth_log_sd"}
     ratios |= {"collective_log_sd"}
     ratios |= {"background_share_mean", "background_share_sd"}
+    # Traffic: an index of a tail.
+    ratios |= {"pareto_shape"}
     for table in _objects(json_schema(kind)):
         for key, field in table["properties"].items():
             choices = [field, *field.get("anyOf", [])]
@@ -65,9 +67,11 @@ def test_ranges_and_choices_are_in_it() -> None:
     schema = json_schema("congestion")
     poisson = schema["$defs"]["PoissonWorkload"]["properties"]
     assert poisson["load"] | {"title": ""} == {
-        "description": "offered load, as a fraction of a host's line rate",
+        "description": (
+            "offered load of each host that sends, headers included, as a fraction of its line rate"
+        ),
+        "exclusiveMaximum": 1.0,
         "exclusiveMinimum": 0.0,
-        "maximum": 1.5,
         "title": "",
         "type": "number",
     }

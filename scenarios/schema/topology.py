@@ -1,0 +1,215 @@
+"""The topologies of a congestion scenario: hosts, switches, links, and links that differ from the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
+
+from sysgym.scenarios.errors import NOTHING, Problem
+from sysgym.scenarios.schema.common import FromList, Table
+
+LARGEST_RATE_BPS = 1.6e12
+"""Fastest link: two generations above today's 800 Gb/s Ethernet would want a finer clock than nanoseconds."""
+MOST_HOSTS = 8192
+MOST_SWITCHES = 8192
+
+RateBps = Annotated[float, Field(ge=1e3, le=LARGEST_RATE_BPS)]
+DelayS = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class LinkOverride(Table):
+    """Links that differ from the others: what is absent stays as it is for all links."""
+
+    link: str = Field(
+        min_length=1,
+        description=(
+            'which links: a name such as "leaf0->spine1", one direction; "leaf0<->spine1", both; * stands for'
+            " any text, ? for any character. Of several overrides of a link the last one holds"
+        ),
+    )
+    rate_bps: RateBps | None = Field(default=None, description="rate, bit/s")
+    delay_s: DelayS | None = Field(default=None, description="one-way propagation delay, s")
+    buffer_bytes: Annotated[int, Field(ge=128, le=2**40)] | None = Field(
+        default=None, description="buffer of the port that sends on the link, bytes"
+    )
+    ecn_threshold_bytes: Annotated[int, Field(ge=0, le=2**40)] | None = Field(
+        default=None, description="the port marks packets that find more than this in its queue, bytes"
+    )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that the name has two ends and something is overridden."""
+        if "->" not in self.link:
+            yield Problem(
+                "link", self.link, "two nodes with -> or <-> between them", 'write "leaf0->spine1" or "*->h0"'
+            )
+        if not self.model_fields_set & {"rate_bps", "delay_s", "buffer_bytes", "ecn_threshold_bytes"}:
+            yield Problem(
+                "rate_bps", NOTHING, "one of rate_bps, delay_s, buffer_bytes, ecn_threshold_bytes", "add one"
+            )
+
+
+class Cut(NamedTuple):
+    """Links whose removal parts some hosts from the others.
+
+    Attributes:
+        name: What a message calls the links.
+        hosts: How many hosts are on one side.
+        capacity_bps: What the links carry in each direction.
+    """
+
+    name: str
+    hosts: int
+    capacity_bps: float
+
+
+class _Links(Table):
+    link_rate_bps: RateBps = Field(description="rate of every link, each direction, bit/s")
+    link_delay_s: DelayS = Field(description="one-way propagation delay of every link, s")
+    overrides: Annotated[tuple[LinkOverride, ...], FromList] = Field(
+        default=(), description="links that differ from the others, [[topology.overrides]]"
+    )
+
+    @property
+    def n_hosts(self) -> int:
+        """Number of hosts."""
+        raise NotImplementedError
+
+    def cuts(self) -> Iterator[Cut]:
+        """Yield the cuts that may carry less than the hosts behind them, as built, without overrides."""
+        yield from ()
+
+
+class DumbbellTopology(_Links):
+    """Two switches joined by one core link; as many hosts on the west as on the east side."""
+
+    kind: Literal["dumbbell"] = Field(description="form of the network")
+    hosts_per_side: Annotated[int, Field(ge=1, le=MOST_HOSTS // 2)] = Field(
+        default=2, description="hosts on each of the two switches"
+    )
+    core_rate_bps: RateBps | None = Field(
+        default=None, description="rate of the link between the switches, bit/s; absent: link_rate_bps"
+    )
+
+    @property
+    def n_hosts(self) -> int:
+        """Number of hosts, both sides."""
+        return 2 * self.hosts_per_side
+
+    @property
+    def core_link_rate_bps(self) -> float:
+        """Rate of the core link with the default applied, bit/s."""
+        return self.link_rate_bps if self.core_rate_bps is None else self.core_rate_bps
+
+    def cuts(self) -> Iterator[Cut]:
+        """Yield the core link."""
+        yield Cut("the core link", self.hosts_per_side, self.core_link_rate_bps)
+
+
+class SingleSwitchTopology(_Links):
+    """All hosts on one switch."""
+
+    kind: Literal["single_switch"] = Field(description="form of the network")
+    hosts: Annotated[int, Field(ge=2, le=MOST_HOSTS)] = Field(description="hosts on the switch")
+
+    @property
+    def n_hosts(self) -> int:
+        """Number of hosts."""
+        return self.hosts
+
+
+class FatTreeTopology(_Links):
+    """Fat tree of k-port switches: k pods, k*k/4 core switches, k**3/4 hosts (Al-Fares, SIGCOMM 2008)."""
+
+    kind: Literal["fat_tree"] = Field(description="form of the network")
+    k: Annotated[int, Field(ge=2, le=32, multiple_of=2)] = Field(description="ports of a switch, even")
+
+    @property
+    def n_hosts(self) -> int:
+        """Number of hosts, k**3/4."""
+        return self.k**3 // 4
+
+
+class LeafSpineTopology(_Links):
+    """Two tiers: hosts on leaf switches, one uplink from every leaf to every spine switch."""
+
+    kind: Literal["leaf_spine"] = Field(description="form of the network")
+    leaves: Annotated[int, Field(ge=1, le=MOST_SWITCHES)] = Field(description="leaf switches (racks)")
+    spines: Annotated[int, Field(ge=1, le=MOST_SWITCHES)] = Field(description="spine switches")
+    hosts_per_leaf: Annotated[int, Field(ge=1, le=MOST_HOSTS)] = Field(description="hosts on a leaf")
+    uplink_rate_bps: RateBps | None = Field(
+        default=None, description="rate of the links between leaves and spines, bit/s; absent: link_rate_bps"
+    )
+
+    @property
+    def n_hosts(self) -> int:
+        """Number of hosts, all leaves."""
+        return self.leaves * self.hosts_per_leaf
+
+    @property
+    def uplink_link_rate_bps(self) -> float:
+        """Rate of an uplink with the default applied, bit/s."""
+        return self.link_rate_bps if self.uplink_rate_bps is None else self.uplink_rate_bps
+
+    @property
+    def oversubscription(self) -> float:
+        """What a leaf's hosts can send over what its uplinks carry: 1 is a full bisection, 2 means 2:1."""
+        return self.hosts_per_leaf * self.link_rate_bps / (self.spines * self.uplink_link_rate_bps)
+
+    def cuts(self) -> Iterator[Cut]:
+        """Yield the uplinks of a leaf."""
+        if self.leaves > 1:
+            yield Cut("a leaf's uplinks", self.hosts_per_leaf, self.spines * self.uplink_link_rate_bps)
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check the number of hosts and links."""
+        if not 2 <= self.n_hosts <= MOST_HOSTS:
+            yield Problem(
+                "hosts_per_leaf",
+                self.hosts_per_leaf,
+                f"2 to {MOST_HOSTS} hosts in all; {self.leaves} leaves make {self.n_hosts}",
+            )
+        if self.leaves * self.spines > 2**17:
+            yield Problem("spines", self.spines, f"at most {2**17} uplinks in all; these are too many")
+
+
+class ParkingLotTopology(_Links):
+    """A chain of bottlenecks: one pair of hosts whose path takes all, and one pair across each.
+
+    Switches 0 to n stand in a row. The first half of the hosts sends, the second half receives: host 0 from
+    switch 0 to host n + 1 at switch n, and host i (1 to n) over bottleneck i alone to host n + 1 + i.
+    """
+
+    kind: Literal["parking_lot"] = Field(description="form of the network")
+    bottlenecks: Annotated[int, Field(ge=1, le=512)] = Field(description="links between switches, in a row")
+    core_rate_bps: RateBps | None = Field(
+        default=None, description="rate of the links between switches, bit/s; absent: link_rate_bps"
+    )
+
+    @property
+    def n_hosts(self) -> int:
+        """Number of hosts: a pair for the long path and one for each bottleneck."""
+        return 2 * (self.bottlenecks + 1)
+
+    @property
+    def core_link_rate_bps(self) -> float:
+        """Rate of a link between switches with the default applied, bit/s."""
+        return self.link_rate_bps if self.core_rate_bps is None else self.core_rate_bps
+
+    def cuts(self) -> Iterator[Cut]:
+        """Yield the bottlenecks."""
+        # Before bottleneck i lie the long sender, the first i cross senders and the first i - 1 receivers.
+        for i in range(1, self.bottlenecks + 1):
+            yield Cut(f"bottleneck {i}", 2 * i, self.core_link_rate_bps)
+
+
+Topology = Annotated[
+    DumbbellTopology | SingleSwitchTopology | FatTreeTopology | LeafSpineTopology | ParkingLotTopology,
+    Field(discriminator="kind", description="hosts, switches and links"),
+]
+
+TopologyTable = (
+    DumbbellTopology | SingleSwitchTopology | FatTreeTopology | LeafSpineTopology | ParkingLotTopology
+)
+"""Any table of a network."""
