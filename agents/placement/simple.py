@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.placement.base import Placer, episode_rng
+from sysgym.agents.placement.base import Choice, JointView, Placer, episode_rng
 from sysgym.agents.placement.steps import blueconnect
 from sysgym.emulator.accelerators.matrices import Matrix, default_matrix
 from sysgym.emulator.accelerators.programs import Program
@@ -21,7 +21,11 @@ STREAM = 0x91ACE
 
 
 class DefaultAgent(Placer):
-    """The axes in the order given, the last one innermost; a single all-reduce."""
+    """The axes in the order given, the last one innermost; a single all-reduce.
+
+    In the joint environment, whose candidates are the best ones by the data sheets, it commits to the
+    candidate nominally closest to this: itself where it is one of them.
+    """
 
     name = "default"
 
@@ -32,6 +36,10 @@ class DefaultAgent(Placer):
     def build(self, world: ReductionProgram) -> tuple[int, ...]:
         """Return the all-reduce."""
         return actions_of(world, blueconnect(world.task.space.n_levels, 1))
+
+    def choose(self, view: JointView) -> Choice:
+        """Commit without measuring."""
+        return Choice(int(np.abs(view.nominal).argmin()), commit=True)
 
 
 class RandomAgent:
@@ -62,10 +70,14 @@ class RandomAgent:
         return int(self._rng.choice(np.flatnonzero(observation["action_mask"] > 0.0)))
 
 
-class BlueConnectAgent(DefaultAgent):
+class BlueConnectAgent(Placer):
     """Reduce-scatter inside, all-reduce across, all-gather inside; placed as by default."""
 
     name = "blueconnect"
+
+    def place(self, world: CollectivePlacement) -> Matrix:
+        """Return the default: a program has no part in it."""
+        return default_matrix(world.problem.hierarchy.cardinalities, world.problem.axes)
 
     def build(self, world: ReductionProgram) -> tuple[int, ...]:
         """Return the program, level by level as far as the steps allow."""

@@ -33,9 +33,9 @@ AGENTS = [
 PLAYS = {
     "CollectivePlacement": {"default", "random", "greedy", "blueconnect", "annealing", "exhaustive", "topk"},
     "ReductionProgram": {"default", "random", "greedy", "blueconnect", "annealing", "exhaustive", "topk"},
-    "JointPlacement": {"random", "greedy", "topk", "ucb", "bayes", "oracle"},
+    "JointPlacement": {"default", "random", "greedy", "topk", "ucb", "bayes", "oracle"},
 }
-SCENARIOS = list_scenarios("placement")
+SCENARIOS = [info.name for info in list_scenarios() if info.family == "placement"]
 SEARCHED = [name for name in SCENARIOS if "Joint" not in load_scenario(name).env_id]
 
 A100 = {"system.preset": "p2-a100", "system.nodes": 4, "problem.axes": [4, 16]}
