@@ -69,8 +69,13 @@ def _shipped() -> Iterator[str]:
 
 
 def _varies(scenario: Scenario) -> str:
-    vary = scenario.splits.test.vary
-    return "; ".join(f"`{key}`: {', '.join(map(str, values))}" for key, values in vary.items())
+    test = scenario.splits.test
+    listed = [f"`{key}`: {', '.join(map(str, values))}" for key, values in test.vary.items()]
+    drawn = [
+        f"`{key}`: {ends.low} to {ends.high}" + (", log" if ends.scale == "log" else "")
+        for key, ends in test.ranges.items()
+    ]
+    return "; ".join([*listed, *drawn])
 
 
 def _shipped_stragglers() -> Iterator[str]:

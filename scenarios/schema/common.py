@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -89,6 +89,32 @@ class Reward(Table):
     )
 
 
+class Range(Table):
+    """Numbers of which each episode draws one."""
+
+    low: int | float = Field(description="least value")
+    high: int | float = Field(description="largest value; whole numbers are drawn where both ends are whole")
+    scale: Literal["linear", "log"] = Field(
+        default="linear", description="uniform in the value itself, or in its logarithm"
+    )
+
+    def at(self, share: float) -> int | float:
+        """Return the value that lies this share of the way from low to high, 0 to 1."""
+        if self.scale == "log":
+            value = self.low * (self.high / self.low) ** share
+        else:
+            value = self.low + (self.high - self.low) * share
+        value = min(max(value, self.low), self.high)
+        return round(value) if isinstance(self.low, int) and isinstance(self.high, int) else float(value)
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check the order of the ends, and that they have a logarithm."""
+        if self.high < self.low:
+            yield Problem("high", self.high, f"at least low = {self.low}")
+        if self.scale == "log" and self.low <= 0:
+            yield Problem("low", self.low, 'a positive number, because scale = "log"')
+
+
 class Split(Table):
     """Seeds of one split, and what varies from episode to episode within it."""
 
@@ -104,6 +130,18 @@ class Split(Table):
         default_factory=dict,
         description="dotted key -> list of values; each episode draws one of them with its seed",
     )
+    ranges: dict[str, Range] = Field(
+        default_factory=dict,
+        description=(
+            "dotted key -> { low, high, scale }; each episode draws a number between them with its seed;"
+            ' scale "linear" (default) or "log": uniform in the logarithm'
+        ),
+    )
+
+    @property
+    def varied(self) -> dict[str, tuple[Any, ...]]:
+        """Return dotted key -> values that episodes draw from; of a range, its two ends."""
+        return {**self.vary, **{key: (ends.low, ends.high) for key, ends in self.ranges.items()}}
 
     @property
     def first_seed(self) -> int:
@@ -120,9 +158,11 @@ class Split(Table):
         return isinstance(seed, int) and self.seeds[0] <= seed <= self.seeds[1]
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that the range of seeds is not empty."""
+        """Check that the range of seeds is not empty, and that nothing is drawn twice."""
         if self.seeds[0] > self.seeds[1]:
             yield Problem("seeds", list(self.seeds), "[first, last] with first <= last")
+        for key in self.vary.keys() & self.ranges.keys():
+            yield Problem(dotted_key(("ranges", key)), key, "a key that vary does not have already")
 
 
 class Splits(Table):
@@ -207,7 +247,7 @@ class Scenario(Table):
         return overridden(type(self), self.resolved(), f"<{self.name}>", overrides)
 
     def draw(self, split: str, episode_seed: int) -> Self:
-        """Return the scenario of one episode: the split's ``vary`` applied by seeded choice.
+        """Return the scenario of one episode: the split's ``vary`` and ``ranges`` applied by seeded choice.
 
         The choice for a key depends on the key and the seed only: adding a key leaves the others alone.
 
@@ -220,10 +260,13 @@ class Scenario(Table):
             ScenarioError: The drawn values do not fit together. This can only happen with more than
                 :data:`MOST_COMBINATIONS_CHECKED` combinations; fewer are all checked on loading.
         """
-        vary = self.splits[split].vary
-        if not vary:
+        vary, ranges = self.splits[split].vary, self.splits[split].ranges
+        if not vary and not ranges:
             return self
-        chosen = {key: values[_draw_index(key, episode_seed, len(values))] for key, values in vary.items()}
+        chosen: dict[str, Any] = {
+            key: values[_draw_index(key, episode_seed, len(values))] for key, values in vary.items()
+        }
+        chosen |= {key: ends.at(_draw_share(key, episode_seed)) for key, ends in ranges.items()}
         data = self.resolved()
         apply_overrides(data, chosen)
         return validated(type(self), data, f"<{self.name}>", overrides=chosen, context=_WITHOUT_VARY)
@@ -235,13 +278,16 @@ class Scenario(Table):
                 tuple(
                     problem
                     for split_name in SPLIT_NAMES
-                    for problem in self._check_vary(split_name, self.splits[split_name].vary)
+                    for problem in self._check_varied(split_name, self.splits[split_name])
                 )
             )
         return self
 
-    def _check_vary(self, split_name: str, vary: Mapping[str, Sequence[Any]]) -> Iterator[Problem]:
-        place = ("splits", split_name, "vary")
+    def _check_varied(self, split_name: str, split: Split) -> Iterator[Problem]:
+        vary = split.varied
+        places = {
+            key: ("splits", split_name, "ranges" if key in split.ranges else "vary") for key in vary
+        }
         allowed = [
             key
             for key in vary
@@ -249,7 +295,7 @@ class Scenario(Table):
         ]
         for key in vary.keys() - allowed:
             yield Problem(
-                dotted_key((*place, key)),
+                dotted_key((*places[key], key)),
                 list(vary[key]),
                 f"a key of {', '.join(f'[{table}]' for table in self.VARIABLE_TABLES)}"
                 f" other than {', '.join(self.FIXED_KEYS)}",
@@ -257,19 +303,21 @@ class Scenario(Table):
             )
         alone = [{key: value} for key in allowed for value in vary[key]]
         # Values that are wrong by themselves would be wrong in many combinations: tell of them once.
-        found = [problem for choice in alone for problem in self._bad_choices(place, choice)]
+        found = [problem for choice in alone for problem in self._bad_choices(places, choice)]
         if not found and allowed:
             together = _combinations({key: vary[key] for key in allowed})
-            found = [problem for choice in together for problem in self._bad_choices(place, choice)]
+            found = [problem for choice in together for problem in self._bad_choices(places, choice)]
         yield from (problem for index, problem in enumerate(found) if problem not in found[:index])
 
-    def _bad_choices(self, place: KeyPath, choice: Mapping[str, Any]) -> Iterator[Problem]:
+    def _bad_choices(
+        self, places: Mapping[str, KeyPath], choice: Mapping[str, Any]
+    ) -> Iterator[Problem]:
         for problem in self._problems_with(choice):
             # A value can be wrong beside another one; then any of the varied keys may be the reason.
             key = problem.key if problem.key in choice else next(iter(choice))
             expected = problem.expected if key == problem.key else f"{problem.key}: {problem.expected}"
             got = choice[key] if len(choice) == 1 else dict(choice)
-            yield Problem(dotted_key((*place, key)), got, expected, problem.advice)
+            yield Problem(dotted_key((*places[key], key)), got, expected, problem.advice)
 
     def _problems_with(self, choice: Mapping[str, Any]) -> Sequence[Problem]:
         data = self.resolved()
@@ -342,12 +390,13 @@ def apply_overrides(data: dict[str, Any], overrides: Mapping[str, Any]) -> list[
 def _stop_varying(data: dict[str, Any], overrides: Mapping[str, Any]) -> None:
     splits = data.get("splits")
     for split in splits.values() if isinstance(splits, dict) else ():
-        if isinstance(split, dict) and isinstance(split.get("vary"), dict):
-            split["vary"] = {
-                key: values
-                for key, values in split["vary"].items()
-                if not any(key == name or key.startswith(f"{name}.") for name in overrides)
-            }
+        for draws in ("vary", "ranges") if isinstance(split, dict) else ():
+            if isinstance(split.get(draws), dict):
+                split[draws] = {
+                    key: values
+                    for key, values in split[draws].items()
+                    if not any(key == name or key.startswith(f"{name}.") for name in overrides)
+                }
 
 
 def _raise_if_any(problems: Sequence[Problem]) -> None:
@@ -364,6 +413,14 @@ def _combinations(vary: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]
 
 
 def _draw_index(key: str, episode_seed: int, n_values: int) -> int:
+    return _draw(key, episode_seed) % n_values
+
+
+def _draw_share(key: str, episode_seed: int) -> float:
+    return (_draw(key, episode_seed) >> 11) * 2.0**-53
+
+
+def _draw(key: str, episode_seed: int) -> int:
     # A hash and not a generator's stream: the same on every version of numpy, and independent between keys.
     digest = hashlib.sha256(f"vary {key} {episode_seed}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") % n_values
+    return int.from_bytes(digest[:8], "big")

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.schema.common import Reward, Scenario, Table
+from sysgym.scenarios.schema.flow import Flow, flow_problems
 from sysgym.scenarios.schema.network import Queue, Transport
 from sysgym.scenarios.schema.offered import offered_problems
 from sysgym.scenarios.schema.topology import (
@@ -39,6 +40,7 @@ __all__ = [
     "Control",
     "DumbbellTopology",
     "FatTreeTopology",
+    "Flow",
     "IncastWorkload",
     "LeafSpineTopology",
     "LinkOverride",
@@ -91,12 +93,14 @@ class Control(Table):
 class CongestionScenario(Scenario):
     """One world of congestion control."""
 
-    VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("topology", "queue", "transport", "workload")
+    VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("topology", "queue", "transport", "workload", "flow")
     FIXED_KEYS: ClassVar[tuple[str, ...]] = (
         "topology.kind",
         "topology.hosts_per_side",
         "topology.hosts",
         "topology.k",
+        "flow.preset",
+        "flow.history",
         "topology.leaves",
         "topology.spines",
         "topology.hosts_per_leaf",
@@ -110,6 +114,7 @@ class CongestionScenario(Scenario):
     workload: Workload
     control: Control = Field(description="decision interval, episode and action limits")
     reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
+    flow: Flow | None = Field(default=None, description="the flow whose sender is the agent (FlowCC)")
 
     @property
     def horizon_s(self) -> float:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.scenarios import CongestionScenario, load_scenario, scenario_from_resolved
 from sysgym.scenarios.errors import ScenarioError, UnknownName
 from sysgym.scenarios.schema.common import MOST_COMBINATIONS_CHECKED
 
@@ -143,3 +143,56 @@ def test_seeds_of_a_split() -> None:
     assert 20_999 in split
     assert 21_000 not in split
     assert "20000" not in split
+
+
+RANGED = {
+    "splits.train.ranges": {
+        "topology.link_rate_bps": {"low": 1e6, "high": 100e6, "scale": "log"},
+        "queue.buffer_bytes": {"low": 3_000, "high": 30_000},
+        "topology.link_delay_s": {"low": 0.0, "high": 0.1},
+    },
+    "queue.ecn_threshold_bytes": 2_000,
+}
+
+
+def test_ranges_are_drawn_by_the_seed_over_all_their_length() -> None:
+    scenario = load_scenario("dumbbell-10g", overrides=RANGED, expect=CongestionScenario)
+    drawn = [scenario.draw("train", seed) for seed in range(400)]
+    assert drawn == [scenario.draw("train", seed) for seed in range(400)]
+    rates = sorted(one.topology.link_rate_bps for one in drawn)
+    assert rates[0] < 1.1e6
+    assert rates[-1] > 90e6
+    # Uniform in the logarithm: the median is the geometric mean of the ends.
+    assert 7e6 < rates[200] < 14e6
+    buffers = [one.queue.buffer_bytes for one in drawn]
+    assert all(type(size) is int and 3_000 <= size <= 30_000 for size in buffers)
+    assert sorted(buffers)[200] == pytest.approx(16_500, rel=0.15)
+    assert min(one.topology.link_delay_s for one in drawn) < 0.002
+    # Each key by itself: a seed with a high rate has any delay.
+    delays = [one.topology.link_delay_s for one in drawn if one.topology.link_rate_bps > 50e6]
+    assert max(delays) - min(delays) > 0.05
+    assert scenario_from_resolved(scenario.resolved()) == scenario
+
+
+def test_what_is_overridden_is_no_longer_drawn_from_a_range() -> None:
+    scenario = load_scenario("dumbbell-10g", overrides=RANGED)
+    fixed = scenario.with_overrides({"topology.link_delay_s": 0.05})
+    assert set(fixed.splits.train.ranges) == {"topology.link_rate_bps", "queue.buffer_bytes"}
+
+
+@pytest.mark.parametrize(
+    ("ranges", "key", "expected"),
+    [
+        ({"queue.buffer_bytes": {"low": 9_000, "high": 3_000}}, "high", "at least low = 9000"),
+        ({"queue.buffer_bytes": {"low": 0, "high": 3, "scale": "log"}}, "low", "a positive number"),
+        ({"queue.buffer_bytes": {"low": 100, "high": 30_000}}, "queue.buffer_bytes", "1500"),
+        ({"control.episode_steps": {"low": 1, "high": 2}}, "control.episode_steps", "a key of"),
+        ({"workload.flows_per_pair": {"low": 1, "high": 2}}, "workload.flows_per_pair", "vary does not have"),
+        ({"topology.link_rate_bps": {"low": 1, "high": 2, "step": 1}}, "step", "key"),
+    ],
+)
+def test_wrong_ranges_are_found_on_loading(ranges: dict[str, object], key: str, expected: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario("dumbbell-10g", overrides={"splits.train.ranges": ranges})
+    assert any(key in problem.key for problem in caught.value.problems), caught.value
+    assert expected in str(caught.value)

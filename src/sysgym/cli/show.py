@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sysgym.agents import AgentInfo
     from sysgym.scenarios import Scenario, Suite
+    from sysgym.scenarios.schema.common import Range
 
 _WORDS: Mapping[object, str] = {True: "yes", False: "no", None: "-"}
 _IDENTITY = {"schema_version", "name", "family", "env_id", "title", "description", "references", "splits"}
@@ -113,7 +114,7 @@ def _scenario(scenario: Scenario) -> None:
             )
             out.print()
     splits = [
-        (name, f"{split.first_seed} to {split.seeds[1]}", _vary(split.vary))
+        (name, f"{split.first_seed} to {split.seeds[1]}", _vary(split.vary, split.ranges))
         for name, split in ((name, scenario.splits[name]) for name in ("train", "validation", "test"))
     ]
     out.print(table("split", "seeds", "varies from episode to episode", title="Splits", rows=splits))
@@ -148,15 +149,18 @@ def _rows(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, str, str]]:
         yield f"{prefix}{name}", text, (field.description or "").partition(". ")[0]
 
 
-def _vary(vary: Mapping[str, Sequence[Any]]) -> str:
+def _vary(vary: Mapping[str, Sequence[Any]], ranges: Mapping[str, Range]) -> str:
     from sysgym.bench.units import metric_text
 
     def text(key: str, value: Any) -> str:
         return metric_text(key, value, exact=True) if isinstance(value, float | int) else str(value)
 
-    return "; ".join(
-        f"{key}: {', '.join(text(key, value) for value in values)}" for key, values in vary.items()
-    )
+    listed = [f"{key}: {', '.join(text(key, value) for value in values)}" for key, values in vary.items()]
+    drawn = [
+        f"{key}: {text(key, ends.low)} to {text(key, ends.high)}" + (", log" if ends.scale == "log" else "")
+        for key, ends in ranges.items()
+    ]
+    return "; ".join([*listed, *drawn])
 
 
 def _suite(suite: Suite) -> None:
