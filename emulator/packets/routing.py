@@ -8,6 +8,8 @@ would see only the flows that the first has sorted, and leave some of its links 
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
@@ -35,11 +37,14 @@ def ecmp_routes(
     dst_port: ArrayLike,
     *,
     protocol: int = TCP,
+    down: ArrayLike = (),
+    unreachable: Literal["raise", "empty"] = "raise",
 ) -> NDArray[np.int32]:
     """Chooses a route for each flow; the route of its ACKs is the same call with the ends swapped.
 
-    A route depends on the topology and the flow's 5-tuple only, not on the other flows of the call or on the
-    process.
+    A route depends on the topology, the links that are down and the flow's 5-tuple only, not on the other
+    flows of the call or on the process. When a link goes down, routes over switches that lose no next hop
+    stay as they are.
 
     Args:
         topology: The network.
@@ -48,12 +53,14 @@ def ecmp_routes(
         src_port: Port at the sender, 0 to 65535.
         dst_port: Port at the receiver, 0 to 65535.
         protocol: IP protocol number, 0 to 255.
+        down: Links that no route may take; a cable is two of them.
+        unreachable: What to do about flows without any route: raise, or give them a row of -1.
 
     Returns:
         Links from host to host, shape (n_flows, longest route), int32, shorter routes padded with -1.
 
     Raises:
-        SysgymError: If the arrays differ in shape, or a value is out of range.
+        SysgymError: If the arrays differ in shape, a value is out of range, or a host cannot be reached.
     """
     arrays = [np.atleast_1d(np.asarray(values, dtype=np.int64)) for values in (src, dst, src_port, dst_port)]
     sources, targets, source_ports, target_ports = arrays
@@ -75,12 +82,21 @@ def ecmp_routes(
     if np.any(sources == targets):
         raise SysgymError(f"routes: flow {int(np.argmax(sources == targets))} has the same host at both ends")
 
+    is_up = _up(topology, down)
     first_link, links = _switch_links(topology)
     edges = np.asarray(topology.host_edge, dtype=np.int64)
     last_switches, column = np.unique(edges[targets], return_inverse=True)
-    distance = _distances(first_link, links, topology.link_target, last_switches)
+    distance = _distances(first_link, links, topology.link_target, last_switches, is_up)
     hops = distance[column, edges[sources]] + 2
-    routes = np.full((len(sources), int(hops.max())), -1, dtype=np.int32)
+    reached = (hops < _FAR) & is_up[topology.host_uplink[sources]] & is_up[topology.host_downlink[targets]]
+    if unreachable == "raise" and not reached.all():
+        lost = int(np.argmin(reached))
+        names = topology.node_names
+        raise SysgymError(
+            f"routes: no way from {names[sources[lost]]} to {names[targets[lost]]}"
+            f" with {int((~is_up).sum())} of {topology.n_links} links down"
+        )
+    routes = np.full((len(sources), int(hops[reached].max(initial=0))), -1, dtype=np.int32)
     _choose(
         routes,
         _flow_hashes(sources, targets, source_ports, target_ports, protocol),
@@ -91,8 +107,21 @@ def ecmp_routes(
         first_link,
         links,
         topology.link_target,
+        is_up,
+        reached,
     )
     return routes
+
+
+def _up(topology: Topology, down: ArrayLike) -> NDArray[np.bool_]:
+    links = np.atleast_1d(np.asarray(down, dtype=np.int64))
+    if len(links) and not 0 <= links.min() <= links.max() < topology.n_links:
+        raise SysgymError(
+            f"routes: links {links.min()} to {links.max()} are down, expected 0 to {topology.n_links - 1}"
+        )
+    is_up = np.ones(topology.n_links, dtype=np.bool_)
+    is_up[links] = False
+    return is_up
 
 
 def _switch_links(topology: Topology) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -134,10 +163,11 @@ def _distances(
     links: NDArray[np.int32],
     link_target: NDArray[np.int32],
     last_switches: NDArray[np.int64],
+    is_up: NDArray[np.bool_],
 ) -> NDArray[np.int32]:
-    """Links from every switch to each last switch, shape (n_last, n_nodes), breadth first.
+    """Links from every switch to each last switch, shape (n_last, n_nodes), breadth first from the end.
 
-    Every cable goes both ways, so the distance to a switch is the distance from it.
+    A step back goes over the cable's other link, the one that a packet would take: that one has to be up.
     """
     n_nodes = len(first_link) - 1
     distance = np.full((len(last_switches), n_nodes), _FAR, dtype=np.int32)
@@ -151,7 +181,7 @@ def _distances(
             head += 1
             for position in range(first_link[node], first_link[node + 1]):
                 neighbour = link_target[links[position]]
-                if distance[row, neighbour] == _FAR:
+                if is_up[links[position] ^ 1] and distance[row, neighbour] == _FAR:
                     distance[row, neighbour] = distance[row, node] + 1
                     queue[tail] = neighbour
                     tail += 1
@@ -169,9 +199,13 @@ def _choose(
     first_link: NDArray[np.int64],
     links: NDArray[np.int32],
     link_target: NDArray[np.int32],
+    is_up: NDArray[np.bool_],
+    reached: NDArray[np.bool_],
 ) -> None:
     """Walks every flow from its first to its last switch and writes the links into ``routes``."""
     for flow in range(len(routes)):
+        if not reached[flow]:
+            continue
         routes[flow, 0] = uplink[flow]
         node = np.int64(link_target[uplink[flow]])
         hop = 1
@@ -180,14 +214,16 @@ def _choose(
             begin, end = first_link[node], first_link[node + 1]
             equal = 0
             for position in range(begin, end):
-                if distance[column[flow], link_target[links[position]]] < remaining:
+                link = links[position]
+                if is_up[link] and distance[column[flow], link_target[link]] < remaining:
                     equal += 1
             chosen = np.int64(_mix(hashes[flow] ^ _mix(np.uint64(node))) % np.uint64(equal))
             for position in range(begin, end):
-                if distance[column[flow], link_target[links[position]]] < remaining:
+                link = links[position]
+                if is_up[link] and distance[column[flow], link_target[link]] < remaining:
                     if chosen == 0:
-                        routes[flow, hop] = links[position]
-                        node = np.int64(link_target[links[position]])
+                        routes[flow, hop] = link
+                        node = np.int64(link_target[link])
                         break
                     chosen -= 1
             hop += 1

@@ -6,22 +6,31 @@ routing, simulator and observations follow from the structure alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.scenarios.errors import SysgymError, UnknownName
-from sysgym.scenarios.schema.congestion import DumbbellTopology, FatTreeTopology, SingleSwitchTopology
+from sysgym.scenarios.errors import ScenarioError, SysgymError, UnknownName, closest_name
+from sysgym.scenarios.schema.topology import (
+    DumbbellTopology,
+    FatTreeTopology,
+    LeafSpineTopology,
+    LinkOverride,
+    ParkingLotTopology,
+    SingleSwitchTopology,
+    TopologyTable,
+)
 
 Array = TypeVar("Array", bound=NDArray[Any])
 
 
 class Cable(NamedTuple):
-    """A full-duplex connection of two nodes: two directed links with the same rate and delay."""
+    """A full-duplex connection of two nodes: two directed links, as built with the same rate and delay."""
 
     end: int
     other_end: int
@@ -46,7 +55,10 @@ class Topology:
         link_target: Node that receives on each link, shape (n_links,).
         link_rate_bps: Rate of each link, bit/s, shape (n_links,).
         link_delay_s: One-way propagation delay of each link, s, shape (n_links,).
-        host_pod: Which pod (dumbbell: which side) each host belongs to, shape (n_hosts,).
+        host_pod: Which pod each host belongs to, shape (n_hosts,): of a dumbbell the side, of a leaf-spine
+            network the leaf, of a parking lot the switch.
+        link_buffer_bytes: Buffer of each link's port where an override gives one, shape (n_links,); else nan.
+        link_ecn_threshold_bytes: ECN threshold of each link's port, likewise.
     """
 
     kind: str
@@ -58,6 +70,8 @@ class Topology:
     link_rate_bps: NDArray[np.float64]
     link_delay_s: NDArray[np.float64]
     host_pod: NDArray[np.int32]
+    link_buffer_bytes: NDArray[np.float64]
+    link_ecn_threshold_bytes: NDArray[np.float64]
 
     def __post_init__(self) -> None:
         """Checks the structure that everything else relies on, and makes the arrays read-only.
@@ -71,6 +85,8 @@ class Topology:
             self.link_rate_bps,
             self.link_delay_s,
             self.host_pod,
+            self.link_buffer_bytes,
+            self.link_ecn_threshold_bytes,
         ):
             array.flags.writeable = False
         self._check_structure()
@@ -106,7 +122,53 @@ class Topology:
             link_rate_bps=np.repeat(np.array([cable.rate_bps for cable in cables], dtype=np.float64), 2),
             link_delay_s=np.repeat(np.array([cable.delay_s for cable in cables], dtype=np.float64), 2),
             host_pod=np.array(tuple(host_pod), dtype=np.int32),
+            link_buffer_bytes=np.full(2 * len(cables), np.nan),
+            link_ecn_threshold_bytes=np.full(2 * len(cables), np.nan),
         )
+
+    def with_overrides(self, overrides: Sequence[LinkOverride]) -> Topology:
+        """The same network with some links changed, one override after the other.
+
+        Raises:
+            ScenarioError: If an override names no link that there is.
+        """
+        if not overrides:
+            return self
+        arrays = {
+            "rate_bps": self.link_rate_bps.copy(),
+            "delay_s": self.link_delay_s.copy(),
+            "buffer_bytes": self.link_buffer_bytes.copy(),
+            "ecn_threshold_bytes": self.link_ecn_threshold_bytes.copy(),
+        }
+        for index, override in enumerate(overrides):
+            chosen = self.links_named(override.link)
+            if not len(chosen):
+                close = closest_name(override.link, self.link_names)
+                raise ScenarioError(
+                    f"<{self.kind}>",
+                    f"topology.overrides[{index}].link",
+                    override.link,
+                    f"a link of this network, such as {self.link_names[0]} or {self.link_names[-1]}",
+                    advice=f'did you mean "{close}"?' if close else "* stands for any text",
+                )
+            for key, array in arrays.items():
+                value = getattr(override, key)
+                if value is not None:
+                    array[chosen] = value
+        return replace(self, **{f"link_{key}": array for key, array in arrays.items()})
+
+    def links_named(self, pattern: str) -> NDArray[np.int64]:
+        """Links whose name matches, ascending: none if there is no such link.
+
+        Args:
+            pattern: ``leaf0->spine1`` or ``leaf0<->spine1`` (both directions); ``*`` and ``?`` as in a shell.
+        """
+        # A square bracket is no wildcard here: names have none, and half a one would match nothing.
+        name = pattern.replace("<->", "->").replace("[", "[[]")
+        chosen = np.array([fnmatchcase(known, name) for known in self.link_names], dtype=np.bool_)
+        if "<->" in pattern:
+            chosen |= chosen[np.arange(self.n_links) ^ 1]
+        return np.flatnonzero(chosen).astype(np.int64)
 
     @property
     def n_nodes(self) -> int:
@@ -166,7 +228,9 @@ class Topology:
             )
         if len(set(self.node_names)) != self.n_nodes:
             self._refuse("two nodes have the same name")
-        if not len(source) == len(target) == len(self.link_rate_bps) == len(self.link_delay_s):
+        of_links = (target, self.link_rate_bps, self.link_delay_s)
+        of_links += (self.link_buffer_bytes, self.link_ecn_threshold_bytes)
+        if any(len(array) != len(source) for array in of_links):
             self._refuse("the arrays of the links differ in length")
         if len(source) % 2 or not np.array_equal(source[0::2], target[1::2]):
             self._refuse("links 2i and 2i + 1 are not the two directions of a cable")
@@ -269,21 +333,75 @@ def _fat_tree(spec: FatTreeTopology) -> Topology:
     )
 
 
+def _leaf_spine(spec: LeafSpineTopology) -> Topology:
+    """Builds leaves with their hosts, in order, each with one cable to every spine (a folded Clos network).
+
+    Nodes are in the order hosts, leaves, spines; cables host-leaf, then leaf-spine by leaf. Between two
+    leaves there are as many shortest paths as spines.
+    """
+    n_hosts, first_spine = spec.n_hosts, spec.n_hosts + spec.leaves
+    access = [
+        Cable(host, n_hosts + host // spec.hosts_per_leaf, spec.link_rate_bps, spec.link_delay_s)
+        for host in range(n_hosts)
+    ]
+    uplinks = [
+        Cable(n_hosts + leaf, first_spine + spine, spec.uplink_link_rate_bps, spec.link_delay_s)
+        for leaf in range(spec.leaves)
+        for spine in range(spec.spines)
+    ]
+    return Topology.from_cables(
+        spec.kind,
+        host_names=_host_names(n_hosts),
+        switch_names=[
+            *(f"leaf{leaf}" for leaf in range(spec.leaves)),
+            *(f"spine{spine}" for spine in range(spec.spines)),
+        ],
+        cables=[*access, *uplinks],
+        host_pod=[host // spec.hosts_per_leaf for host in range(n_hosts)],
+    )
+
+
+def _parking_lot(spec: ParkingLotTopology) -> Topology:
+    """Switches in a row; the long path's ends on the first and last, a pair of hosts across each link.
+
+    Host 0 sends from switch 0 to host n + 1 on switch n; host i = 1 .. n sends from switch i - 1 to host
+    n + 1 + i on switch i. Cables: hosts in order, then the bottlenecks from first to last.
+    """
+    n = spec.bottlenecks
+    n_hosts = spec.n_hosts
+    place = [0, *range(n), n, *range(1, n + 1)]
+    access = [
+        Cable(host, n_hosts + switch, spec.link_rate_bps, spec.link_delay_s)
+        for host, switch in enumerate(place)
+    ]
+    row = [Cable(n_hosts + i, n_hosts + i + 1, spec.core_link_rate_bps, spec.link_delay_s) for i in range(n)]
+    return Topology.from_cables(
+        spec.kind,
+        host_names=_host_names(n_hosts),
+        switch_names=[f"switch{i}" for i in range(n + 1)],
+        cables=[*access, *row],
+        host_pod=place,
+    )
+
+
 _BUILDERS: dict[str, Callable[[Any], Topology]] = {
     "dumbbell": _dumbbell,
     "single_switch": _single_switch,
     "fat_tree": _fat_tree,
+    "leaf_spine": _leaf_spine,
+    "parking_lot": _parking_lot,
 }
 """Kind -> function from the scenario's table to the topology."""
 
 
-def build_topology(spec: DumbbellTopology | SingleSwitchTopology | FatTreeTopology) -> Topology:
+def build_topology(spec: TopologyTable) -> Topology:
     """Builds the network that a scenario's ``[topology]`` table describes; the same table gives the same ids.
 
     Raises:
         UnknownName: If there is no topology of that kind.
+        ScenarioError: If an override names no link that there is.
     """
     kind: str = spec.kind
     if kind not in _BUILDERS:
         raise UnknownName("topology", kind, _BUILDERS)
-    return _BUILDERS[kind](spec)
+    return _BUILDERS[kind](spec).with_overrides(spec.overrides)

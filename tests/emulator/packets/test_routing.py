@@ -4,6 +4,8 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -16,7 +18,12 @@ from sysgym.emulator.packets import routing
 from sysgym.emulator.packets.routing import ecmp_routes
 from sysgym.emulator.packets.topology import Cable, Topology, build_topology
 from sysgym.scenarios.errors import SysgymError
-from sysgym.scenarios.schema.congestion import DumbbellTopology, FatTreeTopology
+from sysgym.scenarios.schema.congestion import (
+    DumbbellTopology,
+    FatTreeTopology,
+    LeafSpineTopology,
+    ParkingLotTopology,
+)
 
 LEAST_P_VALUE = 1e-3
 """A uniform hash fails for one choice of flows in a thousand; the flows here are fixed: no test is flaky."""
@@ -240,3 +247,142 @@ def test_impossible_flows_are_refused(flows: tuple[list[int], ...], reason: str)
 def test_impossible_protocols_are_refused() -> None:
     with pytest.raises(SysgymError, match="protocol"):
         ecmp_routes(fat_tree(4), [0], [1], [1], [1], protocol=256)
+
+
+def leaf_spine(spines: int) -> Topology:
+    return build_topology(
+        LeafSpineTopology(
+            kind="leaf_spine",
+            leaves=3,
+            spines=spines,
+            hosts_per_leaf=2,
+            link_rate_bps=1e10,
+            link_delay_s=1e-6,
+        )
+    )
+
+
+def paths(
+    topology: Topology, src: int, dst: int, n_flows: int = 2000, down: Sequence[int] = ()
+) -> Counter[tuple[int, ...]]:
+    ports = np.arange(n_flows)
+    ends = np.full(n_flows, src), np.full(n_flows, dst)
+    routes = ecmp_routes(topology, *ends, ports, np.full(n_flows, 5001), down=down)
+    return Counter(tuple(int(link) for link in route if link >= 0) for route in routes)
+
+
+@pytest.mark.parametrize(
+    ("topology", "src", "dst", "n_paths"),
+    [
+        (fat_tree(4), 0, 15, 4),
+        (fat_tree(8), 0, 127, 16),
+        (fat_tree(8), 0, 4, 4),
+        (fat_tree(8), 0, 1, 1),
+        (leaf_spine(1), 0, 5, 1),
+        (leaf_spine(5), 0, 5, 5),
+        (leaf_spine(5), 0, 1, 1),
+    ],
+)
+def test_there_are_as_many_paths_as_the_form_has(
+    topology: Topology, src: int, dst: int, n_paths: int
+) -> None:
+    taken = paths(topology, src, dst)
+    assert len(taken) == n_paths
+    if n_paths > 1:
+        assert stats.chisquare(list(taken.values())).pvalue > LEAST_P_VALUE
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_the_long_path_of_a_parking_lot_takes_all_bottlenecks(n: int) -> None:
+    topology = build_topology(
+        ParkingLotTopology(kind="parking_lot", bottlenecks=n, link_rate_bps=1e9, link_delay_s=0.0)
+    )
+    senders = np.arange(n + 1)
+    routes = ecmp_routes(topology, senders, senders + n + 1, senders, senders)
+    hops = [[topology.link_names[link] for link in route if link >= 0][1:-1] for route in routes]
+    row = [f"switch{i}->switch{i + 1}" for i in range(n)]
+    assert hops == [row, *([name] for name in row)]
+
+
+def both_ways(links: Iterable[int]) -> list[int]:
+    return [way for link in links for way in (link, link ^ 1)]
+
+
+def test_routes_avoid_links_that_are_down_and_share_out_over_the_rest() -> None:
+    topology = leaf_spine(4)
+    broken = both_ways(topology.links_named("leaf0->spine2"))
+    taken = paths(topology, 0, 5, down=broken)
+    assert len(taken) == 3
+    assert not {link for path in taken for link in path} & set(broken)
+    assert stats.chisquare(list(taken.values())).pvalue > LEAST_P_VALUE
+    # The far end of a broken link counts too: spine 1 does not lead to leaf 2, though its uplinks are there.
+    broken = topology.links_named("spine1->leaf2").tolist()
+    assert {
+        topology.node_names[topology.link_target[path[1]]] for path in paths(topology, 0, 5, down=broken)
+    } == {
+        "spine0",
+        "spine2",
+        "spine3",
+    }
+    # One direction alone: the way back still uses the cable.
+    assert len(paths(topology, 5, 0, down=broken)) == 4
+
+
+def test_flows_away_from_a_failure_keep_their_routes() -> None:
+    topology = leaf_spine(4)
+    src, dst, src_port, dst_port = random_flows(topology, 400)
+    broken = both_ways(topology.links_named("leaf0->spine2"))
+    before = ecmp_routes(topology, src, dst, src_port, dst_port)
+    after = ecmp_routes(topology, src, dst, src_port, dst_port, down=broken)
+    away = (topology.host_pod[src] != 0) & (topology.host_pod[dst] != 0)
+    np.testing.assert_array_equal(before[away], after[away])
+    np.testing.assert_array_equal(before, ecmp_routes(topology, src, dst, src_port, dst_port, down=[]))
+
+
+def test_a_longer_way_round_is_taken_when_it_is_the_only_one() -> None:
+    topology = leaf_spine(2)
+    broken = both_ways([*topology.links_named("leaf0->spine0"), *topology.links_named("leaf2->spine1")])
+    (path,) = paths(topology, 0, 5, down=broken)
+    nodes = [topology.node_names[topology.link_target[link]] for link in path]
+    assert nodes == ["leaf0", "spine1", "leaf1", "spine0", "leaf2", "h5"]
+
+
+@pytest.mark.parametrize("pattern", ["h0->*", "*->h5", "leaf0->*", "spine*->leaf2"])
+def test_hosts_without_a_way_are_named(pattern: str) -> None:
+    topology = leaf_spine(2)
+    broken = topology.links_named(pattern)
+    with pytest.raises(SysgymError, match="no way from h0 to h5 with"):
+        ecmp_routes(topology, [2, 0], [3, 5], [1, 1], [1, 1], down=broken)
+    routes = ecmp_routes(topology, [2, 0], [3, 5], [1, 1], [1, 1], down=broken, unreachable="empty")
+    assert (routes >= 0).sum(axis=1).tolist() == [2, 0]
+
+
+@given(topology=networks(), seed=st.integers(0, 2**32 - 1), data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_routes_with_links_down_are_those_of_the_network_without_them(
+    topology: Topology, seed: int, data: st.DataObject
+) -> None:
+    between = [link for link in range(topology.n_links) if not (topology.from_host | topology.to_host)[link]]
+    down = data.draw(st.lists(st.sampled_from(between), unique=True) if between else st.just([]))
+    src, dst, src_port, dst_port = random_flows(topology, 20, seed)
+    routes = ecmp_routes(topology, src, dst, src_port, dst_port, down=down, unreachable="empty")
+    hops = np.full((topology.n_nodes, topology.n_nodes), np.inf)
+    np.fill_diagonal(hops, 0)
+    up = np.setdiff1d(np.arange(topology.n_links), down)
+    hops[topology.link_source[up], topology.link_target[up]] = 1
+    for via in range(topology.n_hosts, topology.n_nodes):
+        hops = np.minimum(hops, hops[:, [via]] + hops[[via], :])
+    for flow, route in enumerate(routes):
+        links = route[route >= 0]
+        if np.isinf(hops[src[flow], dst[flow]]):
+            assert len(links) == 0
+            continue
+        assert len(links) == hops[src[flow], dst[flow]]
+        assert not set(links.tolist()) & set(down)
+        assert (topology.link_source[links[0]], topology.link_target[links[-1]]) == (src[flow], dst[flow])
+        np.testing.assert_array_equal(topology.link_target[links[:-1]], topology.link_source[links[1:]])
+
+
+def test_links_that_are_not_there_cannot_be_down() -> None:
+    with pytest.raises(SysgymError, match="expected 0 to"):
+        ecmp_routes(leaf_spine(1), [0], [5], [1], [1], down=[99])

@@ -9,15 +9,17 @@ import pytest
 
 from sysgym.emulator.packets.topology import Cable, Topology, build_topology
 from sysgym.scenarios import list_scenarios, load_scenario
-from sysgym.scenarios.errors import SysgymError, UnknownName
+from sysgym.scenarios.errors import ScenarioError, SysgymError, UnknownName
 from sysgym.scenarios.schema.congestion import (
     CongestionScenario,
     DumbbellTopology,
     FatTreeTopology,
+    LeafSpineTopology,
+    LinkOverride,
+    ParkingLotTopology,
     SingleSwitchTopology,
+    TopologyTable,
 )
-
-Spec = DumbbellTopology | SingleSwitchTopology | FatTreeTopology
 
 
 def dumbbell(hosts_per_side: int, core_rate_bps: float | None = None) -> DumbbellTopology:
@@ -38,7 +40,31 @@ def fat_tree(k: int) -> FatTreeTopology:
     return FatTreeTopology(kind="fat_tree", k=k, link_rate_bps=1e9, link_delay_s=2e-6)
 
 
-EVERY_FORM = [
+def leaf_spine(
+    leaves: int, spines: int, hosts_per_leaf: int, uplink_rate_bps: float | None = None
+) -> LeafSpineTopology:
+    return LeafSpineTopology(
+        kind="leaf_spine",
+        leaves=leaves,
+        spines=spines,
+        hosts_per_leaf=hosts_per_leaf,
+        uplink_rate_bps=uplink_rate_bps,
+        link_rate_bps=1e9,
+        link_delay_s=2e-6,
+    )
+
+
+def parking_lot(bottlenecks: int, core_rate_bps: float | None = None) -> ParkingLotTopology:
+    return ParkingLotTopology(
+        kind="parking_lot",
+        bottlenecks=bottlenecks,
+        core_rate_bps=core_rate_bps,
+        link_rate_bps=1e9,
+        link_delay_s=2e-6,
+    )
+
+
+EVERY_FORM: list[TopologyTable] = [
     dumbbell(1),
     dumbbell(2),
     dumbbell(7, 3e8),
@@ -47,11 +73,16 @@ EVERY_FORM = [
     fat_tree(2),
     fat_tree(4),
     fat_tree(8),
+    leaf_spine(1, 1, 2),
+    leaf_spine(4, 2, 8, 4e9),
+    leaf_spine(9, 4, 1),
+    parking_lot(1),
+    parking_lot(5, 5e8),
 ]
 
 
 @pytest.mark.parametrize("spec", EVERY_FORM, ids=lambda spec: f"{spec.kind}-{spec.n_hosts}")
-def test_every_form_keeps_the_documented_order(spec: Spec) -> None:
+def test_every_form_keeps_the_documented_order(spec: TopologyTable) -> None:
     topology = build_topology(spec)
     assert topology.kind == spec.kind
     assert topology.n_hosts == spec.n_hosts
@@ -71,7 +102,7 @@ def test_every_form_keeps_the_documented_order(spec: Spec) -> None:
 
 
 @pytest.mark.parametrize("spec", EVERY_FORM, ids=lambda spec: f"{spec.kind}-{spec.n_hosts}")
-def test_types_are_those_of_the_compiled_simulator(spec: Spec) -> None:
+def test_types_are_those_of_the_compiled_simulator(spec: TopologyTable) -> None:
     topology = build_topology(spec)
     types = {
         "link_source": np.int32,
@@ -79,6 +110,8 @@ def test_types_are_those_of_the_compiled_simulator(spec: Spec) -> None:
         "link_rate_bps": np.float64,
         "link_delay_s": np.float64,
         "host_pod": np.int32,
+        "link_buffer_bytes": np.float64,
+        "link_ecn_threshold_bytes": np.float64,
         "host_edge": np.int32,
         "from_host": np.bool_,
         "to_host": np.bool_,
@@ -161,6 +194,123 @@ def test_fat_tree_edges_and_aggregation_switches_of_a_pod_are_fully_meshed() -> 
                 assert f"edge{pod}_{i}->agg{pod}_{j}" in names
                 assert f"agg{pod}_{j}->edge{pod}_{i}" in names
     assert {"h0->edge0_0", "h15->edge3_1", "agg0_0->core1", "agg3_1->core2"} <= names
+
+
+@pytest.mark.parametrize(
+    ("spec", "oversubscription"),
+    [(leaf_spine(4, 4, 4), 1.0), (leaf_spine(4, 2, 8, 2e9), 2.0), (leaf_spine(3, 1, 12, 4e9), 3.0)],
+)
+def test_leaf_spine_is_as_oversubscribed_as_it_says(spec: LeafSpineTopology, oversubscription: float) -> None:
+    topology = build_topology(spec)
+    assert spec.oversubscription == oversubscription
+    assert topology.n_switches == spec.leaves + spec.spines
+    assert topology.n_links == 2 * (spec.n_hosts + spec.leaves * spec.spines)
+    names = topology.node_names
+    for leaf in range(spec.leaves):
+        up = [
+            link
+            for link in topology.switch_ports
+            if names[topology.link_source[link]] == f"leaf{leaf}" and not topology.to_host[link]
+        ]
+        assert [names[topology.link_target[link]] for link in up] == [f"spine{i}" for i in range(spec.spines)]
+        hosts = topology.host_pod == leaf
+        assert hosts.sum() == spec.hosts_per_leaf
+        offered = topology.link_rate_bps[topology.host_uplink[hosts]].sum()
+        assert offered / topology.link_rate_bps[up].sum() == pytest.approx(oversubscription)
+
+
+def bisection_bps(topology: Topology, west: set[str]) -> float:
+    """Capacity from some switches to all others."""
+    inside = np.array([name in west for name in topology.node_names])
+    switches = np.arange(topology.n_nodes) >= topology.n_hosts
+    crossing = inside[topology.link_source] & ~inside[topology.link_target] & switches[topology.link_target]
+    crossing &= switches[topology.link_source]
+    return float(topology.link_rate_bps[crossing].sum())
+
+
+@pytest.mark.parametrize("k", [2, 4, 8])
+def test_a_fat_tree_has_full_bisection(k: int) -> None:
+    # Half of the pods against the rest, the core switches dealt to the other side: what the pods send up.
+    topology = build_topology(fat_tree(k))
+    pods = {f"edge{p}_{i}" for p in range(k // 2) for i in range(k // 2)}
+    pods |= {f"agg{p}_{i}" for p in range(k // 2) for i in range(k // 2)}
+    assert bisection_bps(topology, pods) == topology.n_hosts / 2 * 1e9
+
+
+def test_a_leaf_s_uplinks_are_its_cut() -> None:
+    spec = leaf_spine(4, 2, 8, 2e9)
+    (cut,) = spec.cuts()
+    assert cut.capacity_bps == bisection_bps(build_topology(spec), {"leaf2"}) == 4e9
+    assert cut.hosts == 8
+
+
+def test_parking_lot_has_one_long_path_and_one_across_each_bottleneck() -> None:
+    spec = parking_lot(3, core_rate_bps=5e8)
+    topology = build_topology(spec)
+    at = [topology.node_names[switch] for switch in topology.host_edge]
+    assert at == [
+        *("switch0", "switch0", "switch1", "switch2"),
+        *("switch3", "switch1", "switch2", "switch3"),
+    ]
+    assert topology.link_names[-6::2] == ("switch0->switch1", "switch1->switch2", "switch2->switch3")
+    np.testing.assert_array_equal(topology.link_rate_bps, [1e9] * 16 + [5e8] * 6)
+    for index, cut in enumerate(spec.cuts()):
+        behind = [switch for switch in at if int(switch.removeprefix("switch")) <= index]
+        assert cut.hosts == len(behind)
+        assert cut.capacity_bps == 5e8
+
+
+def overridden(*overrides: dict[str, Any]) -> Topology:
+    spec = leaf_spine(2, 2, 2)
+    return build_topology(
+        spec.model_copy(update={"overrides": tuple(LinkOverride(**keys) for keys in overrides)})
+    )
+
+
+def changed(topology: Topology, array: str) -> set[str]:
+    values = getattr(topology, array)
+    plain = getattr(build_topology(leaf_spine(2, 2, 2)), array)
+    different = ~((values == plain) | (np.isnan(values) & np.isnan(plain)))
+    return {topology.link_names[link] for link in np.flatnonzero(different)}
+
+
+def test_an_override_changes_what_it_names_and_nothing_else() -> None:
+    topology = overridden({"link": "leaf0->spine1", "rate_bps": 5e8, "delay_s": 1e-3})
+    assert changed(topology, "link_rate_bps") == changed(topology, "link_delay_s") == {"leaf0->spine1"}
+    assert not changed(topology, "link_buffer_bytes")
+    assert not changed(topology, "link_ecn_threshold_bytes")
+    assert topology.link_rate_bps.min() == 5e8
+
+
+@pytest.mark.parametrize(
+    ("pattern", "named"),
+    [
+        ("leaf0<->spine1", {"leaf0->spine1", "spine1->leaf0"}),
+        ("*->spine1", {"leaf0->spine1", "leaf1->spine1"}),
+        ("spine?->leaf0", {"spine0->leaf0", "spine1->leaf0"}),
+        ("h3<->*", {"h3->leaf1", "leaf1->h3"}),
+        ("*->h*", {"leaf0->h0", "leaf0->h1", "leaf1->h2", "leaf1->h3"}),
+    ],
+)
+def test_patterns(pattern: str, named: set[str]) -> None:
+    topology = overridden({"link": pattern, "buffer_bytes": 3000, "ecn_threshold_bytes": 0})
+    assert changed(topology, "link_buffer_bytes") == named
+    assert changed(topology, "link_ecn_threshold_bytes") == named
+
+
+def test_the_last_of_several_overrides_holds() -> None:
+    topology = overridden(
+        {"link": "*->*", "rate_bps": 2e9, "buffer_bytes": 5000}, {"link": "h0->leaf0", "rate_bps": 3e9}
+    )
+    assert topology.link_rate_bps[topology.host_uplink].tolist() == [3e9, 2e9, 2e9, 2e9]
+    assert np.all(topology.link_buffer_bytes == 5000)
+
+
+@pytest.mark.parametrize("link", ["leaf0->spine2", "spine0->spine1", "[l]eaf0->spine0", "->", "h0 -> leaf0"])
+def test_an_override_of_no_link_is_refused(link: str) -> None:
+    with pytest.raises(ScenarioError, match=r"topology\.overrides\[1\]\.link") as caught:
+        overridden({"link": "h0->leaf0", "rate_bps": 1e9}, {"link": link, "rate_bps": 1e9})
+    assert caught.value.got == link
 
 
 def test_every_shipped_scenario_has_a_network() -> None:
