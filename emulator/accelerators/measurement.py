@@ -1,9 +1,9 @@
 """Systems as they are, not as their data sheets say: hidden bandwidths, and measurements under load.
 
-The bandwidth that a collective reaches on the links of a level is the nominal one, times a factor of the level,
-times a factor of the collective; nobody knows them. Other jobs take a share of every level's links, another one
-at each measurement, and timers are noisy. What an operation costs is its expected time; a measurement is one
-draw of it. All of this is our convention.
+The bandwidth that a collective reaches on the links of a level is the nominal one, times a factor of the
+level, times a factor of the collective; nobody knows them. Other jobs take a share of every level's links,
+another one at each measurement, and timers are noisy. What an operation costs is its expected time; a
+measurement is one draw of it. All of this is our convention.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import roots_sh_jacobi
 
-from sysgym.emulator.accelerators.candidates import StepTimes
 from sysgym.emulator.accelerators.programs import COLLECTIVES
+from sysgym.emulator.accelerators.step_times import FloatArray, StepTimes
 from sysgym.scenarios.errors import ScenarioError
-
-FloatArray = NDArray[np.float64]
 
 N_NODES = 4
 """Values that a level's background takes: as many as give a beta distribution's first seven moments."""
@@ -58,9 +55,11 @@ class Background:
         # Of a variable between 0 and 1 the variance is less than mean (1 - mean).
         concentration = mean * (1.0 - mean) / sd**2 - 1.0
         if concentration <= 0.0:
-            expected = f"less than {np.sqrt(mean * (1.0 - mean)):.3g}, the most that a mean of {mean:g} allows"
+            expected = (
+                f"less than {np.sqrt(mean * (1.0 - mean)):.3g}, the most that a mean of {mean:g} allows"
+            )
             raise ScenarioError("<background>", "background_share_sd", sd, expected)
-        # The weight is (1 - x)^(p - q) x^(q - 1): the density of a beta distribution with a = q, b = p - q + 1.
+        # The weight is (1 - x)^(p - q) x^(q - 1), a beta distribution's density with a = q and b = p - q + 1.
         a, b = mean * concentration, (1.0 - mean) * concentration
         share, weight = roots_sh_jacobi(n_nodes, a + b - 1.0, a)
         return cls(np.asarray(share), np.asarray(weight / weight.sum()))

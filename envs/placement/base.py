@@ -125,7 +125,7 @@ class PlacementEnv(gym.Env[Observation, np.int64], EzPickle):
         """Number of actions."""
 
     @abstractmethod
-    def _make_observation_space(self) -> gym.spaces.Dict:
+    def _make_observation_space(self) -> gym.Space[Any]:
         """The space of observations."""
 
     @abstractmethod

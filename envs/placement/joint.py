@@ -223,7 +223,7 @@ class JointPlacement(PlacementEnv):
     def _n_actions(self) -> int:
         return 2 * self._rows
 
-    def _make_observation_space(self) -> gym.spaces.Dict:
+    def _make_observation_space(self) -> gym.Space[Any]:
         return gym.spaces.Dict(
             {
                 "candidates": table_space(CANDIDATE_COLUMNS, self._rows),
@@ -340,8 +340,8 @@ class JointPlacement(PlacementEnv):
         return JointScene(
             title=self.scenario.name,
             problem=self.problem,
+            candidates=tuple(map(self.candidate, range(len(self.candidates)))),
             times=self.candidates.times[self.order],
-            default_nominal_s=self._default_nominal_s,
             measured_s=tuple(map(tuple, self.measured_s)),
             budget=self.joint.budget,
             committed=self.committed,

@@ -9,7 +9,7 @@ STEP_METRICS: dict[str, str] = {
     "steps": "decisions taken",
     "steps_left": "decisions that are left at most",
     "allowed": "actions that the mask allows",
-    "default_time_s": "time of the default: axes in the order given, or a single all-reduce; joint: nominal, s",
+    "default_time_s": "time of the default: axes in the given order, or an all-reduce; joint: nominal, s",
     "time_s": "time of the program's collectives so far (program), s",
     "measurements": "measurements taken (joint)",
     "measured_time_s": "what the last step measured (joint, absent: nothing), s",

@@ -155,10 +155,16 @@ BUDGET_COLUMNS: Columns = {
     "share_left": _share("the same", "the budget"),
     "price": Column("price of a measurement", "reward", 0.0, 10.0),
     "noise": Column("standard deviation of a measurement's noise", "ln", 0.0, 3.0),
-    "level_error": Column("standard deviation of a level's true bandwidth over the nominal one", "ln", 0.0, 3.0),
-    "collective_error": Column("standard deviation of what a kind of collective reaches of it", "ln", 0.0, 3.0),
+    "level_error": Column(
+        "standard deviation of a level's true bandwidth over the nominal one", "ln", 0.0, 3.0
+    ),
+    "collective_error": Column(
+        "standard deviation of what a kind of collective reaches of it", "ln", 0.0, 3.0
+    ),
     "background": _share("mean of what others' traffic takes of every uplink", "its bandwidth"),
-    "background_sd": _share("standard deviation of the same from measurement to measurement", "the bandwidth"),
+    "background_sd": _share(
+        "standard deviation of the same from measurement to measurement", "the bandwidth"
+    ),
 }
 """Columns of ``budget``."""
 

@@ -201,7 +201,7 @@ class CollectivePlacement(PlacementEnv):
     def _n_actions(self) -> int:
         return MOST_AXES
 
-    def _make_observation_space(self) -> gym.spaces.Dict:
+    def _make_observation_space(self) -> gym.Space[Any]:
         return gym.spaces.Dict(
             {
                 "levels": table_space(LEVEL_COLUMNS, MOST_LEVELS),
@@ -271,9 +271,7 @@ class CollectivePlacement(PlacementEnv):
         }
 
     def _scene(self) -> PlacementScene:
-        return PlacementScene(
-            self.scenario.name, self.task, tuple(self.chosen), self.matrix, self.outcome
-        )
+        return PlacementScene(self.scenario.name, self.task, tuple(self.chosen), self.matrix, self.outcome)
 
     def _text(self) -> str:
         return placement_text(self._scene())

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import gymnasium as gym
 import numpy as np
 from gymnasium.utils import EzPickle
+from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.matrices import Matrix
 from sysgym.emulator.accelerators.problem import draw_program_task
@@ -19,9 +20,9 @@ from sysgym.emulator.accelerators.programs import (
     n_patterns,
     parse_program,
 )
+from sysgym.emulator.accelerators.programs.space import NO_EDGE
 from sysgym.envs.placement.base import PlacementEnv
 from sysgym.envs.placement.metrics import Outcome
-from sysgym.emulator.accelerators.programs.space import NO_EDGE
 from sysgym.envs.placement.observation import (
     MOST_HOLDERS,
     MOST_SPENT,
@@ -238,7 +239,7 @@ class ReductionProgram(PlacementEnv):
     def _max_steps(self) -> int:
         return self.scenario.problem.program_steps
 
-    def _make_observation_space(self) -> gym.spaces.Dict:
+    def _make_observation_space(self) -> gym.Space[Any]:
         return gym.spaces.Dict(
             {
                 "levels": table_space(SPAN_COLUMNS, MOST_PROGRAM_LEVELS),
@@ -320,9 +321,7 @@ class ReductionProgram(PlacementEnv):
         }
 
     def _scene(self) -> ProgramScene:
-        return ProgramScene(
-            self.scenario.name, self.task, tuple(self.edges), self._max_steps, self.outcome
-        )
+        return ProgramScene(self.scenario.name, self.task, tuple(self.edges), self._max_steps, self.outcome)
 
     def _text(self) -> str:
         return program_text(self._scene())

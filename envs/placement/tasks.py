@@ -1,7 +1,7 @@
 """What is judged: a problem's placements, a reduction's programs, with their times and the exact best.
 
-They depend on the drawn problem alone and are kept for those that come again; times are computed when somebody
-asks.
+They depend on the drawn problem alone and are kept for those that come again; times are computed when
+somebody asks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.accelerators.candidates import LevelModels
+from sysgym.emulator.accelerators.candidates import link_times_s
 from sysgym.emulator.accelerators.cost import CostModel
 from sysgym.emulator.accelerators.matrices import (
     Matrix,
@@ -111,15 +111,9 @@ class PlacementTask:
         )
 
     def link_times_s(self, matrix: Matrix) -> NDArray[np.float64]:
-        """Return the time of each reduction on the fullest link of each level, [n_reductions, n_levels].
-
-        With several steps the sum over them; the fullest links of all levels are at work at the same time.
-        """
-        models = LevelModels(self.problem.hierarchy, self.model.algorithm)
+        """Return the time of each reduction on the fullest link of each level, [n_reductions, n_levels]."""
         most = 0 if self.programs == "all_reduce" else self.program_steps
-        return np.array(
-            [models.link_times_s(matrix, reduction, most) for reduction in self.problem.reductions]
-        )
+        return link_times_s(self.problem, matrix, self.model.algorithm, most)
 
     @cached_property
     def _index(self) -> dict[Matrix, int]:
@@ -181,7 +175,7 @@ class ProgramTask:
 
     @cached_property
     def edge_log_cost(self) -> Array:
-        """ln of each edge's time over the all-reduce's, float32 [n_edges]."""
+        """Logarithm of each edge's time over the all-reduce's, float32 [n_edges]."""
         return np.asarray(log_ratio(self.edge_time_s, self.all_reduce_time_s), np.float32)
 
     def time_s(self, program: Program) -> float:

@@ -306,13 +306,6 @@ class Joint(Table):
     )
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that some distribution on the shares from 0 to 1 has this mean and standard deviation."""
-        most = math.sqrt(self.background_share_mean * (1.0 - self.background_share_mean))
-        if self.background_share_sd > 0.0 and self.background_share_sd >= most:
-            expected = f"less than {most:.3g}, the most that background_share_mean allows"
-            yield Problem("background_share_sd", self.background_share_sd, expected)
-
-    def cross_checks(self) -> Iterator[Problem]:
         """Check that a share can have this mean and standard deviation."""
         mean, sd = self.background_share_mean, self.background_share_sd
         most = math.sqrt(mean * (1.0 - mean))

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.accelerators.candidates import StepTimes
+from sysgym.emulator.accelerators.candidates import Candidate
 from sysgym.emulator.accelerators.problem import PlacementProblem
+from sysgym.emulator.accelerators.step_times import StepTimes
 from sysgym.envs.placement.metrics import Outcome
 from sysgym.envs.placement.render.common import (
     BOUND,
-    FAINT,
     GOOD,
     INK,
     LEVEL_COLOURS,
@@ -29,6 +29,8 @@ from sysgym.envs.placement.render.common import (
 )
 
 ROWS_IN_TEXT = 12
+ROWS_IN_PICTURE = 24
+MOST_LABEL = 64
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class JointScene:
     Attributes:
         title: Name of the scenario.
         problem: The problem.
-        times: What the candidates' nominal times are made of, in the order of the rows.
-        default_nominal_s: The default's nominal time.
+        candidates: In the order of the rows.
+        times: What their nominal times are made of, in the same order.
         measured_s: Measured times of each candidate.
         budget: Most measurements.
         committed: The row that was chosen; None before.
@@ -49,8 +51,8 @@ class JointScene:
 
     title: str
     problem: PlacementProblem
+    candidates: tuple[Candidate, ...]
     times: StepTimes
-    default_nominal_s: float
     measured_s: tuple[tuple[float, ...], ...]
     budget: int
     committed: int | None
@@ -63,31 +65,32 @@ class JointScene:
         return f"{self.title}: {axes_words(self.problem.axes)} on {system(self.problem)}"
 
     @property
-    def verdict(self) -> str:
-        """One line on where the episode is."""
+    def verdict(self) -> list[str]:
+        """One or two lines on where the episode is."""
         taken = sum(map(len, self.measured_s))
-        words = (
-            f"{len(self.times)} {plural('candidate', len(self.times))}, {taken} of {self.budget} measurements taken"
-        )
+        candidates = plural("candidate", len(self.times))
+        words = f"{len(self.times)} {candidates}, {taken} of {self.budget} measurements taken"
         if self.outcome is None:
-            return words
+            return [words]
         if not self.outcome.valid:
-            return f"{words}; not valid: counts as the default, {time(self.outcome.time_s)}"
+            return [words, f"not valid: counts as the default, {time(self.outcome.time_s)}"]
         default, best = time(self.outcome.default_time_s), time(self.outcome.best_time_s)
         time_s = self.outcome.time_s
-        return (
-            f"{words}; chosen: {time(time_s)}, {compared(time_s, self.outcome.default_time_s, f'the default ({default})')}, "
-            f"{compared(time_s, self.outcome.best_time_s, f'the best ({best})')}"
-        )
+        against = compared(time_s, self.outcome.default_time_s, f"the default ({default})")
+        short_of = compared(time_s, self.outcome.best_time_s, f"the best ({best})")
+        return [words, f"chosen: {time(time_s)}, {against}, {short_of}"]
 
 
 def joint_text(scene: JointScene) -> str:
     """Return a few lines: where the episode is, and the candidates that look best."""
     nominal_s = scene.times.nominal_s
     estimate_s = np.array(
-        [np.mean(times) if times else nominal for times, nominal in zip(scene.measured_s, nominal_s, strict=True)]
+        [
+            np.mean(times) if times else nominal
+            for times, nominal in zip(scene.measured_s, nominal_s, strict=True)
+        ]
     )
-    lines = [scene.heading, f"  {scene.verdict}", "  row    nominal   measured"]
+    lines = [scene.heading, *(f"  {line}" for line in scene.verdict), "  row    nominal   measured"]
     order = np.argsort(estimate_s, kind="stable")
     measured = [bool(scene.measured_s[row]) for row in order]
     shown = [*order[np.flatnonzero(measured)], *order[np.flatnonzero(~np.array(measured, bool))]]
@@ -104,74 +107,94 @@ def joint_text(scene: JointScene) -> str:
 
 
 def joint_picture(scene: JointScene) -> Picture:
-    """Return a picture, shape (height, width, 3)."""
-    figure = new_figure(10.0, 7.0)
-    figure.suptitle(f"{scene.heading}\n{scene.verdict}", fontsize=11)
+    """Return a picture, shape (height, width, 3): a row for each candidate, fastest by the data sheet on top.
+
+    Of many candidates only the first are drawn, and those that were measured or chosen or are the best.
+    """
+    rows = _drawn_rows(scene)
+    figure = new_figure(11.0, 2.4 + 0.235 * len(rows))
+    figure.suptitle("\n".join([scene.heading, *scene.verdict]), fontsize=11)
     axes = figure.subplots()
     nominal_s = scene.times.nominal_s
-    drawn = [nominal_s, [scene.default_nominal_s], *scene.measured_s]
+    measured = [row for row in rows if scene.measured_s[row]]
+    everything = [*nominal_s[rows], *(one for row in measured for one in scene.measured_s[row])]
     if scene.true_s is not None:
-        drawn.append(scene.true_s)
-    everything = np.concatenate([np.asarray(one, np.float64) for one in drawn])
-    everything = np.maximum(everything, 1e-9)
-    scale, unit = time_scale(float(np.median(everything)))
-    nominal = np.maximum(nominal_s, 1e-9) / scale
-    bound = scene.times.level_shares.argmax(axis=1)
+        everything += scene.true_s[rows].tolist()
+    low_s, high_s = max(min(everything), 1e-9), max(everything)
+    scale, unit = time_scale(max((low_s * high_s) ** 0.5, 1e-9))
+    height = {row: y for y, row in enumerate(rows)}
     handles: dict[str, Any] = {}
-    low, high = everything.min() / scale / 1.15, everything.max() / scale * 1.15
-    handles["measured as by the data sheet"] = axes.plot(
-        [low, high], [low, high], color=FAINT, linewidth=1.0, linestyle="--", zorder=0
+    handles["by the data sheet"] = axes.plot(
+        nominal_s[rows] / scale, range(len(rows)), "|", color=INK, markersize=11, markeredgewidth=2, zorder=3
     )[0]
-    for level, spec in enumerate(scene.problem.hierarchy.levels):
-        rows = [row for row in range(len(nominal)) if bound[row] == level and scene.measured_s[row]]
-        not_yet = [row for row in range(len(nominal)) if bound[row] == level and not scene.measured_s[row]]
-        colour = LEVEL_COLOURS[level % len(LEVEL_COLOURS)]
-        label = f"bound by {spec.name} links"
-        if rows:
-            mean = np.array([np.mean(scene.measured_s[row]) for row in rows]) / scale
-            # Two standard errors of the noise that was seen, or the range where there are few.
-            spread = np.array([_spread(scene.measured_s[row]) for row in rows]) / scale
-            handles[label] = axes.errorbar(
-                nominal[rows], mean, yerr=spread, fmt="o", color=colour, markersize=7, capsize=3, linewidth=1.3
-            )
-            for row, x, y in zip(rows, nominal[rows], mean, strict=True):
-                axes.annotate(
-                    f"{len(scene.measured_s[row])}", (x, y), xytext=(6, 5), textcoords="offset points",
-                    fontsize=8, color=INK,
-                )  # fmt: skip
-        if not_yet:
-            points = axes.plot(
-                nominal[not_yet], np.full(len(not_yet), low), "|", color=colour, markersize=14, clip_on=False
-            )[0]
-            handles[f"{label}, not measured"] = points
+    levels = scene.problem.hierarchy.levels
+    bound = scene.times.level_shares.argmax(axis=1)
+    for level in sorted({int(bound[row]) for row in measured}):
+        some = [row for row in measured if bound[row] == level]
+        handles[f"measured, {levels[level].name} links bind"] = axes.errorbar(
+            [float(np.mean(scene.measured_s[row])) / scale for row in some],
+            [height[row] for row in some],
+            xerr=[_spread(scene.measured_s[row]) / scale for row in some],
+            fmt="o", color=LEVEL_COLOURS[level % len(LEVEL_COLOURS)], markersize=6.5, capsize=3,
+            linewidth=1.5, zorder=4,
+        )  # fmt: skip
     if scene.true_s is not None:
+        true = scene.true_s[rows] / scale
         handles["true expected time"] = axes.plot(
-            nominal, scene.true_s / scale, "x", color=FAINT, markersize=6, zorder=1
+            true, range(len(rows)), "x", color=INK, markersize=6, zorder=5
         )[0]
         best = int(np.argmin(scene.true_s))
         handles["the best"] = axes.plot(
-            nominal[best], scene.true_s[best] / scale, "s", markersize=15, fillstyle="none",
-            color=GOOD, markeredgewidth=2,
+            scene.true_s[best] / scale, height[best], "s", markersize=14, fillstyle="none", color=GOOD,
+            markeredgewidth=2, zorder=6,
         )[0]  # fmt: skip
         if scene.committed is not None:
             handles["chosen"] = axes.plot(
-                nominal[scene.committed], scene.true_s[scene.committed] / scale, "o", markersize=20,
-                fillstyle="none", color=BOUND, markeredgewidth=2,
+                scene.true_s[scene.committed] / scale, height[scene.committed], "o", markersize=17,
+                fillstyle="none", color=BOUND, markeredgewidth=2, zorder=6,
             )[0]  # fmt: skip
     axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlim(min(nominal.min() / 1.1, low), nominal.max() * 1.1)
-    axes.set_ylim(low, high)
-    _plain_ticks(axes)
-    axes.set_xlabel(f"time by the data sheet ({unit})")
-    axes.set_ylabel(f"measured time ({unit}), numbers: how often")
-    axes.grid(color="#e8e8e8", which="both", linewidth=0.7)
+    axes.set_xlim(low_s / scale / 1.12, high_s / scale * 1.12)
+    _plain_ticks(axes.xaxis, high_s / low_s)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_yticks(range(len(rows)), [_label(scene, row) for row in rows], fontsize=7.5)
+    axes.tick_params(axis="y", length=0)
+    left_out = len(scene.times) - len(rows)
+    more = f";  {left_out} slower {plural('candidate', left_out)} not drawn" if left_out else ""
+    axes.set_xlabel(f"time ({unit});  error bars: standard error;  (n): measured n times{more}", fontsize=9)
+    axes.set_title(
+        "to the left: row: where each axis lies; collectives of each reduction", fontsize=9, loc="left"
+    )
+    axes.grid(axis="x", color="#e4e4e4", which="both", linewidth=0.7)
+    axes.grid(axis="y", color="#f1f1f1", linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(
-        list(handles.values()), list(handles), loc="outside lower center", ncols=3, fontsize=9, frameon=False
-    )
+        list(handles.values()), list(handles), loc="outside lower center", ncols=3, fontsize=9, frameon=False,
+        labelspacing=0.9,
+    )  # fmt: skip
     return pixels(figure)
+
+
+def _drawn_rows(scene: JointScene) -> list[int]:
+    order = np.argsort(scene.times.nominal_s, kind="stable").tolist()
+    wanted = set(order[:ROWS_IN_PICTURE]) | {row for row in order if scene.measured_s[row]}
+    if scene.true_s is not None:
+        wanted.add(int(np.argmin(scene.true_s)))
+    if scene.committed is not None:
+        wanted.add(scene.committed)
+    return [row for row in order if row in wanted]
+
+
+def _label(scene: JointScene, row: int) -> str:
+    one = scene.candidates[row]
+    matrix = " ".join("x".join(map(str, axis)) for axis in one.matrix)
+    programs = ", ".join("-".join(step.collective for step in program) or "none" for program in one.programs)
+    times = len(scene.measured_s[row])
+    words = f"{row}:  {matrix};  {programs}"
+    if len(words) > MOST_LABEL:
+        words = f"{words[: MOST_LABEL - 3]}..."
+    return words + (f"  ({times})" if times else "")
 
 
 def _spread(times_s: tuple[float, ...]) -> float:
@@ -179,11 +202,17 @@ def _spread(times_s: tuple[float, ...]) -> float:
     return float(np.std(times_s, ddof=1)) / len(times_s) ** 0.5 if len(times_s) > 1 else 0.0
 
 
-def _plain_ticks(axes: Any) -> None:
-    """Numbers as people write them, where the axis spans less than two decades too."""
-    from matplotlib.ticker import LogLocator, StrMethodFormatter
+def _plain_ticks(axis: Any, ratio: float) -> None:
+    """Numbers as people write them, where the axis spans less than a decade too."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axis.set_minor_formatter("")
+    subs = (1.0, 2.0, 5.0) if ratio > 8.0 else tuple(float(one) for one in range(1, 10))
+    axis.set_major_locator(LogLocator(subs=subs, numticks=15) if ratio > 2.0 else _linear())
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _linear() -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(6)

@@ -1,4 +1,4 @@
-"""A placement: devices in the boxes of their levels, coloured by who reduces with whom; how full links are."""
+"""A placement: devices in the boxes of their levels, coloured by who reduces with whom."""
 
 from __future__ import annotations
 
@@ -37,8 +37,11 @@ MOST_DRAWN = 1152
 """More devices than this are not drawn: of the outermost level only the first instances are."""
 
 MOST_STUBS = 8
+LEAST_FONT = 5.0
+"""Points; smaller text is left out."""
+
 BAR_WIDTH = 30
-_GAP = 0.5
+_GAP = 0.56
 _STUB = 0.42
 _EMPTY = "#dddddd"
 
@@ -97,14 +100,13 @@ class PlacementScene:
             level, prime = task.steps[len(self.chosen)]
             name = self.problem.hierarchy.levels[level].name
             return (
-                f"{len(self.chosen)} of {len(task.steps)} primes placed; next: a {prime} of the {plural(name, 2)}; "
-                f"default {time(task.default_time_s)}, best {time(task.best_time_s)}"
+                f"{len(self.chosen)} of {len(task.steps)} primes placed; next: a {prime} of the "
+                f"{plural(name, 2)}; default {time(task.default_time_s)}, best {time(task.best_time_s)}"
             )
         time_s = task.time_s(self.matrix)
-        return (
-            f"{time(time_s)}: {compared(time_s, task.default_time_s, f'the default ({time(task.default_time_s)})')}, "
-            f"{compared(time_s, task.best_time_s, f'the best ({time(task.best_time_s)})')}"
-        )
+        default = compared(time_s, task.default_time_s, f"the default ({time(task.default_time_s)})")
+        best = compared(time_s, task.best_time_s, f"the best ({time(task.best_time_s)})")
+        return f"{time(time_s)}: {default}, {best}"
 
     def row(self, axis: int) -> str:
         """Return one line on where an axis lies."""
@@ -135,9 +137,8 @@ def placement_text(scene: PlacementScene) -> str:
         longest_s = float(scene.link_times_s[index].max())
         for level, link_s in zip(problem.hierarchy.levels, scene.link_times_s[index].tolist(), strict=True):
             full = round(link_s / longest_s * BAR_WIDTH) if longest_s else 0
-            lines.append(
-                f"  {_link(level):<32} |{'█' * full:<{BAR_WIDTH}}| {time(link_s) if link_s else 'not used':>8}"
-            )
+            words = time(link_s) if link_s else "not used"
+            lines.append(f"  {_link(level):<32} |{'█' * full:<{BAR_WIDTH}}| {words:>8}")
     return "\n".join(lines) + "\n"
 
 
@@ -147,25 +148,26 @@ def placement_picture(scene: PlacementScene) -> Picture:
     count = len(problem.reductions)
     boxes = _Boxes(problem)
     width = max(8.6, 4.7 * count)
-    drawn_height = min(max(width / count * boxes.height / boxes.width, 1.6), 6.0)
+    drawn_height = min(max(0.86 * width / count * boxes.height / boxes.width, 1.6), 6.0)
     n_links = problem.hierarchy.n_levels
-    figure = new_figure(width, drawn_height + 2.2 + 0.27 * n_links + 0.2 * problem.n_axes)
+    figure = new_figure(width, drawn_height + 2.3 + 0.27 * n_links)
     rows = ";   ".join(scene.row(axis) for axis in range(problem.n_axes))
     figure.suptitle(f"{scene.heading}\n{scene.verdict}", fontsize=11)
     panels = figure.subplots(2, count, squeeze=False, height_ratios=(drawn_height, 0.3 + 0.27 * n_links))
-    scale, unit = time_scale(float(scene.link_times_s.max()) if scene.complete else 1e-3)
+    most_groups = 0
     for index, one in enumerate(problem.reductions):
         above, below = panels[:, index]
         groups = None
         title = reduction(one, problem.axes)
         if scene.complete:
             groups = reduction_groups(problem.hierarchy.cardinalities, scene.matrix, one.axes)
+            most_groups = max(most_groups, len(groups))
             title += f"\n{time(float(scene.times_s[index]))}, {_groups(groups)}"
         above.set_title(title, fontsize=10)
         link_s = scene.link_times_s[index] if scene.complete else np.zeros(n_links)
         _draw_devices(above, boxes, groups, link_s, 100 * width / count)
-        _draw_links(below, problem, link_s, scale, unit, named=index == 0)
-    figure.supxlabel(_footnote(boxes, rows, complete=scene.complete), fontsize=9)
+        _draw_links(below, problem, link_s, named=index == 0, known=scene.complete)
+    figure.supxlabel(f"{rows}\n{_footnote(boxes, most_groups)}", fontsize=9)
     return pixels(figure)
 
 
@@ -174,7 +176,9 @@ class _Boxes:
 
     def __init__(self, problem: PlacementProblem) -> None:
         levels = problem.hierarchy.levels
-        self.levels = [index for index, level in enumerate(levels) if level.cardinality > 1] or [len(levels) - 1]
+        self.levels = [index for index, level in enumerate(levels) if level.cardinality > 1] or [
+            len(levels) - 1
+        ]
         self.shown = list(problem.hierarchy.cardinalities)
         self.left_out = 0
         outermost = self.levels[0]
@@ -182,11 +186,14 @@ class _Boxes:
         if problem.hierarchy.n_devices > MOST_DRAWN:
             self.shown[outermost] = max(1, MOST_DRAWN // inside)
             self.left_out = levels[outermost].cardinality - self.shown[outermost]
+        self.names = [level.name for level in levels]
         self.outermost_name = levels[outermost].name
         self.inside = [problem.hierarchy.devices_inside(index) for index in range(len(levels))]
         self.uplinks = [level.uplinks for level in levels]
         # (level, first device, x, y, width, height) of every instance; y grows downwards.
         self.instances: list[tuple[int, int, float, float, float, float]] = []
+        # A single reduction has the whole width.
+        self._aspect = 1.3 if len(problem.reductions) > 1 else 2.4
         self.width, self.height = self._size(0)
         self._place(0, 0, 0.0, 0.0)
 
@@ -203,18 +210,20 @@ class _Boxes:
         """Size of one instance of a level."""
         width, height = self._size(depth + 1)
         innermost = depth == len(self.levels) - 1
-        return (width, height) if innermost else (width + 2 * _GAP, height + 2 * _GAP + _STUB)
+        return (width, height) if innermost else (width + 2 * _GAP, height + 1.7 * _GAP + _STUB)
 
     def _gap(self, depth: int) -> float:
         return 0.14 if depth == len(self.levels) - 1 else _GAP
 
     def _grid(self, depth: int) -> tuple[int, int]:
         count = self.shown[self.levels[depth]]
-        root = math.isqrt(count - 1) + 1 if count > 1 else 1
         width, height = self._box(depth)
-        # Columns for a shape that is somewhat wider than high, without an incomplete row if there is one.
-        wanted = max(1, min(count, round(math.sqrt(1.3 * count * height / width))))
-        columns = min(range(1, count + 1), key=lambda one: (count % one > 0 and one != root, abs(one - wanted)))
+        # A shape that is somewhat wider than high, without an incomplete row where that is possible.
+        wanted = max(1.0, min(float(count), math.sqrt(self._aspect * count * height / width)))
+        divisors = [one for one in range(1, count + 1) if count % one == 0]
+        columns = min(divisors, key=lambda one: abs(math.log(one / wanted)))
+        if abs(math.log(columns / wanted)) > math.log(2.1):
+            columns = round(wanted)
         return columns, -(-count // columns)
 
     def _place(self, depth: int, first: int, x: float, y: float) -> None:
@@ -261,14 +270,24 @@ def _draw_devices(
             thick = min(0.5, 0.6 * width / stubs)
             for stub in range(stubs):
                 middle = x + (stub + 0.5) * width / stubs
-                axes.add_patch(
-                    Rectangle((middle - thick / 2, y), thick, _STUB, facecolor=_heat(share), edgecolor=FAINT, linewidth=0.5)
+                uplink = Rectangle(
+                    (middle - thick / 2, y),
+                    thick,
+                    _STUB,
+                    facecolor=_heat(share),
+                    edgecolor=FAINT,
+                    linewidth=0.5,
                 )
+                axes.add_patch(uplink)
+            label_size = min(0.34 * points, 8.5)
+            if label_size >= LEAST_FONT:
+                name = f"{boxes.names[level]} {device // boxes.inside[level] % boxes.shown[level]}"
+                axes.text(x + _GAP, y + _STUB + 0.5 * _GAP, name, va="center", fontsize=label_size, color=INK)
             continue
         group = group_of.get(device)
-        colour = _EMPTY if group is None else GROUP_COLOURS[group % len(GROUP_COLOURS)]
+        colour = _EMPTY if group is None or group >= len(GROUP_COLOURS) else GROUP_COLOURS[group]
         axes.add_patch(Rectangle((x, y), width, height, facecolor=colour, linewidth=0))
-        if group is not None and font_size >= 4.5:
+        if group is not None and font_size >= LEAST_FONT:
             axes.text(
                 x + width / 2, y + height / 2, str(group), ha="center", va="center", fontsize=font_size,
                 color=text_on(colour),
@@ -280,14 +299,15 @@ def _draw_devices(
 
 
 def _draw_links(
-    axes: Any, problem: PlacementProblem, link_s: NDArray[np.float64], scale: float, unit: str, *, named: bool
+    axes: Any, problem: PlacementProblem, link_s: NDArray[np.float64], *, named: bool, known: bool
 ) -> None:
+    scale, unit = time_scale(float(link_s.max()) or 1e-3)
     longest = float(link_s.max()) / scale or 1.0
     for row, one_s in enumerate(link_s.tolist()):
         bound = one_s > 0 and one_s == link_s.max()
         axes.barh(row, one_s / scale, height=0.66, color=_heat(one_s / scale / longest))
         axes.text(
-            one_s / scale + 0.02 * longest, row, time(one_s) if one_s else "not used", va="center", fontsize=9,
+            one_s / scale + 0.02 * longest, row, _words(one_s, known=known), va="center", fontsize=9,
             color=BOUND if bound else INK,
         )  # fmt: skip
     labels = [_link(level) for level in problem.hierarchy.levels] if named else [""] * len(link_s)
@@ -296,17 +316,20 @@ def _draw_links(
     axes.set_ylim(len(link_s) - 0.4, -0.6)
     axes.set_xlim(0.0, 1.3 * longest)
     axes.set_xlabel(f"time of the fullest link of each level ({unit})", fontsize=9)
+    axes.locator_params(axis="x", nbins=5)
     axes.tick_params(axis="x", labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _footnote(boxes: _Boxes, rows: str, *, complete: bool) -> str:
-    note = "devices of one colour and number reduce with each other" if complete else "nothing reduces yet"
+def _footnote(boxes: _Boxes, most_groups: int) -> str:
+    note = "devices of one colour and number reduce with each other" if most_groups else "nothing reduces yet"
+    if most_groups > len(GROUP_COLOURS):
+        note += f" (of many groups the first {len(GROUP_COLOURS)} have a colour)"
     if len(boxes.levels) > 1:
         note += ";  bars on a box: its uplinks, the redder the longer they take"
     if boxes.left_out:
         note += f";  {boxes.left_out} more {plural(boxes.outermost_name, boxes.left_out)} not drawn"
-    return f"{rows}\n{note}"
+    return note
 
 
 def _groups(groups: NDArray[np.int32]) -> str:
@@ -317,6 +340,10 @@ def _groups(groups: NDArray[np.int32]) -> str:
 def _link(level: Any) -> str:
     number = f"{level.uplinks} x " if level.uplinks > 1 else ""
     return f"{level.name}: {number}{bandwidth(level.bandwidth_bytes_per_s)}"
+
+
+def _words(link_s: float, *, known: bool) -> str:
+    return "not known yet" if not known else time(link_s) if link_s else "not used"
 
 
 def _heat(share: float) -> tuple[float, float, float]:

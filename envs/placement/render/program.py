@@ -26,6 +26,7 @@ from sysgym.envs.placement.render.common import (
 from sysgym.envs.placement.tasks import ProgramTask
 
 BAR_WIDTH = 36
+FINISHED, BEST = "this program", "the best program"
 
 
 @dataclass(frozen=True)
@@ -54,32 +55,34 @@ class ProgramScene:
             (self.task.space.edge_instruction(edge), float(self.task.edge_time_s[edge]))
             for edge in self.edges
         ]
-        state = "this program" if self.outcome is not None else "this program so far"
+        state = FINISHED if self.outcome is not None else "this program so far"
         if self.outcome is not None and not self.outcome.valid:
             state = "this program, not valid: counts as the AllReduce"
         return [
             (state, mine),
             ("a single AllReduce, the default", self._timed(self.task.all_reduce)),
-            ("the best program", self._timed(best)),
+            (BEST, self._timed(best)),
         ]
 
     @property
     def groups(self) -> str:
         """One line on who reduces with whom."""
         task, hierarchy = self.task, self.task.problem.hierarchy
-        spans = " x ".join(
-            f"{factor} {hierarchy.levels[level].name}s" for level, factor in task.factors
-        )
+        spans = " x ".join(f"{factor} {hierarchy.levels[level].name}s" for level, factor in task.factors)
         members = 1
         for _, factor in task.factors:
             members *= factor
         n_groups = hierarchy.n_devices // members
-        together = f"{n_groups} groups at once, each of {members} devices" if n_groups > 1 else f"one group of {members} devices"
+        together = (
+            f"{n_groups} groups at once, each of {members} devices"
+            if n_groups > 1
+            else f"one group of {members} devices"
+        )
         return f"{together} = {spans}"
 
     @property
     def patterns(self) -> str:
-        """One line on what the patterns mean here."""
+        """One or two lines on what the patterns mean here."""
         names = [self.task.problem.hierarchy.levels[level].name for level, _ in self.task.factors]
         if len(names) == 1:
             return f"all: the {names[0]}s of a group"
@@ -91,8 +94,9 @@ class ProgramScene:
             )
         levels = ", ".join(f"{index} {name}" for index, name in enumerate(names))
         return (
-            f"numbers are the levels ({levels}) in which the members of a group differ;  inside: with all inner "
-            "levels;  across: at the same place inside;  masters: only the first inside"
+            f"numbers: the levels in which the members of a group differ ({levels})\n"
+            "inside: these are the innermost;  across: members are at the same place inside them;  "
+            "masters: only the first place inside takes part"
         )
 
     def _timed(self, program: Program) -> list[tuple[Instruction, float]]:
@@ -110,8 +114,7 @@ def program_text(scene: ProgramScene) -> str:
     ]
     longest_s = max(sum(time_s for _, time_s in steps) for _, steps in scene.programs) or 1.0
     for name, steps in scene.programs:
-        total_s = sum(time_s for _, time_s in steps)
-        lines.append(f"{name}: {_summary(scene, steps, total_s)}")
+        lines.append(f"{name}: {_summary(scene, name, steps)}")
         begin_s = 0.0
         for one, time_s in steps:
             bar = _bar(begin_s / longest_s, (begin_s + time_s) / longest_s)
@@ -138,9 +141,8 @@ def program_picture(scene: ProgramScene) -> Picture:
     panels = figure.subplots(len(programs), 1, sharex=True, height_ratios=[count + 0.3 for count in rows])
     for axes, (name, steps) in zip(panels, programs, strict=True):
         _draw_steps(axes, steps, task.space.n_levels, scale, longest_s)
-        total_s = sum(time_s for _, time_s in steps)
-        axes.set_title(f"{name}: {_summary(scene, steps, total_s)}", fontsize=10, loc="left")
-    panels[-1].set_xlabel(f"time ({unit});  {scene.patterns}", fontsize=9)
+        axes.set_title(f"{name}: {_summary(scene, name, steps)}", fontsize=10, loc="left")
+    panels[-1].set_xlabel(f"time ({unit})\n{scene.patterns}", fontsize=9)
     panels[-1].set_xlim(0.0, 1.12 * longest_s / scale)
     used = dict.fromkeys(one.collective for _, steps in programs for one, _ in steps)
     handles = [Patch(facecolor=COLLECTIVE_COLOURS[one], label=COLLECTIVE_NAMES[one]) for one in used]
@@ -148,13 +150,14 @@ def program_picture(scene: ProgramScene) -> Picture:
     return pixels(figure)
 
 
-def _summary(scene: ProgramScene, steps: Sequence[tuple[Instruction, float]], total_s: float) -> str:
+def _summary(scene: ProgramScene, name: str, steps: Sequence[tuple[Instruction, float]]) -> str:
     if not steps:
         return "nothing yet"
     default_s = scene.task.all_reduce_time_s
+    total_s = sum(time_s for _, time_s in steps)
+    compare = name in (FINISHED, BEST)
     words = f"{time(total_s)} in {len(steps)} {'step' if len(steps) == 1 else 'steps'}"
-    complete = scene.outcome is not None or steps[-1][0] != scene.programs[0][1][-1:]
-    return words if not complete else f"{words}, {compared(total_s, default_s, 'a single AllReduce')}"
+    return f"{words}, {compared(total_s, default_s, 'a single AllReduce')}" if compare else words
 
 
 def _draw_steps(

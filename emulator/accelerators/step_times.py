@@ -1,0 +1,162 @@
+"""The cost model taken apart: times of steps on the links of each level, and of their latencies.
+
+A step takes as long as the fullest link of any level, and its rounds' latencies. Where a level's links, or a
+collective, are slower than the data sheets say, they are so in all operations alike: so the times of the
+steps on the links of each level are all that one needs to know of an operation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.accelerators.cost import CostModel
+from sysgym.emulator.accelerators.cost.contention import ALGORITHMS
+from sysgym.emulator.accelerators.hierarchy import Hierarchy
+from sysgym.emulator.accelerators.matrices import Matrix
+from sysgym.emulator.accelerators.problem import Reduction
+from sysgym.emulator.accelerators.programs import COLLECTIVES, ProgramSpace
+from sysgym.scenarios.errors import SysgymError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_NO_LIMIT = 1e60
+"""A bandwidth that takes no time, bytes/s."""
+
+_NO_TIME_S = 1e-30
+
+
+@dataclass(frozen=True, eq=False)
+class StepTimes:
+    """Times of K operations, by step and level.
+
+    Attributes:
+        link_s: Nominal time of each step on the fullest link of each level, [K, n_steps, n_levels]; zeros
+            where an operation has fewer steps than others.
+        collective: Index of each step's collective, [K, n_steps].
+        latency_s: Latencies of all steps together, [K].
+    """
+
+    link_s: FloatArray
+    collective: IntArray
+    latency_s: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.latency_s)
+
+    def __getitem__(self, rows: slice | IntArray) -> StepTimes:
+        return StepTimes(self.link_s[rows], self.collective[rows], self.latency_s[rows])
+
+    def times_s(self, level_slowdown: FloatArray, collective_slowdown: FloatArray) -> FloatArray:
+        """Return the time of each operation where links and collectives take longer, [K, n].
+
+        Args:
+            level_slowdown: Factors of the levels' links, [n, n_levels].
+            collective_slowdown: Factors of the collectives, [n, n_collectives] or [1, n_collectives].
+        """
+        slowed = (self.link_s[:, :, None, :] * level_slowdown).max(axis=3)
+        slowed *= np.moveaxis(collective_slowdown[:, self.collective], 0, 2)
+        return np.asarray(slowed.sum(axis=1) + self.latency_s[:, None])
+
+    @cached_property
+    def nominal_s(self) -> FloatArray:
+        """Time of each operation by the data sheets, [K]."""
+        return np.asarray(self.link_s.max(axis=2).sum(axis=1) + self.latency_s)
+
+    @cached_property
+    def level_shares(self) -> FloatArray:
+        """Share of the nominal time in which each level has the fullest link, [K, n_levels]."""
+        fullest = self.link_s.argmax(axis=2)[:, :, None] == np.arange(self.link_s.shape[2])
+        return self._shares(np.where(fullest, self.link_s, 0.0).sum(axis=1))
+
+    @cached_property
+    def collective_shares(self) -> FloatArray:
+        """Share of the nominal time that each collective is on links, [K, n_collectives]."""
+        link_s = self.link_s.max(axis=2)[:, :, None]
+        return self._shares(
+            np.where(self.collective[:, :, None] == range(len(COLLECTIVES)), link_s, 0.0).sum(1)
+        )
+
+    @cached_property
+    def latency_share(self) -> FloatArray:
+        """Share of the nominal time that is latency, [K]."""
+        return self._shares(self.latency_s[:, None])[:, 0]
+
+    def _shares(self, part_s: FloatArray) -> FloatArray:
+        return np.asarray(part_s / np.maximum(self.nominal_s, 1e-300)[:, None])
+
+
+class LevelModels:
+    """Cost models in which one level's links alone take time, and one with latencies alone.
+
+    Args:
+        hierarchy: The system by its data sheets.
+        algorithm: As in :class:`CostModel`; ``auto`` is the fastest for each step by the data sheets, of
+            those that serve all groups of a reduction.
+    """
+
+    def __init__(self, hierarchy: Hierarchy, algorithm: str) -> None:
+        """Set up; the class documentation describes the arguments."""
+        names = [name for name in ALGORITHMS if name != "auto"] if algorithm == "auto" else [algorithm]
+        kept = [*range(hierarchy.n_levels), None]
+        self._models = [[CostModel(_only(hierarchy, level), name) for level in kept] for name in names]
+
+    def edge_times_s(
+        self, matrix: Matrix, reduction: Reduction, space: ProgramSpace
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return times of a program space's edges: on links [n_edges, n_levels], of latencies [n_edges].
+
+        Args:
+            matrix: The placement.
+            reduction: Axes and size.
+            space: Of as many levels as the reduction spans.
+        """
+        return self._fastest(lambda model: model.edge_times_s(matrix, reduction, space))
+
+    def all_reduce_times_s(self, matrix: Matrix, reduction: Reduction) -> tuple[FloatArray, FloatArray]:
+        """Return times of a single all-reduce: on links [1, n_levels], of latencies [1].
+
+        Args:
+            matrix: The placement.
+            reduction: Axes and size.
+        """
+        return self._fastest(lambda model: np.array([model.all_reduce_time_s(matrix, reduction)]))
+
+    def _fastest(self, times_s: Callable[[CostModel], FloatArray]) -> tuple[FloatArray, FloatArray]:
+        found: list[tuple[FloatArray, FloatArray]] = []
+        for models in self._models:
+            try:
+                *links_s, latency_s = (times_s(model) for model in models)
+            except SysgymError:
+                # Defined for powers of two only; where it is the only one that was asked for, an error.
+                if len(self._models) == 1:
+                    raise
+                continue
+            table_s = np.stack(links_s, axis=1)
+            # Levels that are not used still have bytes over the largest bandwidth there is.
+            found.append((np.where(table_s < _NO_TIME_S, 0.0, table_s), latency_s))
+        link_s, latency_s = found[0]
+        for other_link_s, other_latency_s in found[1:]:
+            faster = other_link_s.max(axis=1) + other_latency_s < link_s.max(axis=1) + latency_s
+            link_s = np.where(faster[:, None], other_link_s, link_s)
+            latency_s = np.where(faster, other_latency_s, latency_s)
+        return link_s, latency_s
+
+
+def _only(hierarchy: Hierarchy, kept: int | None) -> Hierarchy:
+    """Return a hierarchy in which nothing takes time but one level's links, or with None the latencies."""
+    levels = [
+        dataclasses.replace(
+            level,
+            bandwidth_bytes_per_s=level.bandwidth_bytes_per_s if index == kept else _NO_LIMIT,
+            latency_s=level.latency_s if kept is None else 0.0,
+        )
+        for index, level in enumerate(hierarchy.levels)
+    ]
+    return dataclasses.replace(hierarchy, levels=tuple(levels))
