@@ -7,39 +7,39 @@ added up, and the latencies of its rounds; a program takes the sum of its steps.
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.cost import contention
-from sysgym.emulator.accelerators.cost.contention import Curve, Links, Spread, Steps
+from sysgym.emulator.accelerators.cost.contention import Curve, Links, Steps
 from sysgym.emulator.accelerators.cost.nccl import EfficiencyCurve
+from sysgym.emulator.accelerators.cost.steps import (
+    Placed,
+    check_size,
+    check_valid,
+    edge_steps,
+    place,
+    program_steps,
+    row_shares,
+)
 from sysgym.emulator.accelerators.hierarchy import Hierarchy
 from sysgym.emulator.accelerators.matrices import (
     Matrix,
     check_matrix,
-    check_reduce_axes,
     enumerate_matrices,
-    reduction_factors,
 )
 from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
 from sysgym.emulator.accelerators.programs import (
-    COLLECTIVES,
-    Collective,
     Instruction,
     Program,
     ProgramSpace,
     best_program,
-    check_program,
     program_space,
 )
-from sysgym.emulator.accelerators.programs.exponents import Move
-from sysgym.emulator.accelerators.programs.states import DEFAULT_CONVENTION
 from sysgym.scenarios.errors import ScenarioError, SysgymError, UnknownName
 
 Programs = Literal["all_reduce", "synthesized"]
@@ -51,9 +51,6 @@ TOLERANCE = 1e-9
 
 _FULLY_EXPLORED_LEVELS = 3
 """With more levels only the programs of up to the steps asked for are explored."""
-
-_MOST_CHECKED_DEVICES = 64
-"""Programs of larger groups are checked on factors of 2: which are valid depends on the levels alone."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ class CostModel:
         """
         placed = self._place(matrix, reduce_axes)
         shares = np.array([[rows_share_before, rows_share_after]], np.float64)
-        return float(self._times_s(placed, _steps(placed, (instruction,), shares, size_bytes))[0])
+        return float(self._times_s(placed, program_steps(placed, (instruction,), shares, size_bytes))[0])
 
     def step_costs(self, matrix: Matrix, reduction: Reduction, program: Program) -> list[StepCost]:
         """Return what each step of a program spends its time on.
@@ -158,8 +155,9 @@ class CostModel:
             SysgymError: The algorithm serves no groups of this size.
         """
         placed = self._place(matrix, reduction.axes)
-        _check_program(program, placed.factors)
-        steps = _steps(placed, program, _shares(program, placed.factors), reduction.size_bytes)
+        check_valid(program, placed.factors)
+        shares = row_shares(program, placed.factors)
+        steps = program_steps(placed, program, shares, reduction.size_bytes)
         links_s, latencies_s, levels = contention.step_parts_s(
             self._links, placed.spread, steps, self._number, self._curve
         )
@@ -194,7 +192,7 @@ class CostModel:
             SysgymError: The algorithm serves no groups of this size.
         """
         placed = self._place(matrix, reduction.axes)
-        _check_size(reduction.size_bytes)
+        check_size(reduction.size_bytes)
         spread = placed.spread
         times_s = contention.all_reduce_times_s(
             self._links,
@@ -224,20 +222,11 @@ class CostModel:
             raise SysgymError(
                 f"programs of {space.n_levels} levels for a reduction over {len(placed.levels)} levels"
             )
-        _check_size(reduction.size_bytes)
+        check_size(reduction.size_bytes)
         if not space.n_edges:
             return np.zeros(0)
-        kinds = _kinds(space)
-        levels, factors = np.array(placed.levels), np.array(placed.factors)
-        parts = np.prod(factors**kinds.exponents, axis=1)
-        steps = Steps(
-            levels[kinds.low],
-            levels[kinds.high - 1] + 1,
-            kinds.masters,
-            kinds.collective,
-            reduction.size_bytes / parts,
-        )
-        times_s: NDArray[np.float64] = self._times_s(placed, steps)[kinds.of_edge]
+        steps, of_edge = edge_steps(placed, space, reduction.size_bytes)
+        times_s: NDArray[np.float64] = self._times_s(placed, steps)[of_edge]
         return times_s
 
     def best_program(self, matrix: Matrix, reduction: Reduction, max_steps: int = 5) -> tuple[Program, float]:
@@ -362,14 +351,14 @@ class CostModel:
         best = int(np.argmax(times_s <= times_s.min() * (1.0 + TOLERANCE)))
         return matrices[best], float(times_s[best])
 
-    def _place(self, matrix: Matrix, reduce_axes: Sequence[int]) -> _Placed:
-        return _place(self.hierarchy.cardinalities, matrix, tuple(reduce_axes))
+    def _place(self, matrix: Matrix, reduce_axes: Sequence[int]) -> Placed:
+        return place(self.hierarchy.cardinalities, matrix, tuple(reduce_axes))
 
-    def _times_s(self, placed: _Placed, steps: Steps) -> NDArray[np.float64]:
+    def _times_s(self, placed: Placed, steps: Steps) -> NDArray[np.float64]:
         times_s = contention.step_times_s(self._links, placed.spread, steps, self._number, self._curve)
         return self._check_times(times_s, placed)
 
-    def _check_times(self, times_s: NDArray[np.float64], placed: _Placed) -> NDArray[np.float64]:
+    def _check_times(self, times_s: NDArray[np.float64], placed: Placed) -> NDArray[np.float64]:
         if times_s.size and times_s.max() == np.inf:
             factors = " x ".join(map(str, placed.factors))
             raise SysgymError(
@@ -416,106 +405,3 @@ def synthesis_space(n_levels: int, max_steps: int) -> ProgramSpace:
     return (
         program_space(n_levels) if n_levels <= _FULLY_EXPLORED_LEVELS else program_space(n_levels, max_steps)
     )
-
-
-class _Placed(NamedTuple):
-    """A reduction under a placement, and the levels and factors that it spans."""
-
-    spread: Spread
-    levels: tuple[int, ...]
-    factors: tuple[int, ...]
-
-
-@functools.lru_cache(maxsize=16_384)
-def _place(cardinalities: tuple[int, ...], matrix: Matrix, reduce_axes: tuple[int, ...]) -> _Placed:
-    rows = np.array(matrix, np.int64)
-    check_matrix(matrix, cardinalities, rows.prod(axis=1).tolist() if rows.ndim == 2 else [])
-    reduced = np.zeros(len(matrix), np.bool_)
-    reduced[list(check_reduce_axes(len(matrix), reduce_axes))] = True
-    factors = reduction_factors(matrix, reduce_axes)
-    return _Placed(
-        Spread(rows, reduced, rows[reduced].prod(axis=0)),
-        tuple(level for level, _ in factors),
-        tuple(factor for _, factor in factors),
-    )
-
-
-class _Kinds(NamedTuple):
-    """The different steps among a space's edges, [n_kinds], and the one of each edge.
-
-    ``low`` and ``high`` count levels of the synthesis hierarchy. The message is the vector over the product
-    of the levels' ``factor ** exponent``.
-    """
-
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-    masters: NDArray[np.bool_]
-    collective: NDArray[np.int64]
-    exponents: NDArray[np.int64]
-    of_edge: NDArray[np.int64]
-
-
-@functools.lru_cache(maxsize=64)
-def _kinds(space: ProgramSpace) -> _Kinds:
-    """Return the kinds of steps of a space with edges: most edges share theirs with many."""
-    collectives = np.array([COLLECTIVES.index(step.collective) for step in space.instructions], np.int64)
-    gathers = collectives[space.edge_action] == COLLECTIVES.index(Collective.ALL_GATHER)
-    exponents = np.where(gathers[:, np.newaxis], space.edge_exponents_after, space.edge_exponents_before)
-    keys = np.column_stack([space.edge_action, exponents]).astype(np.int64)
-    kinds, of_edge = np.unique(keys, axis=0, return_inverse=True)
-    patterns = [space.instructions[action].pattern for action in kinds[:, 0].tolist()]
-    return _Kinds(
-        np.array([pattern.low for pattern in patterns], np.int64),
-        np.array([pattern.high for pattern in patterns], np.int64),
-        np.array([pattern.masters for pattern in patterns], np.bool_),
-        collectives[kinds[:, 0]],
-        np.ascontiguousarray(kinds[:, 1:]),
-        of_edge.reshape(-1).astype(np.int64),
-    )
-
-
-def _steps(placed: _Placed, program: Program, shares: NDArray[np.float64], size_bytes: float) -> Steps:
-    """Return the steps of a program; ``shares`` are those of rows before and after each, [n_steps, 2]."""
-    _check_size(size_bytes)
-    n_levels = len(placed.levels)
-    for instruction in program:
-        if not instruction.pattern.exists(n_levels):
-            raise SysgymError(f"{instruction.pattern} does not exist on {n_levels} levels")
-    gathers = np.array([step.collective is Collective.ALL_GATHER for step in program], np.int64)
-    return Steps(
-        np.array([placed.levels[step.pattern.low] for step in program], np.int64),
-        np.array([placed.levels[step.pattern.high - 1] + 1 for step in program], np.int64),
-        np.array([step.pattern.masters for step in program], np.bool_),
-        np.array([COLLECTIVES.index(step.collective) for step in program], np.int64),
-        size_bytes * shares[np.arange(len(program)), gathers],
-    )
-
-
-@functools.lru_cache(maxsize=4096)
-def _shares(program: Program, factors: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return the shares of rows that a first member holds before and after each step, [n_steps, 2].
-
-    They are those of the group in which it holds most; which devices hold what depends on the levels alone.
-    """
-    twos = (2,) * len(factors)
-    exponents = np.zeros((2 ** len(factors), len(factors)), np.int8)
-    shares = np.empty((len(program), 2))
-    for step, instruction in enumerate(program):
-        move = Move.of(instruction, twos)
-        after = move.exponents_after(exponents, DEFAULT_CONVENTION)
-        for column, held in enumerate((exponents, after)):
-            # A first member that holds nothing has the largest exponents; in a valid step some hold rows.
-            least = held[move.roots].min(axis=0).tolist()
-            shares[step, column] = 1.0 / math.prod(f**e for f, e in zip(factors, least, strict=True))
-        exponents = after
-    return shares
-
-
-def _check_program(program: Program, factors: tuple[int, ...]) -> None:
-    small = math.prod(factors) <= _MOST_CHECKED_DEVICES
-    check_program(program, factors if small else (2,) * len(factors))
-
-
-def _check_size(size_bytes: float) -> None:
-    if not 0.0 <= size_bytes < np.inf:
-        raise ScenarioError("<placement>", "size_bytes", size_bytes, "a finite number, at least 0")
