@@ -44,7 +44,7 @@ class Schedule:
 
     def temperature(self, progress: float) -> float:
         """Return the temperature, falling by equal factors; ``progress`` goes from 0 to 1."""
-        return self.hottest * (self.coldest / self.hottest) ** progress
+        return float(self.hottest * (self.coldest / self.hottest) ** progress)
 
 
 class Annealing(Generic[State]):

@@ -123,16 +123,11 @@ class Placer:
         world = env.unwrapped
         self.evaluations = self.simulations = 0
         self._plan: list[int] | None = None
-        played = {
-            CollectivePlacement: self.place,
-            ReductionProgram: self.build,
-            JointPlacement: self.choose,
-        }
-        plays = [kind.__name__ for kind, method in played.items() if method is not None]
-        if played.get(type(world)) is None:  # type: ignore[arg-type]
-            raise SysgymError(
-                f'the agent "{self.name}" plays {" and ".join(plays)}, not {type(world).__name__}'
-            )
+        methods = {CollectivePlacement: self.place, ReductionProgram: self.build, JointPlacement: self.choose}
+        plays = tuple(kind for kind, method in methods.items() if method is not None)
+        if not isinstance(world, plays):
+            names = " and ".join(kind.__name__ for kind in plays)
+            raise SysgymError(f'the agent "{self.name}" plays {names}, not {type(world).__name__}')
         assert isinstance(world, PlacementEnv)
         self._world = world
 

@@ -32,7 +32,7 @@ class UcbAgent(Placer):
 
     name = "ucb"
 
-    def __init__(self, width: float = 1.0, prior_sd: float = 0.1) -> None:
+    def __init__(self, width: float = 2.0, prior_sd: float = 0.1) -> None:
         """Set the constants."""
         self.width, self.prior_sd = width, prior_sd
 
@@ -65,7 +65,7 @@ class BayesAgent(Placer):
 
     name = "bayes"
 
-    def __init__(self, residual_sd: float = 0.05) -> None:
+    def __init__(self, residual_sd: float = 0.02) -> None:
         """Set the deviation."""
         self.residual_sd = residual_sd
 

@@ -61,7 +61,8 @@ def cheapest_progress(
         The actions, and the number of steps whose time was looked at.
     """
     to_go = bytes_to_go(space, factors)
-    node, actions, looked_at = 0, [], 0
+    actions: list[int] = []
+    node, looked_at = 0, 0
     while node != space.goal:
         live = np.flatnonzero(space.live_actions(node, max_steps - len(actions)))
         edges = space.edge_of_action[node, live]

@@ -9,6 +9,7 @@ from sysgym.agents.placement.measuring import measured_in_turns
 from sysgym.agents.placement.simple import actions_of
 from sysgym.agents.placement.steps import blueconnect
 from sysgym.emulator.accelerators.flows.collective import program_time_s
+from sysgym.emulator.accelerators.flows.schedules import ALGORITHMS
 from sysgym.emulator.accelerators.matrices import Matrix, enumerate_matrices, reduction_factors
 from sysgym.emulator.accelerators.problem import Reduction
 from sysgym.emulator.accelerators.programs import Program, top_programs
@@ -31,7 +32,7 @@ class TopKAgent(Placer):
 
     name = "topk"
 
-    def __init__(self, k: int = 3, repeats: int = 2) -> None:
+    def __init__(self, k: int = 3, repeats: int = 1) -> None:
         """Set the numbers."""
         self.k, self.repeats = k, repeats
 
@@ -41,7 +42,9 @@ class TopKAgent(Placer):
         matrices = enumerate_matrices(problem.hierarchy.cardinalities, problem.axes)
         self.evaluations = len(matrices)
         times_s = task.model.placement_times_s(problem, matrices, task.programs, task.program_steps)
-        best = [matrices[index] for index in np.argsort(times_s, kind="stable")[: self.k]]
+        best: list[Matrix] = [
+            matrices[index] for index in np.argsort(times_s, kind="stable")[: self.k].tolist()
+        ]
         if len(best) == 1:
             return best[0]
         return best[int(np.argmin([self._simulated_s(task, matrix) for matrix in best]))]
@@ -70,7 +73,10 @@ class TopKAgent(Placer):
         self, task: PlacementTask | ProgramTask, matrix: Matrix, reduction: Reduction, program: Program
     ) -> float:
         self.simulations += 1
-        return program_time_s(task.problem.hierarchy, matrix, reduction, program, task.model.algorithm)
+        hierarchy, algorithm = task.problem.hierarchy, task.model.algorithm
+        # "auto" chooses for each step; of whole programs that is the fastest algorithm, or close to it.
+        names = ALGORITHMS if algorithm == "auto" else (algorithm,)
+        return min(program_time_s(hierarchy, matrix, reduction, program, name) for name in names)
 
 
 def reduction_program(task: PlacementTask, matrix: Matrix, reduction: Reduction) -> Program:
