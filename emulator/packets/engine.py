@@ -9,27 +9,40 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import njit
 
 from sysgym.emulator.packets.events import (
+    FLOW_SENDS,
     FLOW_START,
     MAX_TIME_NS,
+    N_CLOCKS,
     SAMPLE_TICK,
     SOURCE_BITS,
     SOURCE_MASK,
+    SOURCES_PER_FLOW,
     TIMER_TICK,
+    TRANSPORT_TICK,
     drop_stale_root,
     event_key,
     push,
 )
-from sysgym.emulator.packets.hosts import check_timers, receive_ack, serve, start_flows
+from sysgym.emulator.packets.hosts import (
+    check_timers,
+    receive_ack,
+    release_successors,
+    serve,
+    start_flows,
+    tick_transports,
+    wake_flow,
+)
 from sysgym.emulator.packets.layout import (
     NEVER_NS,
     NOBODY,
     PACKET_IS_ACK,
     entry_at,
+    flow_at,
     host_at,
     link_at,
     packet_at,
@@ -40,7 +53,7 @@ from sysgym.emulator.packets.receiver import receive_data
 
 
 @njit
-def arrive(world: Any, link_id: int, now_ns: int) -> None:
+def arrive(world: Any, link_id: int, now_ns: int, extras: Any) -> None:
     """The first packet on a link reaches its far end: on to the next link, or to the host."""
     link = link_at(world.links, link_id)
     slot = link.head
@@ -52,27 +65,52 @@ def arrive(world: Any, link_id: int, now_ns: int) -> None:
     packet.hop += 1
     next_link_id = route_link(world, packet.flow, is_ack, packet.hop)
     if next_link_id != NOBODY:
-        enqueue(world, next_link_id, slot, now_ns)
+        enqueue(world, next_link_id, slot, now_ns, extras)
     elif is_ack:
-        receive_ack(world, slot, now_ns)
+        receive_ack(world, slot, now_ns, extras)
     else:
-        receive_data(world, slot, now_ns)
+        flow_id = packet.flow
+        receive_data(world, slot, now_ns, extras)
+        if extras is not None:
+            end_flow_if_over(world, flow_id, now_ns)
+
+
+@njit(inline="always")
+def end_flow_if_over(world: Any, flow_id: int, now_ns: int) -> None:
+    """Lets those that wait for a flow know that its last byte has just arrived."""
+    flow = flow_at(world.flows, flow_id)
+    if flow.n_successors > 0 and flow.finish_ns == now_ns:
+        release_successors(world, flow, now_ns)
+        flow.n_successors = 0
 
 
 @njit
-def strike(world: Any, clock: int, now_ns: int) -> None:
-    """One of the world's own clocks: flows that start, time-outs, queue samples."""
+def strike(world: Any, clock: int, now_ns: int, extras: Any) -> None:
+    """One of the world's own clocks: flows that start, time-outs, queue samples, transports with timers."""
     source = world.n_links + world.n_hosts + clock
     if clock == FLOW_START:
-        next_ns = start_flows(world, now_ns)
+        next_ns = start_flows(world, now_ns, extras)
         if next_ns <= MAX_TIME_NS:
             push(world, event_key(next_ns, source))
     elif clock == TIMER_TICK:
-        check_timers(world, now_ns)
+        check_timers(world, now_ns, extras)
         push(world, event_key(now_ns + world.timer_tick_ns, source))
     elif clock == SAMPLE_TICK:
         sample_queues(world, now_ns)
         push(world, event_key(now_ns + world.sample_tick_ns, source))
+    elif extras is not None and clock == TRANSPORT_TICK:
+        tick_transports(world, now_ns, extras)
+        push(world, event_key(now_ns + world.transport_tick_ns, source))
+
+
+@njit
+def handle_own_event(world: Any, number: int, now_ns: int, extras: Any) -> None:
+    """The event of a flow or a port (extended loop)."""
+    n_flow_sources = SOURCES_PER_FLOW * world.n_flows
+    if number < n_flow_sources:
+        flow_id = number // SOURCES_PER_FLOW
+        if number % SOURCES_PER_FLOW == FLOW_SENDS:
+            wake_flow(world, flow_id, now_ns, extras)
 
 
 def _source_digest() -> str:
@@ -88,9 +126,13 @@ def _source_digest() -> str:
 
 
 def _compiled_entry_points(
-    source_digest: str,
+    source_digest: str, extras: bool | None
 ) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Compiles lazily, on the first call of each."""
+    """Compiles lazily, on the first call of each.
+
+    With ``extras`` None the compiler leaves out all that only some worlds need: pacing, telemetry, faults ...
+    A function compiled for a None argument has no trace of what is done if it is not None.
+    """
 
     @njit(nogil=True, cache=True)
     def run_until(world_address: int, until_ns: int) -> bool:
@@ -110,11 +152,13 @@ def _compiled_entry_points(
             source = key & SOURCE_MASK
             if source < n_links:
                 hops += 1
-                arrive(world, source, now_ns)
+                arrive(world, source, now_ns, extras)
             elif source < n_links_and_hosts:
-                serve(world, source - n_links, now_ns)
+                serve(world, source - n_links, now_ns, extras)
+            elif extras is None or source < n_links_and_hosts + N_CLOCKS:
+                strike(world, source - n_links_and_hosts, now_ns, extras)
             else:
-                strike(world, source - n_links_and_hosts, now_ns)
+                handle_own_event(world, source - n_links_and_hosts - N_CLOCKS, now_ns, extras)
             drop_stale_root(world)
         world.hops += hops
         if world.out_of_packets:
@@ -132,7 +176,7 @@ def _compiled_entry_points(
         world.out_of_packets = 0
         for host_id in range(world.n_hosts):
             if host_at(world.hosts, host_id).awake == 0:
-                serve(world, host_id, world.now_ns)
+                serve(world, host_id, world.now_ns, extras)
 
     @njit(nogil=True, cache=True)
     def cap_hosts(world_address: int, cap_ns_per_byte_q20: Any) -> None:
@@ -147,7 +191,7 @@ def _compiled_entry_points(
             host = host_at(world.hosts, host_id)
             if host.cap_ns_per_byte_q20 != cap_ns_per_byte_q20[host_id]:
                 host.cap_ns_per_byte_q20 = cap_ns_per_byte_q20[host_id]
-                serve(world, host_id, world.now_ns)
+                serve(world, host_id, world.now_ns, extras)
 
     return run_until, resume_senders, cap_hosts
 
@@ -170,4 +214,18 @@ def forget_changing_hosts(world: Any, cap_ns_per_byte_q20: Any) -> None:
             push(world, key)
 
 
-run_until, resume_senders, cap_hosts = _compiled_entry_points(_source_digest())
+class Loop(NamedTuple):
+    """The compiled functions that Python calls."""
+
+    run_until: Callable[..., Any]
+    resume_senders: Callable[..., Any]
+    cap_hosts: Callable[..., Any]
+
+
+_DIGEST = _source_digest()
+
+PLAIN = Loop(*_compiled_entry_points(_DIGEST, None))
+"""For worlds that need nothing but queues with tail drop and a step mark, and an ACK for each packet."""
+
+EXTENDED = Loop(*_compiled_entry_points(_DIGEST, True))
+"""For all others. Where none of its features is on, it does what the plain loop does."""

@@ -30,6 +30,11 @@ LONG_LIVED_PACKETS = np.int64(2**30)
 PACKET_IS_ACK = 1
 PACKET_ECN_CAPABLE = 2
 PACKET_CE = 4
+PACKET_CNP = 8
+"""On an ACK: it is a congestion notification packet of DCQCN too."""
+PACKET_PAUSE = 16
+PACKET_RESUME = 32
+"""Frames of priority flow control: they go from one end of a cable to the other and no further."""
 
 NEW_RENO = 0
 """Loss recovery by duplicate and partial ACKs (RFC 5681, RFC 6582), go-back-N after a time-out."""
@@ -80,8 +85,11 @@ LINK = np.dtype(
     align=True,
 )
 
-STATE_SLOTS = 16
+STATE_SLOTS = 32
 """Private numbers that a transport keeps for each flow in ``flow.state``."""
+
+INT_HOPS = 8
+"""Most switches of a path whose telemetry an ACK brings back."""
 
 FLOW = np.dtype(
     [
@@ -96,6 +104,7 @@ FLOW = np.dtype(
         ("nxt", np.int64),  # next packet to send
         ("high", np.int64),  # first packet never sent
         ("in_recovery", np.int64),
+        ("pacing_rate_bps", np.float64),  # spaces the flow's packets; 0: not paced
         ("state", np.float64, (STATE_SLOTS,)),
         # Loss recovery.
         ("recover", np.int64),
@@ -137,6 +146,31 @@ FLOW = np.dtype(
         ("marked_packets", np.int64),
         ("retransmitted_packets", np.int64),
         ("timeouts", np.int64),
+        ("begun", np.int64),
+        # What only the extended loop reads, behind the rest so that the plain one never touches its lines.
+        ("pace_in_force_bps", np.float64),  # the pacing rate that the next two stand for
+        ("pace_ns_per_byte_q20", np.int64),
+        ("pace_fraction_q20", np.int64),  # of a nanosecond, carried from packet to packet
+        ("next_send_ns", np.int64),
+        ("delivered_packets", np.int64),
+        ("delivered_ns", np.int64),  # when that number last grew
+        ("first_sent_ns", np.int64),  # when the packet was sent that was last delivered
+        ("app_limited_until", np.int64),  # 0, or the number delivered up to which samples are app-limited
+        ("ack_deadline_ns", np.int64),
+        ("last_cnp_ns", np.int64),
+        ("after_delay_ns", np.int64),
+        ("hash_out", np.uint64),  # of the 5-tuple; that of the ACKs is the next one
+        ("hash_back", np.uint64),
+        ("hops", np.int32),  # links of the route
+        ("pace_armed", np.int32),  # has an entry in the event heap
+        ("ack_armed", np.int32),
+        ("ce_state", np.int32),  # DCTCP.CE of RFC 8257, 3.2
+        ("unacked_arrivals", np.int32),  # arrived and not yet acknowledged by the receiver
+        ("held_ack_slot", np.int32),  # the last of them
+        ("cnp_due", np.int32),
+        ("waits_for", np.int32),  # flows that must end before this one starts
+        ("first_successor", np.int32),
+        ("n_successors", np.int32),
     ],
     align=True,
 )
@@ -175,10 +209,103 @@ EVENT = np.dtype(
         ("rtt_ns", np.int64),
         ("in_flight_packets", np.int64),  # before this ACK
         ("window_limited", np.int64),  # 1: the window held the sender back, not its data or its rate cap
+        # The rest is kept up for a transport whose callbacks name it (see Transport.needs_extras).
+        ("hops", np.int64),  # links from sender to receiver
+        ("endpoint_delay_ns", np.int64),  # that the receiver held the ACK back
+        ("cnp", np.int64),  # the ACK is a congestion notification packet too
+        ("lost_packets", np.int64),  # taken for lost and not yet sent again
+        # A sample of the delivery rate: (delivered_packets - delivered_at_send) / delivery_interval_ns.
+        ("delivered_packets", np.int64),  # of the flow, in any order, this ACK counted
+        ("delivered_at_send", np.int64),  # what that number was when the acknowledged packet was sent
+        ("delivery_interval_ns", np.int64),  # the longer of the times that sending and acknowledging took
+        ("app_limited", np.int64),  # the sample says what the application sent, not what the path carries
+        # In-band telemetry of the switches on the data packet's way, the first of int_hops entries first.
+        ("int_hops", np.int64),
+        ("int_queue_bytes", np.int64, (INT_HOPS,)),
+        ("int_tx_bytes", np.int64, (INT_HOPS,)),
+        ("int_time_ns", np.int64, (INT_HOPS,)),
+        ("int_rate_bps", np.int64, (INT_HOPS,)),
     ],
     align=True,
 )
 """What a transport callback is told about the thing that happened."""
+
+NOTE = np.dtype(
+    [
+        # Written on a data packet when it is sent (Cheng et al., draft-cheng-iccrg-delivery-rate-estimation).
+        ("delivered_packets", np.int64),
+        ("delivered_ns", np.int64),
+        ("first_sent_ns", np.int64),
+        ("app_limited", np.int64),
+        # Written by the receiver.
+        ("received_ns", np.int64),
+        ("endpoint_delay_ns", np.int64),
+        ("covers", np.int32),  # arrivals that the ACK answers
+        ("came_by", np.int32),  # the link over which it came to the switch it is at
+    ],
+    align=True,
+)
+"""What the extended loop notes on a packet, by the packet's slot."""
+
+STAMPS = np.dtype(
+    [
+        ("hops", np.int64),
+        ("queue_bytes", np.int64, (INT_HOPS,)),
+        ("tx_bytes", np.int64, (INT_HOPS,)),
+        ("time_ns", np.int64, (INT_HOPS,)),
+        ("rate_bps", np.int64, (INT_HOPS,)),
+    ],
+    align=True,
+)
+"""In-band telemetry that a packet gathers and its ACK brings back, by the packet's slot."""
+
+PORT = np.dtype(
+    [
+        ("down", np.int64),
+        ("lost_packets", np.int64),  # on the link, by faults
+        ("rate_bps", np.int64),
+        ("recorded", np.int64),
+        # RED (Floyd and Jacobson, 1993); limits are drain times.
+        ("red_min_ns", np.float64),
+        ("red_max_ns", np.float64),
+        ("red_average_ns", np.float64),
+        ("red_until_ns", np.int64),  # when the average was last brought up to date
+        # Priority flow control. A queue that can be paused is a list of packets, not a drain time.
+        ("waiting_head", np.int32),
+        ("waiting_tail", np.int32),
+        ("queued_bytes", np.int64),  # waiting or being sent
+        ("sending_bytes", np.int64),  # 0: none is being sent
+        ("sending_from", np.int64),  # the link by which the packet being sent came
+        ("held_bytes", np.int64),  # at the far end's switch, of what came over this link
+        ("pause_sent", np.int64),  # the far end has asked this port to stop
+        ("paused", np.int64),  # the request has come
+        ("paused_since_ns", np.int64),
+        ("paused_ns", np.int64),
+        ("pauses", np.int64),
+        ("sends_for_host", np.int64),  # NOBODY: the port is a switch's
+        ("wakes_host", np.int64),  # the host waits for room in this port
+        ("target", np.int64),  # node at the far end
+    ],
+    align=True,
+)
+"""What the extended loop knows of a link and its port beyond :data:`LINK`."""
+
+PLACE = np.dtype([("edge", np.int32), ("column", np.int32), ("downlink", np.int32)], align=True)
+"""Where a host is: its switch, that switch's column of the forwarding table, the link to the host."""
+
+CAPTURED = np.dtype(
+    [
+        ("time_ns", np.int64),  # its first bit goes out on the link
+        ("flow", np.int32),
+        ("link", np.int32),
+        ("seq", np.int32),
+        ("ack", np.int32),
+        ("size_bytes", np.int32),
+        ("flags", np.int32),
+    ],
+    align=True,
+)
+"""One packet on a recorded link."""
 
 WORLD = np.dtype(
     [
@@ -194,6 +321,14 @@ WORLD = np.dtype(
         ("queue_histogram", np.int64),
         ("event", np.int64),
         ("callbacks", np.int64),
+        ("notes", np.int64),
+        ("stamps", np.int64),
+        ("ports", np.int64),
+        ("places", np.int64),
+        ("table_rows", np.int64),
+        ("table_links", np.int64),
+        ("successors", np.int64),
+        ("captured", np.int64),
         ("now_ns", np.int64),
         ("random_state", np.uint64),
         ("n_links", np.int64),
@@ -206,6 +341,7 @@ WORLD = np.dtype(
         ("free_packets", np.int64),
         ("out_of_packets", np.int64),  # a sender found no free slot: the pool has to grow
         ("next_flow", np.int64),
+        ("n_scheduled", np.int64),  # flows with a start time; those behind them wait for others
         ("timer_tick_ns", np.int64),
         ("sample_tick_ns", np.int64),
         ("payload_bytes", np.int64),
@@ -216,6 +352,32 @@ WORLD = np.dtype(
         ("max_window_packets", np.int64),
         ("hops", np.int64),
         ("queue_samples", np.int64),
+        # What only the extended loop reads.
+        ("reserved_packets", np.int64),  # slots that senders leave free
+        ("keeps_stamps", np.int64),
+        ("cnp_interval_ns", np.int64),
+        ("transport_tick_ns", np.int64),
+        ("delayed_ack_packets", np.int64),
+        ("delayed_ack_ns", np.int64),
+        ("duplicate_threshold", np.int64),
+        ("paths_keep_order", np.int64),
+        ("red", np.int64),
+        ("red_weight", np.float64),
+        ("red_max_probability", np.float64),
+        ("red_gentle", np.int64),
+        ("red_marks", np.int64),
+        ("loss_q31", np.int64),  # probability that a crossing loses the packet, times 2^31
+        ("links_fail", np.int64),
+        ("by_table", np.int64),  # every switch looks the next link up; else routes are fixed at the start
+        ("sprays", np.int64),
+        ("n_columns", np.int64),
+        ("lossless", np.int64),
+        ("pause_bytes", np.int64),
+        ("resume_bytes", np.int64),
+        ("ingress_bytes", np.int64),
+        ("capture_size", np.int64),
+        ("n_captured", np.int64),
+        ("n_missed", np.int64),
     ],
     align=True,
 )
@@ -226,6 +388,8 @@ ROUTE_HOP = np.dtype([("link", np.int32)])
 BITMAP_WORD = np.dtype([("bits", np.uint64)])
 HISTOGRAM_BUCKET = np.dtype([("samples", np.uint32)])
 CALLBACK = np.dtype([("address", np.int64)])
+TABLE_ROW = np.dtype([("first", np.int32)])
+FLOW_NUMBER = np.dtype([("flow", np.int32)])
 
 link_at = record_accessor(LINK)
 packet_at = record_accessor(PACKET)
@@ -238,6 +402,13 @@ route_hop_at = record_accessor(ROUTE_HOP)
 word_at = record_accessor(BITMAP_WORD)
 bucket_at = record_accessor(HISTOGRAM_BUCKET)
 callback_at = record_accessor(CALLBACK)
+note_at = record_accessor(NOTE)
+stamps_at = record_accessor(STAMPS)
+port_at = record_accessor(PORT)
+place_at = record_accessor(PLACE)
+row_at = record_accessor(TABLE_ROW)
+successor_at = record_accessor(FLOW_NUMBER)
+captured_at = record_accessor(CAPTURED)
 
 
 class State(NamedTuple):
@@ -254,7 +425,16 @@ class State(NamedTuple):
     sacked: NDArray[np.uint64]  # the senders' knowledge of the same
     queue_histogram: NDArray[np.uint32]  # (n_links, QUEUE_BUCKETS)
     event: NDArray[Any]  # (1,) EVENT, scratch
-    callbacks: NDArray[np.int64]  # (4 * n_transports,) addresses of compiled functions
+    callbacks: NDArray[np.int64]  # (5 * n_transports,) addresses of compiled functions
+    # Of one record or entry where the world does not use them.
+    notes: NDArray[Any]  # (capacity,) NOTE
+    stamps: NDArray[Any]  # (capacity,) STAMPS
+    ports: NDArray[Any]  # (n_links,) PORT
+    places: NDArray[Any]  # (n_hosts,) PLACE
+    table_rows: NDArray[np.int32]  # (n_nodes * n_columns + 1,) where the links of a table entry begin
+    table_links: NDArray[np.int32]
+    successors: NDArray[np.int32]  # flows that wait for others, by those they wait for
+    captured: NDArray[Any]  # (capture_size,) CAPTURED
 
     def bind(self) -> None:
         """Writes the arrays' addresses into the world's record.

@@ -9,9 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import njit
 
+from sysgym.emulator.packets.discipline import (
+    NOT_MARKED,
+    REFUSED,
+    capture,
+    random_below,
+    red_verdict,
+    stamp_telemetry,
+)
 from sysgym.emulator.packets.events import event_key, push
 from sysgym.emulator.packets.layout import (
     NOBODY,
@@ -20,6 +27,7 @@ from sysgym.emulator.packets.layout import (
     bucket_at,
     link_at,
     packet_at,
+    port_at,
     route_hop_at,
 )
 
@@ -64,20 +72,6 @@ def route_link(world: Any, flow_id: int, direction: int, hop: int) -> int:
 
 
 @njit(inline="always")
-def random_below(world: Any, bound: int) -> int:
-    """Uniform integer in [0, bound), bound < 2^31, from the world's own generator (Marsaglia's xorshift.
-
-    2003).
-    """
-    bits = world.random_state
-    bits ^= bits << np.uint64(13)
-    bits ^= bits >> np.uint64(7)
-    bits ^= bits << np.uint64(17)
-    world.random_state = bits
-    return (int(bits >> np.uint64(33)) * bound) >> 31
-
-
-@njit(inline="always")
 def jittered_arrival_ns(world: Any, link: Any, arrival_ns: int) -> int:
     """Delays an arrival by the host's processing jitter, in FIFO order.
 
@@ -90,8 +84,29 @@ def jittered_arrival_ns(world: Any, link: Any, arrival_ns: int) -> int:
     return arrival_ns
 
 
+@njit(inline="always")
+def refuse(world: Any, link: Any, slot: int) -> None:
+    """Drops a packet that was to enter a queue, or is lost on the link."""
+    link.dropped_packets += 1
+    link.dropped_bytes += packet_at(world.packets, slot).size_bytes
+    release_packet(world, slot)
+
+
+@njit(inline="always")
+def put_on_wire(world: Any, link: Any, link_id: int, packet: Any, slot: int, arrival_ns: int) -> None:
+    """Appends a packet to the FIFO of those that are on their way to the link's far end."""
+    packet.arrival_ns = arrival_ns
+    packet.next = NOBODY
+    if link.head == NOBODY:
+        link.head = slot
+        push(world, event_key(arrival_ns, link_id))
+    else:
+        packet_at(world.packets, link.tail).next = slot
+    link.tail = slot
+
+
 @njit
-def enqueue(world: Any, link_id: int, slot: int, now_ns: int) -> None:
+def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> None:
     """Puts a packet into a link's queue, or drops it; marks it if the queue is above the threshold."""
     link = link_at(world.links, link_id)
     packet = packet_at(world.packets, slot)
@@ -100,11 +115,20 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int) -> None:
     size_bytes = packet.size_bytes
     after_ns = backlog_ns + serialisation_ns(size_bytes, link.ns_per_byte_q20)
     if after_ns > link.buffer_ns:
-        link.dropped_packets += 1
-        link.dropped_bytes += size_bytes
-        release_packet(world, slot)
+        refuse(world, link, slot)
         return
-    if backlog_ns > link.mark_above_ns and packet.flags & PACKET_ECN_CAPABLE:
+    marked = backlog_ns > link.mark_above_ns
+    if extras is not None:
+        verdict = red_verdict(world, link, link_id, packet, backlog_ns, now_ns) if world.red else NOT_MARKED
+        if verdict == REFUSED or (world.links_fail and port_at(world.ports, link_id).down):
+            refuse(world, link, slot)
+            return
+        marked = marked or verdict != NOT_MARKED
+        if world.keeps_stamps:
+            stamp_telemetry(world, link, link_id, slot, backlog_ns, now_ns)
+        if world.capture_size:
+            capture(world, link_id, slot, marked, now_ns + backlog_ns)
+    if marked and packet.flags & PACKET_ECN_CAPABLE:
         packet.flags |= PACKET_CE
         link.marked_packets += 1
     link.sent_bytes += size_bytes
@@ -115,14 +139,7 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int) -> None:
     arrival_ns = now_ns + after_ns + link.delay_ns
     if link.jitter_ns > 0:
         arrival_ns = jittered_arrival_ns(world, link, arrival_ns)
-    packet.arrival_ns = arrival_ns
-    packet.next = NOBODY
-    if link.head == NOBODY:
-        link.head = slot
-        push(world, event_key(arrival_ns, link_id))
-    else:
-        packet_at(world.packets, link.tail).next = slot
-    link.tail = slot
+    put_on_wire(world, link, link_id, packet, slot, arrival_ns)
 
 
 @njit(inline="always")

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sysgym.emulator.packets.layout import PACKET_CE, PACKET_IS_ACK, flow_at, host_at, packet_at, word_at
+from sysgym.emulator.packets.layout import (
+    PACKET_CE,
+    PACKET_CNP,
+    PACKET_IS_ACK,
+    flow_at,
+    host_at,
+    packet_at,
+    word_at,
+)
 from sysgym.emulator.packets.ports import enqueue, route_link
 
 
@@ -46,15 +54,9 @@ def deliver_held_packets(world: Any, flow: Any) -> None:
         flow.rcv_nxt += 1
 
 
-@njit
-def receive_data(world: Any, slot: int, now_ns: int) -> None:
-    """Takes a data packet in and sends it back as an ACK, the CE mark echoed.
-
-    With one ACK a packet this is the exact feedback that the receiver of RFC 8257, 3.2, aims at.
-    """
-    packet = packet_at(world.packets, slot)
-    flow = flow_at(world.flows, packet.flow)
-    seq = packet.seq
+@njit(inline="always")
+def accept_data(world: Any, flow: Any, seq: int, now_ns: int) -> None:
+    """Delivers a packet and what it makes deliverable, or holds it until its turn comes."""
     if seq == flow.rcv_nxt:
         flow.rcv_nxt += 1
         deliver_held_packets(world, flow)
@@ -64,11 +66,34 @@ def receive_data(world: Any, slot: int, now_ns: int) -> None:
         if not test_bit(world.received, flow.bitmap_offset, index):
             set_bit(world.received, flow.bitmap_offset, index)
             flow.held_out_of_order += 1
+
+
+@njit
+def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
+    """Takes a data packet in and sends it back as an ACK, the CE mark echoed.
+
+    With one ACK a packet this is the exact feedback that the receiver of RFC 8257, 3.2, aims at.
+    """
+    packet = packet_at(world.packets, slot)
+    flow = flow_at(world.flows, packet.flow)
+    accept_data(world, flow, packet.seq, now_ns)
+    ce = packet.flags & PACKET_CE
     packet.ack = flow.rcv_nxt
-    packet.flags = PACKET_IS_ACK | (packet.flags & PACKET_CE)
+    packet.flags = PACKET_IS_ACK | ce
     packet.size_bytes = world.ack_bytes
     packet.hop = 0
-    enqueue(world, route_link(world, packet.flow, 1, 0), slot, now_ns)
+    if extras is not None and ce and notification_is_due(world, flow, now_ns):
+        packet.flags |= PACKET_CNP
+    enqueue(world, route_link(world, packet.flow, 1, 0), slot, now_ns, extras)
+
+
+@njit(inline="always")
+def notification_is_due(world: Any, flow: Any, now_ns: int) -> bool:
+    """DCQCN: at most one notification an interval (Zhu et al., SIGCOMM 2015, 3.1)."""
+    if world.cnp_interval_ns == 0 or now_ns < flow.last_cnp_ns + world.cnp_interval_ns:
+        return False
+    flow.last_cnp_ns = now_ns
+    return True
 
 
 @njit(inline="always")

@@ -25,10 +25,18 @@ from sysgym.emulator.packets.layout import (
     event_at,
     flow_at,
     host_at,
+    note_at,
     packet_at,
 )
 from sysgym.emulator.packets.memory import callback_caller
 from sysgym.emulator.packets.ports import enqueue, route_link
+from sysgym.emulator.packets.rates import (
+    begin_sample,
+    bring_pace_into_force,
+    finish_sample,
+    read_telemetry,
+    space_next_packet,
+)
 from sysgym.emulator.packets.receiver import clear_bit, set_bit, test_bit
 
 DUPLICATE_THRESHOLD = 3
@@ -37,16 +45,35 @@ ON_START = 0
 ON_ACK = 1
 ON_LOSS = 2
 ON_TIMEOUT = 3
-N_CALLBACKS = 4
+ON_TICK = 4
+N_CALLBACKS = 5
 
 call_callback = callback_caller(FLOW, EVENT)
 
 
 @njit(inline="always")
-def notify(world: Any, flow: Any, what: int, event: Any) -> None:
+def notify(world: Any, flow: Any, what: int, event: Any, extras: Any) -> None:
     """Calls a flow's transport."""
     address = callback_at(world.callbacks, flow.transport * N_CALLBACKS + what).address
     call_callback(address, flow, event)
+    if extras is not None:
+        bring_pace_into_force(flow)
+
+
+@njit(inline="always")
+def duplicate_threshold(world: Any, extras: Any) -> int:
+    """Packets beyond a hole after which it is taken for lost: more where packets take several paths."""
+    if extras is not None:
+        return int(world.duplicate_threshold)
+    return DUPLICATE_THRESHOLD
+
+
+@njit(inline="always")
+def keeps_order(world: Any, extras: Any) -> bool:
+    """Whether packets of a flow arrive in the order in which they were sent."""
+    if extras is not None:
+        return bool(world.paths_keep_order)
+    return True
 
 
 @njit(inline="always")
@@ -90,7 +117,7 @@ def next_sequence(world: Any, flow: Any) -> int:
 
 
 @njit
-def transmit(world: Any, flow_id: int, seq: int, now_ns: int) -> int:
+def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> int:
     """Sends one packet from a free slot; returns its size in bytes."""
     flow = flow_at(world.flows, flow_id)
     host = host_at(world.hosts, flow.src)
@@ -125,7 +152,10 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int) -> int:
     host.sent_packets += 1
     if flow.rto_deadline_ns == NEVER_NS:
         flow.rto_deadline_ns = now_ns + flow.rto_ns
-    enqueue(world, route_link(world, flow_id, 0, 0), slot, now_ns)
+    if extras is not None:
+        begin_sample(world, flow, slot, pipe_packets(flow) <= 1, now_ns)
+        space_next_packet(flow, size_bytes, now_ns)
+    enqueue(world, route_link(world, flow_id, 0, 0), slot, now_ns, extras)
     return size_bytes
 
 
@@ -211,19 +241,19 @@ def take_cumulative_ack(world: Any, flow: Any, ack: int) -> int:
 
 
 @njit(inline="always")
-def take_duplicate_ack(flow: Any) -> bool:
+def take_duplicate_ack(flow: Any, threshold: int) -> bool:
     """NewReno: counts a duplicate; True if it begins a recovery (RFC 5681, 3.2)."""
     if flow.high == flow.una:
         return False
     flow.duplicate_acks += 1
-    if flow.duplicate_acks == DUPLICATE_THRESHOLD and enter_recovery(flow):
+    if flow.duplicate_acks == threshold and enter_recovery(flow):
         flow.resend_una = 1
         return True
     return False
 
 
 @njit(inline="always")
-def take_sack(world: Any, flow: Any, seq: int) -> int:
+def take_sack(world: Any, flow: Any, seq: int, threshold: int) -> int:
     """SACK: notes that a packet beyond the first hole has arrived; returns 1 if that is news."""
     index = seq & flow.window_mask
     if seq < flow.una or test_bit(world.sacked, flow.bitmap_offset, index):
@@ -232,7 +262,7 @@ def take_sack(world: Any, flow: Any, seq: int) -> int:
     flow.sacked += 1
     if flow.hole_cursor <= seq < flow.lost_below:
         flow.lost -= 1
-    declare_lost(world, flow, seq + 1 - DUPLICATE_THRESHOLD)
+    declare_lost(world, flow, seq + 1 - threshold)
     return 1
 
 
@@ -261,7 +291,7 @@ def repair_lost_retransmission(flow: Any, advanced: bool, sent_ns: int, now_ns: 
 
 
 @njit(inline="always")
-def ack_flow(world: Any, slot: int, now_ns: int) -> None:
+def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     """Applies an ACK to its flow: RTT, window, recovery, the transport's reaction. Sends nothing."""
     packet = packet_at(world.packets, slot)
     flow = flow_at(world.flows, packet.flow)
@@ -269,12 +299,15 @@ def ack_flow(world: Any, slot: int, now_ns: int) -> None:
     event = event_at(world.event, 0)
     rtt_ns = now_ns - packet.sent_ns
     marked = 1 if packet.flags & PACKET_CE else 0
-    flow.acked_packets += 1
-    flow.marked_packets += marked
-    host.acked_packets += 1
+    covers = 1
+    if extras is not None:
+        covers = note_at(world.notes, slot).covers
+    flow.acked_packets += covers
+    flow.marked_packets += covers * marked
+    host.acked_packets += covers
     host.rtt_samples += 1
     host.rtt_sum_ns += rtt_ns
-    host.marked_packets += marked
+    host.marked_packets += covers * marked
     update_rtt(world, flow, rtt_ns)
     in_flight = flow.nxt - flow.una
     event.now_ns = now_ns
@@ -289,21 +322,26 @@ def ack_flow(world: Any, slot: int, now_ns: int) -> None:
         event.acked_packets = take_cumulative_ack(world, flow, packet.ack)
         flow.rto_deadline_ns = now_ns + flow.rto_ns if flow.high > flow.una else NEVER_NS
     elif flow.recovery == NEW_RENO:
-        begins_recovery = take_duplicate_ack(flow)
+        begins_recovery = take_duplicate_ack(flow, duplicate_threshold(world, extras))
     else:
-        event.acked_packets = take_sack(world, flow, packet.seq)
+        event.acked_packets = take_sack(world, flow, packet.seq, duplicate_threshold(world, extras))
         begins_recovery = flow.lost > 0 and enter_recovery(flow)
-    if flow.recovery == SACK and flow.hole_cursor > 0:
+    if flow.recovery == SACK and flow.hole_cursor > 0 and keeps_order(world, extras):
         repair_lost_retransmission(flow, advances, packet.sent_ns, now_ns)
     flow.recovery_credit += event.acked_packets
+    if extras is not None:
+        event.lost_packets = flow.lost
+        finish_sample(world, flow, event, slot, now_ns)
+        if world.keeps_stamps:
+            read_telemetry(world, event, slot)
     if begins_recovery:
-        notify(world, flow, ON_LOSS, event)
+        notify(world, flow, ON_LOSS, event, extras)
         flow.recovery_credit = first_recovery_credit(world, flow)
-    notify(world, flow, ON_ACK, event)
+    notify(world, flow, ON_ACK, event, extras)
 
 
 @njit
-def time_out(world: Any, flow: Any, now_ns: int) -> None:
+def time_out(world: Any, flow: Any, now_ns: int, extras: Any) -> None:
     """Retransmission time-out (RFC 6298, 5.4 to 5.7): back off.
 
     Start again from the first packet not acknowledged.
@@ -322,7 +360,7 @@ def time_out(world: Any, flow: Any, now_ns: int) -> None:
     flow.duplicate_acks = 0
     flow.resend_una = 0
     ssthresh = flow.ssthresh
-    notify(world, flow, ON_TIMEOUT, event)
+    notify(world, flow, ON_TIMEOUT, event, extras)
     if (
         flow.timeouts_in_a_row > 0
     ):  # RFC 5681, 3.1: a packet that is lost again lowers the threshold only once

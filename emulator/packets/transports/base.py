@@ -2,15 +2,18 @@
 
 A callback takes ``flow`` (a record, see :data:`sysgym.emulator.packets.layout.FLOW`) and ``event`` (what
 happened, see :data:`~sysgym.emulator.packets.layout.EVENT`), reads both, and writes ``flow.cwnd`` and
-``flow.ssthresh`` in packets. What it wants to remember goes into ``flow.state``, 16 floats that start at 0.
-It is compiled by numba: arithmetic, ``if``, loops, ``math`` and other ``njit`` functions may be used.
+``flow.ssthresh`` in packets and, to space its packets, ``flow.pacing_rate_bps``. What it wants to remember
+goes into ``flow.state``, 32 floats that start at 0. It is compiled by numba: arithmetic, ``if``, loops,
+``math`` and other ``njit`` functions may be used.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from types import CodeType, FunctionType
 from typing import Any, Literal
 
 import numba
@@ -24,6 +27,13 @@ from sysgym.scenarios.errors import SysgymError
 Callback = Callable[[Any, Any], None]
 
 _SIGNATURE = numba.void(numba.from_dtype(FLOW), numba.from_dtype(EVENT))
+
+SHORTEST_TICK_S, LONGEST_TICK_S = 100e-9, 3600.0
+
+EXTRA_FIELDS = frozenset({"pacing_rate_bps", "lost_packets", "endpoint_delay_ns", "cnp", "hops"}) | frozenset(
+    name for name in EVENT.names or () if name.startswith(("delivered_", "delivery_", "app_limited", "int_"))
+)
+"""Fields of flow and event that the plain event loop neither reads nor fills."""
 
 _RECOVERIES = {"new_reno": NEW_RENO, "sack": SACK}
 
@@ -46,6 +56,11 @@ class Transport:
         on_timeout: Runs on a retransmission time-out; sets ``ssthresh`` and ``cwnd``.
         on_start: Runs when a flow starts. ``cwnd`` is then the scenario's initial window, ``ssthresh``
             infinite.
+        on_tick: Runs for every active flow at all multiples of ``tick_s``, for laws with timers.
+        tick_s: Period of ``on_tick``, s; 0: never.
+        needs_int: Whether switches stamp its packets with in-band telemetry (``event.int_...``).
+        cnp_interval_ns: DCQCN: the receiver answers CE marks with a notification (``event.cnp``), one in this
+            time at most; 0: it sends none.
         ecn_capable: Whether its packets may be marked (ECT).
         rate_driven: Whether its rate is set from outside, so that a host is never without a cap.
         recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``.
@@ -57,6 +72,10 @@ class Transport:
     on_loss: Callback
     on_timeout: Callback
     on_start: Callback = do_nothing
+    on_tick: Callback = do_nothing
+    tick_s: float = 0.0
+    needs_int: bool = False
+    cnp_interval_ns: int = 0
     reference: str = ""
     ecn_capable: bool = False
     rate_driven: bool = False
@@ -71,13 +90,40 @@ class Transport:
                 f"transport {self.name!r}: recovery is {self.recovery!r}, expected one of {list(_RECOVERIES)}"
             )
 
+        if not 0.0 <= self.tick_s <= LONGEST_TICK_S or 0.0 < self.tick_s < SHORTEST_TICK_S:
+            raise SysgymError(
+                f"transport {self.name!r}: tick_s is {self.tick_s!r}, expected 0 (no ticks) or"
+                f" {SHORTEST_TICK_S:g} to {LONGEST_TICK_S:g} seconds"
+            )
+        if self.tick_s > 0.0 and self.on_tick is do_nothing:
+            raise SysgymError(f"transport {self.name!r}: tick_s is {self.tick_s!r}, but there is no on_tick")
+        if self.cnp_interval_ns < 0:
+            raise SysgymError(
+                f"transport {self.name!r}: cnp_interval_ns is {self.cnp_interval_ns!r}, expected 0 or more"
+            )
+
+    @property
+    def needs_extras(self) -> bool:
+        """Whether it uses what only the extended event loop keeps up: pacing, samples, telemetry, timers.
+
+        Read from the code of its callbacks and of the functions that they call: a field that they name is
+        kept up.
+        """
+        callbacks = (self.on_start, self.on_ack, self.on_loss, self.on_timeout)
+        return (
+            self.needs_int
+            or self.cnp_interval_ns > 0
+            or self.tick_s > 0.0
+            or any(_named_fields(callback) & EXTRA_FIELDS for callback in callbacks)
+        )
+
     @property
     def recovery_code(self) -> int:
         """The recovery as the compiled loop knows it."""
         return _RECOVERIES[self.recovery]
 
-    def callbacks(self) -> tuple[Any, Any, Any, Any]:
-        """Compiles (once a process, cached on disk) on_start, on_ack, on_loss, on_timeout.
+    def callbacks(self) -> tuple[Any, Any, Any, Any, Any]:
+        """Compiles (once a process, cached on disk) on_start, on_ack, on_loss, on_timeout, on_tick.
 
         Raises:
             SysgymError: If numba cannot compile one of them; the message names it and numba's reason.
@@ -87,7 +133,27 @@ class Transport:
             _compiled(self.on_ack),
             _compiled(self.on_loss),
             _compiled(self.on_timeout),
+            _compiled(self.on_tick),
         )
+
+
+@cache
+def _named_fields(function: Callback) -> frozenset[str]:
+    """Names that a function's code uses, and that of the functions it calls."""
+    names: set[str] = set()
+    seen: set[CodeType] = set()
+    pending: list[Any] = [function]
+    while pending:
+        known = pending.pop()
+        known = getattr(known, "py_func", known)  # a function that numba compiles
+        if not isinstance(known, FunctionType) or known.__code__ in seen:
+            continue
+        code = known.__code__
+        seen.add(code)
+        names.update(code.co_names, (text for text in code.co_consts if isinstance(text, str)))
+        pending += [known.__globals__[name] for name in code.co_names if name in known.__globals__]
+        pending += inspect.getclosurevars(known).nonlocals.values()
+    return frozenset(names)
 
 
 @cache
@@ -112,7 +178,7 @@ def _compiled(function: Callback) -> Any:
 
 
 def callback_addresses(transports: tuple[Transport, ...]) -> NDArray[np.int64]:
-    """Addresses of the callbacks of all transports, four each, as the event loop expects them."""
+    """Addresses of the callbacks of all transports, five each, as the event loop expects them."""
     return np.array(
         [callback.address for transport in transports for callback in transport.callbacks()], np.int64
     )

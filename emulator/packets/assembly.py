@@ -1,0 +1,296 @@
+"""Lays a network out in memory: scenario, topology, transport and schedule become a State at time 0."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.packets import layout
+from sysgym.emulator.packets.events import (
+    FLOW_START,
+    MAX_SOURCES,
+    MAX_TIME_NS,
+    N_CLOCKS,
+    SAMPLE_TICK,
+    SOURCE_BITS,
+    SOURCES_PER_FLOW,
+    TIMER_TICK,
+    TRANSPORT_TICK,
+)
+from sysgym.emulator.packets.layout import LONG_LIVED_PACKETS, NEVER_NS, NOBODY, State
+from sysgym.emulator.packets.ports import FIXED_POINT_BITS, QUEUE_BUCKETS
+from sysgym.emulator.packets.routing import ecmp_routes
+from sysgym.emulator.packets.sender import DUPLICATE_THRESHOLD
+from sysgym.emulator.packets.statistics import ideal_completion_s
+from sysgym.emulator.packets.topology import Topology
+from sysgym.emulator.packets.transports.base import Transport, callback_addresses
+from sysgym.emulator.packets.workloads import FlowSchedule
+from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.errors import SysgymError
+
+FloatArray = NDArray[np.float64]
+Records = NDArray[np.void]
+
+QUEUE_SAMPLES_PER_INTERVAL = 16
+TIMER_TICKS_PER_MIN_RTO = 8
+
+
+class Assembly:
+    """The parts of one world on their way into a State.
+
+    Args:
+        scenario: What to simulate.
+        topology: Its network.
+        transport: Congestion control of all flows.
+        schedule: The flows.
+
+    Attributes:
+        state: The world at time 0.
+        ideal_fct_s: Completion time of every flow on an empty network, shape (n_flows,); nan: it never ends.
+
+    Raises:
+        SysgymError: If there are more flows than the event heap can name.
+    """
+
+    def __init__(
+        self,
+        scenario: CongestionScenario,
+        topology: Topology,
+        transport: Transport,
+        schedule: FlowSchedule,
+        *,
+        extended: bool,
+    ) -> None:
+        self.scenario, self.topology, self.transport = scenario, topology, transport
+        self.n_hosts, self.n_links, self.n_flows = topology.n_hosts, topology.n_links, len(schedule.src)
+        self.line_rate_bps: FloatArray = topology.link_rate_bps[topology.host_uplink]
+        self.extended = extended
+        self._check_sources()
+        self.ideal_fct_s: FloatArray
+        self.state = self._new_state(schedule)
+
+    def _check_sources(self) -> None:
+        sources = self.n_links + self.n_hosts + N_CLOCKS
+        if self.extended:
+            sources += SOURCES_PER_FLOW * self.n_flows + self.n_links
+        if sources > MAX_SOURCES:
+            raise SysgymError(
+                f"{self.scenario.name}: {self.n_links} links, {self.n_hosts} hosts and {self.n_flows} flows"
+                f" are {sources} sources of events; at most {MAX_SOURCES} are possible"
+            )
+
+    def _new_state(self, schedule: FlowSchedule) -> State:
+        world = self._new_world()
+        routes = self._new_routes(schedule)
+        world["n_flows"] = len(routes)
+        world["route_stride"] = routes.shape[2]
+        world["n_scheduled"] = np.searchsorted(schedule.start_ns, NEVER_NS)
+        flows, bitmap_words = self._new_flows(schedule, routes)
+        successors = self._make_flows_wait(flows, schedule)
+        capacity = max(1024, 64 * self.n_hosts)
+        packets = np.zeros(capacity, layout.PACKET)
+        link_free_packets(packets, 0, NOBODY)
+        world["free_packets"] = len(packets)
+        hosts = np.zeros(self.n_hosts, layout.HOST)
+        hosts["first_active"] = NOBODY
+        hosts["turn"] = NOBODY
+        hosts["last_sent_ns"] = -MAX_TIME_NS
+        hosts["uplink"] = self.topology.host_uplink
+        full_packet_ns = self.scenario.transport.mtu_bytes * 8e9 / self.line_rate_bps
+        hosts["backlog_limit_ns"] = np.rint(self.scenario.transport.host_queue_packets * full_packet_ns)
+        events = self._first_events(world, schedule)
+        world["heap_size"] = len(events)
+        n_sources = self.n_links + self.n_hosts + N_CLOCKS
+        if self.extended:
+            n_sources += SOURCES_PER_FLOW * self.n_flows + self.n_links
+        heap = np.full(n_sources + 2, NEVER_NS)
+        heap[: len(events)] = events
+        state = State(
+            world=world,
+            links=self._new_links(),
+            packets=packets,
+            flows=flows,
+            hosts=hosts,
+            routes=routes,
+            heap=heap,
+            received=np.zeros(bitmap_words, np.uint64),
+            sacked=np.zeros(bitmap_words, np.uint64),
+            queue_histogram=np.zeros((self.n_links, QUEUE_BUCKETS), np.uint32),
+            event=np.zeros(1, layout.EVENT),
+            callbacks=callback_addresses((self.transport,)),
+            notes=np.zeros(capacity if self.extended else 1, layout.NOTE),
+            stamps=np.zeros(capacity if self.transport.needs_int else 1, layout.STAMPS),
+            ports=self._new_ports() if self.extended else np.zeros(1, layout.PORT),
+            places=np.zeros(1, layout.PLACE),
+            table_rows=np.zeros(1, np.int32),
+            table_links=np.zeros(1, np.int32),
+            successors=successors,
+            captured=np.zeros(1, layout.CAPTURED),
+        )
+        state.bind()
+        return state
+
+    def _new_world(self) -> Records:
+        ends = self.scenario.transport
+        interval_ns = round(self.scenario.control.decision_interval_s * 1e9)
+        world = np.zeros(1, layout.WORLD)
+        world["n_links"] = self.n_links
+        world["n_hosts"] = self.n_hosts
+        world["timer_tick_ns"] = max(round(ends.min_rto_s * 1e9 / TIMER_TICKS_PER_MIN_RTO), 1)
+        world["sample_tick_ns"] = max(interval_ns // QUEUE_SAMPLES_PER_INTERVAL, 1)
+        world["payload_bytes"] = ends.mtu_bytes - ends.header_bytes
+        world["header_bytes"] = ends.header_bytes
+        world["ack_bytes"] = ends.ack_bytes
+        world["min_rto_ns"] = round(ends.min_rto_s * 1e9)
+        world["max_rto_ns"] = round(ends.max_rto_s * 1e9)
+        world["max_window_packets"] = ends.max_window_packets
+        world["keeps_stamps"] = self.transport.needs_int
+        world["cnp_interval_ns"] = self.transport.cnp_interval_ns
+        world["transport_tick_ns"] = round(self.transport.tick_s * 1e9)
+        world["duplicate_threshold"] = DUPLICATE_THRESHOLD
+        world["paths_keep_order"] = 1
+        return world
+
+    def _first_events(self, world: Records, schedule: FlowSchedule) -> list[int]:
+        scheduled = schedule.start_ns[schedule.start_ns < NEVER_NS]
+        first_start_ns = int(scheduled[0]) if len(scheduled) else MAX_TIME_NS
+        times_ns = {
+            FLOW_START: first_start_ns,
+            TIMER_TICK: int(world["timer_tick_ns"][0]),
+            SAMPLE_TICK: int(world["sample_tick_ns"][0]),
+        }
+        if self.transport.tick_s > 0:
+            times_ns[TRANSPORT_TICK] = int(world["transport_tick_ns"][0])
+        clocks = self.n_links + self.n_hosts
+        return sorted((time_ns << SOURCE_BITS) | (clocks + clock) for clock, time_ns in times_ns.items())
+
+    def _new_links(self) -> Records:
+        topology, queue = self.topology, self.scenario.queue
+        links = np.zeros(self.n_links, layout.LINK)
+        ns_per_byte = 8e9 / topology.link_rate_bps
+        links["ns_per_byte_q20"] = ns_per_byte_q20(topology.link_rate_bps)
+        links["delay_ns"] = np.rint(topology.link_delay_s * 1e9)
+        # Hosts neither drop nor mark: what the card cannot take waits in the flows.
+        links["buffer_ns"] = np.where(topology.from_host, NEVER_NS, np.rint(queue.buffer_bytes * ns_per_byte))
+        links["mark_above_ns"] = NEVER_NS
+        if queue.ecn_threshold_bytes is not None:
+            threshold_ns = np.rint(queue.ecn_threshold_bytes * ns_per_byte)
+            links["mark_above_ns"] = np.where(topology.from_host, NEVER_NS, threshold_ns)
+        jitter_s = self.scenario.transport.host_jitter_s
+        full_packet_ns = self.scenario.transport.mtu_bytes * ns_per_byte
+        jitter_ns = full_packet_ns if jitter_s is None else np.full(self.n_links, jitter_s * 1e9)
+        links["jitter_ns"] = np.where(topology.from_host, np.rint(jitter_ns), 0)
+        links["head"] = NOBODY
+        links["tail"] = NOBODY
+        return links
+
+    def _new_routes(self, schedule: FlowSchedule) -> NDArray[np.int32]:
+        forward = ecmp_routes(self.topology, schedule.src, schedule.dst, schedule.src_port, schedule.dst_port)
+        back = ecmp_routes(self.topology, schedule.dst, schedule.src, schedule.dst_port, schedule.src_port)
+        routes = np.full((len(schedule.src), 2, max(forward.shape[1], back.shape[1]) + 1), NOBODY, np.int32)
+        routes[:, 0, : forward.shape[1]] = forward
+        routes[:, 1, : back.shape[1]] = back
+        return routes
+
+    def _new_flows(self, schedule: FlowSchedule, routes: NDArray[np.int32]) -> tuple[Records, int]:
+        ends, topology = self.scenario.transport, self.topology
+        payload_bytes = ends.mtu_bytes - ends.header_bytes
+        sized = schedule.size_bytes >= 0
+        n_packets = np.where(sized, -(-schedule.size_bytes // payload_bytes), LONG_LIVED_PACKETS)
+        last_packet_bytes = np.where(
+            sized, schedule.size_bytes - (n_packets - 1) * payload_bytes, payload_bytes
+        )
+        window = np.minimum(n_packets, ends.max_window_packets)
+        words = -(-window // 64)
+        flows = np.zeros(len(schedule.src), layout.FLOW)
+        flows["cwnd"] = ends.initial_window_packets
+        flows["ssthresh"] = np.inf
+        flows["min_rtt_ns"] = NEVER_NS
+        base_rtt_s = self._base_rtt_s(routes)
+        flows["base_rtt_ns"] = np.rint(base_rtt_s * 1e9)
+        flows["line_rate_bps"] = self.line_rate_bps[schedule.src]
+        # The connection's set-up has measured one RTT: SRTT + 4 RTTVAR is then three times that (RFC 6298,
+        # 2.2).
+        flows["rto_ns"] = np.rint(np.clip(3.0 * base_rtt_s, ends.min_rto_s, ends.max_rto_s) * 1e9)
+        flows["rto_deadline_ns"] = NEVER_NS
+        flows["n_packets"] = n_packets
+        flows["last_packet_bytes"] = last_packet_bytes
+        flows["window_mask"] = ends.max_window_packets - 1
+        flows["bitmap_offset"] = np.cumsum(words) - words
+        flows["start_ns"] = schedule.start_ns
+        flows["src"] = schedule.src
+        flows["dst"] = schedule.dst
+        flows["recovery"] = self.transport.recovery_code
+        flows["ecn_capable"] = self.transport.ecn_capable
+        flows["finish_ns"] = -1
+        flows["hops"] = (routes[:, 0] != NOBODY).sum(axis=1)
+        flows["held_ack_slot"] = NOBODY
+        flows["last_cnp_ns"] = -MAX_TIME_NS
+        ideal_s = ideal_completion_s(
+            routes[:, 0],
+            ends.mtu_bytes,
+            n_packets,
+            last_packet_bytes + ends.header_bytes,
+            topology.link_rate_bps,
+            topology.link_delay_s,
+        )
+        self.ideal_fct_s = np.where(sized, ideal_s, np.nan)
+        return flows, int(words.sum())
+
+    def _make_flows_wait(self, flows: Records, schedule: FlowSchedule) -> NDArray[np.int32]:
+        """Writes down who waits for whom; returns the flows that wait, by those they wait for."""
+        first, waiting = schedule.successors()
+        flows["waits_for"] = schedule.needs
+        flows["after_delay_ns"] = schedule.after_delay_ns
+        flows["first_successor"] = first[:-1]
+        flows["n_successors"] = np.diff(first)
+        return waiting if len(waiting) else np.zeros(1, np.int32)
+
+    def _new_ports(self) -> Records:
+        ports = np.zeros(self.n_links, layout.PORT)
+        ports["rate_bps"] = np.rint(self.topology.link_rate_bps)
+        ports["target"] = self.topology.link_target
+        ports["waiting_head"] = NOBODY
+        ports["waiting_tail"] = NOBODY
+        ports["sending_from"] = NOBODY
+        ports["sends_for_host"] = np.where(self.topology.from_host, self.topology.link_source, NOBODY)
+        return ports
+
+    def _base_rtt_s(self, routes: NDArray[np.int32]) -> FloatArray:
+        ends, topology = self.scenario.transport, self.topology
+        total_s = np.zeros(len(routes))
+        for direction, size_bytes in ((0, ends.mtu_bytes), (1, ends.ack_bytes)):
+            hop_s = size_bytes * 8 / topology.link_rate_bps + topology.link_delay_s
+            total_s += np.where(routes[:, direction] == NOBODY, 0.0, hop_s[routes[:, direction]]).sum(axis=1)
+        return total_s
+
+
+def ns_per_byte_q20(rate_bps: FloatArray) -> NDArray[np.int64]:
+    """Time of a byte in fixed point; 0 for an infinite rate."""
+    return np.rint(8e9 / rate_bps * 2.0**FIXED_POINT_BITS).astype(np.int64)
+
+
+def link_free_packets(packets: NDArray[np.void], first: int, behind_last: int) -> None:
+    """Chains the slots from ``first`` on into the list of free ones."""
+    packets["next"][first:] = np.arange(first + 1, len(packets) + 1)
+    packets["next"][-1] = behind_last
+
+
+def with_more_packets(state: State) -> State:
+    """The same world with twice as many slots for packets; addresses are not bound yet."""
+    first_new = len(state.packets)
+    grown = {
+        name: _doubled(getattr(state, name))
+        for name in ("packets", "notes", "stamps")
+        if len(getattr(state, name)) == first_new
+    }
+    link_free_packets(grown["packets"], first_new, int(state.world["first_free_packet"][0]))
+    state.world["first_free_packet"] = first_new
+    state.world["free_packets"] += first_new
+    return state._replace(**grown)
+
+
+def _doubled(records: Records) -> Records:
+    grown = np.zeros(2 * len(records), records.dtype)
+    grown[: len(records)] = records
+    return grown

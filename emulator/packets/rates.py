@@ -1,0 +1,106 @@
+"""The sender's rates, for transports that ask: pacing, samples of the delivery rate, telemetry of the path.
+
+Part of the extended event loop only. Samples follow Cheng, Cardwell, Hassas Yeganeh and Jacobson,
+draft-cheng-iccrg-delivery-rate-estimation, in packets.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.events import FLOW_SENDS, event_key, flow_source, push
+from sysgym.emulator.packets.layout import PACKET_CNP, flow_at, note_at, packet_at, stamps_at
+
+_FRACTION_BITS = 20
+_FRACTION_MASK = (1 << _FRACTION_BITS) - 1
+_SLOWEST_Q20 = float(1 << 46)
+"""About 119 bit/s: a packet of 9216 bytes then still lasts less than the largest time."""
+
+
+@njit(inline="always")
+def bring_pace_into_force(flow: Any) -> None:
+    """Takes over the pacing rate that a callback may have written; none if it is not a positive number."""
+    rate_bps = flow.pacing_rate_bps
+    if rate_bps == flow.pace_in_force_bps:
+        return
+    flow.pace_in_force_bps = rate_bps
+    if rate_bps > 0.0:
+        flow.pace_ns_per_byte_q20 = int(min(8e9 * 1048576.0 / rate_bps + 0.5, _SLOWEST_Q20))
+    else:
+        flow.pace_ns_per_byte_q20 = 0
+
+
+@njit(inline="always")
+def space_next_packet(flow: Any, size_bytes: int, now_ns: int) -> None:
+    """The next packet leaves when this one is over at the pacing rate; fractions of a ns add up."""
+    if flow.pace_ns_per_byte_q20 == 0:
+        return
+    lasts_q20 = size_bytes * flow.pace_ns_per_byte_q20 + flow.pace_fraction_q20
+    flow.next_send_ns = now_ns + (lasts_q20 >> _FRACTION_BITS)
+    flow.pace_fraction_q20 = lasts_q20 & _FRACTION_MASK
+
+
+@njit(inline="always")
+def waits_for_pace(world: Any, flow_id: int, now_ns: int) -> bool:
+    """Whether the flow's pace keeps it from sending now; if so, sees to it that it is woken."""
+    flow = flow_at(world.flows, flow_id)
+    if flow.pace_ns_per_byte_q20 == 0 or flow.next_send_ns <= now_ns:
+        return False
+    if not flow.pace_armed:
+        flow.pace_armed = 1
+        push(world, event_key(flow.next_send_ns, flow_source(world, flow_id, FLOW_SENDS)))
+    return True
+
+
+@njit(inline="always")
+def begin_sample(world: Any, flow: Any, slot: int, alone: bool, now_ns: int) -> None:
+    """Notes on a packet that is sent what has been delivered so far (the draft's 3.2)."""
+    note = note_at(world.notes, slot)
+    if alone:  # nothing else is in flight: a new flight begins
+        flow.first_sent_ns = now_ns
+        flow.delivered_ns = now_ns
+    if flow.nxt >= flow.n_packets and flow.lost == 0:
+        flow.app_limited_until = flow.delivered_packets + max(flow.nxt - flow.una, 1)
+    note.delivered_packets = flow.delivered_packets
+    note.delivered_ns = flow.delivered_ns
+    note.first_sent_ns = flow.first_sent_ns
+    note.app_limited = 1 if flow.app_limited_until > 0 else 0
+    note.endpoint_delay_ns = 0
+    note.covers = 1
+    if world.keeps_stamps:
+        stamps_at(world.stamps, slot).hops = 0
+
+
+@njit(inline="always")
+def finish_sample(world: Any, flow: Any, event: Any, slot: int, now_ns: int) -> None:
+    """Fills in what an ACK says about the rate (the draft's 3.3)."""
+    note = note_at(world.notes, slot)
+    packet = packet_at(world.packets, slot)
+    if event.acked_packets > 0:
+        flow.delivered_packets += event.acked_packets
+        flow.delivered_ns = now_ns
+    if flow.app_limited_until > 0 and flow.delivered_packets > flow.app_limited_until:
+        flow.app_limited_until = 0
+    event.hops = flow.hops
+    event.endpoint_delay_ns = note.endpoint_delay_ns
+    event.cnp = 1 if packet.flags & PACKET_CNP else 0
+    event.delivered_packets = flow.delivered_packets
+    event.delivered_at_send = note.delivered_packets
+    event.delivery_interval_ns = max(packet.sent_ns - note.first_sent_ns, now_ns - note.delivered_ns)
+    event.app_limited = note.app_limited
+    if packet.sent_ns > flow.first_sent_ns:
+        flow.first_sent_ns = packet.sent_ns
+
+
+@njit
+def read_telemetry(world: Any, event: Any, slot: int) -> None:
+    """Copies what the switches have stamped."""
+    stamps = stamps_at(world.stamps, slot)
+    event.int_hops = stamps.hops
+    for hop in range(stamps.hops):
+        event.int_queue_bytes[hop] = stamps.queue_bytes[hop]
+        event.int_tx_bytes[hop] = stamps.tx_bytes[hop]
+        event.int_time_ns[hop] = stamps.time_ns[hop]
+        event.int_rate_bps[hop] = stamps.rate_bps[hop]
