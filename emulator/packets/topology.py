@@ -155,7 +155,13 @@ class Topology:
                 value = getattr(override, key)
                 if value is not None:
                     array[chosen] = value
-        return replace(self, **{f"link_{key}": array for key, array in arrays.items()})
+        return replace(
+            self,
+            link_rate_bps=arrays["rate_bps"],
+            link_delay_s=arrays["delay_s"],
+            link_buffer_bytes=arrays["buffer_bytes"],
+            link_ecn_threshold_bytes=arrays["ecn_threshold_bytes"],
+        )
 
     def links_named(self, pattern: str) -> NDArray[np.int64]:
         """Links whose name matches, ascending: none if there is no such link.
@@ -228,9 +234,9 @@ class Topology:
             )
         if len(set(self.node_names)) != self.n_nodes:
             self._refuse("two nodes have the same name")
-        of_links = (target, self.link_rate_bps, self.link_delay_s)
-        of_links += (self.link_buffer_bytes, self.link_ecn_threshold_bytes)
-        if any(len(array) != len(source) for array in of_links):
+        properties = (self.link_rate_bps, self.link_delay_s)
+        properties += (self.link_buffer_bytes, self.link_ecn_threshold_bytes)
+        if any(len(array) != len(source) for array in (target, *properties)):
             self._refuse("the arrays of the links differ in length")
         if len(source) % 2 or not np.array_equal(source[0::2], target[1::2]):
             self._refuse("links 2i and 2i + 1 are not the two directions of a cable")

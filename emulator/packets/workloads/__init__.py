@@ -13,9 +13,18 @@ from sysgym.emulator.packets.workloads.flow_sizes import FlowSizeDistribution, g
 from sysgym.emulator.packets.workloads.incast import incast
 from sysgym.emulator.packets.workloads.long_lived import long_lived
 from sysgym.emulator.packets.workloads.matrices import traffic_matrix
+from sysgym.emulator.packets.workloads.on_off import on_off
 from sysgym.emulator.packets.workloads.poisson import poisson
-from sysgym.emulator.packets.workloads.schedule import LONG_LIVED, NO_GROUP, FlowSchedule
-from sysgym.scenarios.schema.congestion import IncastWorkload, LongLivedWorkload, PoissonWorkload
+from sysgym.emulator.packets.workloads.schedule import LONG_LIVED, NO_GROUP, FlowSchedule, merged
+from sysgym.emulator.packets.workloads.training import training
+from sysgym.scenarios.schema.congestion import (
+    IncastWorkload,
+    LongLivedWorkload,
+    MixWorkload,
+    OnOffWorkload,
+    PoissonWorkload,
+    WorkloadTable,
+)
 
 __all__ = [
     "LONG_LIVED",
@@ -30,7 +39,7 @@ __all__ = [
 
 
 def build_flows(
-    workload: LongLivedWorkload | IncastWorkload | PoissonWorkload,
+    workload: WorkloadTable,
     topology: Topology,
     rng: np.random.Generator,
     horizon_s: float,
@@ -56,4 +65,15 @@ def build_flows(
         return long_lived(workload, topology, rng)
     if isinstance(workload, IncastWorkload):
         return incast(workload, topology, rng, horizon_s)
-    return poisson(workload, topology, rng, horizon_s, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
+    if isinstance(workload, MixWorkload):
+        # Each part has a generator of its own: changing one leaves the others as they are.
+        parts = [
+            build_flows(part, topology, generator, horizon_s, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
+            for part, generator in zip(workload.parts.values(), rng.spawn(len(workload.parts)), strict=True)
+        ]
+        return merged(rng, parts)
+    if isinstance(workload, PoissonWorkload):
+        return poisson(workload, topology, rng, horizon_s, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
+    if isinstance(workload, OnOffWorkload):
+        return on_off(workload, topology, rng, horizon_s, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
+    return training(workload, topology, rng, horizon_s, mtu_bytes=mtu_bytes, header_bytes=header_bytes)

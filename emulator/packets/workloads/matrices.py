@@ -1,4 +1,4 @@
-"""Traffic matrices: which host sends to which, for flows that last the whole episode.
+"""Traffic matrices: which host sends to which.
 
 A new one is a function and a line in ``_MATRICES``. The names are those of Iroko and of the data center
 papers before it; where the sources leave a definition open, the one here is our own and says so.
@@ -7,22 +7,41 @@ papers before it; where the sources leave a definition open, the one here is our
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios.errors import SysgymError, UnknownName
-from sysgym.scenarios.schema.congestion import LongLivedWorkload
+from sysgym.scenarios.schema.offered import hot_hosts
 
 Pairs = NDArray[np.int64]
 """Sender and receiver of every pair, shape (n_pairs, 2)."""
 
-HOSTS_PER_HOT_HOST = 8
+
+class MatrixSpec(Protocol):
+    """A table of traffic that names a matrix, with what matrices read."""
+
+    @property
+    def matrix(self) -> str:
+        """Name of the matrix."""
+
+    @property
+    def stride(self) -> int:
+        """Distance between the hosts of a pair."""
+
+    @property
+    def p_edge(self) -> float:
+        """Probability of a receiver on the sender's edge switch."""
+
+    @property
+    def p_pod(self) -> float:
+        """Probability of a receiver elsewhere in the sender's pod."""
 
 
-def traffic_matrix(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """Draws the pairs of hosts that ``spec.pairs`` names.
+def traffic_matrix(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
+    """Draws the pairs of hosts that ``spec.matrix`` names.
 
     Returns:
         Sender and receiver, shape (n_pairs, 2), never the same host.
@@ -31,7 +50,7 @@ def traffic_matrix(spec: LongLivedWorkload, topology: Topology, rng: np.random.G
         UnknownName: If there is no such matrix.
         SysgymError: If the topology is not one that the matrix can be had on.
     """
-    name: str = spec.pairs
+    name = spec.matrix
     if name not in _MATRICES:
         raise UnknownName("traffic matrix", name, _MATRICES)
     if topology.n_hosts < 2:
@@ -39,21 +58,24 @@ def traffic_matrix(spec: LongLivedWorkload, topology: Topology, rng: np.random.G
     return _MATRICES[name](spec, topology, rng)
 
 
-def _one_to_one(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """On a dumbbell west host i to east host i; elsewhere every host i to host i + n/2 (mod n)."""
-    if topology.kind == "dumbbell":
-        return _west_to_east(topology)
+def _one_to_one(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
+    """Every host i to host i + n/2 (mod n); on dumbbells and parking lots, from the first half only.
+
+    That is from west host i to east host i of a dumbbell, and over each path of a parking lot.
+    """
+    if topology.kind in ("dumbbell", "parking_lot"):
+        return _first_half_to_second(topology)
     return _shift(topology.n_hosts, topology.n_hosts // 2)
 
 
-def _iroko(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+def _iroko(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
     """West host i to east host i: Iroko's files ``incast_N``, which are N parallel pairs over the core."""
     if topology.kind != "dumbbell":
         raise SysgymError(f"traffic matrix iroko: needs a dumbbell, the topology is a {topology.kind}")
-    return _west_to_east(topology)
+    return _first_half_to_second(topology)
 
 
-def _stride(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+def _stride(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
     """Host i to host i + stride (mod n)."""
     if spec.stride % topology.n_hosts == 0:
         raise SysgymError(
@@ -62,38 +84,44 @@ def _stride(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generato
     return _shift(topology.n_hosts, spec.stride)
 
 
-def _staggered(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+def _staggered(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
     """Every host to one host nearby or far, as in Hedera (NSDI 2010); our own definition of the draw.
 
     The receiver is with probability ``p_edge`` on the sender's edge switch, with ``p_pod`` on another edge
     switch of its pod, else in another pod, and uniform among those. Where there is no such host, it is any
     other host. Several hosts may send to the same one.
     """
-    n_hosts = topology.n_hosts
-    hosts = np.arange(n_hosts)
-    draw = rng.random(n_hosts)
-    receivers = np.empty(n_hosts, dtype=np.int64)
-    for host in range(n_hosts):
+    return _to(staggered_receivers(spec, topology, rng, np.arange(topology.n_hosts)))
+
+
+def staggered_receivers(
+    spec: MatrixSpec, topology: Topology, rng: np.random.Generator, senders: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Draws a receiver for each of the senders, which may occur several times, as in ``staggered``."""
+    hosts = np.arange(topology.n_hosts)
+    draw = rng.random(len(senders))
+    receivers = np.empty(len(senders), dtype=np.int64)
+    for index, host in enumerate(senders):
         same_edge = topology.host_edge == topology.host_edge[host]
         same_pod = topology.host_pod == topology.host_pod[host]
-        if draw[host] < spec.p_edge:
+        if draw[index] < spec.p_edge:
             eligible = same_edge & (hosts != host)
-        elif draw[host] < spec.p_edge + spec.p_pod:
+        elif draw[index] < spec.p_edge + spec.p_pod:
             eligible = same_pod & ~same_edge
         else:
             eligible = ~same_pod
         if not eligible.any():
             eligible = hosts != host
-        receivers[host] = rng.choice(np.flatnonzero(eligible))
-    return _to(receivers)
+        receivers[index] = rng.choice(np.flatnonzero(eligible))
+    return receivers
 
 
-def _random(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+def _random(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
     """Every host to any other, each receiver drawn by itself: some receive from several, some from none."""
     return _to(other_hosts(rng, np.arange(topology.n_hosts), topology.n_hosts))
 
 
-def _random_bijective(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+def _random_bijective(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
     """Every host to one other and from one other: a permutation without fixed points, all equally likely."""
     hosts = np.arange(topology.n_hosts)
     while True:
@@ -103,20 +131,20 @@ def _random_bijective(spec: LongLivedWorkload, topology: Topology, rng: np.rando
             return _to(receivers)
 
 
-def _hotspot(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+def _hotspot(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
     """All to a few; our own definition.
 
     One host in eight (at least one), drawn at random, is hot and only receives. The others, in random order,
     are dealt out to the hot hosts in turn, so that these receive from equally many, give or take one.
     """
     order = rng.permutation(topology.n_hosts)
-    n_hot = max(1, topology.n_hosts // HOSTS_PER_HOT_HOST)
+    n_hot = hot_hosts(topology.n_hosts)
     hot, senders = order[:n_hot], order[n_hot:]
     pairs = np.column_stack((senders, hot[np.arange(len(senders)) % n_hot]))
     return pairs[np.argsort(senders)]
 
 
-def _all_to_all(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> Pairs:
+def _all_to_all(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
     """Every host to every other, by sender, then by receiver."""
     n_hosts = topology.n_hosts
     senders, receivers = np.divmod(np.arange(n_hosts * n_hosts), n_hosts)
@@ -129,9 +157,9 @@ def other_hosts(rng: np.random.Generator, hosts: NDArray[np.int64], n_hosts: int
     return drawn + (drawn >= hosts)
 
 
-def _west_to_east(topology: Topology) -> Pairs:
-    west, east = np.flatnonzero(topology.host_pod == 0), np.flatnonzero(topology.host_pod == 1)
-    return np.column_stack((west, east))
+def _first_half_to_second(topology: Topology) -> Pairs:
+    first, second = np.split(np.arange(topology.n_hosts), 2)
+    return np.column_stack((first, second))
 
 
 def _shift(n_hosts: int, distance: int) -> Pairs:
@@ -142,12 +170,13 @@ def _to(receivers: NDArray[np.int64]) -> Pairs:
     return np.column_stack((np.arange(len(receivers)), receivers))
 
 
-_MATRICES: dict[str, Callable[[LongLivedWorkload, Topology, np.random.Generator], Pairs]] = {
+_MATRICES: dict[str, Callable[[MatrixSpec, Topology, np.random.Generator], Pairs]] = {
     "one_to_one": _one_to_one,
     "stride": _stride,
     "staggered": _staggered,
     "random": _random,
     "random_bijective": _random_bijective,
+    "permutation": _random_bijective,
     "hotspot": _hotspot,
     "all_to_all": _all_to_all,
     "iroko": _iroko,

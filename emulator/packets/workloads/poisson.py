@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.workloads.flow_sizes import FlowSizeDistribution, get_flow_sizes
-from sysgym.emulator.packets.workloads.matrices import other_hosts
+from sysgym.emulator.packets.workloads.matrices import other_hosts, staggered_receivers, traffic_matrix
 from sysgym.emulator.packets.workloads.schedule import MOST_FLOWS, FlowSchedule, make_schedule, nanoseconds
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.schema.congestion import PoissonWorkload
@@ -21,10 +22,11 @@ def poisson(
     mtu_bytes: int,
     header_bytes: int,
 ) -> FlowSchedule:
-    """Arrivals at every host at a rate that offers its uplink ``load``, each to any other host.
+    """Arrivals at every host that sends, at a rate that offers its uplink ``load``.
 
     The load counts data packets as on the wire, payload and headers, without ACKs and retransmissions: a host
-    offers on average ``load`` times its line rate. Sizes are independent draws from the distribution.
+    offers on average ``load`` times its line rate. Sizes are independent draws from the distribution. Where
+    ``destinations`` is a matrix, it is drawn once and holds for the whole episode.
 
     Raises:
         SysgymError: If there are fewer than two hosts, or too many flows are expected.
@@ -32,8 +34,14 @@ def poisson(
     if topology.n_hosts < 2:
         raise SysgymError(f"poisson: needs two hosts, the topology has {topology.n_hosts}")
     sizes = flow_sizes(spec)
-    line_rate_bps = topology.link_rate_bps[topology.host_uplink]
-    expected = arrival_rate_per_s(spec, topology, mtu_bytes=mtu_bytes, header_bytes=header_bytes) * horizon_s
+    senders, receiver_of = np.arange(topology.n_hosts), None
+    if spec.destinations in ("permutation", "hotspot", "stride"):
+        pairs = traffic_matrix(spec, topology, rng)
+        senders, receiver_of = pairs[:, 0], np.zeros(topology.n_hosts, dtype=np.int64)
+        receiver_of[senders] = pairs[:, 1]
+    line_rate_bps = topology.link_rate_bps[topology.host_uplink[senders]]
+    per_bit = arrivals_per_bit(spec, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
+    expected = float(line_rate_bps.sum()) * per_bit * horizon_s
     if expected > MOST_FLOWS / 2:
         raise SysgymError(
             f"poisson: about {expected:.3g} flows in {horizon_s:g} s; at most {MOST_FLOWS // 2} are possible"
@@ -43,18 +51,44 @@ def poisson(
     n_flows = int(rng.poisson(expected))
     start_ns = rng.integers(0, max(nanoseconds(horizon_s), 1), size=n_flows)
     host_share = np.cumsum(line_rate_bps) / line_rate_bps.sum()
-    src = np.searchsorted(host_share, rng.random(n_flows), side="right").clip(max=topology.n_hosts - 1)
-    dst = other_hosts(rng, src, topology.n_hosts)
+    src = senders[np.searchsorted(host_share, rng.random(n_flows), side="right").clip(max=len(senders) - 1)]
+    if receiver_of is not None:
+        dst = receiver_of[src]
+    elif spec.destinations == "staggered":
+        dst = staggered_receivers(spec, topology, rng, src)
+    elif spec.destinations == "all_to_all":
+        dst = _others_in_turn(topology.n_hosts, rng, src, start_ns)
+    else:
+        dst = other_hosts(rng, src, topology.n_hosts)
     return make_schedule(rng, src, dst, size_bytes=sizes.sample(rng, n_flows), start_ns=start_ns)
+
+
+def _others_in_turn(
+    n_hosts: int, rng: np.random.Generator, src: NDArray[np.int64], start_ns: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Every host goes through the others in an order of its own: no pair has two flows more than another."""
+    orders = np.argsort(rng.random((n_hosts, n_hosts - 1)), axis=1)
+    by_host = np.lexsort((start_ns, src))
+    n_flows_of = np.bincount(src, minlength=n_hosts)
+    turn = np.empty(len(src), dtype=np.int64)
+    turn[by_host] = np.arange(len(src)) - np.repeat(np.cumsum(n_flows_of) - n_flows_of, n_flows_of)
+    other: NDArray[np.int64] = orders[src, turn % (n_hosts - 1)]
+    return other + (other >= src)
 
 
 def arrival_rate_per_s(
     spec: PoissonWorkload, topology: Topology, *, mtu_bytes: int, header_bytes: int
 ) -> float:
-    """Flows that arrive in a second in the whole network, on average."""
+    """Flows that arrive in a second in the whole network, on average, if all hosts send."""
+    line_rate_bps = topology.link_rate_bps[topology.host_uplink]
+    return float(line_rate_bps.sum()) * arrivals_per_bit(spec, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
+
+
+def arrivals_per_bit(spec: PoissonWorkload, *, mtu_bytes: int, header_bytes: int) -> float:
+    """Flows that arrive for every bit that a host's line could carry, on average."""
     sizes = flow_sizes(spec)
     wire_bytes = sizes.mean_bytes() + header_bytes * sizes.mean_packets(mtu_bytes - header_bytes)
-    return float(spec.load * topology.link_rate_bps[topology.host_uplink].sum() / (8.0 * wire_bytes))
+    return spec.load / (8.0 * wire_bytes)
 
 
 def flow_sizes(spec: PoissonWorkload) -> FlowSizeDistribution:

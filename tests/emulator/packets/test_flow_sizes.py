@@ -37,8 +37,32 @@ def test_websearch_is_as_published() -> None:
     assert WEBSEARCH.cdf([1e4, 8e4, 5e6, 3e7, 4e7]).tolist() == pytest.approx([0.15, 0.53, 0.9, 1.0, 1.0])
 
 
+@pytest.mark.parametrize(
+    ("name", "n_points", "mean_bytes", "quantiles"),
+    [
+        # Means in closed form from the published points, joined by straight lines as their generator does.
+        ("websearch", 12, 1_711_250.0, {0.53: 80_000.0, 0.97: 1e7}),
+        ("facebook-hadoop", 20, 120_420.75, {0.5: 700.0, 0.95: 3e5, 0.99: 2e6}),
+        ("alibaba-storage", 9, 40_869.8, {0.2293: 4e3, 0.9047: 3.2e4, 0.9677: 1.28e5}),
+        ("google-rpc", 843, 2_891.62125, {0.0648826: 3.0, 0.497901: 256.0, 0.99999: 9_710_291.0}),
+    ],
+)
+def test_published_distributions(
+    name: str, n_points: int, mean_bytes: float, quantiles: dict[float, float]
+) -> None:
+    sizes = get_flow_sizes(name)
+    assert len(sizes.size_bytes) == n_points
+    assert sizes.mean_bytes() == pytest.approx(mean_bytes, rel=1e-8)
+    for probability, size_bytes in quantiles.items():
+        assert float(sizes.quantile(probability)) == pytest.approx(size_bytes, rel=1e-6)
+    drawn = sizes.sample(np.random.default_rng(4), 400_000)
+    error = drawn.std() / np.sqrt(len(drawn))
+    # Whole bytes are rounded up: half a byte more on average, a matter for calls of a few bytes only.
+    assert drawn.mean() == pytest.approx(mean_bytes + 0.5, abs=4 * error + 0.5)
+
+
 def test_every_data_file_names_its_source_and_can_be_read() -> None:
-    assert "websearch" in list_flow_sizes()
+    assert list_flow_sizes() == ["alibaba-storage", "facebook-hadoop", "google-rpc", "websearch"]
     for name in list_flow_sizes():
         assert get_flow_sizes(name).mean_bytes() > 0
         header = (DATA_FOLDER / f"{name}.csv").read_text(encoding="utf-8").split("size_bytes,")[0]

@@ -36,11 +36,11 @@ from sysgym.scenarios.schema.congestion import (
     FatTreeTopology,
     IncastWorkload,
     LongLivedWorkload,
+    MixWorkload,
     PoissonWorkload,
     SingleSwitchTopology,
+    WorkloadTable,
 )
-
-Workload = LongLivedWorkload | IncastWorkload | PoissonWorkload
 
 LINE_RATE_BPS = 1e10
 TYPES = (*[np.int32] * 2, *[np.int64] * 2, *[np.int32] * 4, np.int64)
@@ -77,7 +77,9 @@ def poisson(**keys: Any) -> PoissonWorkload:
     return PoissonWorkload.model_validate({"kind": "poisson", "load": 0.5, "flow_sizes": "websearch", **keys})
 
 
-def flows(workload: Workload, topology: Topology, *, seed: int = 0, horizon_s: float = 0.1) -> FlowSchedule:
+def flows(
+    workload: WorkloadTable, topology: Topology, *, seed: int = 0, horizon_s: float = 0.1
+) -> FlowSchedule:
     """An episode's flows, checked for what holds of all of them."""
     found = build_flows(workload, topology, np.random.default_rng(seed), horizon_s)
     n_flows = len(found.src)
@@ -361,6 +363,88 @@ def test_no_time_has_no_arrivals() -> None:
     assert len(flows(incast(), FAT_TREE, horizon_s=0.0).src) == 0
 
 
+# Poisson arrivals with other destinations.
+
+
+@pytest.mark.parametrize("destinations", ["permutation", "stride"])
+def test_all_of_a_host_s_flows_go_to_its_one_receiver(destinations: str) -> None:
+    found = flows(poisson(destinations=destinations, stride=3), FAT_TREE, horizon_s=0.2)
+    pairs = set(zip(found.src.tolist(), found.dst.tolist(), strict=True))
+    assert sorted(src for src, _ in pairs) == list(range(16))
+    assert sorted(dst for _, dst in pairs) == list(range(16))
+    if destinations == "stride":
+        assert pairs == {(host, (host + 3) % 16) for host in range(16)}
+
+
+def test_hot_hosts_only_receive_and_the_others_offer_the_load() -> None:
+    workload = poisson(load=0.1, destinations="hotspot", flow_sizes="fixed", fixed_bytes=146_000)
+    found = flows(workload, FAT_TREE, horizon_s=1.0)
+    hot = set(found.dst.tolist())
+    assert len(hot) == 2
+    assert not hot & set(found.src.tolist())
+    offered = len(found.src) * 150_000 * 8 / (14 * LINE_RATE_BPS)
+    assert offered == pytest.approx(0.1, rel=4 / np.sqrt(len(found.src)))
+
+
+def test_staggered_destinations_are_drawn_for_every_flow() -> None:
+    found = flows(poisson(destinations="staggered", p_edge=0.5, p_pod=0.2), FAT_TREE, horizon_s=1.0)
+    same_edge = FAT_TREE.host_edge[found.src] == FAT_TREE.host_edge[found.dst]
+    same_pod = FAT_TREE.host_pod[found.src] == FAT_TREE.host_pod[found.dst]
+    counts = np.array([same_edge.sum(), (same_pod & ~same_edge).sum(), (~same_pod).sum()])
+    assert stats.chisquare(counts, np.array([0.5, 0.2, 0.3]) * counts.sum()).pvalue > 1e-3
+    assert len(set(found.dst[found.src == 0].tolist())) > 8
+
+
+def test_all_to_all_gives_every_pair_as_many_flows_give_or_take_one() -> None:
+    found = flows(poisson(destinations="all_to_all"), FAT_TREE, horizon_s=0.5)
+    counts = np.bincount(found.src * 16 + found.dst, minlength=256).reshape(16, 16)
+    for host in range(16):
+        others = np.delete(counts[host], host)
+        assert others.max() - others.min() <= 1
+        # In turn: any 15 flows of a host in a row go to 15 hosts.
+        receivers = found.dst[found.src == host]
+        assert len(set(receivers[7:22].tolist())) == 15
+    firsts = [tuple(found.dst[found.src == host][:3].tolist()) for host in range(16)]
+    assert len(set(firsts)) > 12
+
+
+# Mixes.
+
+
+def mix(**parts: dict[str, Any]) -> MixWorkload:
+    return MixWorkload.model_validate({"kind": "mix", "parts": parts})
+
+
+BACKGROUND = {"kind": "poisson", "load": 0.3, "flow_sizes": "google-rpc"}
+ROUNDS = {"kind": "incast", "senders": 8, "request_bytes": 20_000, "period_s": 1e-3}
+
+
+def test_a_mix_has_the_flows_of_all_its_parts() -> None:
+    found = flows(mix(background=BACKGROUND, rounds=ROUNDS), FAT_TREE, horizon_s=5e-3)
+    of_rounds = found.group >= 0
+    assert of_rounds.sum() == 5 * 8
+    assert np.all(found.size_bytes[of_rounds] == 20_000)
+    assert set(found.group.tolist()) == {-1, 0, 1, 2, 3, 4}
+    offered = found.size_bytes[~of_rounds].sum() * 8 / (16 * LINE_RATE_BPS * 5e-3)
+    assert 0.05 < offered < 0.6
+
+
+def test_a_part_of_a_mix_does_not_depend_on_the_other() -> None:
+    one = flows(mix(background=BACKGROUND, rounds=ROUNDS), FAT_TREE, seed=4, horizon_s=5e-3)
+    other = flows(
+        mix(background=BACKGROUND, rounds={**ROUNDS, "senders": 3}), FAT_TREE, seed=4, horizon_s=5e-3
+    )
+    for name in ("src", "dst", "size_bytes", "start_ns"):
+        np.testing.assert_array_equal(
+            getattr(one, name)[one.group < 0], getattr(other, name)[other.group < 0]
+        )
+
+
+def test_rounds_of_two_parts_have_groups_of_their_own() -> None:
+    found = flows(mix(one=ROUNDS, other={**ROUNDS, "senders": 3}), FAT_TREE, horizon_s=2e-3)
+    assert Counter(found.group.tolist()) == {0: 8, 1: 8, 2: 3, 3: 3}
+
+
 # Ports and seeds.
 
 
@@ -452,23 +536,25 @@ def test_more_flows_than_memory_are_refused() -> None:
         flows(incast(period_s=1e-6), FAT_TREE, horizon_s=7200.0)
 
 
-EVERY_KIND: list[Callable[[], Workload]] = [
+EVERY_KIND: list[Callable[[], WorkloadTable]] = [
     lambda: long_lived("staggered", start_jitter_s=1e-3),
     lambda: long_lived("hotspot"),
     lambda: incast(jitter_s=1e-5, receiver="drawn"),
     poisson,
+    lambda: poisson(destinations="all_to_all"),
+    lambda: mix(background=BACKGROUND, rounds=ROUNDS),
 ]
 
 
 @pytest.mark.parametrize("workload", EVERY_KIND)
-def test_the_seed_decides_everything(workload: Callable[[], Workload]) -> None:
+def test_the_seed_decides_everything(workload: Callable[[], WorkloadTable]) -> None:
     one, again, other = (flows(workload(), FAT_TREE, seed=seed) for seed in (7, 7, 8))
     assert digest(one) == digest(again)
     assert digest(one) != digest(other)
 
 
 @pytest.mark.parametrize("workload", EVERY_KIND)
-def test_the_global_generator_is_not_touched(workload: Callable[[], Workload]) -> None:
+def test_the_global_generator_is_not_touched(workload: Callable[[], WorkloadTable]) -> None:
     # The legacy global generator, on purpose: drawing from it would make episodes depend on each other.
     before = pickle.dumps(np.random.get_state())
     flows(workload(), FAT_TREE)
