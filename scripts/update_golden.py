@@ -33,10 +33,18 @@ STRAGGLERS = {
     "prediction": "sysgym/StragglerPrediction-v0",
     "mitigation": "sysgym/StragglerMitigation-v0",
 }
+# Placement: every scenario in its own environment, some short episodes in a row.
+PLACEMENT = {
+    "placement": "sysgym/CollectivePlacement-v0",
+    "program": "sysgym/ReductionProgram-v0",
+    "joint": "sysgym/JointPlacement-v0",
+}
+PLACEMENT_EPISODES = 5
+MEASUREMENTS = 6
 
 
 class Episode(NamedTuple):
-    """What is played: a scenario under a transport, or in one of the straggler environments."""
+    """What is played: a scenario under a transport, or in an environment of another family."""
 
     scenario: str
     variant: str
@@ -52,6 +60,9 @@ def episodes() -> Iterator[Episode]:
     for info in list_scenarios():
         if info.family == "congestion":
             yield from (Episode(info.name, transport) for transport in EVERYWHERE)
+        elif info.family == "placement":
+            env_id = load_scenario(info.name).env_id
+            yield from (Episode(info.name, variant) for variant, own in PLACEMENT.items() if own == env_id)
         elif load_scenario(info.name, expect=StragglerScenario).jobs.kind == "generated":
             yield from (Episode(info.name, variant) for variant in STRAGGLERS)
     scenario, transports = UNDER_LOSS
@@ -66,6 +77,8 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
     """
     if episode.variant in STRAGGLERS:
         return straggler_trace(episode)
+    if episode.variant in PLACEMENT:
+        return placement_trace(episode)
     env: Any = gym.make(
         "sysgym/DatacenterCC-v0", scenario=episode.scenario, split="test", transport=episode.variant
     ).unwrapped
@@ -117,9 +130,44 @@ def straggler_trace(episode: Episode) -> list[dict[str, int | float]]:
 
 def straggler_record(observation: Any, reward: float, info: dict[str, Any]) -> dict[str, int | float]:
     """Return what is compared after one decision: counts, times, and sums of what was seen."""
-    numbers = {name: value if name.endswith("_s") else int(value) for name, value in info["metrics"].items()}
-    sums = {f"{key}_sum": float(part.astype(np.float64).sum()) for key, part in observation.items()}
-    return {**numbers, "time_s": float(info["time_s"]), "reward": float(reward), **sums}
+    times = {"time_s": float(info["time_s"]), "reward": float(reward)}
+    return {**counts_and_times(info), **times, **sums_of(observation)}
+
+
+def counts_and_times(info: dict[str, Any]) -> dict[str, int | float]:
+    """Return the metrics of a decision, counts as whole numbers."""
+    return {name: value if name.endswith("_s") else int(value) for name, value in info["metrics"].items()}
+
+
+def sums_of(observation: Any) -> dict[str, float]:
+    """Return the sum of each part of an observation."""
+    return {f"{key}_sum": float(part.astype(np.float64).sum()) for key, part in observation.items()}
+
+
+def placement_trace(episode: Episode) -> list[dict[str, int | float]]:
+    """Play episodes in an environment of the placement family; as :func:`trace`."""
+    env: Any = gym.make(PLACEMENT[episode.variant], scenario=episode.scenario, split="test").unwrapped
+    records = []
+    for number in range(PLACEMENT_EPISODES):
+        observation, info = env.reset(seed=0, options={"episode_seed": EPISODE_SEED + number})
+        records.append(placement_record(observation, 0.0, info))
+        over, step = False, 0
+        while not over:
+            allowed = env.action_masks().nonzero()[0]
+            # Candidates are measured, some of them twice, and then one is chosen.
+            if episode.variant == "joint" and step < MEASUREMENTS:
+                allowed = allowed[: len(allowed) // 2][:4]
+            action = allowed[(5 * number + 3 * step) % len(allowed)]
+            observation, reward, over, _, info = env.step(action)
+            records.append(placement_record(observation, reward, info))
+            step += 1
+    return records
+
+
+def placement_record(observation: Any, reward: float, info: dict[str, Any]) -> dict[str, int | float]:
+    """Return what is compared after one decision; at the end of an episode its metrics too."""
+    ended = {f"episode_{name}": value for name, value in info.get("episode_metrics", {}).items()}
+    return {**counts_and_times(info), "reward": float(reward), **sums_of(observation), **ended}
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ measurement is one draw of it. All of this is our convention.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +37,7 @@ class Background:
     probability: FloatArray
 
     @classmethod
+    @functools.lru_cache(maxsize=64)
     def beta(cls, mean: float, sd: float, n_nodes: int = N_NODES) -> Background:
         """Return the Gaussian quadrature of the beta distribution of this mean and standard deviation.
 

@@ -61,7 +61,7 @@ class StepTimes:
             collective_slowdown: Factors of the collectives, [n, n_collectives] or [1, n_collectives].
         """
         slowed = (self.link_s[:, :, None, :] * level_slowdown).max(axis=3)
-        slowed *= np.moveaxis(collective_slowdown[:, self.collective], 0, 2)
+        slowed *= collective_slowdown[:, self.collective].transpose(1, 2, 0)
         return np.asarray(slowed.sum(axis=1) + self.latency_s[:, None])
 
     @cached_property

@@ -49,9 +49,17 @@ def test_the_traces_have_something_to_tell() -> None:
     last = [json.loads(episode.path.read_text())[-1] for episode in EPISODES]
     packets = [record for record in last if "delivered_bytes" in record]
     stragglers = [record for record in last if "finished_tasks" in record]
-    assert len(packets) + len(stragglers) == len(EPISODES)
+    placements = [record for record in last if "episode_regret" in record]
+    assert len(packets) + len(stragglers) + len(placements) == len(EPISODES)
     assert all(record["delivered_bytes"] > 0 for record in packets)
     assert all(record["finished_tasks"] > 0 for record in stragglers)
+    whole = [json.loads(episode.path.read_text()) for episode in EPISODES]
+    final = [record for records in whole for record in records if "episode_regret" in record]
+    assert len(final) == GOLDEN.PLACEMENT_EPISODES * len(placements)
+    assert len({record["reward"] for record in final}) > len(final) / 2
+    assert any(record["episode_regret"] > 0.0 for record in final)
+    assert any(record["episode_speedup"] > 1.0 for record in final)
+    assert any(record.get("episode_measurements", 0) > 0 for record in final)
     for name in ("queue_bytes", "marked_packets", "dropped_packets", "retransmitted_packets"):
         assert any(record[name] > 0 for record in packets), name
     for name in ("true_flags", "false_flags", "relaunches", "copies", "wasted_s"):

@@ -113,6 +113,15 @@ FAMILIES = {
                 Curve("precision_at_", "Precision", _NORMALISED_TIME, True),
             ),
         ),
+        Family(
+            "placement",
+            reference="default",
+            headline=Metric("regret", "Regret", False),
+            benefit=Metric("speedup", "Speed-up over the default", True),
+            cost=Metric("regret", "Regret", False),
+            metrics_module="sysgym.envs.placement.metrics",
+            leading=("regret", "speedup", "best_speedup"),
+        ),
     )
 }
 
@@ -125,6 +134,11 @@ BY_ENVIRONMENT = {
         cost=Metric("waste_share", "Work thrown away", False),
         leading=("completion_reduction", "waste_share", "completion_reduction_oracle"),
         curves=(),
+    ),
+    "sysgym/JointPlacement-v0": replace(
+        FAMILIES["placement"],
+        cost=Metric("measurements", "Measurements", False),
+        leading=("regret", "measurements", "speedup"),
     ),
 }
 
