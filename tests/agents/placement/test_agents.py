@@ -11,9 +11,12 @@ import pytest
 
 from sysgym.agents import agent_info, list_agents, make_agent, play_episode
 from sysgym.agents.protocol import Agent, is_privileged
+from sysgym.bench.contenders import parse_contender
+from sysgym.bench.episodes import make_contender
+from sysgym.bench.episodes import play as play_contender
 from sysgym.emulator.accelerators.programs import format_program
 from sysgym.scenarios import list_scenarios, load_scenario
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import SysgymError, UnknownName
 
 Play = Callable[..., tuple[Any, float, dict[str, float]]]
 MakeEnv = Callable[..., Any]
@@ -208,3 +211,15 @@ def test_a_single_device_and_a_single_axis_leave_nothing_to_place(play: Play) ->
         for name in sorted(PLAYS["CollectivePlacement"]):
             metrics = play(name, "p2-systems", overrides=fixed)[2]
             assert (metrics["valid"], metrics["regret"], metrics["speedup"]) == (1.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("name", ["random", "oracle", "bayes"])
+def test_the_benchmark_finds_them_by_their_names_in_the_family(name: str) -> None:
+    contender = parse_contender(name, family="placement")
+    assert contender.privileged == (name == "oracle")
+    env, agent = make_contender(load_scenario("joint-unseen").resolved(), "test", contender)
+    played = play_contender(env, agent, 20_000)
+    assert played.steps == played.info["metrics"]["steps"]
+    assert played.info["episode_metrics"]["valid"] == 1.0
+    with pytest.raises(UnknownName, match="placement agent"):
+        parse_contender("spark", family="placement")
