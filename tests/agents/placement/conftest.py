@@ -15,9 +15,6 @@ from sysgym.scenarios import load_scenario
 REGISTERED = sysgym.__version__
 Play = Callable[..., tuple[Any, float, dict[str, float]]]
 
-A100 = {"system.preset": "p2-a100", "system.nodes": 4, "problem.axes": [4, 16]}
-"""Four nodes of sixteen behind one NIC, axes of 4 and 16."""
-
 
 @pytest.fixture(scope="session")
 def make_env() -> Callable[..., Any]:
