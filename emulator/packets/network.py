@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sysgym.emulator.packets.engine import EXTENDED, PLAIN, Loop
 from sysgym.emulator.packets.events import MAX_TIME_NS
 from sysgym.emulator.packets.fairness import max_min_rates
 from sysgym.emulator.packets.layout import NOBODY, State
+from sysgym.emulator.packets.ports import FIXED_POINT_BITS
 from sysgym.emulator.packets.statistics import (
     FlowTable,
     HostCounters,
@@ -39,15 +41,27 @@ class PacketNetwork:
     Args:
         scenario: What to simulate.
         transport: Congestion control of all flows: a registered name or a :class:`Transport`.
+        flow_transports: Flow -> its own law, for flows that do not share that of the others.
 
     Raises:
         UnknownName: If there is no transport of that name.
         SysgymError: If a transport's callbacks cannot be compiled.
     """
 
-    def __init__(self, scenario: CongestionScenario, *, transport: str | Transport = "dctcp") -> None:
+    def __init__(
+        self,
+        scenario: CongestionScenario,
+        *,
+        transport: str | Transport = "dctcp",
+        flow_transports: Mapping[int, str | Transport] | None = None,
+    ) -> None:
         self.scenario = scenario
         self.transport = get_transport(transport) if isinstance(transport, str) else transport
+        self.flow_transports: dict[int, Transport] = {
+            flow_id: get_transport(own) if isinstance(own, str) else own
+            for flow_id, own in (flow_transports or {}).items()
+        }
+        _check_world_has_what_they_need(self.transport, self.flow_transports.values())
         self.topology: Topology = build_topology(scenario.topology)
         self.line_rate_bps: FloatArray = self.topology.link_rate_bps[self.topology.host_uplink]
         self._schedule: FlowSchedule
@@ -99,6 +113,8 @@ class PacketNetwork:
         self._state, self._ideal_fct_s = assembly.state, assembly.ideal_fct_s
         self._loop = EXTENDED if assembly.extended else PLAIN
         self._state.world["random_state"] = rng.integers(1, 2**63)
+        self._caps_q20: NDArray[np.int64] = np.zeros(self.n_hosts, dtype=np.int64)
+        self._give_flows_their_own_transports()
         if self.transport.rate_driven:
             self.set_host_rate_caps(self.line_rate_bps)
 
@@ -120,8 +136,55 @@ class PacketNetwork:
             )
         if self.transport.rate_driven:
             caps_bps = np.minimum(caps_bps, self.line_rate_bps)
-        self._loop.cap_hosts(self._address, ns_per_byte_q20(caps_bps))
+        self._caps_q20 = ns_per_byte_q20(caps_bps)
+        self._loop.cap_hosts(self._address, self._caps_q20)
         self._grow_packet_pool_while_needed()
+
+    def cap_host(self, host_id: int, rate_bps: float) -> None:
+        """Caps one host as :meth:`set_host_rate_caps` does all of them, and leaves the others as they are."""
+        self._caps_q20[host_id] = _cap_q20(rate_bps)
+        self._loop.cap_hosts(self._address, self._caps_q20)
+        self._grow_packet_pool_while_needed()
+
+    def scale_windows(self, flow_ids: NDArray[np.int64], factor: FloatArray | float) -> None:
+        """Multiplies congestion windows; each stays between one packet and the largest window.
+
+        A flow that may send more than before does so with the next ACK that comes back.
+
+        Args:
+            flow_ids: Shape (n,).
+            factor: One for all or one for each.
+        """
+        windows = self._state.flows["cwnd"]
+        largest = float(self.scenario.transport.max_window_packets)
+        windows[flow_ids] = np.clip(np.minimum(windows[flow_ids], largest) * factor, 1.0, largest)
+
+    def set_flow_rates(self, flow_ids: NDArray[np.int64], rate_bps: FloatArray | float) -> None:
+        """Spaces the packets of single flows, whatever else their hosts send; holds from the next packet on.
+
+        Args:
+            flow_ids: Shape (n,); their transport has to be one that is paced, such as ``PACED_FLOW``.
+            rate_bps: One for all or one for each, headers included, positive and finite.
+
+        Raises:
+            SysgymError: If nothing in this network is paced, so that the rates would mean nothing.
+        """
+        if self._loop is not EXTENDED:
+            raise SysgymError(f"{self.scenario.name}: no flow of this network is paced")
+        rates_bps = np.broadcast_to(np.asarray(rate_bps, dtype=np.float64), flow_ids.shape)
+        flows = self._state.flows
+        flows["pacing_rate_bps"][flow_ids] = rates_bps
+        flows["pace_in_force_bps"][flow_ids] = rates_bps
+        flows["pace_ns_per_byte_q20"][flow_ids] = ns_per_byte_q20(rates_bps)
+
+    def draw_schedule(self, seed: int) -> FlowSchedule:
+        """The scenario's workload for a seed, as :meth:`reset` draws it."""
+        return self._draw_schedule(np.random.default_rng(seed))
+
+    @property
+    def address(self) -> int:
+        """Where the world's record lies, for compiled readers; it holds until the next reset."""
+        return self._address
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy or a pickle holds: everything but the addresses of compiled functions."""
@@ -131,8 +194,7 @@ class PacketNetwork:
         """Goes on where the original stood, in this process or another one."""
         self._loop = EXTENDED if attributes.pop("_extended") else PLAIN
         self.__dict__.update({name: value for name, value in attributes.items() if name != "_loop"})
-        self._state = self._state._replace(callbacks=callback_addresses((self.transport,)))
-        self._state.bind()
+        self._bind_callbacks()
 
     def advance(self, duration_s: float) -> None:
         """Lets simulated time pass.
@@ -190,9 +252,21 @@ class PacketNetwork:
         np.add.at(by_host_bps, flows["src"][active], rates_bps)
         return by_host_bps
 
-    @property
-    def _address(self) -> int:
-        return int(self._state.world.ctypes.data)
+    def _bind_callbacks(self) -> None:
+        """Writes the addresses of all transports' callbacks into the state, the common one's first."""
+        transports = (self.transport, *self.flow_transports.values())
+        self._state = self._state._replace(callbacks=callback_addresses(transports))
+        self._state.bind()
+        self._address = int(self._state.world.ctypes.data)
+
+    def _give_flows_their_own_transports(self) -> None:
+        """Before the flows start: whose callbacks each calls, how it recovers, whether it may be marked."""
+        self._bind_callbacks()
+        flows = self._state.flows
+        for number, (flow_id, own) in enumerate(self.flow_transports.items(), start=1):
+            flows["transport"][flow_id] = number
+            flows["recovery"][flow_id] = own.recovery_code
+            flows["ecn_capable"][flow_id] = own.ecn_capable
 
     def _grow_packet_pool_while_needed(self) -> None:
         while self._state.world["out_of_packets"][0]:
@@ -202,7 +276,8 @@ class PacketNetwork:
 
     def _needs_extras(self) -> bool:
         """Whether the plain loop would leave out something that this world needs."""
-        return self.transport.needs_extras or bool(np.any(self._schedule.needs))
+        transports = (self.transport, *self.flow_transports.values())
+        return any(one.needs_extras for one in transports) or bool(np.any(self._schedule.needs))
 
     def _draw_schedule(self, rng: np.random.Generator) -> FlowSchedule:
         ends, control = self.scenario.transport, self.scenario.control
@@ -214,3 +289,21 @@ class PacketNetwork:
             mtu_bytes=ends.mtu_bytes,
             header_bytes=ends.header_bytes,
         )
+
+
+def _check_world_has_what_they_need(common: Transport, own: Iterable[Transport]) -> None:
+    """Ticks, telemetry and notifications are there for the common transport's sake."""
+    for transport in own:
+        if (transport.needs_int, transport.cnp_interval_ns, transport.tick_s) not in (
+            (False, 0, 0.0),
+            (common.needs_int, common.cnp_interval_ns, common.tick_s),
+        ):
+            raise SysgymError(
+                f'the transport "{transport.name}" needs telemetry, notifications or ticks, which the network'
+                f' has for its common transport only, "{common.name}"'
+            )
+
+
+def _cap_q20(rate_bps: float) -> int:
+    """Time of a byte at a rate in fixed point; 0 for an infinite rate."""
+    return round(8e9 / rate_bps * 2.0**FIXED_POINT_BITS)

@@ -29,3 +29,23 @@ PACED = Transport(
     ecn_capable=True,
     rate_driven=True,
 )
+
+
+def on_flow_start(flow: Any, event: Any) -> None:
+    """As above, and the flow's own rate is the line rate until it is set from outside."""
+    flow.cwnd = NO_WINDOW_PACKETS
+    if flow.pacing_rate_bps == 0.0:
+        flow.pacing_rate_bps = flow.line_rate_bps
+
+
+PACED_FLOW = Transport(
+    name="paced_flow",
+    summary="No law of its own: each flow sends at the rate set from outside",
+    reference=PACED.reference,
+    on_start=on_flow_start,
+    on_ack=do_nothing,
+    on_loss=do_nothing,
+    on_timeout=do_nothing,
+    ecn_capable=True,
+    rate_driven=True,
+)
