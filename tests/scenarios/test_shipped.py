@@ -19,13 +19,26 @@ from sysgym.scenarios.schema.common import SPLIT_NAMES
 NAMES = [info.name for info in list_scenarios()]
 
 CONGESTION = {
+    "allreduce-ring-16",
+    "allreduce-tree-hadoop-mix",
+    "alltoall-fattree-k4",
     "dumbbell-10g",
+    "fattree-k4-rpc",
     "fattree-k4-websearch",
+    "fattree-k8-permutation",
     "incast-32",
+    "incast-64",
+    "incast-websearch-mix",
     "iroko-dumbbell-10m",
     "iroko-dumbbell-1g",
     "iroko-fattree-10m",
     "iroko-fattree-1g",
+    "leafspine-2to1-websearch",
+    "leafspine-hadoop",
+    "leafspine-slow-spine",
+    "leafspine-storage",
+    "onoff-dumbbell",
+    "parking-lot-4",
 }
 
 
@@ -55,7 +68,9 @@ def test_decisions_last_a_round_trip_or_more(name: str) -> None:
     """A shorter interval would show the agent nothing of its last action."""
     scenario = load_scenario(name, expect=CongestionScenario)
     topology, mtu_bits = scenario.topology, 8 * scenario.transport.mtu_bytes
-    hops = {"single_switch": 2, "dumbbell": 3, "fat_tree": 6}[topology.kind]
+    hops = {"single_switch": 2, "dumbbell": 3, "fat_tree": 6, "leaf_spine": 4, "parking_lot": 6}[
+        topology.kind
+    ]
     empty_s = hops * (2 * topology.link_delay_s + mtu_bits / topology.link_rate_bps)
     assert scenario.queue.ecn_threshold_bytes is not None
     marked_s = empty_s + 8 * scenario.queue.ecn_threshold_bytes / topology.link_rate_bps
@@ -106,11 +121,25 @@ def test_incast_overflows_the_buffer_at_the_load_it_states() -> None:
     assert workload.senders == scenario.topology.n_hosts - 1
 
 
-def test_tests_hold_what_training_has_not_seen() -> None:
-    for name in ("dumbbell-10g", "incast-32", "fattree-k4-websearch"):
-        splits = load_scenario(name).splits
-        for key, values in splits.test.vary.items():
-            assert set(values) - set(splits.train.vary[key])
+@pytest.mark.parametrize("name", sorted(name for name in CONGESTION if not name.startswith("iroko")))
+def test_tests_hold_what_training_has_not_seen(name: str) -> None:
+    splits = load_scenario(name).splits
+    assert splits.test.vary
+    for key, values in splits.test.vary.items():
+        assert set(values) - set(splits.train.vary[key])
+
+
+def test_a_part_of_a_mix_varies() -> None:
+    scenario = load_scenario("incast-websearch-mix", expect=CongestionScenario)
+    drawn = [scenario.draw("test", seed).workload for seed in range(20_000, 20_030)]
+    loads = {
+        part.load
+        for workload in drawn
+        if workload.kind == "mix"
+        for part in workload.parts.values()
+        if part.kind == "poisson"
+    }
+    assert loads == {0.3, 0.5}
 
 
 @pytest.mark.parametrize("name", [info.name for info in list_suites()])
