@@ -19,8 +19,11 @@ more than the first; nor, in a ring, is any link under more equally long arcs th
 In a ring of siblings a group's bytes load directed links, each with half of an uplink's bandwidth. A group
 that reaches around half of the ring or more closes the circle, half of its bytes in each direction; another
 goes there and back over its arc. What leaves the ring's parent does so by the parent's uplinks, without the
-ring. These rules of rings are our convention, as is the order of halving and doubling: nearest first, so that
-what crosses a level is what is left when all inside are reduced.
+ring. These rules of rings are our convention.
+
+Rings, trees and chains are pipelines that use all levels at once. The rounds of halving and doubling follow
+each other, the nearest members first: what crosses a level is what is left when all inside are reduced, and
+each round takes as long as its own fullest link and the latency of its own level.
 """
 
 from __future__ import annotations
@@ -210,15 +213,17 @@ def _cost(
     halving = algorithm == HALVING_DOUBLING and collective <= _ALL_GATHER
     if halving and n & (n - 1):
         return np.inf, 0.0, -1
-    n_levels = spread.factor.size
+    tree = algorithm == TREE and collective == _ALL_REDUCE
+    phases = 2 if collective == _ALL_REDUCE else 1
     share = _share_of_bandwidth(curve, message_bytes)
-    fullest_s, fullest = 0.0, -1
+    link_s, latency_s, fullest = 0.0, 0.0, -1
     # Of one instance of a level: its devices, those that take part, and the members of each group.
     devices, active, inside = 1, 1, 1
-    for level in range(n_levels - 1, low - 1, -1):
+    # Seconds for a byte from every device that takes part, through the slowest of the switches so far.
+    slowest, slowest_level, longest_round_s = 0.0, -1, 0.0
+    for level in range(spread.factor.size - 1, low - 1, -1):
         cardinality, factor = links.cardinality[level], spread.factor[level]
-        in_ring = links.ring[level]
-        varies = level < high
+        varies, in_ring = level < high, links.ring[level]
         if not in_ring or (varies and factor > 1):
             uplinks = links.uplinks[level]
             if uplinks == 1:
@@ -227,90 +232,87 @@ def _cost(
                 served = devices // uplinks
             else:
                 served = _active_below(devices // uplinks, devices, active, spread, level + 1, high)
-            if not in_ring:
-                crossings = _sent(collective, algorithm, n, inside)
-            elif halving:
-                crossings = _busiest_link_halving(collective, spread, level, cardinality)
+            bandwidth = links.bandwidth_bytes_per_s[level] * (
+                1.0 if level == spread.factor.size - 1 else share
+            )
+            per_byte = served / (0.5 * bandwidth if in_ring else bandwidth)
+            if halving:
+                if not in_ring and per_byte > slowest:
+                    slowest, slowest_level = per_byte, level
             else:
-                crossings = _busiest_link(collective, algorithm, spread, level, cardinality, n)
-            bandwidth = links.bandwidth_bytes_per_s[level]
-            if in_ring:
-                bandwidth *= 0.5
-            if level < n_levels - 1:
-                bandwidth *= share
-            seconds = crossings * message_bytes * served / inside / bandwidth
-            if seconds > fullest_s:
-                fullest_s, fullest = seconds, level
+                if in_ring:
+                    sent = _busiest_link(collective, tree, spread, level, cardinality, n)
+                else:
+                    sent = _sent(collective, tree, n, inside)
+                seconds = sent * message_bytes / inside * per_byte
+                if seconds > link_s:
+                    link_s, fullest = seconds, level
+        if halving and varies and factor > 1:
+            # The rounds between the siblings of this level, as many as factor has doublings.
+            piece_bytes, weight, rounds = message_bytes / inside, 1, 0
+            for axis in range(spread.reduced.size - 1, -1, -1):
+                radix = spread.matrix[axis, level]
+                distance = weight
+                weight *= radix
+                while spread.reduced[axis] and distance < weight:
+                    piece_bytes *= 0.5
+                    round_s, round_level = piece_bytes * slowest, slowest_level
+                    if in_ring:
+                        # As many siblings send over a link as the distance is long; halfway around they
+                        # use both ways.
+                        across = 0.5 * distance if 2 * distance == cardinality else 1.0 * distance
+                        if piece_bytes * across * per_byte > round_s:
+                            round_s, round_level = piece_bytes * across * per_byte, level
+                    link_s += phases * round_s
+                    if round_s > longest_round_s:
+                        longest_round_s, fullest = round_s, round_level
+                    distance *= 2
+                    rounds += 1
+            latency_s += phases * rounds * links.latency_s[level]
         devices *= cardinality
         active *= cardinality if varies or not masters else cardinality // factor
         if varies:
             inside *= factor
-    return fullest_s, _rounds(collective, algorithm, n) * links.latency_s[low], fullest
+    if not halving:
+        latency_s = phases * (_doublings(n) if tree else n - 1) * links.latency_s[low]
+    return link_s, latency_s, fullest
 
 
 @njit(cache=True, nogil=True)
-def _sent(collective: int, algorithm: int, n: int, inside: int) -> float:
+def _sent(collective: int, tree: bool, n: int, inside: int) -> float:
     """Return what a group sends out of an instance with some of its members, over its message."""
     if collective > _ALL_GATHER:
         return 1.0
-    phases = 2.0 if collective == _ALL_REDUCE else 1.0
-    if algorithm == HALVING_DOUBLING:
-        return phases * (n - inside) / n
-    if algorithm == TREE and collective == _ALL_REDUCE:
-        return 2.0
-    return phases * (n - 1) / n
+    if tree:
+        # An inner vertex of one of the two trees is a leaf of the other; two instances are a leaf and a root.
+        return min(2.0, 0.5 * n / inside)
+    return (2.0 if collective == _ALL_REDUCE else 1.0) * (n - 1) / n
 
 
 @njit(cache=True, nogil=True)
-def _rounds(collective: int, algorithm: int, n: int) -> int:
-    phases = 2 if collective == _ALL_REDUCE else 1
-    logarithmic = algorithm == HALVING_DOUBLING and collective <= _ALL_GATHER
-    if not (logarithmic or (algorithm == TREE and collective == _ALL_REDUCE)):
-        return phases * (n - 1)
+def _doublings(n: int) -> int:
     rounds = 0
     while (1 << rounds) < n:
         rounds += 1
-    return phases * rounds
+    return rounds
 
 
 @njit(cache=True, nogil=True)
-def _busiest_link(
-    collective: int, algorithm: int, spread: Spread, level: int, cardinality: int, n: int
-) -> float:
+def _busiest_link(collective: int, tree: bool, spread: Spread, level: int, cardinality: int, n: int) -> float:
     """Return the messages on the busiest directed link of a ring with one group for each set of siblings."""
-    sent = _sent(collective, algorithm, n, 1)
     span, weight = 0, cardinality
     for axis in range(spread.reduced.size):
         weight //= spread.matrix[axis, level]
         if spread.reduced[axis]:
             span += (spread.matrix[axis, level] - 1) * weight
-    if 2 * span >= cardinality:
-        groups: int = cardinality // spread.factor[level]
-        return 0.5 * sent * groups
-    overlapping = _first_members_below(span, cardinality, spread, level)
-    # A tree's reduction goes there, its broadcast back.
-    one_way = 0.5 if algorithm == TREE and collective == _ALL_REDUCE else 1.0
-    return one_way * sent * overlapping
-
-
-@njit(cache=True, nogil=True)
-def _busiest_link_halving(collective: int, spread: Spread, level: int, cardinality: int) -> float:
-    """Return the sum over the rounds of the messages on the busiest directed link of a ring.
-
-    In a round all siblings exchange over one distance, the shorter way, which puts as many of them on the
-    busiest link as the distance is long; halfway around they use both ways.
-    """
-    total, piece, weight = 0.0, 1.0, 1
-    for axis in range(spread.reduced.size - 1, -1, -1):
-        radix = spread.matrix[axis, level]
-        if spread.reduced[axis]:
-            distance = weight
-            while distance < weight * radix:
-                piece *= 0.5
-                total += piece * distance * (0.5 if 2 * distance == cardinality else 1.0)
-                distance *= 2
-        weight *= radix
-    return total * (2.0 if collective == _ALL_REDUCE else 1.0)
+    closed = 2 * span >= cardinality
+    groups: int = cardinality // spread.factor[level]
+    if not closed:
+        groups = _first_members_below(span, cardinality, spread, level)
+    if tree:
+        # Chains, the reduction there and the broadcast back; a pair uses both ways around.
+        return 0.5 * groups if closed and spread.factor[level] == 2 else 1.0 * groups
+    return _sent(collective, False, n, 1) * (0.5 if closed else 1.0) * groups
 
 
 @njit(cache=True, nogil=True)

@@ -50,33 +50,57 @@ class Step:
         self.tree = algorithm == "tree" and self.collective is AR
 
     def time_s(self) -> float:
-        """Return the time of the fullest link, and of the rounds."""
-        return max(map(self.level_time_s, range(self.hierarchy.n_levels))) + self.latency_s()
+        """Return the time of the fullest link of each round, and the latencies."""
+        if not self.halving:
+            return max(map(self.level_time_s, range(self.hierarchy.n_levels))) + self.latency_s()
+        total_s = 0.0
+        for distance in self.distances():
+            levels_s = [self.level_time_s(level, distance) for level in range(self.hierarchy.n_levels)]
+            total_s += max(levels_s) + self.phases * self.latency_of(distance)
+        return total_s
 
     def latency_s(self) -> float:
+        if self.halving:
+            return self.phases * sum(map(self.latency_of, self.distances()))
+        rounds = math.ceil(math.log2(self.n)) if self.tree else self.n - 1
+        pairs = [(group[0], device) for group in self.groups for device in group[1:]]
+        return self.phases * rounds * self.latency_between(pairs)
+
+    def latency_of(self, distance: int) -> float:
+        return self.latency_between(
+            [(one, other) for group in self.groups for one, other, _ in self.exchanges(group, distance)]
+        )
+
+    def latency_between(self, pairs: list[tuple[int, int]]) -> float:
+        """Return the latency of the outermost level that one of the pairs crosses."""
         crossed = min(
             level
             for level in range(self.hierarchy.n_levels)
-            for group in self.groups
-            if len({self.instance(device, level) for device in group}) > 1
+            for one, other in pairs
+            if self.instance(one, level) != self.instance(other, level)
         )
-        rounds = math.ceil(math.log2(self.n)) if self.halving or self.tree else self.n - 1
-        return self.phases * rounds * self.hierarchy.levels[crossed].latency_s
+        return self.hierarchy.levels[crossed].latency_s
 
-    def level_time_s(self, level: int) -> float:
+    def level_time_s(self, level: int, distance: int | None = None) -> float:
+        """Return the time of a level's fullest link; with halving and doubling of one round, or of all."""
         spec = self.hierarchy.levels[level]
+        if self.halving and distance is None:
+            return sum(self.level_time_s(level, each) for each in self.distances())
         if spec.network == "ring":
-            rounds = self.ring_rounds(level)
-            busiest = sum(max(loads.values(), default=0.0) for loads in rounds)
+            busiest = max(self.ring_loads(level, distance).values(), default=0.0)
             return busiest / (spec.bandwidth_bytes_per_s / 2)
-        return max(self.switch_loads(level).values(), default=0.0) / spec.bandwidth_bytes_per_s
+        return max(self.switch_loads(level, distance).values(), default=0.0) / spec.bandwidth_bytes_per_s
 
-    def switch_loads(self, level: int) -> Loads:
+    def distances(self) -> list[int]:
+        """Return between which members the rounds of halving and doubling are."""
+        return [2**exponent for exponent in range(self.n.bit_length() - 1)]
+
+    def switch_loads(self, level: int, distance: int | None = None) -> Loads:
         """Return the bytes out of every uplink of every instance."""
         loads: Loads = defaultdict(float)
         for group in self.groups:
             if self.halving:
-                for sender, receiver, size in self.exchanges(group):
+                for sender, receiver, size in self.exchanges(group, distance):
                     if self.instance(sender, level) != self.instance(receiver, level):
                         loads[self.instance(sender, level), self.uplink(sender, level)] += size
                 continue
@@ -84,21 +108,19 @@ class Step:
                 if len(members) < self.n:
                     for device in members:
                         link = self.instance(device, level), self.uplink(device, level)
-                        loads[link] += self.sent_bytes() / len(members)
+                        loads[link] += self.sent_bytes(self.n // len(members)) / len(members)
         return loads
 
-    def ring_rounds(self, level: int) -> Iterator[Loads]:
-        """Yield the bytes on every directed link of every ring, of rounds that follow each other."""
-        if self.halving:
-            for distance in range(self.n.bit_length() - 1):
-                yield self.exchanged_in_rings(level, 2**distance)
-            return
+    def ring_loads(self, level: int, distance: int | None = None) -> Loads:
+        """Return the bytes on every directed link of every ring."""
+        if distance is not None:
+            return self.exchanged_in_rings(level, distance)
         loads: Loads = defaultdict(float)
         for group in self.groups:
             parents = self.by_instance(group, level - 1) if level else {0: group}
             for parent, members in parents.items():
                 self.add_ring(loads, level, parent, members)
-        yield loads
+        return loads
 
     def add_ring(self, loads: Loads, level: int, parent: int, members: list[int]) -> None:
         around = self.hierarchy.levels[level].cardinality
@@ -109,15 +131,16 @@ class Step:
         gap, end = max((after - here, here) for here, after in zip(positions, nexts, strict=True))
         length, begin = around - gap, (end + gap) % around
         at_one = [device for device in members if self.position(device, level) == positions[0]]
+        closed = 2 * length >= around
+        arc = range(around) if closed else range(begin, begin + length)
+        if self.tree:
+            each = self.message_bytes / 2 if closed and len(positions) == 2 else self.message_bytes
+        else:
+            each = self.sent_bytes(self.n) / 2 if closed else self.sent_bytes(self.n)
         for device in at_one:
-            share = self.sent_bytes() / len(at_one)
-            uplink = self.uplink(device, level)
-            if 2 * length >= around:
-                arc, each = range(around), share / 2
-            else:
-                arc, each = range(begin, begin + length), share / 2 if self.tree else share
             for place, direction in itertools.product(arc, (0, 1)):
-                loads[parent, uplink, place % around, direction] += each
+                link = parent, self.uplink(device, level), place % around, direction
+                loads[link] += each / len(at_one)
 
     def exchanged_in_rings(self, level: int, distance: int) -> Loads:
         around = self.hierarchy.levels[level].cardinality
@@ -149,11 +172,12 @@ class Step:
                     yield group[member], group[member ^ distance], size * self.phases
             distance, size = 2 * distance, size / 2
 
-    def sent_bytes(self) -> float:
+    def sent_bytes(self, instances: int) -> float:
+        """Return what a group sends out of one of some instances that its members are in."""
         if self.collective not in (AR, RS, AG):
             return self.message_bytes
         if self.tree:
-            return 2 * self.message_bytes
+            return min(2.0, instances / 2) * self.message_bytes
         return self.phases * (self.n - 1) / self.n * self.message_bytes
 
     def instance(self, device: int, level: int) -> int:

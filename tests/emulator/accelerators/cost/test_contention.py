@@ -71,19 +71,20 @@ def test_every_instruction_of_every_placement(network: str, algorithm: str) -> N
     assert set(fullest) == {0, 1, 2}
 
 
-def test_masters_crowd_on_the_first_uplink() -> None:
-    """Of 8 devices with 4 NICs the first of each node takes part: one NIC sends what four could."""
-    hierarchy = Hierarchy("x", (Level("node", 2, 10e9, 0.0, uplinks=4), Level("gpu", 8, 1e12, 0.0)))
+@pytest.mark.parametrize("uplinks", [1, 2, 4, 8])
+def test_masters_crowd_on_the_first_uplink(uplinks: int) -> None:
+    """Of 8 devices the first of each node takes part: one NIC sends what all could."""
+    hierarchy = Hierarchy("x", (Level("node", 2, 10e9, 0.0, uplinks=uplinks), Level("gpu", 8, 1e12, 0.0)))
     case = Case(hierarchy, ((2, 8),), (0,))
     times_s = {}
     for instruction in actions(2):
         if instruction.collective == "AR":
             step = assert_as_brute_force(case, instruction, 1e9, "ring")
             times_s[instruction.pattern.label(2)] = step.level_time_s(0)
-    # A group through one NIC; eight groups through four; one of 16 devices, spread over four.
+    # A group through one NIC; eight groups through all; one of 16 devices, spread over all.
     assert times_s["masters"] == pytest.approx(0.1)
-    assert times_s["across"] == pytest.approx(0.2)
-    assert times_s["all"] == pytest.approx(2 * 15 / 16 * 0.1 / 4)
+    assert times_s["across"] == pytest.approx(8 * 0.1 / uplinks)
+    assert times_s["all"] == pytest.approx(2 * 15 / 16 * 0.1 / uplinks)
 
 
 def test_arcs_and_circles_of_a_ring() -> None:

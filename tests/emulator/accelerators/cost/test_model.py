@@ -404,14 +404,23 @@ def test_small_messages_take_other_algorithms_than_rings() -> None:
         name: [CostModel(system, name).all_reduce_time_s(((4, 16),), one) for one in (small, large)]
         for name in ("ring", "halving_doubling", "tree", "auto")
     }
-    # 126 rounds against 12; bandwidth is the same, or less for a tree.
+    # 126 rounds between nodes, against 12 of a tree, against 8 inside and 4 between.
     assert times_s["ring"][0] == pytest.approx(126 * 14e-6, rel=1e-3)
-    assert times_s["halving_doubling"][0] == pytest.approx(12 * 14e-6, rel=2e-3)
     assert times_s["tree"][0] == pytest.approx(12 * 14e-6, rel=2e-3)
-    # Nearest first, only what is left of 16 members crosses: 2 * 3/4 GB, not 2 * 63/64 GB.
-    assert times_s["halving_doubling"][1] == pytest.approx(1.5 / 8.4 + 12 * 14e-6)
+    assert times_s["halving_doubling"][0] == pytest.approx(8 * 3e-6 + 4 * 14e-6, rel=3e-3)
+    # Nearest first, what is left of 16 members crosses, 2 * 3/4 GB; but one after the other.
     assert times_s["tree"][1] == pytest.approx(2 / 8.4 + 12 * 14e-6)
+    assert times_s["halving_doubling"][1] == pytest.approx(
+        1.5 / 8.4 + 2 * 15 / 16 / 235 + 8 * 3e-6 + 4 * 14e-6
+    )
     assert times_s["auto"] == times_s["halving_doubling"]
+
+
+def test_a_tree_of_two_nodes_crosses_once_each_way() -> None:
+    for nodes, crossings in ((2, 1.0), (3, 1.5), (4, 2.0), (8, 2.0)):
+        model = CostModel(get_preset("p2-a100", nodes), "tree")
+        (cost,) = model.step_costs(((nodes, 16),), GIGABYTE, parse_program("all:AR", 2))
+        assert cost.link_s == pytest.approx(crossings / 8.4)
 
 
 def test_programs_of_four_levels() -> None:
