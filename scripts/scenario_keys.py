@@ -44,24 +44,32 @@ def _tables(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     definitions = schema["$defs"]
     yield "Top level", schema
     for key, spec in schema["properties"].items():
-        for kind in spec.get("oneOf", [spec]):
-            name = kind.get("$ref", "").rpartition("/")[2]
-            if key == "splits" or not name:
+        inner_tables: dict[str, dict[str, Any]] = {}
+        for name in _table_names(spec):
+            if key == "splits":
                 continue
             table = definitions[name]
             const = table["properties"].get("kind", {}).get("const")
             yield f"`[{key}]`" + (f" with `kind = {json.dumps(const)}`" if const else ""), table
             for inner, inner_spec in table["properties"].items():
-                if "$ref" in inner_spec:
-                    yield f"`[{key}.{inner}]`", definitions[inner_spec["$ref"].rpartition("/")[2]]
-                elif "$ref" in inner_spec.get("items", {}):
-                    yield f"`[[{key}.{inner}]]`", definitions[inner_spec["items"]["$ref"].rpartition("/")[2]]
+                # What all kinds of a table have is shown once.
+                for inner_name in _table_names(inner_spec):
+                    inner_tables[f"`[{key}.{inner}]`"] = definitions[inner_name]
+                for inner_name in _table_names(inner_spec.get("items", {})):
+                    inner_tables[f"`[[{key}.{inner}]]`"] = definitions[inner_name]
+        yield from inner_tables.items()
     yield "`[splits.train]`, `[splits.validation]`, `[splits.test]`", definitions["Split"]
+
+
+def _table_names(spec: dict[str, Any]) -> list[str]:
+    """Return the names of the tables that a key may hold: one, one of several, or one that may be absent."""
+    choices = spec.get("oneOf") or spec.get("anyOf") or [spec]
+    return [choice["$ref"].rpartition("/")[2] for choice in choices if "$ref" in choice]
 
 
 def _is_value(key: str, spec: dict[str, Any]) -> bool:
     """Whether a key holds a value: a table has its own heading, and a kind is said in it."""
-    return key != "kind" and "$ref" not in spec and "oneOf" not in spec
+    return key != "kind" and not _table_names(spec)
 
 
 def _row(key: str, spec: dict[str, Any], table: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from sysgym.scenarios import (
     load_suite,
 )
 from sysgym.scenarios.schema.common import Scenario
+from sysgym.scenarios.schema.congestion import TopologyTable, WorkloadTable
 from sysgym.scenarios.schema.suite import ContenderSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "scenarios.md"
@@ -57,8 +58,8 @@ def _shipped() -> Iterator[str]:
         cells = [
             f"[`{info.name}`](../scenarios/congestion/{info.name}.toml)",
             f"{topology.n_hosts}, {topology.kind.replace('_', ' ')}",
-            f"{_engineering(topology.link_rate_bps)}b/s, {_engineering(topology.link_delay_s)}s",
-            _traffic(scenario),
+            _links(topology),
+            _traffic(scenario.workload),
             f"{_engineering(queue.buffer_bytes)}B",
             "never" if mark is None else f"{_engineering(mark)}B",
             f"{_engineering(control.decision_interval_s)}s",
@@ -125,15 +126,35 @@ def _range(low: int, high: int) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-def _traffic(scenario: CongestionScenario) -> str:
-    workload = scenario.workload
+def _traffic(workload: WorkloadTable) -> str:
+    if workload.kind == "mix":
+        return "; ".join(_traffic(part) for part in workload.parts.values())
     if workload.kind == "incast":
         return f"incast, {workload.senders} senders, {_engineering(workload.request_bytes)}B each"
+    if workload.kind == "training":
+        jobs = f"{workload.jobs} x " if workload.jobs > 1 else ""
+        return (
+            f"{workload.collective.replace('_', ' ')} of {jobs}{workload.job_hosts} hosts,"
+            f" {_engineering(workload.size_bytes)}B"
+        )
+    pairs = workload.matrix.replace("_", " ")
+    if workload.matrix == "stride":
+        pairs += f" {workload.stride}"
     if workload.kind == "poisson":
-        return f"Poisson arrivals, {workload.flow_sizes} sizes"
-    return f"long-lived, {workload.pairs.replace('_', ' ')}" + (
-        f" {workload.stride}" if workload.pairs == "stride" else ""
-    )
+        return f"Poisson arrivals, {workload.flow_sizes} sizes" + ("" if pairs == "random" else f", {pairs}")
+    if workload.kind == "on_off":
+        return f"bursts of {_engineering(workload.rate_bps)}b/s, {pairs}"
+    return f"long-lived, {pairs}"
+
+
+def _links(topology: TopologyTable) -> str:
+    rates = [topology.link_rate_bps]
+    rates += [
+        getattr(topology, key) for key in ("core_rate_bps", "uplink_rate_bps") if hasattr(topology, key)
+    ]
+    rates += [override.rate_bps for override in topology.overrides]
+    shown = dict.fromkeys(f"{_engineering(rate)}b/s" for rate in rates if rate is not None)
+    return f"{', '.join(shown)}; {_engineering(topology.link_delay_s)}s"
 
 
 def _suites() -> Iterator[str]:
