@@ -334,6 +334,7 @@ class JointPlacement(PlacementEnv):
             "n_candidates": float(len(times_s)),
             "measurements": float(self.measurements),
             "nominal_regret": log_ratio(nominal_s, self.outcome.best_time_s),
+            "net_regret": self.outcome.regret + self.joint.measurement_price * self.measurements,
         }
 
     def _scene(self) -> JointScene:

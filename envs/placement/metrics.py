@@ -33,6 +33,7 @@ EPISODE_METRICS: dict[str, str] = {
     "program_steps": "collectives of the program (program)",
     "best_program_steps": "collectives of the best program (program)",
     "measurements": "measurements taken (joint)",
+    "net_regret": "regret plus the price of the measurements (joint)",
     "nominal_regret": "regret of committing to the best candidate by nominal bandwidths (joint)",
 }
 """Meaning of every episode metric."""

@@ -18,7 +18,7 @@ from sysgym.scenarios.errors import SysgymError, UnknownName
 MakeEnv = Callable[..., Any]
 
 HEURISTICS = ["max", "random", "fixed_fair", "aimd", "oracle"]
-LEARNED = ["ppo", "a2c", "sac", "td3", "ddpg", "tqc", "trpo"]
+LEARNED = ["ppo", "a2c", "sac", "td3", "ddpg", "tqc", "trpo", "maskable_ppo", "maskable_ppo_set"]
 
 
 def test_the_list_is_complete() -> None:

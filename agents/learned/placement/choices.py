@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.set_net import SetShape
 from sysgym.emulator.accelerators.programs import COLLECTIVES
+from sysgym.envs.placement.observation import BUDGET_COLUMNS, CANDIDATE_COLUMNS
 from sysgym.scenarios import Scenario
+from sysgym.scenarios.schema.placement import MOST_LEVELS
 
 Array = NDArray[np.float32]
 Observation = Mapping[str, Array]
@@ -24,6 +26,11 @@ Parts = tuple[Array, Array]
 """Rows, shape (n_rows, row_size), and context, shape (context_size,)."""
 
 MASK = "action_mask"
+LARGEST_GAP = 4.0
+"""Of a candidate's log cost over the best one's; what is further off is as bad."""
+
+_CANDIDATES = {name: index for index, name in enumerate(CANDIDATE_COLUMNS)}
+_LEVELS = [f"level_{level}" for level in range(MOST_LEVELS)]
 N_COLLECTIVES = len(COLLECTIVES)
 
 
@@ -40,10 +47,42 @@ def placement_parts(observation: Observation) -> Parts:
 
 
 def joint_parts(observation: Observation) -> Parts:
-    """Candidates: each with what is known and measured of it."""
-    candidates = observation["candidates"]
-    rows = np.hstack([candidates, _mask(observation, len(candidates))])
+    """Candidates: each with what is measured of it, and what the measurements of all say about it."""
+    table, columns = observation["candidates"].astype(np.float64), _CANDIDATES
+    budget = dict(zip(BUDGET_COLUMNS, observation["budget"].tolist(), strict=True))
+    exists = table[:, columns["exists"]] > 0.0
+    expected, sd = _expected(table, budget)
+    best = expected[exists].min() if exists.any() else 0.0
+    told = [columns[name] for name in ("exists", "nominal", "latency", "measured", "mean")]
+    gap = np.where(exists, np.minimum(expected - best, LARGEST_GAP), 0.0)
+    rows = np.column_stack([table[:, told], gap, np.where(exists, sd, 0.0), _mask(observation, len(table))])
+    rows[:, 1] = np.where(exists, rows[:, 1] - best, 0.0)
+    rows[:, 4] = np.where(rows[:, 3] > 0.0, rows[:, 4] - best, 0.0)
     return rows, observation["budget"]
+
+
+def _expected(table: NDArray[np.float64], budget: Mapping[str, float]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return what each candidate's log cost is expected to be, and how sure that is.
+
+    The hidden factors of levels and collectives are taken to act linearly, by the shares of time that they
+    concern: then what is measured is Gaussian, and what is not follows from it.
+    """
+    shares = np.hstack(
+        [
+            table[:, [_CANDIDATES[name] for name in _LEVELS]] * budget["level_error"],
+            table[:, [_CANDIDATES[str(name)] for name in COLLECTIVES]] * budget["collective_error"],
+        ]
+    )
+    prior = shares @ shares.T
+    expected, variance = table[:, _CANDIDATES["nominal"]], prior.diagonal()
+    count = table[:, _CANDIDATES["measured"]]
+    seen = np.flatnonzero(count)
+    if len(seen):
+        noise = (budget["noise"] ** 2 + 1e-6) / count[seen]
+        gain = np.linalg.solve(prior[np.ix_(seen, seen)] + np.diag(noise), prior[seen]).T
+        expected = expected + gain @ (table[seen, _CANDIDATES["mean"]] - table[seen, _CANDIDATES["nominal"]])
+        variance = variance - (gain * prior[:, seen]).sum(axis=1)
+    return expected, np.sqrt(np.maximum(variance, 0.0))
 
 
 def program_parts(observation: Observation) -> Parts:
