@@ -285,9 +285,7 @@ class Scenario(Table):
 
     def _check_varied(self, split_name: str, split: Split) -> Iterator[Problem]:
         vary = split.varied
-        places = {
-            key: ("splits", split_name, "ranges" if key in split.ranges else "vary") for key in vary
-        }
+        places = {key: ("splits", split_name, "ranges" if key in split.ranges else "vary") for key in vary}
         allowed = [
             key
             for key in vary
@@ -309,9 +307,7 @@ class Scenario(Table):
             found = [problem for choice in together for problem in self._bad_choices(places, choice)]
         yield from (problem for index, problem in enumerate(found) if problem not in found[:index])
 
-    def _bad_choices(
-        self, places: Mapping[str, KeyPath], choice: Mapping[str, Any]
-    ) -> Iterator[Problem]:
+    def _bad_choices(self, places: Mapping[str, KeyPath], choice: Mapping[str, Any]) -> Iterator[Problem]:
         for problem in self._problems_with(choice):
             # A value can be wrong beside another one; then any of the varied keys may be the reason.
             key = problem.key if problem.key in choice else next(iter(choice))

@@ -124,6 +124,8 @@ class CongestionScenario(Scenario):
     def cross_checks(self) -> Iterator[Problem]:
         """Check tables against each other."""
         yield from self._check_queue()
+        if self.flow is not None:
+            yield from flow_problems(self.flow, self.topology, self.workload)
         problems = tuple(workload_problems(self.workload, self.topology))
         yield from problems
         if not problems:
