@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -50,3 +51,9 @@ def make_env() -> MakeEnv:
         return gym.make(IDS[kind], **arguments).unwrapped
 
     return make
+
+
+@pytest.fixture(scope="session")
+def world() -> SimpleNamespace:
+    """Overrides that describe small systems and problems."""
+    return SimpleNamespace(level=level, system=system, nodes_of=nodes_of, reductions=reductions)
