@@ -28,6 +28,9 @@ EPISODE_SEED = 20_001
 # most to do.
 EVERYWHERE = ("paced", "dctcp")
 UNDER_LOSS = ("incast-32", ("reno", "cubic", "newvegas"))
+# One flow: every scenario by its own preset, and the smallest by the others.
+FLOW = "flow"
+FLOW_PRESETS = ("flow-1g-1ms", ("flow-aurora", "flow-orca"))
 # Stragglers: every scenario of generated jobs in both environments. Traces are not shipped.
 STRAGGLERS = {
     "prediction": "sysgym/StragglerPrediction-v0",
@@ -58,15 +61,17 @@ class Episode(NamedTuple):
 def episodes() -> Iterator[Episode]:
     """Yield the episodes that have a trace."""
     for info in list_scenarios():
-        if info.family == "congestion":
+        if info.env_id == "sysgym/FlowCC-v0":
+            yield Episode(info.name, FLOW)
+        elif info.family == "congestion":
             yield from (Episode(info.name, transport) for transport in EVERYWHERE)
         elif info.family == "placement":
             env_id = load_scenario(info.name).env_id
             yield from (Episode(info.name, variant) for variant, own in PLACEMENT.items() if own == env_id)
         elif load_scenario(info.name, expect=StragglerScenario).jobs.kind == "generated":
             yield from (Episode(info.name, variant) for variant in STRAGGLERS)
-    scenario, transports = UNDER_LOSS
-    yield from (Episode(scenario, transport) for transport in transports)
+    for scenario, variants in (UNDER_LOSS, FLOW_PRESETS):
+        yield from (Episode(scenario, variant) for variant in variants)
 
 
 def trace(episode: Episode) -> list[dict[str, int | float]]:
@@ -79,6 +84,8 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
         return straggler_trace(episode)
     if episode.variant in PLACEMENT:
         return placement_trace(episode)
+    if episode.variant.startswith(FLOW):
+        return flow_trace(episode)
     env: Any = gym.make(
         "sysgym/DatacenterCC-v0", scenario=episode.scenario, split="test", transport=episode.variant
     ).unwrapped
@@ -90,6 +97,20 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
         # Rates that differ between hosts and decisions; a transport of its own is left alone.
         share = ((7 * hosts + 3 * step) % 11) / 10 if episode.variant == "paced" else np.ones(len(hosts))
         observation, reward, *_ = env.step((low + share * (high - low)).astype(np.float32))
+        records.append(record(env, observation, reward))
+    return records
+
+
+def flow_trace(episode: Episode) -> list[dict[str, int | float]]:
+    """Play an episode of one flow; as :func:`trace`."""
+    preset = episode.variant.partition("-")[2] or None
+    env: Any = gym.make("sysgym/FlowCC-v0", scenario=episode.scenario, split="test", preset=preset).unwrapped
+    observation, _ = env.reset(seed=0, options={"episode_seed": EPISODE_SEED})
+    records = [record(env, observation, 0.0)]
+    for step in range(STEPS):
+        # Up and down by turns, more up than down: it ends in a full queue.
+        share = ((7 * step) % 11 - 4) / 6
+        observation, reward, *_ = env.step((share * env.action_space.high).astype(np.float32))
         records.append(record(env, observation, reward))
     return records
 

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport
+from sysgym.envs.congestion.episodes import draw_episode_seed, resolve_scenario
 from sysgym.envs.congestion.measurement import Fabric, Interval, Reading, ideal_bytes
 from sysgym.envs.congestion.metrics import episode_metrics, interval_metrics
 from sysgym.envs.congestion.observation import DEFAULT_FEATURES, ObservationBuilder
 from sysgym.envs.congestion.render import Recorder
 from sysgym.envs.congestion.rewards import get_reward
-from sysgym.scenarios import CongestionScenario, load_scenario, scenario_from_resolved
+from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import BackendUnavailable, UnknownName
 
 Array = NDArray[np.float32]
@@ -183,7 +184,7 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
             self, scenario, split, transport, reward, features, history, backend, overrides, render_mode
         )
         _check_backend(backend)
-        self.scenario = _resolve(scenario, overrides)
+        self.scenario = resolve_scenario(scenario, overrides)
         self.split = split
         self.render_mode = render_mode
         self._seeds = self.scenario.splits[split].seeds
@@ -225,7 +226,7 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
             options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
         """
         super().reset(seed=seed)
-        self.episode_seed = self._draw_episode_seed(options)
+        self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
         drawn = self.scenario.draw(self.split, self.episode_seed)
         if drawn != self.network.scenario:
             self.network = PacketNetwork(drawn, transport=self.transport)
@@ -263,16 +264,6 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
             )
             return None
         return self._recorder.text() if self.render_mode == "ansi" else self._recorder.picture()
-
-    def _draw_episode_seed(self, options: Mapping[str, Any] | None) -> int:
-        options = options or {}
-        for key in options:
-            if key != "episode_seed":
-                raise UnknownName("reset option", key, ["episode_seed"])
-        if "episode_seed" in options:
-            return int(options["episode_seed"])
-        first, last = self._seeds
-        return int(self.np_random.integers(first, last + 1))
 
     def _warm_up(self) -> Interval:
         """Run the network without caps up to the first decision; returns the last interval of that."""
@@ -321,16 +312,3 @@ def _check_backend(backend: str) -> None:
         )
     if backend not in BACKENDS:
         raise UnknownName("backend", backend, BACKENDS)
-
-
-def _resolve(
-    scenario: str | PathLike[str] | Mapping[str, Any] | CongestionScenario,
-    overrides: Mapping[str, Any] | None,
-) -> CongestionScenario:
-    if isinstance(scenario, CongestionScenario):
-        found = scenario
-    elif isinstance(scenario, Mapping):
-        found = scenario_from_resolved(scenario, expect=CongestionScenario)
-    else:
-        return load_scenario(scenario, overrides=overrides, expect=CongestionScenario)
-    return found.with_overrides(overrides) if overrides else found

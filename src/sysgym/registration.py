@@ -8,6 +8,7 @@ import gymnasium
 # No max_episode_steps: the scenario says how long an episode is, and the environment truncates it itself.
 ENVIRONMENTS: dict[str, str] = {
     "sysgym/DatacenterCC-v0": "sysgym.envs.congestion.datacenter_cc:DatacenterCC",
+    "sysgym/FlowCC-v0": "sysgym.envs.congestion.flow_cc:FlowCC",
     "sysgym/StragglerPrediction-v0": "sysgym.envs.stragglers.prediction:StragglerPrediction",
     "sysgym/StragglerMitigation-v0": "sysgym.envs.stragglers.mitigation:StragglerMitigation",
     "sysgym/CollectivePlacement-v0": "sysgym.envs.placement.placement:CollectivePlacement",

@@ -56,7 +56,7 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     ratios |= {"background_share_mean", "background_share_sd"}
     # Traffic: an index of a tail.
     ratios |= {"pareto_shape"}
-    # The agent's flow: multiples of a round trip, a link's rate, a bandwidth-delay product. Ends of any range.
+    # The agent's flow: multiples of a round trip, a rate, a bandwidth-delay product. Ends of any range.
     ratios |= {"decision_rtts", "start_rate", "action_step", "buffer_bdp", "low", "high"}
     for table in _objects(json_schema(kind)):
         for key, field in table["properties"].items():

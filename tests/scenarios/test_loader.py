@@ -106,7 +106,10 @@ def test_list_is_sorted_and_can_be_narrowed() -> None:
     infos = list_scenarios()
     assert infos == sorted(infos, key=lambda info: (info.family, info.name))
     assert {info.family for info in list_scenarios("congestion")} == {"congestion"}
-    assert {info.env_id for info in list_scenarios("congestion")} == {"sysgym/DatacenterCC-v0"}
+    assert {info.env_id for info in list_scenarios("congestion")} == {
+        "sysgym/DatacenterCC-v0",
+        "sysgym/FlowCC-v0",
+    }
     with pytest.raises(UnknownName, match="congestion"):
         list_scenarios("congestoin")
     assert {"quick", "iroko"} <= {info.name for info in list_suites()}

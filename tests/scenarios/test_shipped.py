@@ -42,8 +42,13 @@ CONGESTION = {
 }
 
 
+FLOWS = {"aurora-links", "flow-1g-1ms", "flow-datacenter", "flow-incast", "genet-links"}
+
+
 def test_the_congestion_family_is_complete() -> None:
-    assert {info.name for info in list_scenarios("congestion")} == CONGESTION
+    assert {info.name for info in list_scenarios("congestion")} == CONGESTION | FLOWS
+    flows = {info.name for info in list_scenarios("congestion") if info.env_id == "sysgym/FlowCC-v0"}
+    assert flows == FLOWS
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -77,7 +82,7 @@ def test_decisions_last_a_round_trip_or_more(name: str) -> None:
     assert marked_s <= scenario.control.decision_interval_s <= 60 * empty_s
 
 
-@pytest.mark.parametrize("name", sorted(CONGESTION))
+@pytest.mark.parametrize("name", sorted(CONGESTION | FLOWS))
 def test_numbers_have_comments(name: str) -> None:
     path = next(info.path for info in list_scenarios() if info.name == name)
     text = Path(path).read_text()

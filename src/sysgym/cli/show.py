@@ -26,32 +26,53 @@ _WORDS: Mapping[object, str] = {True: "yes", False: "no", None: "-"}
 _IDENTITY = {"schema_version", "name", "family", "env_id", "title", "description", "references", "splits"}
 
 
-def show_page(name: str, plugins: Sequence[Path]) -> None:
+KINDS = ("environment", "scenario", "suite", "transport", "agent")
+"""What a page can be on."""
+
+
+def show_page(
+    name: str, plugins: Sequence[Path], *, kind: str | None = None, picture: Path | None = None
+) -> None:
     """Print a page on whatever has this name.
 
     Args:
         name: An environment's id, a name that ``sysgym list`` shows, or a path to a TOML file.
         plugins: The user's files, imported first.
+        kind: What it is, one of ``KINDS``; None: whatever has the name.
+        picture: File for a picture of a scenario.
 
     Raises:
         UnknownName: Nothing has this name.
         ScenarioError: The file is wrong.
+        SysgymError: A picture is wanted of something that has none.
     """
     from sysgym.agents import agent_info, list_agents
     from sysgym.emulator.packets.transports import get_transport, list_transports
-    from sysgym.errors import UnknownName
+    from sysgym.errors import SysgymError, UnknownName
     from sysgym.registration import ENVIRONMENTS
     from sysgym.scenarios import list_scenarios, list_suites, load_scenario, load_suite
 
+    if kind is not None and kind not in KINDS:
+        raise UnknownName("kind of thing", kind, KINDS)
     load_plugins(plugins)
     scenarios = {info.name for info in list_scenarios()}
     suites = {info.name for info in list_suites()}
     is_file = _is_file(name) and name not in list_agents()  # "stragglers/oracle" is an agent
     namespaces = {known.partition("/")[0] for known in ENVIRONMENTS}
     environment = next((known for known in ENVIRONMENTS if name in _short_names(known)), None)
-    if environment is not None:
+    if kind == "scenario" or (kind is None and picture is not None):
+        _scenario(load_scenario(name), picture)
+    elif picture is not None:
+        raise SysgymError(f"--picture: only scenarios have a picture, {name} is meant as {kind}")
+    elif kind == "suite":
+        _suite(load_suite(name))
+    elif kind == "transport":
+        _transport(get_transport(name))
+    elif kind == "agent":
+        _agent(agent_info(name))
+    elif environment is not None:
         _environment(environment)
-    elif name.partition("/")[0] in namespaces and not Path(name).exists():
+    elif kind == "environment" or (name.partition("/")[0] in namespaces and not Path(name).exists()):
         raise UnknownName("environment", name, ENVIRONMENTS)
     elif name in scenarios or (is_file and not _is_suite(name)):
         _scenario(load_scenario(name))
@@ -101,13 +122,27 @@ def _environment(env_id: str) -> None:
     console().print(Markdown(f"# {env_id}\n\n{documentation}"))
 
 
-def _scenario(scenario: Scenario) -> None:
+def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
     from sysgym.bench.families import get_family
+    from sysgym.errors import SysgymError
+    from sysgym.scenarios import CongestionScenario
 
     out = console()
+    if picture is not None and not isinstance(scenario, CongestionScenario):
+        raise SysgymError(
+            f"--picture: scenarios of the family congestion have a picture; {scenario.name} is of"
+            f" {scenario.family}"
+        )
     _heading(f"{scenario.name}: {scenario.title}", scenario.description, f"Played by {scenario.env_id}.")
+    if isinstance(scenario, CongestionScenario):
+        from sysgym.cli.scenario_words import in_words
+
+        for heading, text in in_words(scenario):
+            out.print(f"[bold]{heading}[/bold]")
+            out.print(Padding(text, (0, 0, 0, 2)), markup=False)
+        out.print()
     for name, field in type(scenario).model_fields.items():
-        if name not in _IDENTITY:
+        if name not in _IDENTITY and getattr(scenario, name) is not None:
             rows = _rows(getattr(scenario, name))
             out.print(
                 table("key", ">value", "meaning", title=f"\\[{name}]  {field.description or ''}", rows=rows)
@@ -126,17 +161,35 @@ def _scenario(scenario: Scenario) -> None:
         out.print()
     reference = get_family(scenario.family).reference
     out.print(f"sysgym run {scenario.name} --contender {reference}", style="dim", markup=False)
+    if picture is not None and isinstance(scenario, CongestionScenario):
+        from sysgym.cli.scenario_picture import draw
+
+        draw(scenario, picture)
+        out.print(f"Picture: {picture}", markup=False)
+
+
+def _tables(value: Any) -> dict[str, BaseModel]:
+    """Return what to add to a key's name -> table, for a table, a list of them or tables by name."""
+    from pydantic import BaseModel
+
+    if isinstance(value, BaseModel):
+        return {"": value}
+    if isinstance(value, Mapping):
+        return {f".{key}": item for key, item in value.items() if isinstance(item, BaseModel)}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return {f"[{index}]": item for index, item in enumerate(value) if isinstance(item, BaseModel)}
+    return {}
 
 
 def _rows(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    from pydantic import BaseModel
-
     from sysgym.bench.units import metric_text
 
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
-        if isinstance(value, BaseModel):
-            yield from _rows(value, f"{prefix}{name}.")
+        tables = _tables(value)
+        if tables:
+            for key, table_ in tables.items():
+                yield from _rows(table_, f"{prefix}{name}{key}.")
             continue
         if isinstance(value, bool) or value is None or isinstance(value, str):
             text = _WORDS.get(value, str(value))

@@ -31,7 +31,7 @@ Trace = list[tuple[NDArray[np.float32], float, dict[str, Any]]]
 REGISTERED = sysgym.__version__
 ENV_ID = "sysgym/DatacenterCC-v0"
 SHORT = {"control.episode_steps": 12}
-SCENARIOS = [info.name for info in list_scenarios() if info.family == "congestion"]
+SCENARIOS = [info.name for info in list_scenarios() if info.env_id == ENV_ID]
 
 
 def short_env(scenario: str = "dumbbell-10g", **arguments: Any) -> DatacenterCC:

@@ -27,6 +27,7 @@ HEADINGS = [
     "References",
     "Version History",
 ]
+DATACENTER_CC = "sysgym/DatacenterCC-v0"
 TEXT = inspect.getdoc(DatacenterCC) or ""
 
 
@@ -69,6 +70,6 @@ def test_every_argument_is_described() -> None:
             assert default.strip("`").strip('"') == str(parameters[name].default)
 
 
-@pytest.mark.parametrize("info", [info for info in list_scenarios() if info.family == "congestion"])
+@pytest.mark.parametrize("info", [info for info in list_scenarios() if info.env_id == DATACENTER_CC])
 def test_every_scenario_is_listed(info: Any) -> None:
     assert f"`{info.name}`" in section("Registered Configurations")

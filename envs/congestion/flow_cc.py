@@ -1,0 +1,424 @@
+"""``sysgym/FlowCC-v0``: the agent is the sender of one flow, as Aurora's and Orca's agents are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import EzPickle
+from numpy.typing import NDArray
+
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.single_flows import read_flows
+from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed, resolve_scenario
+from sysgym.envs.congestion.flow_intervals import (
+    BASE_RTT_S,
+    CWND_PACKETS_NOW,
+    LEAST_RATE_BPS,
+    LINE_RATE_BPS,
+    PACKET_BITS,
+    RATE_BPS,
+    RTT_S,
+    SLOWEST_LINK_BPS,
+    WINDOWED,
+    counters,
+    of_flows,
+)
+from sysgym.envs.congestion.flow_metrics import EpisodeMeter, interval_metrics
+from sysgym.envs.congestion.flow_presets import (
+    ORCA_BASE,
+    aurora_rate_bps,
+    get_flow_reward,
+    get_preset,
+    log_rate_action,
+    log_rate_bps,
+    orca_factor,
+)
+from sysgym.envs.congestion.flow_signals import MOST_TERMS, conclude_flows
+from sysgym.envs.congestion.flow_world import (
+    fair_flow_rates_bps,
+    flow_network,
+    flow_of,
+    history_of,
+    is_alone,
+    pacing_transport,
+    schedule_of,
+    sender_transport,
+    with_relative_buffer,
+)
+from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.errors import SysgymError
+
+Array = NDArray[np.float32]
+FloatArray = NDArray[np.float64]
+
+FIRST_INTERVAL_RTTS = 1.5
+SHORTEST_INTERVAL_S = 1e-6
+
+
+class FlowCC(gym.Env[Array, Array], EzPickle):
+    """The agent is the sender of one flow among others: it sets how fast that flow sends.
+
+    ## Description
+
+    A sender knows what its ACKs tell: round trips, marks, what arrived and what was lost. From that it has to
+    find how fast the path can take its packets, without seeing a single queue. This is the problem of Aurora
+    (PCC-RL), Genet, Orca and of congestion control in network cards; `sysgym/DatacenterCC-v0` is the same
+    network seen by one controller of all hosts.
+
+    The network is simulated packet by packet. All other flows of the scenario run a congestion control law of
+    their own, `flow.background`. The agent's flow never ends. One `step` lets an interval pass: the scenario's
+    decision interval, or so many round trips of the interval before (`flow.decision_rtts`). What is observed
+    and paid for is measured in that interval, after the action took effect.
+
+    A preset is a way of being a sender: observation, action and reward together.
+
+    ## Action Space
+
+    One number, clipped to the space; one that is not finite is an error.
+
+    | Preset | Space | Meaning of an action a |
+    | --- | --- | --- |
+    | `aurora` | `Box(-10, 10, (1,), float32)` | rate times (1 + d a) for a >= 0, over (1 - d a) else; d is the scenario's action_step |
+    | `datacenter` | `Box(-1, 1, (1,), float32)` | the rate: -1 the least, 1 the line rate, logarithmic between them |
+    | `orca` | `Box(-1, 1, (1,), float32)` | the window of the law underneath times 4 to the power of a |
+
+    The rate is that of packets leaving the host, headers included; it stays between the scenario's
+    `min_rate_fraction` of the line rate and the line rate. Aurora's own space is unbounded, its d is 0.025.
+
+    ## Observation Space
+
+    `Box(low, high, (n,), float32)`: the preset's features, of the last `history` intervals, the newest first.
+    `env.unwrapped.observation_index` names every value.
+
+    | Preset | Feature | Meaning | Unit | Min | Max |
+    | --- | --- | --- | --- | --- | --- |
+    | `aurora` | `latency_gradient` | mean RTT of the interval's second half less that of the first, over its length | s/s | -1 | 10 |
+    | `aurora` | `latency_ratio` | mean RTT over the least of the episode | ratio | 1 | 10000 |
+    | `aurora` | `send_ratio` | rate sent over rate acknowledged | ratio | 0 | 1000 |
+    | `datacenter` | `mark_fraction` | ACKs that echo an ECN mark | fraction of ACKs | 0 | 1 |
+    | `datacenter` | `queueing` | RTT over base RTT, squashed: 1 - base RTT / RTT | fraction of RTT | 0 | 1 |
+    | `datacenter` | `rtt_trend` | mean RTT of the interval's second half less that of the first | base RTTs | -1 | 1 |
+    | `datacenter` | `rate` | rate in force between least rate and line rate, both ends included | share of the way, logarithmic | 0 | 1 |
+    | `datacenter` | `throughput` | rate acknowledged | fraction of the line rate | 0 | 1 |
+    | `datacenter` | `in_flight` | packets under way over line rate times base RTT, x, squashed | x / (1 + x) | 0 | 1 |
+    | `datacenter` | `loss_fraction` | packets taken for lost, of lost or acknowledged | fraction | 0 | 1 |
+    | `orca` | `throughput` | rate acknowledged over the best so far | ratio | 0 | 1 |
+    | `orca` | `pacing` | window a smoothed RTT over the best rate so far | ratio | 0 | 10 |
+    | `orca` | `loss` | 5 times rate lost over the best rate so far | ratio | 0 | 10 |
+    | `orca` | `samples` | ACKs over the window | ratio | 0 | 10 |
+    | `orca` | `interval` | length of the interval | smoothed RTTs | 0 | 10 |
+    | `orca` | `latency` | least RTT over the smoothed one | ratio | 0 | 1 |
+    | `orca` | `delay_metric` | 1 up to 1.25 times the least RTT, beyond it that over the smoothed RTT | ratio | 0 | 1 |
+
+    Without `history` the presets have 10, 2 and 10 intervals. Aurora's paper puts the oldest interval first.
+
+    ## Rewards
+
+    The sum of named terms, which `info["reward_terms"]` lists. `reward` names the function, the preset's own if
+    it is left out; the scenario may set its weights.
+
+    | Name | Terms |
+    | --- | --- |
+    | `aurora` | `throughput`: 0.001 * 10 * packets of 1500 bytes acknowledged a second; `latency`: -0.001 * 1000 * mean RTT in s; `loss`: -0.001 * 2000 * share of packets lost |
+    | `datacenter` | `goodput`: payload delivered over what the path's slowest link can carry; `queueing`: -0.5 d / (d + base RTT), d the mean RTT less the base RTT; `loss`: -1.0 * share of packets lost |
+    | `orca` | `throughput`: rate acknowledged over the best so far, times D; `loss`: -5 * rate lost over the best so far, times D; D is the feature `delay_metric` |
+
+    A packet is lost when the sender takes it for lost. All of them pay for the agent's own flow: fairness is
+    for the scenario's other flows to insist on.
+
+    ## Starting State
+
+    An empty network with the workload of one episode seed, run for the scenario's `warmup_s` and one interval
+    more, at least 1.5 base RTTs, at the rate `flow.start_rate`; a window starts as the transport does.
+    `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
+    `reset(options={"episode_seed": 20001})` pins it. The episode seed also decides what the split varies.
+
+    ## Episode End
+
+    Termination: never.
+
+    Truncation: after the scenario's `episode_steps` decisions.
+
+    ## Arguments
+
+    | Parameter | Type | Default | Description |
+    | --- | --- | --- | --- |
+    | `scenario` | str, path, dict or `CongestionScenario` | `"flow-datacenter"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
+    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `preset` | str or None | None | `"aurora"`, `"datacenter"` or `"orca"`; None: the scenario's |
+    | `transport` | str or `Transport` | `"paced"` | law of the agent's flow. `"paced"`: none but the agent, in Orca `flow.base_transport`; of another law the rate is a cap, the line rate none |
+    | `reward` | str or None | None | name of the reward; None: the scenario's, which is the preset's unless it says otherwise |
+    | `history` | int or None | None | intervals in the observation; None: the scenario's, or the preset's |
+    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"flow.background": "cubic"}` |
+    | `render_mode` | str or None | None | `"ansi"` |
+
+    ## Info
+
+    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `metrics`: dict of the interval's metrics in absolute units, see
+      `sysgym.envs.congestion.flow_metrics.INTERVAL_METRICS`.
+    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_seed`, `time_s`: the seed of this episode, and simulated time.
+
+    ## Registered Configurations
+
+    One id, `sysgym/FlowCC-v0`; `scenario` chooses the world: `aurora-links`, `genet-links`, `flow-1g-1ms`,
+    `flow-datacenter`, `flow-incast`, or any congestion scenario whose flows never end, where the first flow is
+    the agent's.
+
+    ## Baselines
+
+    Agents `flow_fixed`, `flow_aimd`, `flow_oracle` (privileged), `random`, and anything trained with `sysgym
+    train`; classical transports under the agent `max`.
+
+    ## References
+
+    - Jay, Rotman, Godfrey, Schapira, Tamar: A Deep Reinforcement Learning Perspective on Internet Congestion
+      Control. ICML 2019, and its simulator PCC-RL. The preset `aurora` and the scenario `aurora-links`.
+    - Xia et al.: Genet: Automatic Curriculum Generation for Learning Adaptation in Networking. SIGCOMM 2022.
+      The ranges of `genet-links`.
+    - Abbasloo, Yen, Chao: Classic Meets Modern: a Pragmatic Learning-Based Congestion Control for the Internet
+      (Orca). SIGCOMM 2020. The preset `orca`.
+
+    ## Version History
+
+    - v0: first version.
+    """  # noqa: E501, a table's row is one line
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 10}  # noqa: RUF012, Gymnasium declares it on instances
+
+    def __init__(
+        self,
+        scenario: ScenarioLike = "flow-datacenter",
+        split: str = "train",
+        preset: str | None = None,
+        transport: str | Transport = "paced",
+        reward: str | None = None,
+        history: int | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Build the environment; the class documentation describes the arguments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split, preset, transport or reward does not exist.
+            SysgymError: If ``history`` is not positive, or Orca's preset meets a law without a window.
+        """
+        EzPickle.__init__(self, scenario, split, preset, transport, reward, history, overrides, render_mode)
+        self.scenario = resolve_scenario(scenario, overrides)
+        self.split = split
+        self.render_mode = render_mode
+        self._seeds = self.scenario.splits[split].seeds
+        self._flow = flow_of(self.scenario)
+        self.preset = get_preset(preset or self._flow.preset)
+        self.transport = sender_transport(self.preset, transport, self._flow)
+        get_transport(self._flow.background)  # an unknown name is told of now, and not in the first episode
+        chosen = self.scenario.reward
+        of_scenario = self.preset.name if chosen.name == "default" else chosen.name
+        self.reward = get_flow_reward(reward or of_scenario)
+        weights = chosen.weights if reward in (None, of_scenario) else {}
+        self._weights = self.reward.weight_array(weights)
+        self.history = history_of(self.preset, history, self._flow)
+
+        limit = np.float32(self.preset.action_limit)
+        self.action_space = gym.spaces.Box(-limit, limit, (1,), np.float32)
+        self.observation_space = gym.spaces.Box(*self.preset.bounds(self.history), dtype=np.float32)
+        self.network: PacketNetwork
+        self.episode_seed: int | None = None
+        self.values: FloatArray
+        self._drawn: CongestionScenario | None = None
+        self._ids = np.zeros(1, dtype=np.int64)
+        self._before, self._middle, self._after = counters(1), counters(1), counters(1)
+        self._terms: FloatArray = np.zeros((1, MOST_TERMS))
+        self._features: NDArray[np.float32] = np.zeros((1, self.observation_space.shape[0]), np.float32)
+        self._steps = 0
+        self._meter: EpisodeMeter | None = None
+
+    @property
+    def observation_index(self) -> list[str]:
+        """What stands at every index of the observation, with its unit."""
+        return self.preset.index(self.history)
+
+    @property
+    def rate_bps(self) -> float:
+        """Send rate in force; that of a window is the window a smoothed round trip."""
+        return float(self.values[0, RATE_BPS])
+
+    @property
+    def uncapped_action(self) -> Array:
+        """The action that leaves a transport to itself."""
+        return np.array([0.0 if self.preset.window else self.preset.action_limit], np.float32)
+
+    def action_toward(self, rate_bps: float) -> Array:
+        """Return the action nearest to a send rate; of a window, to that rate's on the empty path."""
+        values = self.values[0]
+        if self.preset.window:
+            packets = max(rate_bps * values[BASE_RTT_S] / values[PACKET_BITS], 1.0)
+            action = math.log(packets / max(values[CWND_PACKETS_NOW], 1.0), ORCA_BASE)
+        elif self.preset.name == "aurora":
+            ratio = rate_bps / self._rate_bps
+            action = (ratio - 1.0 if ratio >= 1.0 else 1.0 - 1.0 / ratio) / self._action_step
+        else:
+            rate_bps = min(max(rate_bps, values[LEAST_RATE_BPS]), values[LINE_RATE_BPS])
+            action = log_rate_action(rate_bps, values[LEAST_RATE_BPS], values[LINE_RATE_BPS])
+        limit = self.preset.action_limit
+        return np.array([min(max(action, -limit), limit)], np.float32)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begin an episode.
+
+        Args:
+            seed: Seeds the generator that draws episode seeds.
+            options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
+        """
+        super().reset(seed=seed)
+        self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
+        self._begin_world(self.scenario.draw(self.split, self.episode_seed), self.episode_seed)
+        self._steps = 0
+        self._features[0] = self.preset.empty(self.history)
+        control = self.network.scenario.control
+        if control.warmup_s > 0.0:
+            self.network.advance(control.warmup_s)
+        read_flows(self.network.address, self._ids, self._before)
+        self._pass_interval()
+        self._meter = EpisodeMeter(self.network, self._before[0], self.values[0], self._slowest_link)
+        return self._features[0].copy(), self._info(self.values[0].tolist())
+
+    def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Set the flow's rate or window, let one interval pass and measure it."""
+        if self._meter is None:
+            raise gym.error.ResetNeeded("FlowCC: call reset() before step()")
+        number = _one_number(action, self.preset.action_limit)
+        if self.preset.window:
+            self.network.scale_windows(self._ids, orca_factor(number))
+        else:
+            self._set_rate(self._rate_after(number))
+        self._pass_interval()
+        self._steps += 1
+        values = self.values[0].tolist()
+        terms = dict(zip(self.reward.terms, self._terms[0].tolist(), strict=False))
+        info = self._info(values)
+        info["reward_terms"] = terms
+        truncated = self._steps >= self.scenario.control.episode_steps
+        if truncated:
+            forever = self.network.scenario.workload.kind == "long_lived"
+            fair_bps = self.fair_rate_bps() if forever else None
+            info["episode_metrics"] = self._meter.metrics(self._before[0], fair_bps)
+        return self._features[0].copy(), sum(terms.values()), False, truncated, info
+
+    def render(self) -> Any:
+        """Return a line of text (``ansi``)."""
+        if self.render_mode is None:
+            gym.logger.warn('render() without render_mode: make the environment with render_mode="ansi"')
+            return None
+        metrics = interval_metrics(self.values[0].tolist())
+        return (
+            f"{self.scenario.name}, {self.preset.name}: {self.network.now_s * 1e3:.3f} ms, rate "
+            f"{metrics['rate_bps'] / 1e6:.3f} Mb/s, goodput {metrics['goodput_bps'] / 1e6:.3f} Mb/s, RTT "
+            f"{metrics['rtt_mean_s'] * 1e3:.3f} ms, lost {metrics['loss_fraction']:.2%}, marked "
+            f"{metrics['mark_fraction']:.2%}"
+        )
+
+    def fair_rate_bps(self) -> float:
+        """Return the flow's max-min fair share of the links now, room for ACKs left, headers included."""
+        return float(fair_flow_rates_bps(self.network, self._ids)[0])
+
+    def _begin_world(self, drawn: CongestionScenario, seed: int) -> None:
+        flow = drawn.flow or self._flow
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self.network = flow_network(with_relative_buffer(drawn, flow), flow, self.transport)
+        schedule = schedule_of(self.network, flow, seed)
+        self._alone = is_alone(schedule)
+        self.network.flow_transports[0] = pacing_transport(self.transport, alone=self._alone)
+        self.network.reset(seed, schedule)
+        self._host = int(schedule.src[0])
+        control = self.network.scenario.control
+        self.values = of_flows(self.network, self._ids, control.min_rate_fraction)
+        values = self.values[0]
+        values[WINDOWED] = not self.transport.rate_driven
+        links = self.network.routes()[0]
+        links = links[links >= 0]
+        self._slowest_link = int(links[self.network.topology.link_rate_bps[links].argmin()])
+        self._least_bps, self._line_rate_bps = float(values[LEAST_RATE_BPS]), float(values[LINE_RATE_BPS])
+        self._rate_bps = self._line_rate_bps
+        if self.transport.rate_driven:
+            self._set_rate(flow.start_rate * float(values[SLOWEST_LINK_BPS]))
+        self._decision_rtts, self._action_step = flow.decision_rtts, flow.action_step
+        # Long enough for ACKs to come back before the first decision, as in Aurora.
+        self._interval_s = max(FIRST_INTERVAL_RTTS * float(values[BASE_RTT_S]), SHORTEST_INTERVAL_S)
+        if flow.decision_rtts is None:
+            self._interval_s = max(self._interval_s, control.decision_interval_s)
+
+    def _rate_after(self, action: float) -> float:
+        if self.preset.name == "aurora":
+            return aurora_rate_bps(self._rate_bps, action, self._action_step)
+        return log_rate_bps(action, self._least_bps, self._line_rate_bps)
+
+    def _set_rate(self, rate_bps: float) -> None:
+        rate_bps = min(max(rate_bps, self._least_bps), self._line_rate_bps)
+        self._rate_bps = rate_bps
+        if self.transport.rate_driven:
+            self.values[0, RATE_BPS] = rate_bps
+        elif rate_bps == self._line_rate_bps:
+            rate_bps = math.inf  # the law alone decides
+        if self._alone:
+            self.network.cap_host(self._host, rate_bps)
+        elif self.transport.rate_driven:
+            self.network.set_flow_rates(self._ids, rate_bps)
+        elif rate_bps < math.inf:
+            raise SysgymError(
+                f"{self.scenario.name}: the agent's flow shares host {self._host} with others, and"
+                f' "{self.transport.name}" has no pace that could be capped: use the highest action'
+            )
+
+    def _pass_interval(self) -> None:
+        """Let an interval pass in two halves; work out what it says and pays, and how long the next is."""
+        network, interval_s = self.network, self._interval_s
+        half_s = 0.5 * interval_s
+        network.advance(half_s)
+        read_flows(network.address, self._ids, self._middle)
+        network.advance(interval_s - half_s)
+        conclude_flows(
+            network.address,
+            self._ids,
+            self._before,
+            self._middle,
+            self._after,
+            interval_s,
+            self.values,
+            self.preset.code,
+            self._features,
+            len(self.preset.features),
+            self.reward.code,
+            self._weights,
+            self._terms,
+        )
+        longest_s = self.scenario.control.decision_interval_s
+        if self._decision_rtts is None:
+            self._interval_s = longest_s
+        elif self.values[0, RTT_S] > 0.0:
+            wanted_s = self._decision_rtts * float(self.values[0, RTT_S])
+            self._interval_s = min(max(wanted_s, SHORTEST_INTERVAL_S), longest_s)
+
+    def _info(self, values: list[float]) -> dict[str, Any]:
+        return {
+            "metrics": interval_metrics(values),
+            "episode_seed": self.episode_seed,
+            "time_s": self.network.now_s,
+        }
+
+
+def _one_number(action: Array, limit: float) -> float:
+    """Return an action's number, clipped to the space; raises ValueError unless it is one finite number."""
+    if len(action) != 1 or not math.isfinite(number := float(action[0])):
+        raise ValueError(f"action: expected 1 finite number, got {action!r}")
+    return min(max(number, -limit), limit)
