@@ -95,15 +95,29 @@ def list_(
 @app.command()
 def show(
     name: Annotated[
-        str,
-        typer.Argument(help="An environment's id, a scenario, suite, transport or agent, or a TOML file."),
+        list[str],
+        typer.Argument(
+            metavar="[KIND] NAME",
+            help=(
+                "An environment's id, a scenario, suite, transport or agent, or a TOML file; before it, if"
+                " you like, what it is: scenario, for example."
+            ),
+        ),
     ],
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--picture", metavar="FILE", help="Draw a scenario's network and traffic: .png, .svg, .pdf."
+        ),
+    ] = None,
     plugin: PluginOption = None,
 ) -> None:
-    """Show one thing in full."""
+    """Show one thing in full; a scenario also in words, and with --picture as a picture."""
     from sysgym.cli.show import show_page
 
-    show_page(name, plugin or [])
+    if len(name) > 2:
+        raise typer.BadParameter(f"expected a name, or a kind and a name; got {len(name)} words")
+    show_page(name[-1], plugin or [], kind=name[0] if len(name) == 2 else None, picture=picture)
 
 
 @app.command()
