@@ -148,10 +148,8 @@ def _traffic(workload: WorkloadTable) -> str:
 
 
 def _links(topology: TopologyTable) -> str:
-    rates = [topology.link_rate_bps]
-    rates += [
-        getattr(topology, key) for key in ("core_rate_bps", "uplink_rate_bps") if hasattr(topology, key)
-    ]
+    rates: list[float | None] = [topology.link_rate_bps]
+    rates += [getattr(topology, key, None) for key in ("core_rate_bps", "uplink_rate_bps")]
     rates += [override.rate_bps for override in topology.overrides]
     shown = dict.fromkeys(f"{_engineering(rate)}b/s" for rate in rates if rate is not None)
     return f"{', '.join(shown)}; {_engineering(topology.link_delay_s)}s"

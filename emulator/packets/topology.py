@@ -234,9 +234,9 @@ class Topology:
             )
         if len(set(self.node_names)) != self.n_nodes:
             self._refuse("two nodes have the same name")
-        properties = (self.link_rate_bps, self.link_delay_s)
+        properties: tuple[NDArray[Any], ...] = (target, self.link_rate_bps, self.link_delay_s)
         properties += (self.link_buffer_bytes, self.link_ecn_threshold_bytes)
-        if any(len(array) != len(source) for array in (target, *properties)):
+        if any(len(array) != len(source) for array in properties):
             self._refuse("the arrays of the links differ in length")
         if len(source) % 2 or not np.array_equal(source[0::2], target[1::2]):
             self._refuse("links 2i and 2i + 1 are not the two directions of a cable")

@@ -11,7 +11,7 @@ from sysgym.scenarios.errors import NOTHING, Problem
 from sysgym.scenarios.schema.common import Table
 
 if TYPE_CHECKING:
-    from sysgym.scenarios.schema.network import Topology
+    from sysgym.scenarios.schema.topology import Topology
     from sysgym.scenarios.schema.traffic import Workload
 
 _Host = Annotated[int, Field(ge=0)]

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sysgym.bench.units import metric_text, unit_of
 from sysgym.emulator.packets.geometry import node_positions
-from sysgym.emulator.packets.layout import NEVER_NS
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.workloads import LONG_LIVED, FlowSchedule, build_flows
 from sysgym.scenarios import CongestionScenario
@@ -78,7 +78,7 @@ def draw_network(axes: Axes, topology: Topology) -> None:
         chosen = [place for place, known in enumerate(kinds) if known == kind]
         axes.add_collection(
             LineCollection(
-                ends[chosen],
+                list(ends[chosen]),
                 colors=LINKS[index % len(LINKS)],
                 linewidths=0.9 if len(kinds) > 150 else 1.6 + 0.8 * min(index, 1),
                 linestyles="solid" if index < len(LINKS) else "dashed",
@@ -92,7 +92,8 @@ def draw_network(axes: Axes, topology: Topology) -> None:
         is_host = tier == 0
         crowded = len(nodes) > (MOST_HOST_NAMES if is_host else MOST_SWITCH_NAMES)
         axes.scatter(
-            *positions[nodes].T,
+            positions[nodes, 0],
+            positions[nodes, 1],
             s=(16 if crowded else 120) if is_host else (90 if crowded else 300),
             marker="o" if is_host else "s",
             color=HOST if is_host else SWITCH,
@@ -174,17 +175,17 @@ def _draw_matrix(axes: Axes, topology: Topology, flows: FlowSchedule) -> None:
 
 def _draw_starts(axes: Axes, topology: Topology, flows: FlowSchedule, horizon_s: float) -> None:
     """Show when flows start at every host, their areas growing with their sizes."""
-    timed = flows.start_ns != NEVER_NS
+    start_s = _starts_s(topology, flows)
+    timed = start_s <= horizon_s
     unit = unit_of("x_s", [horizon_s])
+    endless = flows.size_bytes == LONG_LIVED
     sizes = np.maximum(flows.size_bytes[timed], 1)
     # Six decades of size on areas from 4 to 100 points.
-    area = np.full(int(timed.sum()), 40.0)
-    if np.all(flows.size_bytes[timed] > 0):
-        area = 4.0 + 16.0 * np.clip(np.log10(sizes / 100.0), 0.0, 6.0)
-    endless = flows.size_bytes == LONG_LIVED
+    area = 4.0 + 16.0 * np.clip(np.log10(sizes / 100.0), 0.0, 6.0)
+    area[endless[timed]] = 40.0
     axes.hlines(
         flows.src[endless],
-        flows.start_ns[endless] * 1e-9 / unit.size,
+        start_s[endless] / unit.size,
         horizon_s / unit.size,
         color=HOST,
         alpha=0.35,
@@ -192,7 +193,7 @@ def _draw_starts(axes: Axes, topology: Topology, flows: FlowSchedule, horizon_s:
     )
     many = timed.sum() > MANY_FLOWS
     axes.scatter(
-        flows.start_ns[timed] * 1e-9 / unit.size,
+        start_s[timed] / unit.size,
         flows.src[timed],
         s=area * (0.4 if many else 1.0) * min(1.0, 32 / topology.n_hosts),
         color=HOST,
@@ -200,10 +201,9 @@ def _draw_starts(axes: Axes, topology: Topology, flows: FlowSchedule, horizon_s:
         edgecolors="none",
         rasterized=True,
     )
-    dependent = int((~timed).sum())
-    title = "When flows start (area: size)" if np.any(flows.size_bytes > 0) else "When flows start"
-    if dependent:
-        title += f"; {dependent:,} more wait for others".replace(",", " ")
+    title = "When flows start" if np.all(endless) else "When flows start (area: size)"
+    if np.any(flows.needs):
+        title += "; those that wait\nfor others as on an empty network"
     axes.set(
         xlabel=f"time, {unit.symbol}",
         ylabel="sender (host)",
@@ -214,3 +214,15 @@ def _draw_starts(axes: Axes, topology: Topology, flows: FlowSchedule, horizon_s:
     axes.grid(color="#e5e7eb", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=9)
+
+
+def _starts_s(topology: Topology, flows: FlowSchedule) -> NDArray[np.float64]:
+    """Return when flows start if each is sent at its host's line rate, with nothing in the way."""
+    line_rate_bps = topology.link_rate_bps[topology.host_uplink]
+    start_s: NDArray[np.float64] = flows.start_ns.astype(np.float64) * 1e-9
+    own_s = np.maximum(flows.size_bytes, 0) * 8.0 / line_rate_bps[flows.src]
+    for flow in np.flatnonzero(flows.needs):
+        awaited = flows.after[flow]
+        awaited = awaited[awaited >= 0]
+        start_s[flow] = (start_s[awaited] + own_s[awaited]).max() + flows.after_delay_ns[flow] * 1e-9
+    return start_s
