@@ -96,6 +96,9 @@ def best_candidates(problem: PlacementProblem, n: int, algorithm: str, program_s
         n: Most candidates.
         algorithm: Of the collectives, as in :class:`~.step_times.LevelModels`.
         program_steps: Most collectives of a program.
+
+    Raises:
+        ScenarioError: Times with the algorithm cannot be taken apart by levels.
     """
     hierarchy, reductions = problem.hierarchy, problem.reductions
     models = LevelModels(hierarchy, algorithm)
@@ -169,22 +172,6 @@ class _Option:
 
     def _at(self, index: int) -> Iterator[tuple[_Programs, int]]:
         return zip(self._programs, (int(at) for at in np.unravel_index(index, self._shape)), strict=True)
-
-
-def link_times_s(problem: PlacementProblem, matrix: Matrix, algorithm: str, program_steps: int) -> FloatArray:
-    """Return the time of each reduction on the fullest link of each level, [n_reductions, n_levels].
-
-    With several steps the sum over them; levels are at work at the same time.
-
-    Args:
-        problem: What is placed and reduced.
-        matrix: The placement.
-        algorithm: Of the collectives.
-        program_steps: Most collectives of a program, of which the best is taken; 0: a single all-reduce.
-    """
-    models = LevelModels(problem.hierarchy, algorithm)
-    parts = [_best(models, matrix, one, 1, program_steps).parts(0) for one in problem.reductions]
-    return np.array([part.link_s.sum(axis=0) for part in parts])
 
 
 def _best(models: LevelModels, matrix: Matrix, reduction: Reduction, n: int, max_steps: int) -> _Programs:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import roots_sh_jacobi
 
 from sysgym.emulator.accelerators.programs import COLLECTIVES
 from sysgym.emulator.accelerators.step_times import FloatArray, StepTimes
@@ -56,15 +55,35 @@ class Background:
             return cls(np.array([mean]), np.array([1.0]))
         # Of a variable between 0 and 1 the variance is less than mean (1 - mean).
         concentration = mean * (1.0 - mean) / sd**2 - 1.0
-        if concentration <= 0.0:
+        if concentration < 1e-6:
             expected = (
                 f"less than {np.sqrt(mean * (1.0 - mean)):.3g}, the most that a mean of {mean:g} allows"
             )
             raise ScenarioError("<background>", "background_share_sd", sd, expected)
-        # The weight is (1 - x)^(p - q) x^(q - 1), a beta distribution's density with a = q and b = p - q + 1.
-        a, b = mean * concentration, (1.0 - mean) * concentration
-        share, weight = roots_sh_jacobi(n_nodes, a + b - 1.0, a)
-        return cls(np.asarray(share), np.asarray(weight / weight.sum()))
+        return cls(*_beta_quadrature(mean * concentration, (1.0 - mean) * concentration, n_nodes))
+
+
+def _beta_quadrature(a: float, b: float, n: int) -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights of the Gaussian quadrature of a beta distribution, [n] each.
+
+    Golub and Welsch, Calculation of Gauss Quadrature Rules, Mathematics of Computation 23, 1969: eigenvalues
+    of the matrix of the recurrence of the orthogonal polynomials, which are Jacobi's with exponents
+    ``alpha = b - 1`` and ``beta = a - 1``.
+    """
+    alpha, beta = b - 1.0, a - 1.0
+    matrix = np.zeros((n, n))
+    matrix[0, 0] = (beta - alpha) / (alpha + beta + 2.0)
+    for k in range(1, n):
+        double = 2 * k + alpha + beta
+        matrix[k, k] = (beta**2 - alpha**2) / (double * (double + 2.0))
+        # The factors that are 0 / 0 in the first row where alpha + beta is -1 have been cancelled.
+        last = 1.0 if k == 1 else (k + alpha + beta) / (double - 1.0)
+        square = 4.0 * k * (k + alpha) * (k + beta) * last / (double**2 * (double + 1.0))
+        matrix[k, k - 1] = matrix[k - 1, k] = math.sqrt(square)
+    nodes, vectors = np.linalg.eigh(matrix)
+    # Rounding may put the outermost nodes outside by the last bit.
+    share = np.clip(0.5 * (1.0 + nodes), 0.0, 1.0 - 1e-12)
+    return np.asarray(share), np.asarray(vectors[0] ** 2)
 
 
 @dataclass(frozen=True, eq=False)

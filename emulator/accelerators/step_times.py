@@ -1,14 +1,13 @@
 """The cost model taken apart: times of steps on the links of each level, and of their latencies.
 
-A step takes as long as the fullest link of any level, and its rounds' latencies. Where a level's links, or a
-collective, are slower than the data sheets say, they are so in all operations alike: so the times of the
-steps on the links of each level are all that one needs to know of an operation.
+A step of a ring, tree or chain takes as long as the fullest link of any level, and its latencies. Where a
+level's links, or a collective, are slower than the data sheets say, they are so in all operations alike: so
+the times of the steps on the links of each level are all that one needs to know of an operation.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,15 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.cost import CostModel
-from sysgym.emulator.accelerators.cost.contention import ALGORITHMS
 from sysgym.emulator.accelerators.hierarchy import Hierarchy
 from sysgym.emulator.accelerators.matrices import Matrix
-from sysgym.emulator.accelerators.problem import Reduction
+from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
 from sysgym.emulator.accelerators.programs import COLLECTIVES, ProgramSpace
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import ScenarioError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+PIPELINED = ("ring", "tree")
+"""Algorithms whose steps take as long as the fullest link of any level."""
 
 _NO_LIMIT = 1e60
 """A bandwidth that takes no time, bytes/s."""
@@ -97,15 +98,22 @@ class LevelModels:
 
     Args:
         hierarchy: The system by its data sheets.
-        algorithm: As in :class:`CostModel`; ``auto`` is the fastest for each step by the data sheets, of
-            those that serve all groups of a reduction.
+        algorithm: One whose steps use the links of all levels at once, see :data:`PIPELINED`.
+
+    Raises:
+        ScenarioError: The algorithm's rounds use one level after another.
     """
 
     def __init__(self, hierarchy: Hierarchy, algorithm: str) -> None:
         """Set up; the class documentation describes the arguments."""
-        names = [name for name in ALGORITHMS if name != "auto"] if algorithm == "auto" else [algorithm]
-        kept = [*range(hierarchy.n_levels), None]
-        self._models = [[CostModel(_only(hierarchy, level), name) for level in kept] for name in names]
+        if algorithm not in PIPELINED:
+            expected = " or ".join(f'"{name}"' for name in PIPELINED)
+            advice = "the others' steps are rounds on one level after another"
+            raise ScenarioError(
+                f"<{hierarchy.name}>", "problem.algorithm", algorithm, expected, advice=advice
+            )
+        self._links = [CostModel(_only(hierarchy, level), algorithm) for level in range(hierarchy.n_levels)]
+        self._latency = CostModel(_only(hierarchy, None), algorithm)
 
     def edge_times_s(
         self, matrix: Matrix, reduction: Reduction, space: ProgramSpace
@@ -117,7 +125,8 @@ class LevelModels:
             reduction: Axes and size.
             space: Of as many levels as the reduction spans.
         """
-        return self._fastest(lambda model: model.edge_times_s(matrix, reduction, space))
+        links_s = [model.edge_times_s(matrix, reduction, space) for model in self._links]
+        return _without_rest(np.stack(links_s, axis=1)), self._latency.edge_times_s(matrix, reduction, space)
 
     def all_reduce_times_s(self, matrix: Matrix, reduction: Reduction) -> tuple[FloatArray, FloatArray]:
         """Return times of a single all-reduce: on links [1, n_levels], of latencies [1].
@@ -126,27 +135,38 @@ class LevelModels:
             matrix: The placement.
             reduction: Axes and size.
         """
-        return self._fastest(lambda model: np.array([model.all_reduce_time_s(matrix, reduction)]))
+        links_s = [[model.all_reduce_time_s(matrix, reduction) for model in self._links]]
+        return _without_rest(np.array(links_s)), np.array(
+            [self._latency.all_reduce_time_s(matrix, reduction)]
+        )
 
-    def _fastest(self, times_s: Callable[[CostModel], FloatArray]) -> tuple[FloatArray, FloatArray]:
-        found: list[tuple[FloatArray, FloatArray]] = []
-        for models in self._models:
-            try:
-                *links_s, latency_s = (times_s(model) for model in models)
-            except SysgymError:
-                # Defined for powers of two only; where it is the only one that was asked for, an error.
-                if len(self._models) == 1:
-                    raise
-                continue
-            table_s = np.stack(links_s, axis=1)
-            # Levels that are not used still have bytes over the largest bandwidth there is.
-            found.append((np.where(table_s < _NO_TIME_S, 0.0, table_s), latency_s))
-        link_s, latency_s = found[0]
-        for other_link_s, other_latency_s in found[1:]:
-            faster = other_link_s.max(axis=1) + other_latency_s < link_s.max(axis=1) + latency_s
-            link_s = np.where(faster[:, None], other_link_s, link_s)
-            latency_s = np.where(faster, other_latency_s, latency_s)
-        return link_s, latency_s
+
+def link_times_s(
+    model: CostModel, problem: PlacementProblem, matrix: Matrix, program_steps: int = 0
+) -> FloatArray:
+    """Return the time of each reduction on the links of each level alone, [n_reductions, n_levels].
+
+    Args:
+        model: By the data sheets; where it takes the fastest algorithm, so does each level here.
+        problem: What is reduced.
+        matrix: The placement.
+        program_steps: Most collectives of a program, of which the best is taken; 0: a single all-reduce.
+    """
+    hierarchy = problem.hierarchy
+    alone = [CostModel(_only(hierarchy, level), model.algorithm) for level in range(hierarchy.n_levels)]
+    rows = []
+    for reduction in problem.reductions:
+        if program_steps:
+            program, _ = model.best_program(matrix, reduction, program_steps)
+            rows.append([one.program_time_s(matrix, reduction, program) for one in alone])
+        else:
+            rows.append([one.all_reduce_time_s(matrix, reduction) for one in alone])
+    return _without_rest(np.array(rows))
+
+
+def _without_rest(times_s: FloatArray) -> FloatArray:
+    """Return times without those of links that are not used, whose bytes are over the largest bandwidth."""
+    return np.where(times_s < _NO_TIME_S, 0.0, times_s)
 
 
 def _only(hierarchy: Hierarchy, kept: int | None) -> Hierarchy:

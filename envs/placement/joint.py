@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sysgym.emulator.accelerators.candidates import Candidate, Candidates, best_candidates
 from sysgym.emulator.accelerators.measurement import Background, TrueSystem, draw_system
 from sysgym.emulator.accelerators.problem import draw_problem
+from sysgym.emulator.accelerators.step_times import PIPELINED
 from sysgym.envs.placement.base import PlacementEnv
 from sysgym.envs.placement.metrics import Outcome, log_ratio
 from sysgym.envs.placement.observation import (
@@ -30,6 +31,7 @@ from sysgym.envs.placement.observation import (
 from sysgym.envs.placement.render import JointScene, joint_picture, joint_text
 from sysgym.envs.placement.rewards import MEASURED
 from sysgym.scenarios import PlacementScenario
+from sysgym.scenarios.errors import ScenarioError
 from sysgym.scenarios.schema.placement import Joint
 
 _TRUTH, _NOISE, _ORDER = range(3)
@@ -201,11 +203,12 @@ class JointPlacement(PlacementEnv):
         """Build the environment; the class documentation describes the arguments.
 
         Raises:
-            ScenarioError: If the scenario cannot be used.
+            ScenarioError: If the scenario cannot be used, or its collectives' algorithm is not pipelined.
             UnknownName: If a split or reward does not exist.
         """
         EzPickle.__init__(self, scenario, split, reward, overrides, render_mode)
         super().__init__(scenario, split, reward, overrides, render_mode)
+        _check_algorithm(self.scenario, split)
 
     def candidate(self, row: int) -> Candidate:
         """Return the placement and programs in a row of the observation.
@@ -355,6 +358,15 @@ class JointPlacement(PlacementEnv):
 
     def _picture(self) -> NDArray[np.uint8]:
         return joint_picture(self._scene())
+
+
+def _check_algorithm(scenario: PlacementScenario, split: str) -> None:
+    key = "problem.algorithm"
+    for algorithm in scenario.splits[split].vary.get(key, (scenario.problem.algorithm,)):
+        if algorithm not in PIPELINED:
+            expected = " or ".join(f'"{name}"' for name in PIPELINED)
+            advice = "with the others a step's time cannot be taken apart by levels"
+            raise ScenarioError(f"<{scenario.name}>", key, algorithm, expected, advice=advice)
 
 
 def _stream(episode_seed: int, stream: int) -> np.random.Generator:

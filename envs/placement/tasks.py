@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.accelerators.candidates import link_times_s
 from sysgym.emulator.accelerators.cost import CostModel
 from sysgym.emulator.accelerators.matrices import (
     Matrix,
@@ -33,6 +32,7 @@ from sysgym.emulator.accelerators.programs import (
     best_program,
     program_space,
 )
+from sysgym.emulator.accelerators.step_times import link_times_s
 from sysgym.envs.placement.metrics import Outcome
 from sysgym.envs.placement.observation import Array, log_ratio, span_table
 
@@ -111,9 +111,9 @@ class PlacementTask:
         )
 
     def link_times_s(self, matrix: Matrix) -> NDArray[np.float64]:
-        """Return the time of each reduction on the fullest link of each level, [n_reductions, n_levels]."""
+        """Return the time of each reduction on the links of each level, [n_reductions, n_levels]."""
         most = 0 if self.programs == "all_reduce" else self.program_steps
-        return link_times_s(self.problem, matrix, self.model.algorithm, most)
+        return link_times_s(self.model, self.problem, matrix, most)
 
     @cached_property
     def _index(self) -> dict[Matrix, int]:

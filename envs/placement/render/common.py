@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -109,6 +111,18 @@ def reduction(one: Reduction, axes: tuple[int, ...]) -> str:
 def instruction(one: Instruction, n_levels: int) -> str:
     """Return an instruction in words: ``inside: ReduceScatter``."""
     return f"{one.pattern.label(n_levels)}: {COLLECTIVE_NAMES[one.collective]}"
+
+
+def wrapped(lines: Iterable[str], width: float, font_size: float) -> str:
+    """Return lines, broken where they would not fit in a figure.
+
+    Args:
+        lines: Text.
+        width: Of the figure, as in :func:`new_figure`.
+        font_size: In points; a letter of matplotlib's font is about 0.58 of it wide.
+    """
+    most = int(72 * width / (0.58 * font_size))
+    return "\n".join(part for line in lines for part in textwrap.wrap(line, most) or [""])
 
 
 def new_figure(width: float, height: float) -> Any:

@@ -26,6 +26,7 @@ from sysgym.envs.placement.render.common import (
     system,
     time,
     time_scale,
+    wrapped,
 )
 
 ROWS_IN_TEXT = 12
@@ -113,7 +114,7 @@ def joint_picture(scene: JointScene) -> Picture:
     """
     rows = _drawn_rows(scene)
     figure = new_figure(11.0, 2.4 + 0.235 * len(rows))
-    figure.suptitle("\n".join([scene.heading, *scene.verdict]), fontsize=11)
+    figure.suptitle(wrapped([scene.heading, *scene.verdict], 11.0, 11), fontsize=11)
     axes = figure.subplots()
     nominal_s = scene.times.nominal_s
     measured = [row for row in rows if scene.measured_s[row]]

@@ -30,6 +30,7 @@ from sysgym.envs.placement.render.common import (
     text_on,
     time,
     time_scale,
+    wrapped,
 )
 from sysgym.envs.placement.tasks import PlacementTask
 
@@ -150,9 +151,9 @@ def placement_picture(scene: PlacementScene) -> Picture:
     width = max(8.6, 4.7 * count)
     drawn_height = min(max(0.86 * width / count * boxes.height / boxes.width, 1.6), 6.0)
     n_links = problem.hierarchy.n_levels
-    figure = new_figure(width, drawn_height + 2.3 + 0.27 * n_links)
+    figure = new_figure(width, drawn_height + 2.45 + 0.27 * n_links)
     rows = ";   ".join(scene.row(axis) for axis in range(problem.n_axes))
-    figure.suptitle(f"{scene.heading}\n{scene.verdict}", fontsize=11)
+    figure.suptitle(wrapped([scene.heading, scene.verdict], width, 11), fontsize=11)
     panels = figure.subplots(2, count, squeeze=False, height_ratios=(drawn_height, 0.3 + 0.27 * n_links))
     most_groups = 0
     for index, one in enumerate(problem.reductions):
@@ -167,7 +168,7 @@ def placement_picture(scene: PlacementScene) -> Picture:
         link_s = scene.link_times_s[index] if scene.complete else np.zeros(n_links)
         _draw_devices(above, boxes, groups, link_s, 100 * width / count)
         _draw_links(below, problem, link_s, named=index == 0, known=scene.complete)
-    figure.supxlabel(f"{rows}\n{_footnote(boxes, most_groups)}", fontsize=9)
+    figure.supxlabel(wrapped([rows, *_footnotes(boxes, most_groups)], width, 9), fontsize=9)
     return pixels(figure)
 
 
@@ -321,15 +322,15 @@ def _draw_links(
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _footnote(boxes: _Boxes, most_groups: int) -> str:
+def _footnotes(boxes: _Boxes, most_groups: int) -> list[str]:
     note = "devices of one colour and number reduce with each other" if most_groups else "nothing reduces yet"
     if most_groups > len(GROUP_COLOURS):
         note += f" (of many groups the first {len(GROUP_COLOURS)} have a colour)"
-    if len(boxes.levels) > 1:
-        note += ";  bars on a box: its uplinks, the redder the longer they take"
     if boxes.left_out:
-        note += f";  {boxes.left_out} more {plural(boxes.outermost_name, boxes.left_out)} not drawn"
-    return note
+        note += f"; {boxes.left_out} more {plural(boxes.outermost_name, boxes.left_out)} not drawn"
+    if len(boxes.levels) == 1:
+        return [note]
+    return [note, "bars on a box: its uplinks, the redder the longer they take"]
 
 
 def _groups(groups: NDArray[np.int32]) -> str:

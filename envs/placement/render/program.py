@@ -22,6 +22,7 @@ from sysgym.envs.placement.render.common import (
     system,
     time,
     time_scale,
+    wrapped,
 )
 from sysgym.envs.placement.tasks import ProgramTask
 
@@ -133,11 +134,8 @@ def program_picture(scene: ProgramScene) -> Picture:
     unit = {1e-3: "ms", 1e-6: "us"}[scale]
     rows = [max(len(steps), 1) for _, steps in programs]
     figure = new_figure(11.0, 2.3 + 0.34 * sum(rows) + 0.3 * len(rows))
-    figure.suptitle(
-        f"{scene.title}: {system(task.problem)}, {reduction(task.reduction, task.problem.axes)}\n"
-        f"{scene.groups}",
-        fontsize=11,
-    )
+    heading = f"{scene.title}: {system(task.problem)}, {reduction(task.reduction, task.problem.axes)}"
+    figure.suptitle(wrapped([heading, scene.groups], 11.0, 11), fontsize=11)
     panels = figure.subplots(len(programs), 1, sharex=True, height_ratios=[count + 0.3 for count in rows])
     for axes, (name, steps) in zip(panels, programs, strict=True):
         _draw_steps(axes, steps, task.space.n_levels, scale, longest_s)

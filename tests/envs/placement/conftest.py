@@ -21,7 +21,9 @@ IDS = {
 MakeEnv = Callable[..., Any]
 
 
-def level(name: str, cardinality: int, bandwidth: float, latency: float = 1e-6, **more: Any) -> dict[str, Any]:
+def level(
+    name: str, cardinality: int, bandwidth: float, latency: float = 1e-6, **more: Any
+) -> dict[str, Any]:
     """Return a level of a system."""
     described = {"name": name, "cardinality": cardinality, "bandwidth_bytes_per_s": bandwidth}
     return {**described, "latency_s": latency, **more}

@@ -10,6 +10,7 @@ import pytest
 
 from sysgym.envs.placement import joint
 from sysgym.envs.placement.observation import BUDGET_COLUMNS, CANDIDATE_COLUMNS
+from sysgym.scenarios.errors import ScenarioError
 
 MakeEnv = Callable[..., Any]
 COLUMN = {name: index for index, name in enumerate(CANDIDATE_COLUMNS)}
@@ -116,8 +117,11 @@ def test_committing_is_judged_by_the_expected_true_time(make_env: MakeEnv) -> No
 
 def test_there_are_rows_without_candidates_where_there_are_few(make_env: MakeEnv, world: Any) -> None:
     overrides = {
-        **world.nodes_of(2, 2), "problem.axes": [2, 2], **world.reductions(([0], 1e9)), "joint.candidates": 64,
-    }  # fmt: skip
+        **world.nodes_of(2, 2),
+        "problem.axes": [2, 2],
+        **world.reductions(([0], 1e9)),
+        "joint.candidates": 64,
+    }
     env = make_env("joint", overrides=overrides)
     observation, _ = env.reset(seed=0)
     n = len(env.candidates)
@@ -177,6 +181,13 @@ def test_measurements_scatter_about_the_true_time(make_env: MakeEnv) -> None:
     expected_s = env.truth.times_s[1]
     assert abs(measured.mean() - expected_s) < 4.0 * measured.std() / np.sqrt(len(measured))
     assert measured.std() / expected_s > 0.1
+
+
+@pytest.mark.parametrize("algorithm", ["halving_doubling", "auto"])
+def test_algorithms_in_rounds_are_refused(make_env: MakeEnv, algorithm: str) -> None:
+    with pytest.raises(ScenarioError, match='"ring" or "tree"'):
+        make_env("joint", overrides={"problem.algorithm": algorithm})
+    make_env("joint", overrides={"problem.algorithm": "tree"}).reset(seed=0)
 
 
 def test_without_noise_and_background_a_measurement_is_the_truth(make_env: MakeEnv) -> None:

@@ -1,4 +1,4 @@
-"""Placements against a brute force of its own: matrices by trying all, costs by counting bytes at every NIC."""
+"""Placements against a brute force of its own: all matrices, costs by counting bytes at every NIC."""
 
 from __future__ import annotations
 
@@ -39,15 +39,13 @@ def groups_of(levels: Sequence[int], matrix: Matrix, reduced: Sequence[int]) -> 
     groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
     digits = [range(row[at]) for at in range(len(levels)) for row in matrix]
     for device, place in enumerate(itertools.product(*digits)):
-        others = tuple(
-            digit for index, digit in enumerate(place) if index % len(matrix) not in reduced
-        )
+        others = tuple(digit for index, digit in enumerate(place) if index % len(matrix) not in reduced)
         groups[others].append(device)
     return list(groups.values())
 
 
 def ring_time_s(nodes: int, gpus: int, matrix: Matrix, reduced: Sequence[int], size: float) -> float:
-    """Return the time of an all-reduce by rings: the fullest NIC carries the sum over the groups that cross."""
+    """Return the time of an all-reduce by rings: a NIC carries the sum over the groups that cross."""
     groups = groups_of((nodes, gpus), matrix, reduced)
     n = len(groups[0])
     if n == 1:
@@ -95,10 +93,16 @@ PROBLEMS = [
 
 @pytest.mark.parametrize(("nodes", "gpus", "axes", "reduced"), PROBLEMS)
 def test_the_optimum_is_that_of_a_brute_force(
-    make_env: MakeEnv, world: Any, nodes: int, gpus: int, axes: list[int], reduced: list[tuple[list[int], float]]
+    make_env: MakeEnv,
+    world: Any,
+    nodes: int,
+    gpus: int,
+    axes: list[int],
+    reduced: list[tuple[list[int], float]],
 ) -> None:
     env = make_env(
-        "placement", overrides={**world.nodes_of(nodes, gpus), "problem.axes": axes, **world.reductions(*reduced)}
+        "placement",
+        overrides={**world.nodes_of(nodes, gpus), "problem.axes": axes, **world.reductions(*reduced)},
     )
     expected = {
         matrix: sum(ring_time_s(nodes, gpus, matrix, over, size) for over, size in reduced)
@@ -136,7 +140,10 @@ def test_a_placement_may_cost_448_times_another(make_env: MakeEnv, world: Any) -
 
 
 def test_the_default_takes_the_last_axis_innermost(make_env: MakeEnv, world: Any) -> None:
-    env = make_env("placement", overrides={**world.nodes_of(4, 8), "problem.axes": [4, 8], **world.reductions(([0], 1e9))})
+    env = make_env(
+        "placement",
+        overrides={**world.nodes_of(4, 8), "problem.axes": [4, 8], **world.reductions(([0], 1e9))},
+    )
     default = {matrix: reward for matrix, reward, _ in leaves(env)}[(4, 1), (1, 8)]
     assert default == 0.0
 
@@ -167,7 +174,10 @@ def test_what_is_observed_by_hand(make_env: MakeEnv, world: Any) -> None:
     env = make_env(
         "placement",
         overrides={
-            **world.system(world.level("node", 2, 10e9, 1e-5, uplinks=2), world.level("gpu", 6, 100e9, 1e-6, network="ring")),
+            **world.system(
+                world.level("node", 2, 10e9, 1e-5, uplinks=2),
+                world.level("gpu", 6, 100e9, 1e-6, network="ring"),
+            ),
             "problem.axes": [4, 3],
             **world.reductions(([0], 3e6), ([0, 1], 1e6)),
         },
@@ -203,7 +213,10 @@ def test_what_is_observed_by_hand(make_env: MakeEnv, world: Any) -> None:
 
 
 def test_equal_primes_go_to_axes_in_order(make_env: MakeEnv, world: Any) -> None:
-    env = make_env("placement", overrides={**world.nodes_of(1, 8), "problem.axes": [2, 4], **world.reductions(([0], 1e6))})
+    env = make_env(
+        "placement",
+        overrides={**world.nodes_of(1, 8), "problem.axes": [2, 4], **world.reductions(([0], 1e6))},
+    )
     observation, _ = env.reset(seed=0)
     assert observation["next"][5] == pytest.approx(np.log10(3))
     # To begin with the second axis would leave the first 2 to nobody.
@@ -214,7 +227,12 @@ def test_equal_primes_go_to_axes_in_order(make_env: MakeEnv, world: Any) -> None
 def test_a_single_device_has_nothing_to_place(make_env: MakeEnv, world: Any) -> None:
     env = make_env(
         "placement",
-        overrides={"system.preset": "single", "system.nodes": 1, "problem.axes": [1, 1], **world.reductions(([0], 1e9))},
+        overrides={
+            "system.preset": "single",
+            "system.nodes": 1,
+            "problem.axes": [1, 1],
+            **world.reductions(([0], 1e9)),
+        },
     )
     observation, _ = env.reset(seed=0)
     assert env.observation_space.contains(observation)
@@ -229,7 +247,8 @@ def test_a_single_device_has_nothing_to_place(make_env: MakeEnv, world: Any) -> 
 @pytest.mark.parametrize("size", [0.0, 1e12])
 def test_vectors_of_nothing_and_of_a_terabyte(make_env: MakeEnv, world: Any, size: float) -> None:
     env = make_env(
-        "placement", overrides={**world.nodes_of(4, 16), "problem.axes": [4, 16], **world.reductions(([0], size))}
+        "placement",
+        overrides={**world.nodes_of(4, 16), "problem.axes": [4, 16], **world.reductions(([0], size))},
     )
     observation, _ = env.reset(seed=0)
     assert env.observation_space.contains(observation)

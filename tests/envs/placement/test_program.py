@@ -34,13 +34,17 @@ def run(devices: list[Held], group: list[int], collective: str) -> list[Held] | 
     """Return what a group's members hold after a collective; None where it may not run."""
     held = [devices[member] for member in group]
     rows = set(held[0])
-    union = {row: frozenset().union(*(one.get(row, frozenset()) for one in held)) for one in held for row in one}
+    union = {
+        row: frozenset().union(*(one.get(row, frozenset()) for one in held)) for one in held for row in one
+    }
     if collective == "AG":
         if not all(held) or len({len(one) for one in held}) > 1 or sum(map(len, held)) > len(union):
             return None
         return [union] * len(group)
     if collective == "B":
-        if not rows or any(not part <= held[0].get(row, frozenset()) for one in held for row, part in one.items()):
+        if not rows or any(
+            not part <= held[0].get(row, frozenset()) for one in held for row, part in one.items()
+        ):
             return None
         return [held[0]] * len(group) if any(one != held[0] for one in held) else None
     if not rows or any(set(one) != rows for one in held):
@@ -56,12 +60,13 @@ def run(devices: list[Held], group: list[int], collective: str) -> list[Held] | 
     run_length = len(rows) // len(group)
     ordered = sorted(rows)
     return [
-        {row: union[row] for row in ordered[at * run_length : (at + 1) * run_length]} for at in range(len(group))
+        {row: union[row] for row in ordered[at * run_length : (at + 1) * run_length]}
+        for at in range(len(group))
     ]
 
 
 class Brute:
-    """All programs of a reduction over ``outer`` nodes and ``inner`` GPUs of each, ``sharing`` groups a NIC."""
+    """All programs over ``outer`` nodes and ``inner`` GPUs of each, ``sharing`` groups a NIC."""
 
     def __init__(self, outer: int, inner: int, sharing: int, size: float) -> None:
         self.outer, self.inner, self.sharing, self.size = outer, inner, sharing, size
@@ -239,7 +244,12 @@ def test_a_program_that_does_not_get_there_counts_as_the_all_reduce(make_env: Ma
 
 @pytest.mark.parametrize(
     ("outer", "inner", "sharing", "all_reduce_ms", "best_ms"),
-    [(2, 16, 1, 231.52, 127.14), (2, 4, 4, 833.53, 482.62), (4, 16, 1, 236.14, 186.72), (4, 4, 4, 893.28, 720.77)],
+    [
+        (2, 16, 1, 231.52, 127.14),
+        (2, 4, 4, 833.53, 482.62),
+        (4, 16, 1, 236.14, 186.72),
+        (4, 4, 4, 893.28, 720.77),
+    ],
 )
 def test_known_times(
     make_env: MakeEnv, world: Any, outer: int, inner: int, sharing: int, all_reduce_ms: float, best_ms: float
@@ -311,7 +321,9 @@ def test_instructions_have_names(make_env: MakeEnv, world: Any) -> None:
 def test_the_best_placement_may_be_given(make_env: MakeEnv, world: Any) -> None:
     """Four nodes of 16, an axis of 16: inside a node it is one level; with a second one it has to span."""
     overrides = {**world.nodes_of(4, 16), "problem.axes": [4, 16], **world.reductions(([1], 1e9))}
-    env = make_env("program", overrides={**overrides, "problem.placement": "best", "problem.program_levels_min": 1})
+    env = make_env(
+        "program", overrides={**overrides, "problem.placement": "best", "problem.program_levels_min": 1}
+    )
     env.reset(seed=0)
     assert env.matrix == ((4, 1), (1, 16))
     assert env.task.space.n_levels == 1
