@@ -37,6 +37,7 @@ class AgentInfo:
         privileged: Whether it reads more than the observation.
         entry: ``module:factory`` or the factory itself.
         family: Whose environments it plays, such as ``"congestion"``; empty where it may serve several.
+        env_id: The one environment of the family that it plays; empty where it plays all of them.
         trainer: ``module:function`` that trains it; empty where it is not learned, or by
             stable-baselines3.
     """
@@ -48,6 +49,7 @@ class AgentInfo:
     privileged: bool = False
     family: str = ""
     trainer: str = ""
+    env_id: str = ""
 
     @property
     def short_name(self) -> str:
@@ -65,7 +67,14 @@ class AgentInfo:
 
 def _heuristic(name: str, factory: str, summary: str, *, privileged: bool = False) -> AgentInfo:
     entry = f"sysgym.agents.congestion.{name}:{factory}"
-    return AgentInfo(name, summary, entry, privileged=privileged, family="congestion")
+    env_id = "" if name in ("max", "random") else "sysgym/DatacenterCC-v0"
+    return AgentInfo(name, summary, entry, privileged=privileged, family="congestion", env_id=env_id)
+
+
+def _flow_sender(name: str, factory: str, summary: str, *, privileged: bool = False) -> AgentInfo:
+    entry = f"sysgym.agents.congestion.flow:{factory}"
+    env_id = "sysgym/FlowCC-v0"
+    return AgentInfo(name, summary, entry, privileged=privileged, family="congestion", env_id=env_id)
 
 
 def _straggler(name: str, entry: str, summary: str, *, privileged: bool = False) -> AgentInfo:
@@ -101,6 +110,14 @@ _AGENTS: dict[str, AgentInfo] = {
             "oracle",
             "OracleAgent",
             "max-min fair rates of the flows active now, read off the network",
+            privileged=True,
+        ),
+        _flow_sender("flow_fixed", "FlowFixedAgent", "one flow: the rate that it begins with, for good"),
+        _flow_sender("flow_aimd", "FlowAimdAgent", "one flow: additive increase, multiplicative decrease"),
+        _flow_sender(
+            "flow_oracle",
+            "FlowOracleAgent",
+            "one flow: its max-min fair share now, read off the network",
             privileged=True,
         ),
         _straggler("none", "rules:NoneAgent", "never flags a task, never acts"),

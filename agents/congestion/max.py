@@ -16,7 +16,9 @@ class MaxAgent:
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Look up the highest action."""
-        self._action: Action = env.action_space.high.copy()  # type: ignore[attr-defined]
+        highest: Action = env.action_space.high.copy()  # type: ignore[attr-defined]
+        # Where actions multiply a window, the highest is not the one that leaves it alone.
+        self._action: Action = getattr(env.unwrapped, "uncapped_action", highest)
 
     def act(self, observation: Any) -> Action:
         """Return it."""

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.congestion.world import Action, congestion_env
+from sysgym.agents.congestion.world import Action
 
 STREAM = 0x5EED
 """Keeps the agent's numbers apart from those of the workload, which has the same episode seed."""
@@ -20,7 +20,7 @@ class RandomAgent:
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Seed by the episode seed."""
-        seed = congestion_env(env).episode_seed
+        seed: int | None = getattr(env.unwrapped, "episode_seed", None)
         self._rng = np.random.default_rng([STREAM, 0 if seed is None else seed])
         self._space: Any = env.action_space
 

@@ -79,6 +79,20 @@ class Rates:
         return {"name": scale.name, "low": scale.low, "high": scale.high}
 
 
+class FlowRates(Rates):
+    """One flow: an action is in the environment's own, symmetric units, so that the scale is linear.
+
+    Args:
+        scenario: The scenario.
+        env_kwargs: What else the environments are made with.
+    """
+
+    def __init__(self, scenario: Scenario, env_kwargs: Mapping[str, Any]) -> None:
+        # One interval is the trainer's default and stands for the preset's own number.
+        kept = {name: value for name, value in env_kwargs.items() if (name, value) != ("history", 1)}
+        super().__init__(scenario, kept, "linear")
+
+
 def problem_of(scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str) -> Problem:
     """Return the problem of a scenario's family.
 
@@ -97,6 +111,17 @@ def problem_of(scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: 
                 raise SysgymError(
                     f"{scenario.name}: training on {scenario.family} has no choice of {name}, got {choice!r}"
                 )
+    if scenario.env_id == "sysgym/FlowCC-v0":
+        for name, choice, only in (
+            ("features", env_kwargs.get("features"), None),
+            ("action_scale", action_scale, "log"),
+        ):
+            if choice != only:
+                raise SysgymError(
+                    f"{scenario.name}: the sender of a flow has no choice of {name}, got {choice!r};"
+                    " its preset decides (flow.preset)"
+                )
+        return FlowRates(scenario, env_kwargs)
     if scenario.family == "stragglers":
         from sysgym.agents.learned.stragglers.tasks import Tasks
 

@@ -251,6 +251,21 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         return float(self.values[0, RATE_BPS])
 
     @property
+    def least_rate_bps(self) -> float:
+        """Lowest rate that the agent can choose."""
+        return self._least_bps
+
+    @property
+    def line_rate_bps(self) -> float:
+        """Highest rate that the agent can choose: that of its host's link."""
+        return self._line_rate_bps
+
+    @property
+    def interval_s(self) -> float:
+        """How long the next interval lasts."""
+        return self._interval_s
+
+    @property
     def uncapped_action(self) -> Array:
         """The action that leaves a transport to itself."""
         return np.array([0.0 if self.preset.window else self.preset.action_limit], np.float32)

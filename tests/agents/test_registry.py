@@ -18,19 +18,20 @@ from sysgym.scenarios.errors import SysgymError, UnknownName
 MakeEnv = Callable[..., Any]
 
 HEURISTICS = ["max", "random", "fixed_fair", "aimd", "oracle"]
+SENDERS = ["flow_fixed", "flow_aimd", "flow_oracle"]
 LEARNED = ["ppo", "a2c", "sac", "td3", "ddpg", "tqc", "trpo", "maskable_ppo", "maskable_ppo_set"]
 
 
 def test_the_list_is_complete() -> None:
     listed = list_agents()
-    assert listed[: len(HEURISTICS)] == HEURISTICS
+    assert listed[: len(HEURISTICS) + len(SENDERS)] == HEURISTICS + SENDERS
     assert len(set(listed)) == len(listed)
     learned = [name for name in listed if agent_info(name).learned]
     assert [name for name in learned if agent_info(name).factory() is load_agent] == LEARNED
     assert set(LEARNED) == set(ALGORITHMS), "what can be loaded can be trained"
 
 
-@pytest.mark.parametrize("name", [*HEURISTICS, *LEARNED])
+@pytest.mark.parametrize("name", [*HEURISTICS, *SENDERS, *LEARNED])
 def test_what_is_listed_is_there(name: str) -> None:
     info = agent_info(name)
     assert info.name == name
@@ -38,12 +39,12 @@ def test_what_is_listed_is_there(name: str) -> None:
     assert callable(info.factory())
 
 
-@pytest.mark.parametrize("name", HEURISTICS)
+@pytest.mark.parametrize("name", [*HEURISTICS, *SENDERS])
 def test_a_heuristic_is_what_its_entry_says(name: str) -> None:
     agent = make_agent(name)
     assert isinstance(agent, Agent)
     assert agent.name == name
-    assert is_privileged(agent) == agent_info(name).privileged == (name == "oracle")
+    assert is_privileged(agent) == agent_info(name).privileged == name.endswith("oracle")
     assert environment_arguments(agent) == {}
 
 

@@ -266,12 +266,23 @@ def _transport(transport: Any) -> None:
         out.print(f"sysgym run dumbbell-10g --contender {transport.name}", style="dim", markup=False)
 
 
+def _default_scenario(env_id: str) -> str:
+    """What an environment plays unless it is told otherwise."""
+    from gymnasium.envs.registration import load_env_creator
+
+    from sysgym.registration import ENVIRONMENTS
+
+    default = inspect.signature(load_env_creator(ENVIRONMENTS[env_id])).parameters["scenario"].default
+    return str(default)
+
+
 def _agent(info: AgentInfo) -> None:
     from sysgym.bench.contenders import NETWORKS
     from sysgym.scenarios import list_scenarios
 
     family = info.family or NETWORKS
-    scenario = next(known.name for known in list_scenarios() if known.family == family)
+    env_id = info.env_id or next(known.env_id for known in list_scenarios() if known.family == family)
+    scenario = _default_scenario(env_id)
     kind = "Learned: needs a checkpoint." if info.learned else "A heuristic."
     if info.privileged:
         kind = "Reads more than the observation: an upper bound, not a competitor."

@@ -1,0 +1,128 @@
+"""Senders of one flow, for ``sysgym/FlowCC-v0``: a rate that stays, a rule, and the fair share read off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.congestion.world import Action
+from sysgym.envs.congestion.flow_cc import FlowCC
+from sysgym.scenarios.errors import SysgymError
+
+
+def flow_env(env: gym.Env[Any, Any]) -> FlowCC:
+    """Return the environment under all wrappers.
+
+    Raises:
+        SysgymError: If it is another one.
+    """
+    unwrapped = env.unwrapped
+    if not isinstance(unwrapped, FlowCC):
+        raise SysgymError(f"this agent plays sysgym/FlowCC-v0, not {type(unwrapped).__name__}")
+    return unwrapped
+
+
+class FlowFixedAgent:
+    """The rate that the flow begins with, for good; of a window, the law underneath left to itself.
+
+    What a sender can do that looks at nothing.
+    """
+
+    name = "flow_fixed"
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Read the rate."""
+        self._env = flow_env(env)
+        self._rate_bps = self._env.rate_bps
+
+    def act(self, observation: Any) -> Action:
+        """Ask for it again."""
+        if self._env.preset.window:
+            return np.zeros(1, np.float32)
+        return self._env.action_toward(self._rate_bps)
+
+
+class FlowAimdAgent:
+    """Additive increase, multiplicative decrease of a rate, by what the sender's own observation says.
+
+    Chiu and Jain, Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in Computer
+    Networks, 1989. Congestion is a mark, a loss above the limit, or a round trip above the limit.
+
+    Args:
+        increase: Added in every interval without congestion, as a fraction of the line rate.
+        decrease: Factor in an interval with congestion.
+        rtt_limit: Round trip over the least one above which the path is congested.
+        loss_limit: Share of packets lost above which it is; some links lose packets without congestion.
+    """
+
+    name = "flow_aimd"
+
+    def __init__(
+        self,
+        increase: float = 0.01,
+        decrease: float = 0.85,
+        rtt_limit: float = 1.5,
+        loss_limit: float = 0.1,
+    ) -> None:
+        """Set the constants; the class documentation describes them."""
+        self.increase, self.decrease = increase, decrease
+        self.rtt_limit, self.loss_limit = rtt_limit, loss_limit
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Begin at the flow's own rate."""
+        self._env = flow_env(env)
+        self._place = {feature.name: at for at, feature in enumerate(self._env.preset.features)}
+        self._rate_bps = self._env.rate_bps
+
+    def act(self, observation: Any) -> Action:
+        """Grow or fall."""
+        if self._congested(observation):
+            self._rate_bps *= self.decrease
+        else:
+            self._rate_bps += self.increase * self._env.line_rate_bps
+        self._rate_bps = min(max(self._rate_bps, self._env.least_rate_bps), self._env.line_rate_bps)
+        return self._env.action_toward(self._rate_bps)
+
+    def _congested(self, observation: Any) -> bool:
+        def seen(feature: str) -> float:
+            return float(observation[self._place[feature]])
+
+        if self._env.preset.name == "aurora":
+            # What was sent and is not acknowledged was lost, or waits in a queue that grows.
+            return seen("latency_ratio") > self.rtt_limit or seen("send_ratio") > 1.0 + self.loss_limit
+        if self._env.preset.name == "datacenter":
+            waiting = 1.0 - 1.0 / self.rtt_limit
+            return (
+                seen("mark_fraction") > 0.0
+                or seen("queueing") > waiting
+                or seen("loss_fraction") > self.loss_limit
+            )
+        return seen("latency") < 1.0 / self.rtt_limit or seen("loss") > 5.0 * self.loss_limit
+
+
+class FlowOracleAgent:
+    """The flow's max-min fair share of the links now, less what it takes to drain the queue before it.
+
+    Privileged: it reads links, queues and who else is sending off the network. It does not see the future.
+    """
+
+    name = "flow_oracle"
+    privileged = True
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Keep the world."""
+        self._env = flow_env(env)
+        links = self._env.network.routes()[0]
+        self._links = links[links >= 0]
+
+    def act(self, observation: Any) -> Action:
+        """Ask for the fair share."""
+        network = self._env.network
+        rate_bps = self._env.fair_rate_bps()
+        # Two packets may meet by chance; a queue beyond that is too much traffic.
+        chance_bytes = 2.0 * network.scenario.transport.mtu_bytes
+        excess_bytes = network.ports().queue_bytes[self._links[1:]] - chance_bytes
+        drain_bps = 8.0 * max(float(excess_bytes.max(initial=0.0)), 0.0) / self._env.interval_s
+        return self._env.action_toward(max(rate_bps - drain_bps, 0.5 * rate_bps))
