@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets import layout
+from sysgym.emulator.packets.discipline import Q31
 from sysgym.emulator.packets.events import (
     FLOW_START,
     MAX_SOURCES,
@@ -17,16 +18,19 @@ from sysgym.emulator.packets.events import (
     TIMER_TICK,
     TRANSPORT_TICK,
 )
+from sysgym.emulator.packets.forwarding import flow_hashes, forwarding_table, host_places
 from sysgym.emulator.packets.layout import LONG_LIVED_PACKETS, NEVER_NS, NOBODY, State
-from sysgym.emulator.packets.ports import FIXED_POINT_BITS, QUEUE_BUCKETS
+from sysgym.emulator.packets.pfc import FRAME_BYTES, FRAMES_A_LINK
+from sysgym.emulator.packets.ports import QUEUE_BUCKETS
 from sysgym.emulator.packets.routing import ecmp_routes
 from sysgym.emulator.packets.sender import DUPLICATE_THRESHOLD
 from sysgym.emulator.packets.statistics import ideal_completion_s
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.transports.base import Transport, callback_addresses
+from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.scenarios import CongestionScenario
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import ScenarioError, SysgymError
 
 FloatArray = NDArray[np.float64]
 Records = NDArray[np.void]
@@ -66,6 +70,8 @@ class Assembly:
         self.line_rate_bps: FloatArray = topology.link_rate_bps[topology.host_uplink]
         self.extended = extended
         self._check_sources()
+        if self._lossless:
+            self._check_headroom()
         self.ideal_fct_s: FloatArray
         self.state = self._new_state(schedule)
 
@@ -79,6 +85,34 @@ class Assembly:
                 f" are {sources} sources of events; at most {MAX_SOURCES} are possible"
             )
 
+    def _check_headroom(self) -> None:
+        """Holds that what a port still sends after it was asked to pause finds room.
+
+        Until the request is there: the time of the cable, both ways, and of the packets that are being sent
+        at its two ends; a host's jitter comes on top.
+        """
+        topology, queue = self.topology, self.scenario.queue
+        mtu_bytes = self.scenario.transport.mtu_bytes
+        delays_s = 2 * topology.link_delay_s + np.where(topology.from_host, self._jitter_s(), 0.0)
+        overshoot_bytes = delays_s * topology.link_rate_bps / 8 + 3 * mtu_bytes + FRAME_BYTES
+        link = int(np.argmax(overshoot_bytes))
+        room_bytes = queue.buffer_bytes - (queue.pfc_pause_bytes or 0)
+        if overshoot_bytes[link] > room_bytes:
+            raise ScenarioError(
+                self.scenario.name,
+                "queue.pfc_pause_bytes",
+                queue.pfc_pause_bytes,
+                f"at most {max(queue.buffer_bytes - int(overshoot_bytes[link]) - 1, 0)}: after a pause was"
+                f" asked for, link {topology.link_names[link]} still brings {overshoot_bytes[link]:.0f}"
+                f" bytes, and there is room for {room_bytes}",
+            )
+
+    def _jitter_s(self) -> FloatArray:
+        jitter_s = self.scenario.transport.host_jitter_s
+        if jitter_s is None:
+            return self.scenario.transport.mtu_bytes * 8 / self.topology.link_rate_bps
+        return np.full(self.n_links, jitter_s)
+
     def _new_state(self, schedule: FlowSchedule) -> State:
         world = self._new_world()
         routes = self._new_routes(schedule)
@@ -87,7 +121,10 @@ class Assembly:
         world["n_scheduled"] = np.searchsorted(schedule.start_ns, NEVER_NS)
         flows, bitmap_words = self._new_flows(schedule, routes)
         successors = self._make_flows_wait(flows, schedule)
-        capacity = max(1024, 64 * self.n_hosts)
+        places, n_columns = host_places(self.topology)
+        world["n_columns"] = n_columns
+        table = forwarding_table(self.topology) if self._by_table else (np.zeros(1, np.int32),) * 2
+        capacity = max(1024, 64 * self.n_hosts) + int(world["reserved_packets"][0])
         packets = np.zeros(capacity, layout.PACKET)
         link_free_packets(packets, 0, NOBODY)
         world["free_packets"] = len(packets)
@@ -121,9 +158,9 @@ class Assembly:
             notes=np.zeros(capacity if self.extended else 1, layout.NOTE),
             stamps=np.zeros(capacity if self.transport.needs_int else 1, layout.STAMPS),
             ports=self._new_ports() if self.extended else np.zeros(1, layout.PORT),
-            places=np.zeros(1, layout.PLACE),
-            table_rows=np.zeros(1, np.int32),
-            table_links=np.zeros(1, np.int32),
+            places=places,
+            table_rows=table[0],
+            table_links=table[1],
             successors=successors,
             captured=np.zeros(1, layout.CAPTURED),
         )
@@ -144,12 +181,37 @@ class Assembly:
         world["min_rto_ns"] = round(ends.min_rto_s * 1e9)
         world["max_rto_ns"] = round(ends.max_rto_s * 1e9)
         world["max_window_packets"] = ends.max_window_packets
+        world["reserved_packets"] = FRAMES_A_LINK * self.n_links if self._lossless else 0
         world["keeps_stamps"] = self.transport.needs_int
         world["cnp_interval_ns"] = self.transport.cnp_interval_ns
         world["transport_tick_ns"] = round(self.transport.tick_s * 1e9)
-        world["duplicate_threshold"] = DUPLICATE_THRESHOLD
-        world["paths_keep_order"] = 1
+        world["delayed_ack_packets"] = ends.delayed_ack_packets
+        world["delayed_ack_ns"] = round(ends.delayed_ack_timeout_s * 1e9)
+        routing, faults, queue = self.scenario.routing, self.scenario.faults, self.scenario.queue
+        world["duplicate_threshold"] = routing.duplicate_threshold
+        world["sprays"] = routing.ecmp == "packet"
+        world["paths_keep_order"] = routing.ecmp == "flow" and not faults.links
+        world["links_fail"] = len(faults.links) > 0
+        world["by_table"] = self._by_table
+        world["loss_q31"] = round(faults.loss_probability * Q31)
+        world["red"] = queue.discipline == "red"
+        world["red_weight"] = queue.red_weight
+        world["red_max_probability"] = queue.red_max_probability
+        world["red_gentle"] = queue.red_gentle
+        world["red_marks"] = queue.red_action == "mark"
+        world["lossless"] = self._lossless
+        world["pause_bytes"] = queue.pfc_pause_bytes or 0
+        world["resume_bytes"] = queue.resume_bytes
+        world["ingress_bytes"] = queue.buffer_bytes
         return world
+
+    @property
+    def _lossless(self) -> bool:
+        return self.scenario.queue.pfc_pause_bytes is not None
+
+    @property
+    def _by_table(self) -> bool:
+        return self.scenario.routing.ecmp == "packet" or len(self.scenario.faults.links) > 0
 
     def _first_events(self, world: Records, schedule: FlowSchedule) -> list[int]:
         scheduled = schedule.start_ns[schedule.start_ns < NEVER_NS]
@@ -171,15 +233,18 @@ class Assembly:
         links["ns_per_byte_q20"] = ns_per_byte_q20(topology.link_rate_bps)
         links["delay_ns"] = np.rint(topology.link_delay_s * 1e9)
         # Hosts neither drop nor mark: what the card cannot take waits in the flows.
-        links["buffer_ns"] = np.where(topology.from_host, NEVER_NS, np.rint(queue.buffer_bytes * ns_per_byte))
+        buffer_bytes = np.where(
+            np.isnan(topology.link_buffer_bytes), queue.buffer_bytes, topology.link_buffer_bytes
+        )
+        links["buffer_ns"] = np.where(topology.from_host, NEVER_NS, np.rint(buffer_bytes * ns_per_byte))
+        threshold = np.inf if queue.ecn_threshold_bytes is None else float(queue.ecn_threshold_bytes)
+        thresholds = np.where(
+            np.isnan(topology.link_ecn_threshold_bytes), threshold, topology.link_ecn_threshold_bytes
+        )
+        marks = ~topology.from_host & np.isfinite(thresholds)
         links["mark_above_ns"] = NEVER_NS
-        if queue.ecn_threshold_bytes is not None:
-            threshold_ns = np.rint(queue.ecn_threshold_bytes * ns_per_byte)
-            links["mark_above_ns"] = np.where(topology.from_host, NEVER_NS, threshold_ns)
-        jitter_s = self.scenario.transport.host_jitter_s
-        full_packet_ns = self.scenario.transport.mtu_bytes * ns_per_byte
-        jitter_ns = full_packet_ns if jitter_s is None else np.full(self.n_links, jitter_s * 1e9)
-        links["jitter_ns"] = np.where(topology.from_host, np.rint(jitter_ns), 0)
+        links["mark_above_ns"][marks] = np.rint(thresholds[marks] * ns_per_byte[marks])
+        links["jitter_ns"] = np.where(topology.from_host, np.rint(self._jitter_s() * 1e9), 0)
         links["head"] = NOBODY
         links["tail"] = NOBODY
         return links
@@ -223,6 +288,11 @@ class Assembly:
         flows["recovery"] = self.transport.recovery_code
         flows["ecn_capable"] = self.transport.ecn_capable
         flows["finish_ns"] = -1
+        if self._by_table:
+            ends_out = (schedule.src, schedule.dst, schedule.src_port, schedule.dst_port)
+            ends_back = (schedule.dst, schedule.src, schedule.dst_port, schedule.src_port)
+            flows["hash_out"] = flow_hashes(*ends_out)
+            flows["hash_back"] = flow_hashes(*ends_back)
         flows["hops"] = (routes[:, 0] != NOBODY).sum(axis=1)
         flows["held_ack_slot"] = NOBODY
         flows["last_cnp_ns"] = -MAX_TIME_NS
@@ -250,6 +320,11 @@ class Assembly:
         ports = np.zeros(self.n_links, layout.PORT)
         ports["rate_bps"] = np.rint(self.topology.link_rate_bps)
         ports["target"] = self.topology.link_target
+        queue = self.scenario.queue
+        if queue.red_min_bytes is not None and queue.red_max_bytes is not None:
+            ns_per_byte = np.where(self.topology.from_host, 0.0, 8e9 / self.topology.link_rate_bps)
+            ports["red_min_ns"] = queue.red_min_bytes * ns_per_byte
+            ports["red_max_ns"] = queue.red_max_bytes * ns_per_byte
         ports["waiting_head"] = NOBODY
         ports["waiting_tail"] = NOBODY
         ports["sending_from"] = NOBODY
@@ -276,18 +351,32 @@ def link_free_packets(packets: NDArray[np.void], first: int, behind_last: int) -
     packets["next"][-1] = behind_last
 
 
+def world_needs_extras(scenario: CongestionScenario) -> bool:
+    """Whether a scenario has what only the extended event loop does."""
+    queue, routing, faults = scenario.queue, scenario.routing, scenario.faults
+    return (
+        scenario.transport.delayed_ack_packets > 1
+        or queue.discipline != "fifo"
+        or queue.pfc_pause_bytes is not None
+        or routing.ecmp != "flow"
+        or routing.duplicate_threshold != DUPLICATE_THRESHOLD
+        or faults.loss_probability > 0.0
+        or len(faults.links) > 0
+    )
+
+
 def with_more_packets(state: State) -> State:
     """The same world with twice as many slots for packets; addresses are not bound yet."""
     first_new = len(state.packets)
-    grown = {
-        name: _doubled(getattr(state, name))
-        for name in ("packets", "notes", "stamps")
-        if len(getattr(state, name)) == first_new
-    }
-    link_free_packets(grown["packets"], first_new, int(state.world["first_free_packet"][0]))
+    packets = _doubled(state.packets)
+    link_free_packets(packets, first_new, int(state.world["first_free_packet"][0]))
     state.world["first_free_packet"] = first_new
     state.world["free_packets"] += first_new
-    return state._replace(**grown)
+    return state._replace(
+        packets=packets,
+        notes=_doubled(state.notes) if len(state.notes) == first_new else state.notes,
+        stamps=_doubled(state.stamps) if len(state.stamps) == first_new else state.stamps,
+    )
 
 
 def _doubled(records: Records) -> Records:

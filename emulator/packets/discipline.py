@@ -25,7 +25,8 @@ NOT_MARKED = 0
 MARKED = 1
 REFUSED = 2
 
-_Q31 = 1 << 31
+Q31 = (1 << 31) - 1
+"""Bound of the draws that stand for probabilities."""
 
 
 @njit(inline="always")
@@ -45,11 +46,11 @@ def random_below(world: Any, bound: int) -> int:
 @njit(inline="always")
 def chance(world: Any, probability: float) -> bool:
     """True with a probability, in steps of 2^-31."""
-    return random_below(world, _Q31 - 1) < int(probability * float(_Q31 - 1))
+    return random_below(world, Q31) < int(probability * float(Q31))
 
 
 @njit
-def red_probability(average: float, low: float, high: float, largest: float, gentle: bool) -> float:
+def red_probability(average: Any, low: Any, high: Any, largest: Any, gentle: Any) -> Any:
     """Probability of a mark: 0 below ``low``, rising to ``largest`` at ``high``, 1 beyond it.
 
     With ``gentle`` it rises from ``largest`` to 1 between ``high`` and twice that (Floyd, "Recommendation on

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from numba import njit
 
+from sysgym.emulator.packets.discipline import Q31, random_below
 from sysgym.emulator.packets.events import (
     FLOW_SENDS,
     FLOW_START,
@@ -28,6 +29,7 @@ from sysgym.emulator.packets.events import (
     event_key,
     push,
 )
+from sysgym.emulator.packets.forwarding import ARRIVED, next_link
 from sysgym.emulator.packets.hosts import (
     check_timers,
     receive_ack,
@@ -36,20 +38,29 @@ from sysgym.emulator.packets.hosts import (
     start_flows,
     tick_transports,
     wake_flow,
+    wake_host,
 )
 from sysgym.emulator.packets.layout import (
     NEVER_NS,
     NOBODY,
     PACKET_IS_ACK,
+    PACKET_PAUSE,
+    PACKET_RESUME,
     entry_at,
     flow_at,
     host_at,
     link_at,
+    note_at,
     packet_at,
+    port_at,
     world_at,
 )
-from sysgym.emulator.packets.ports import enqueue, integrate_backlog, route_link, sample_queues
-from sysgym.emulator.packets.receiver import receive_data
+from sysgym.emulator.packets.pfc import end_transmission, integrate_queue, take_control_frame
+from sysgym.emulator.packets.ports import enqueue, route_link, sample_queues
+from sysgym.emulator.packets.receiver import receive_data, time_out_ack
+from sysgym.emulator.packets.wire import integrate_backlog, refuse, release_packet
+
+PACKET_CONTROL = PACKET_PAUSE | PACKET_RESUME
 
 
 @njit
@@ -61,6 +72,9 @@ def arrive(world: Any, link_id: int, now_ns: int, extras: Any) -> None:
     link.head = packet.next
     if packet.next != NOBODY:
         push(world, event_key(packet_at(world.packets, packet.next).arrival_ns, link_id))
+    if extras is not None:
+        arrive_extended(world, link_id, slot, now_ns, extras)
+        return
     is_ack = packet.flags & PACKET_IS_ACK
     packet.hop += 1
     next_link_id = route_link(world, packet.flow, is_ack, packet.hop)
@@ -69,10 +83,40 @@ def arrive(world: Any, link_id: int, now_ns: int, extras: Any) -> None:
     elif is_ack:
         receive_ack(world, slot, now_ns, extras)
     else:
-        flow_id = packet.flow
         receive_data(world, slot, now_ns, extras)
-        if extras is not None:
-            end_flow_if_over(world, flow_id, now_ns)
+
+
+@njit
+def arrive_extended(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> None:
+    """As above where packets may be lost on the way, be frames of flow control, or choose their way."""
+    packet = packet_at(world.packets, slot)
+    if packet.flags & PACKET_CONTROL:
+        take_control_frame(world, link_id, packet.flags, now_ns)
+        release_packet(world, slot)
+        return
+    packet.hop += 1
+    next_link_id = next_link(world, link_id, packet)
+    if next_link_id == NOBODY or is_lost(world, link_id):
+        port_at(world.ports, link_id).lost_packets += 1
+        refuse(world, link_at(world.links, link_id), slot)
+    elif next_link_id != ARRIVED:
+        note_at(world.notes, slot).came_by = link_id
+        enqueue(world, next_link_id, slot, now_ns, extras)
+    elif packet.flags & PACKET_IS_ACK:
+        receive_ack(world, slot, now_ns, extras)
+    else:
+        flow_id = packet.flow
+        note_at(world.notes, slot).came_by = NOBODY
+        receive_data(world, slot, now_ns, extras)
+        end_flow_if_over(world, flow_id, now_ns)
+
+
+@njit(inline="always")
+def is_lost(world: Any, link_id: int) -> bool:
+    """Whether a packet that comes over a link is lost on it: the link is down, or by chance."""
+    if world.links_fail and port_at(world.ports, link_id).down:
+        return True
+    return world.loss_q31 > 0 and random_below(world, Q31) < world.loss_q31
 
 
 @njit(inline="always")
@@ -96,7 +140,7 @@ def strike(world: Any, clock: int, now_ns: int, extras: Any) -> None:
         check_timers(world, now_ns, extras)
         push(world, event_key(now_ns + world.timer_tick_ns, source))
     elif clock == SAMPLE_TICK:
-        sample_queues(world, now_ns)
+        sample_queues(world, now_ns, extras)
         push(world, event_key(now_ns + world.sample_tick_ns, source))
     elif extras is not None and clock == TRANSPORT_TICK:
         tick_transports(world, now_ns, extras)
@@ -111,6 +155,12 @@ def handle_own_event(world: Any, number: int, now_ns: int, extras: Any) -> None:
         flow_id = number // SOURCES_PER_FLOW
         if number % SOURCES_PER_FLOW == FLOW_SENDS:
             wake_flow(world, flow_id, now_ns, extras)
+        else:
+            time_out_ack(world, flow_id, now_ns, extras)
+    else:
+        host_id = end_transmission(world, number - n_flow_sources, now_ns)
+        if host_id != NOBODY:
+            wake_host(world, host_id, now_ns, extras)
 
 
 def _source_digest() -> str:
@@ -165,7 +215,10 @@ def _compiled_entry_points(
             return False
         world.now_ns = until_ns
         for link_id in range(n_links):
-            integrate_backlog(link_at(world.links, link_id), until_ns)
+            if extras is not None and world.lossless:
+                integrate_queue(link_at(world.links, link_id), port_at(world.ports, link_id), until_ns)
+            else:
+                integrate_backlog(link_at(world.links, link_id), until_ns)
         return True
 
     @njit(nogil=True, cache=True)
@@ -191,7 +244,7 @@ def _compiled_entry_points(
             host = host_at(world.hosts, host_id)
             if host.cap_ns_per_byte_q20 != cap_ns_per_byte_q20[host_id]:
                 host.cap_ns_per_byte_q20 = cap_ns_per_byte_q20[host_id]
-                serve(world, host_id, world.now_ns, extras)
+                wake_host(world, host_id, world.now_ns, extras)
 
     return run_until, resume_senders, cap_hosts
 

@@ -24,7 +24,6 @@ from sysgym.emulator.packets.layout import (
     port_at,
     successor_at,
 )
-from sysgym.emulator.packets.ports import release_packet, serialisation_ns
 from sysgym.emulator.packets.rates import waits_for_pace
 from sysgym.emulator.packets.sender import (
     ON_START,
@@ -35,6 +34,7 @@ from sysgym.emulator.packets.sender import (
     time_out,
     transmit,
 )
+from sysgym.emulator.packets.wire import release_packet, serialisation_ns
 
 
 @njit
@@ -168,6 +168,19 @@ def serve(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
             return
         seq = next_sequence(world, flow_at(world.flows, flow_id))
         transmit_in_turn(world, flow_id, seq, now_ns, extras)
+
+
+@njit
+def wake_host(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
+    """The same whatever it waited for: a place in its port, its cap, a slot for a packet."""
+    host = host_at(world.hosts, host_id)
+    if extras is not None and world.lossless:
+        port = port_at(world.ports, host.uplink)
+        queued_ns = serialisation_ns(port.queued_bytes, link_at(world.links, host.uplink).ns_per_byte_q20)
+        if port.wakes_host and queued_ns > host.backlog_limit_ns >> 1:
+            return
+        port.wakes_host = 0
+    serve(world, host_id, now_ns, extras)
 
 
 @njit

@@ -8,16 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.assembly import Assembly, ns_per_byte_q20, with_more_packets
+from sysgym.emulator.packets.assembly import (
+    Assembly,
+    ns_per_byte_q20,
+    with_more_packets,
+    world_needs_extras,
+)
 from sysgym.emulator.packets.engine import EXTENDED, PLAIN, Loop
 from sysgym.emulator.packets.events import MAX_TIME_NS
 from sysgym.emulator.packets.fairness import max_min_rates
+from sysgym.emulator.packets.faults import LinkFaults
 from sysgym.emulator.packets.layout import NOBODY, State
-from sysgym.emulator.packets.ports import FIXED_POINT_BITS
 from sysgym.emulator.packets.statistics import (
     FlowTable,
     HostCounters,
     PortCounters,
+    backlog_ns,
     flow_table,
     host_counters,
     port_counters,
@@ -26,6 +32,7 @@ from sysgym.emulator.packets.statistics import (
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.base import callback_addresses
+from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 from sysgym.emulator.packets.workloads import FlowSchedule, build_flows
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError
@@ -64,6 +71,7 @@ class PacketNetwork:
         _check_world_has_what_they_need(self.transport, self.flow_transports.values())
         self.topology: Topology = build_topology(scenario.topology)
         self.line_rate_bps: FloatArray = self.topology.link_rate_bps[self.topology.host_uplink]
+        self._faults = LinkFaults(scenario, self.topology)
         self._schedule: FlowSchedule
         self._state: State
         self._ideal_fct_s: FloatArray
@@ -112,6 +120,7 @@ class PacketNetwork:
         )
         self._state, self._ideal_fct_s = assembly.state, assembly.ideal_fct_s
         self._loop = EXTENDED if assembly.extended else PLAIN
+        self._state = self._faults.apply(self._state, 0)
         self._state.world["random_state"] = rng.integers(1, 2**63)
         self._caps_q20: NDArray[np.int64] = np.zeros(self.n_hosts, dtype=np.int64)
         self._give_flows_their_own_transports()
@@ -207,13 +216,19 @@ class PacketNetwork:
             raise SysgymError(
                 f"simulated time ends at {MAX_TIME_NS * 1e-9:.0f} s, asked for {until_ns * 1e-9:.0f} s"
             )
+        for stop_ns in self._faults.stops_ns(self.now_ns, until_ns):
+            self._run_until(stop_ns)
+            self._state = self._faults.apply(self._state, stop_ns)
+        self._run_until(until_ns)
+
+    def _run_until(self, until_ns: int) -> None:
         while not self._loop.run_until(self._address, until_ns):
             self._grow_packet_pool_while_needed()
 
     def clear_maxima(self) -> None:
         """Begins a new interval for the largest queues."""
         links = self._state.links
-        links["max_backlog_ns"] = np.maximum(links["busy_until_ns"] - self.now_ns, 0)
+        links["max_backlog_ns"] = backlog_ns(self._state)
 
     def ports(self) -> PortCounters:
         """Counters of all output ports."""
@@ -277,7 +292,11 @@ class PacketNetwork:
     def _needs_extras(self) -> bool:
         """Whether the plain loop would leave out something that this world needs."""
         transports = (self.transport, *self.flow_transports.values())
-        return any(one.needs_extras for one in transports) or bool(np.any(self._schedule.needs))
+        return (
+            any(one.needs_extras for one in transports)
+            or bool(np.any(self._schedule.needs))
+            or world_needs_extras(self.scenario)
+        )
 
     def _draw_schedule(self, rng: np.random.Generator) -> FlowSchedule:
         ends, control = self.scenario.transport, self.scenario.control

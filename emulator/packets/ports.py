@@ -15,13 +15,10 @@ from sysgym.emulator.packets.discipline import (
     NOT_MARKED,
     REFUSED,
     capture,
-    random_below,
     red_verdict,
     stamp_telemetry,
 )
-from sysgym.emulator.packets.events import event_key, push
 from sysgym.emulator.packets.layout import (
-    NOBODY,
     PACKET_CE,
     PACKET_ECN_CAPABLE,
     bucket_at,
@@ -30,8 +27,14 @@ from sysgym.emulator.packets.layout import (
     port_at,
     route_hop_at,
 )
-
-FIXED_POINT_BITS = 20
+from sysgym.emulator.packets.pfc import join_queue
+from sysgym.emulator.packets.wire import (
+    integrate_backlog,
+    jittered_arrival_ns,
+    put_on_wire,
+    refuse,
+    serialisation_ns,
+)
 
 SUB_BUCKET_BITS = 4
 _SUB_BUCKETS = 1 << SUB_BUCKET_BITS
@@ -40,69 +43,9 @@ QUEUE_BUCKETS = 40 * _SUB_BUCKETS
 
 
 @njit(inline="always")
-def serialisation_ns(size_bytes: int, ns_per_byte_q20: int) -> int:
-    """Time that a packet takes to leave, to the nearest ns."""
-    return (size_bytes * ns_per_byte_q20 + (1 << (FIXED_POINT_BITS - 1))) >> FIXED_POINT_BITS
-
-
-@njit(inline="always")
-def release_packet(world: Any, slot: int) -> None:
-    """Gives a slot back; the last one freed is used first, while it is still in the cache."""
-    packet_at(world.packets, slot).next = world.first_free_packet
-    world.first_free_packet = slot
-    world.free_packets += 1
-
-
-@njit(inline="always")
-def integrate_backlog(link: Any, now_ns: int) -> None:
-    """Brings the queue's time integral (in drain time) up to now."""
-    elapsed = now_ns - link.integrated_until_ns
-    before = link.busy_until_ns - link.integrated_until_ns
-    link.integrated_until_ns = now_ns
-    if before > elapsed:
-        link.backlog_integral_ns2 += float(elapsed) * (before - 0.5 * elapsed)
-    elif before > 0:
-        link.backlog_integral_ns2 += 0.5 * float(before) * before
-
-
-@njit(inline="always")
 def route_link(world: Any, flow_id: int, direction: int, hop: int) -> int:
     """The link that a flow's packets take at a hop (direction 1: its ACKs); NOBODY behind the last."""
     return route_hop_at(world.routes, (2 * flow_id + direction) * world.route_stride + hop).link
-
-
-@njit(inline="always")
-def jittered_arrival_ns(world: Any, link: Any, arrival_ns: int) -> int:
-    """Delays an arrival by the host's processing jitter, in FIFO order.
-
-    Hosts of real networks are never in step; without jitter, flows with equal round trips lock into phase and
-    drop-tail or step-marking queues pick the same victim again and again (Floyd and Jacobson, "On Traffic
-    Phase Effects", 1991).
-    """
-    arrival_ns = max(arrival_ns + random_below(world, link.jitter_ns), link.last_arrival_ns)
-    link.last_arrival_ns = arrival_ns
-    return arrival_ns
-
-
-@njit(inline="always")
-def refuse(world: Any, link: Any, slot: int) -> None:
-    """Drops a packet that was to enter a queue, or is lost on the link."""
-    link.dropped_packets += 1
-    link.dropped_bytes += packet_at(world.packets, slot).size_bytes
-    release_packet(world, slot)
-
-
-@njit(inline="always")
-def put_on_wire(world: Any, link: Any, link_id: int, packet: Any, slot: int, arrival_ns: int) -> None:
-    """Appends a packet to the FIFO of those that are on their way to the link's far end."""
-    packet.arrival_ns = arrival_ns
-    packet.next = NOBODY
-    if link.head == NOBODY:
-        link.head = slot
-        push(world, event_key(arrival_ns, link_id))
-    else:
-        packet_at(world.packets, link.tail).next = slot
-    link.tail = slot
 
 
 @njit
@@ -110,6 +53,9 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> No
     """Puts a packet into a link's queue, or drops it; marks it if the queue is above the threshold."""
     link = link_at(world.links, link_id)
     packet = packet_at(world.packets, slot)
+    if extras is not None and world.lossless:
+        join_queue(world, link, link_id, packet, slot, now_ns)
+        return
     integrate_backlog(link, now_ns)
     backlog_ns = max(link.busy_until_ns - now_ns, 0)
     size_bytes = packet.size_bytes
@@ -120,7 +66,11 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> No
     marked = backlog_ns > link.mark_above_ns
     if extras is not None:
         verdict = red_verdict(world, link, link_id, packet, backlog_ns, now_ns) if world.red else NOT_MARKED
-        if verdict == REFUSED or (world.links_fail and port_at(world.ports, link_id).down):
+        if verdict == REFUSED:
+            refuse(world, link, slot)
+            return
+        if world.links_fail and port_at(world.ports, link_id).down:
+            port_at(world.ports, link_id).lost_packets += 1
             refuse(world, link, slot)
             return
         marked = marked or verdict != NOT_MARKED
@@ -153,10 +103,14 @@ def queue_bucket(drain_ns: int) -> int:
 
 
 @njit
-def sample_queues(world: Any, now_ns: int) -> None:
+def sample_queues(world: Any, now_ns: int, extras: Any) -> None:
     """Adds every link's present queue to its histogram."""
     for link_id in range(world.n_links):
-        drain_ns = max(link_at(world.links, link_id).busy_until_ns - now_ns, 0)
+        link = link_at(world.links, link_id)
+        drain_ns = max(link.busy_until_ns - now_ns, 0)
+        if extras is not None and world.lossless:
+            port = port_at(world.ports, link_id)
+            drain_ns += serialisation_ns(port.queued_bytes - port.sending_bytes, link.ns_per_byte_q20)
         bucket = min(queue_bucket(drain_ns), QUEUE_BUCKETS - 1)
         bucket_at(world.queue_histogram, link_id * QUEUE_BUCKETS + bucket).samples += 1
     world.queue_samples += 1

@@ -1,7 +1,4 @@
-"""The receiving end of a flow: in-order delivery, a bitmap of what came out of order.
-
-One ACK for each packet.
-"""
+"""The receiving end of a flow: in-order delivery, a bitmap of what came out of order, ACKs."""
 
 from __future__ import annotations
 
@@ -10,16 +7,20 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from sysgym.emulator.packets.events import RECEIVER_ACKS, event_key, flow_source, push
 from sysgym.emulator.packets.layout import (
+    NOBODY,
     PACKET_CE,
     PACKET_CNP,
     PACKET_IS_ACK,
     flow_at,
     host_at,
+    note_at,
     packet_at,
     word_at,
 )
 from sysgym.emulator.packets.ports import enqueue, route_link
+from sysgym.emulator.packets.wire import release_packet
 
 
 @njit(inline="always")
@@ -76,6 +77,9 @@ def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     """
     packet = packet_at(world.packets, slot)
     flow = flow_at(world.flows, packet.flow)
+    if extras is not None and world.delayed_ack_packets > 1:
+        receive_and_wait(world, packet.flow, slot, now_ns, extras)
+        return
     accept_data(world, flow, packet.seq, now_ns)
     ce = packet.flags & PACKET_CE
     packet.ack = flow.rcv_nxt
@@ -85,6 +89,75 @@ def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     if extras is not None and ce and notification_is_due(world, flow, now_ns):
         packet.flags |= PACKET_CNP
     enqueue(world, route_link(world, packet.flow, 1, 0), slot, now_ns, extras)
+
+
+@njit
+def receive_and_wait(world: Any, flow_id: int, slot: int, now_ns: int, extras: Any) -> None:
+    """Takes a data packet in and acknowledges it with others (RFC 5681, 4.2; RFC 8257, 3.2, figure 1).
+
+    When the CE mark changes, what arrived before is acknowledged at once with the old mark, so that every ACK
+    speaks for packets of one kind. A packet out of order, one that fills a hole and the flow's last are
+    acknowledged at once too.
+    """
+    packet = packet_at(world.packets, slot)
+    flow = flow_at(world.flows, flow_id)
+    ce = 1 if packet.flags & PACKET_CE else 0
+    out_of_order = packet.seq != flow.rcv_nxt
+    if flow.unacked_arrivals > 0 and (out_of_order or ce != flow.ce_state):
+        send_held_ack(world, flow_id, now_ns, extras)
+    flow.ce_state = ce
+    at_once = out_of_order or flow.held_out_of_order > 0
+    accept_data(world, flow, packet.seq, now_ns)
+    if flow.unacked_arrivals > 0:
+        release_packet(world, flow.held_ack_slot)
+    flow.held_ack_slot = slot
+    flow.unacked_arrivals += 1
+    note_at(world.notes, slot).received_ns = now_ns
+    if ce and notification_is_due(world, flow, now_ns):
+        flow.cnp_due = 1
+        at_once = True
+    if at_once or flow.unacked_arrivals >= world.delayed_ack_packets or flow.finish_ns >= 0:
+        send_held_ack(world, flow_id, now_ns, extras)
+    elif flow.unacked_arrivals == 1:
+        flow.ack_deadline_ns = now_ns + world.delayed_ack_ns
+        if not flow.ack_armed:
+            flow.ack_armed = 1
+            push(world, event_key(flow.ack_deadline_ns, flow_source(world, flow_id, RECEIVER_ACKS)))
+
+
+@njit
+def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
+    """Sends the last packet that arrived back as an ACK for all that are not yet acknowledged."""
+    flow = flow_at(world.flows, flow_id)
+    slot = flow.held_ack_slot
+    packet = packet_at(world.packets, slot)
+    note = note_at(world.notes, slot)
+    note.covers = flow.unacked_arrivals
+    note.endpoint_delay_ns = now_ns - note.received_ns
+    flow.held_ack_slot = NOBODY
+    flow.unacked_arrivals = 0
+    packet.ack = flow.rcv_nxt
+    packet.flags = PACKET_IS_ACK | (PACKET_CE if flow.ce_state else 0)
+    if flow.cnp_due:
+        packet.flags |= PACKET_CNP
+        flow.cnp_due = 0
+    packet.size_bytes = world.ack_bytes
+    packet.hop = 0
+    enqueue(world, route_link(world, flow_id, 1, 0), slot, now_ns, extras)
+
+
+@njit
+def time_out_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
+    """The wait of a delayed ACK is over, or its timer outlived it."""
+    flow = flow_at(world.flows, flow_id)
+    flow.ack_armed = 0
+    if flow.unacked_arrivals == 0:
+        return
+    if flow.ack_deadline_ns > now_ns:
+        flow.ack_armed = 1
+        push(world, event_key(flow.ack_deadline_ns, flow_source(world, flow_id, RECEIVER_ACKS)))
+    else:
+        send_held_ack(world, flow_id, now_ns, extras)
 
 
 @njit(inline="always")

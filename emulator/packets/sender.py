@@ -153,6 +153,7 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
     if flow.rto_deadline_ns == NEVER_NS:
         flow.rto_deadline_ns = now_ns + flow.rto_ns
     if extras is not None:
+        note_at(world.notes, slot).came_by = NOBODY
         begin_sample(world, flow, slot, pipe_packets(flow) <= 1, now_ns)
         space_next_packet(flow, size_bytes, now_ns)
     enqueue(world, route_link(world, flow_id, 0, 0), slot, now_ns, extras)
@@ -321,6 +322,10 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     if advances:
         event.acked_packets = take_cumulative_ack(world, flow, packet.ack)
         flow.rto_deadline_ns = now_ns + flow.rto_ns if flow.high > flow.una else NEVER_NS
+        if extras is not None and flow.recovery == SACK and packet.seq > packet.ack:
+            # The ACKs between were lost: this one brings both a new edge and a packet beyond it.
+            event.acked_packets += take_sack(world, flow, packet.seq, duplicate_threshold(world, extras))
+            begins_recovery = flow.lost > 0 and enter_recovery(flow)
     elif flow.recovery == NEW_RENO:
         begins_recovery = take_duplicate_ack(flow, duplicate_threshold(world, extras))
     else:

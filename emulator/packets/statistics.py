@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.layout import NOBODY, State
-from sysgym.emulator.packets.ports import FIXED_POINT_BITS, SUB_BUCKET_BITS
+from sysgym.emulator.packets.ports import SUB_BUCKET_BITS
+from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -34,6 +35,12 @@ class PortCounters(NamedTuple):
     marked_packets: IntArray
     dropped_packets: IntArray
     dropped_bytes: IntArray
+    lost_packets: IntArray
+    """Lost on the link by faults; dropped_packets counts them too."""
+    pauses: IntArray
+    """How often flow control has stopped the port."""
+    paused_s: FloatArray
+    """For how long, all together."""
 
 
 class HostCounters(NamedTuple):
@@ -91,8 +98,9 @@ def port_counters(state: State) -> PortCounters:
     """Reads the links' counters at the present time."""
     links = state.links
     bytes_per_ns = 2.0**FIXED_POINT_BITS / links["ns_per_byte_q20"]
-    backlog_ns = np.maximum(links["busy_until_ns"] - state.world["now_ns"], 0)
-    queue_bytes = backlog_ns * bytes_per_ns
+    queue_bytes = backlog_ns(state) * bytes_per_ns
+    extended = len(state.ports) == len(links)
+    none: IntArray = np.zeros(len(links), np.int64)
     return PortCounters(
         queue_bytes=queue_bytes,
         queue_byte_s=links["backlog_integral_ns2"] * bytes_per_ns * _NS,
@@ -102,7 +110,26 @@ def port_counters(state: State) -> PortCounters:
         marked_packets=links["marked_packets"].copy(),
         dropped_packets=links["dropped_packets"].copy(),
         dropped_bytes=links["dropped_bytes"].copy(),
+        lost_packets=state.ports["lost_packets"].copy() if extended else none,
+        pauses=state.ports["pauses"].copy() if extended else none,
+        paused_s=_paused_s(state) if extended else np.zeros(len(links)),
     )
+
+
+def backlog_ns(state: State) -> IntArray:
+    """Time that every port needs to send what is in its queue now, shape (n_links,)."""
+    backlog: IntArray = np.maximum(state.links["busy_until_ns"] - state.world["now_ns"], 0)
+    if state.world["lossless"][0]:
+        waiting_bytes = state.ports["queued_bytes"] - state.ports["sending_bytes"]
+        backlog += waiting_bytes * state.links["ns_per_byte_q20"] >> FIXED_POINT_BITS
+    return backlog
+
+
+def _paused_s(state: State) -> FloatArray:
+    ports = state.ports
+    going_on = np.where(ports["paused"] > 0, state.world["now_ns"] - ports["paused_since_ns"], 0)
+    paused_s: FloatArray = (ports["paused_ns"] + going_on) * _NS
+    return paused_s
 
 
 def host_counters(state: State) -> HostCounters:

@@ -10,7 +10,7 @@ from pydantic import Field
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.schema.common import Reward, Scenario, Table
 from sysgym.scenarios.schema.flow import Flow, flow_problems
-from sysgym.scenarios.schema.network import Queue, Transport
+from sysgym.scenarios.schema.network import Faults, LinkFault, Queue, Routing, Transport
 from sysgym.scenarios.schema.offered import offered_problems
 from sysgym.scenarios.schema.topology import (
     DumbbellTopology,
@@ -40,9 +40,11 @@ __all__ = [
     "Control",
     "DumbbellTopology",
     "FatTreeTopology",
+    "Faults",
     "Flow",
     "IncastWorkload",
     "LeafSpineTopology",
+    "LinkFault",
     "LinkOverride",
     "LongLivedWorkload",
     "MixWorkload",
@@ -50,6 +52,7 @@ __all__ = [
     "ParkingLotTopology",
     "PoissonWorkload",
     "Queue",
+    "Routing",
     "SingleSwitchTopology",
     "Topology",
     "TopologyTable",
@@ -93,7 +96,15 @@ class Control(Table):
 class CongestionScenario(Scenario):
     """One world of congestion control."""
 
-    VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("topology", "queue", "transport", "workload", "flow")
+    VARIABLE_TABLES: ClassVar[tuple[str, ...]] = (
+        "topology",
+        "queue",
+        "transport",
+        "routing",
+        "faults",
+        "workload",
+        "flow",
+    )
     FIXED_KEYS: ClassVar[tuple[str, ...]] = (
         "topology.kind",
         "topology.hosts_per_side",
@@ -111,6 +122,8 @@ class CongestionScenario(Scenario):
     topology: Topology
     queue: Queue = Field(description="switch ports and network cards")
     transport: Transport = Field(default_factory=Transport, description="end hosts")
+    routing: Routing = Field(default_factory=Routing, description="choice among equally short paths")
+    faults: Faults = Field(default_factory=Faults, description="what goes wrong on links")
     workload: Workload
     control: Control = Field(description="decision interval, episode and action limits")
     reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
@@ -126,10 +139,27 @@ class CongestionScenario(Scenario):
         yield from self._check_queue()
         if self.flow is not None:
             yield from flow_problems(self.flow, self.topology, self.workload)
+        yield from self._check_faults()
         problems = tuple(workload_problems(self.workload, self.topology))
         yield from problems
         if not problems:
             yield from offered_problems(self.workload, self.topology, self.transport)
+
+    def _check_faults(self) -> Iterator[Problem]:
+        if self.faults.links and self.queue.pfc_pause_bytes is not None:
+            yield Problem(
+                "faults.links",
+                [fault.link for fault in self.faults.links],
+                "no failing links with queue.pfc_pause_bytes",
+                "a link that fails while it is paused would stop its neighbours for good",
+            )
+        for index, fault in enumerate(self.faults.links):
+            if fault.down_s >= self.horizon_s:
+                yield Problem(
+                    f"faults.links[{index}].down_s",
+                    fault.down_s,
+                    f"a time within the episode of {self.horizon_s:g} s",
+                )
 
     def _check_queue(self) -> Iterator[Problem]:
         if self.queue.buffer_bytes < self.transport.mtu_bytes:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.schema.common import Table
+from sysgym.scenarios.errors import NOTHING, Problem
+from sysgym.scenarios.schema.common import FromList, Table
 
 
 class Queue(Table):
-    """First-in first-out queues, limited in bytes, that mark above a step threshold."""
+    """First-in first-out queues, limited in bytes, that mark above a step threshold or at random."""
 
     buffer_bytes: Annotated[int, Field(ge=1500, le=2**40)] = Field(
         description="buffer of every switch port, bytes"
@@ -21,18 +21,166 @@ class Queue(Table):
         default=None,
         description="packets that find more than this in the queue are marked (ECN), bytes; absent: never",
     )
+    discipline: Literal["fifo", "red"] = Field(
+        default="fifo",
+        description=(
+            "fifo: tail drop and, if there is a threshold, a step mark; red: random early detection"
+            " (Floyd and Jacobson, 1993), read with the keys red_..."
+        ),
+    )
+    red_min_bytes: Annotated[int, Field(ge=0, le=2**40)] | None = Field(
+        default=None, description="red: no packet is marked while the average queue is below this, bytes"
+    )
+    red_max_bytes: Annotated[int, Field(ge=1, le=2**40)] | None = Field(
+        default=None, description="red: average queue at which red_max_probability is reached, bytes"
+    )
+    red_max_probability: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
+        default=0.1, description="red: probability of a mark at red_max_bytes"
+    )
+    red_gentle: bool = Field(
+        default=True,
+        description="red: from red_max_bytes to twice that the probability rises to 1, else it jumps there",
+    )
+    red_weight: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
+        default=0.002, description="red: weight of a new sample in the average queue; 1: the queue itself"
+    )
+    red_action: Literal["mark", "drop"] = Field(
+        default="mark",
+        description="red: mark packets of ECN-capable flows and let the others pass, or drop any",
+    )
+    pfc_pause_bytes: Annotated[int, Field(ge=1500, le=2**40)] | None = Field(
+        default=None,
+        description=(
+            "priority flow control (IEEE 802.1Qbb): a switch that holds more than this of what came over a"
+            " link asks its far end to pause, bytes; absent: none. buffer_bytes is then the room for what"
+            " came over each link"
+        ),
+    )
+    pfc_resume_bytes: Annotated[int, Field(ge=0, le=2**40)] | None = Field(
+        default=None,
+        description="a paused link may go on when less than this is held, bytes; absent: half of the above",
+    )
+
+    @property
+    def resume_bytes(self) -> int:
+        """What a paused link waits for, the default applied, bytes; 0 without flow control."""
+        if self.pfc_resume_bytes is not None:
+            return self.pfc_resume_bytes
+        return (self.pfc_pause_bytes or 0) // 2
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that the threshold can be reached."""
-        if self.ecn_threshold_bytes is None:
-            return
-        if self.ecn_threshold_bytes > self.buffer_bytes:
+        """Check that thresholds can be reached and belong to the discipline."""
+        if self.ecn_threshold_bytes is not None and self.ecn_threshold_bytes > self.buffer_bytes:
             yield Problem(
                 "ecn_threshold_bytes",
                 self.ecn_threshold_bytes,
                 f"at most buffer_bytes = {self.buffer_bytes}",
                 "lower the threshold, or leave it out for queues that never mark",
             )
+        yield from self._check_red()
+        yield from self._check_flow_control()
+
+    def _check_red(self) -> Iterator[Problem]:
+        limits = {"red_min_bytes": self.red_min_bytes, "red_max_bytes": self.red_max_bytes}
+        for key, limit in limits.items():
+            if self.discipline == "red" and limit is None:
+                yield Problem(key, NOTHING, 'a size in bytes, because discipline = "red"')
+            if self.discipline != "red" and limit is not None:
+                yield Problem(
+                    key, limit, f'no such key with discipline = "{self.discipline}"', 'set discipline = "red"'
+                )
+        if self.discipline != "red" or self.red_min_bytes is None or self.red_max_bytes is None:
+            return
+        if self.ecn_threshold_bytes is not None:
+            yield Problem(
+                "ecn_threshold_bytes",
+                self.ecn_threshold_bytes,
+                'no such key with discipline = "red"',
+                "red marks by itself: leave the step threshold out",
+            )
+        if self.red_min_bytes >= self.red_max_bytes:
+            yield Problem(
+                "red_min_bytes", self.red_min_bytes, f"less than red_max_bytes = {self.red_max_bytes}"
+            )
+        if self.red_max_bytes > self.buffer_bytes:
+            yield Problem("red_max_bytes", self.red_max_bytes, f"at most buffer_bytes = {self.buffer_bytes}")
+
+    def _check_flow_control(self) -> Iterator[Problem]:
+        if self.pfc_pause_bytes is None:
+            if self.pfc_resume_bytes is not None:
+                yield Problem("pfc_resume_bytes", self.pfc_resume_bytes, "pfc_pause_bytes beside it")
+            return
+        if self.pfc_pause_bytes >= self.buffer_bytes:
+            yield Problem(
+                "pfc_pause_bytes", self.pfc_pause_bytes, f"less than buffer_bytes = {self.buffer_bytes}"
+            )
+        if self.resume_bytes > self.pfc_pause_bytes:
+            yield Problem(
+                "pfc_resume_bytes", self.resume_bytes, f"at most pfc_pause_bytes = {self.pfc_pause_bytes}"
+            )
+        if self.discipline == "red" and self.red_action == "drop":
+            yield Problem(
+                "red_action", self.red_action, '"mark", because flow control is there to lose nothing'
+            )
+
+
+class Routing(Table):
+    """How switches choose among equally short paths."""
+
+    ecmp: Literal["flow", "packet"] = Field(
+        default="flow",
+        description=(
+            "flow: by a hash of the 5-tuple, so that a flow keeps its path; packet: every packet takes one drawn"
+            " at random (packet spraying), and arrives out of order"
+        ),
+    )
+    reordering_packets: Annotated[int, Field(ge=1, le=65536)] | None = Field(
+        default=None,
+        description=(
+            "packets that must arrive beyond a hole before it is taken for a loss (RFC 5681: 3); absent: 3,"
+            " with packet spraying 64"
+        ),
+    )
+
+    @property
+    def duplicate_threshold(self) -> int:
+        """Packets beyond a hole that make it a loss, the default applied."""
+        if self.reordering_packets is not None:
+            return self.reordering_packets
+        return 3 if self.ecmp == "flow" else 64
+
+
+class LinkFault(Table):
+    """Links that are down for a while: what is on them or comes to them is lost."""
+
+    link: str = Field(
+        min_length=1,
+        description='name of a link such as "h0->west", with * and ? as in file names; "<->": both directions',
+    )
+    down_s: Annotated[float, Field(ge=0.0, le=7200.0)] = Field(description="when it fails, s")
+    up_s: Annotated[float, Field(gt=0.0, le=7200.0)] | None = Field(
+        default=None, description="when it works again, s; absent: never"
+    )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check the order of the times."""
+        if self.up_s is not None and self.up_s <= self.down_s:
+            yield Problem("up_s", self.up_s, f"later than down_s = {self.down_s:g}")
+
+
+class Faults(Table):
+    """What goes wrong on links."""
+
+    loss_probability: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
+        default=0.0, description="probability that a packet is lost on a link, at every link it crosses"
+    )
+    links: Annotated[tuple[LinkFault, ...], FromList] = Field(
+        default=(), description="links that fail, and when"
+    )
+    reroute_s: Annotated[float, Field(ge=0.0, le=7200.0)] = Field(
+        default=0.01,
+        description="time from a failure or repair until all switches choose paths accordingly, s",
+    )
 
 
 class Transport(Table):
@@ -74,6 +222,17 @@ class Transport(Table):
         ),
     )
 
+    delayed_ack_packets: Annotated[int, Field(ge=1, le=1024)] = Field(
+        default=1,
+        description=(
+            "packets that a receiver acknowledges at once (RFC 1122: 2); a change of the ECN mark ends the wait"
+            " (RFC 8257, 3.2), and so does a packet out of order"
+        ),
+    )
+    delayed_ack_timeout_s: Annotated[float, Field(ge=1e-6, le=0.5)] = Field(
+        default=1e-3, description="longest wait of a delayed ACK, s (RFC 1122: below 0.5; Linux: 0.04)"
+    )
+
     @property
     def payload_bytes(self) -> int:
         """Payload of a full packet (the maximum segment size), bytes."""
@@ -98,6 +257,13 @@ class Transport(Table):
                 "initial_window_packets",
                 self.initial_window_packets,
                 f"at most max_window_packets = {self.max_window_packets}",
+            )
+        if self.delayed_ack_packets > 1 and self.delayed_ack_timeout_s >= self.min_rto_s:
+            yield Problem(
+                "delayed_ack_timeout_s",
+                self.delayed_ack_timeout_s,
+                f"less than min_rto_s = {self.min_rto_s:g}",
+                "a sender would take what the receiver holds back for lost",
             )
         if self.min_rto_s > self.max_rto_s:
             yield Problem("min_rto_s", self.min_rto_s, f"at most max_rto_s = {self.max_rto_s}")

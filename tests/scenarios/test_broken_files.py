@@ -181,7 +181,7 @@ BROKEN = {
         '"control.episode_steps" = [2, 4]',
         'splits.train.vary."control.episode_steps"',
         [2, 4],
-        "a key of [topology], [queue], [transport], [workload]",
+        "a key of [topology], [queue], [transport], [routing], [faults], [workload]",
     ),
     "whole table varied": Broken(
         '"workload.load" =', '"workload" =', "splits.train.vary.workload", [0.3, 0.4], "a key of [topology]"

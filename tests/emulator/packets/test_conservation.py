@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sysgym.emulator.packets.layout import NOBODY, PACKET_IS_ACK
+from sysgym.emulator.packets.layout import NOBODY, PACKET_IS_ACK, PACKET_PAUSE, PACKET_RESUME
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import list_transports
 from sysgym.scenarios import CongestionScenario, load_scenario
@@ -44,7 +44,7 @@ def packets_on_links(network: PacketNetwork) -> list[list[int]]:
 def check_invariants(network: PacketNetwork) -> None:
     state = network._state
     fifos = packets_on_links(network)
-    in_flight = [slot for slots in fifos for slot in slots]
+    in_flight = [slot for slots in fifos for slot in slots] + packets_that_wait(network)
     assert len(set(in_flight)) == len(in_flight), "a packet is in two places"
     assert len(in_flight) + state.world["free_packets"][0] == len(state.packets), "a slot is lost"
     free = []
@@ -57,8 +57,15 @@ def check_invariants(network: PacketNetwork) -> None:
         arrivals = state.packets["arrival_ns"][slots]
         assert np.all(np.diff(arrivals) >= 0), "a link changed the order of its packets"
 
+    flags = state.packets["flags"][in_flight]
+    in_flight = [
+        slot for slot, flag in zip(in_flight, flags, strict=True) if not flag & (PACKET_PAUSE | PACKET_RESUME)
+    ]
     sent = state.hosts["sent_packets"].sum()
     dropped = state.links["dropped_packets"].sum()
+    if state.world["delayed_ack_packets"][0] > 1:
+        check_flows(network)
+        return
     acks_in_flight = int((state.packets["flags"][in_flight] & PACKET_IS_ACK).sum())
     acked = state.hosts["acked_packets"].sum()
     late_acks = sent - dropped - acked - len(in_flight)
@@ -68,6 +75,23 @@ def check_invariants(network: PacketNetwork) -> None:
         assert late_acks == 0
     assert acks_in_flight <= len(in_flight)
 
+    check_flows(network)
+
+
+def packets_that_wait(network: PacketNetwork) -> list[int]:
+    """Slots of packets in queues that may be paused, and of those that receivers hold."""
+    state = network._state
+    slots = [int(slot) for slot in state.flows["held_ack_slot"] if slot != NOBODY]
+    for head in state.ports["waiting_head"] if state.world["lossless"][0] else ():
+        slot = int(head)
+        while slot != NOBODY:
+            slots.append(slot)
+            slot = int(state.packets["next"][slot])
+    return slots
+
+
+def check_flows(network: PacketNetwork) -> None:
+    state = network._state
     flows = state.flows
     assert np.all(flows["una"] <= flows["rcv_nxt"]), "acknowledged before it arrived"
     assert np.all(flows["rcv_nxt"] <= flows["high"]), "received before it was sent"
@@ -99,6 +123,62 @@ def test_conservation_under_loss(transport: str, seed: int, buffer_packets: int,
     for _ in range(10):
         network.advance(1e-3)
         check_invariants(network)
+
+
+FAT_TREE = {"kind": "fat_tree", "k": 4, "link_rate_bps": 1e9, "link_delay_s": 2e-6}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    transport=st.sampled_from(list_transports()),
+    seed=st.integers(0, 2**31 - 1),
+    delayed=st.integers(1, 4),
+    discipline=st.sampled_from(["fifo", "red"]),
+    action=st.sampled_from(["mark", "drop"]),
+    loss=st.sampled_from([0.0, 1e-3, 0.05]),
+    ecmp=st.sampled_from(["flow", "packet"]),
+    trouble=st.sampled_from(["none", "links fail", "lossless"]),
+    buffer_packets=st.integers(4, 80),
+)
+def test_conservation_with_every_feature(
+    transport: str,
+    seed: int,
+    delayed: int,
+    discipline: str,
+    action: str,
+    loss: float,
+    ecmp: str,
+    trouble: str,
+    buffer_packets: int,
+) -> None:
+    queue: dict[str, Any] = {"buffer_bytes": 1500 * buffer_packets, "discipline": discipline}
+    if trouble == "lossless":
+        queue |= {"buffer_bytes": 1500 * (buffer_packets + 10), "pfc_pause_bytes": 1500 * buffer_packets}
+        action = "mark"
+    if discipline == "red":
+        queue |= {"red_min_bytes": 1500, "red_max_bytes": 1500 * buffer_packets // 2, "red_action": action}
+    fails = [{"link": "agg0_*<->core*", "down_s": 2e-3, "up_s": 6e-3}, {"link": "h3<->*", "down_s": 4e-3}]
+    network = network_of(
+        transport,
+        seed,
+        topology=FAT_TREE,
+        workload={**INCAST, "senders": 12, "receiver": "drawn"},
+        queue=queue,
+        transport__delayed_ack_packets=delayed,
+        transport__delayed_ack_timeout_s=2e-4,
+        transport__min_rto_s=1e-3,
+        routing={"ecmp": ecmp},
+        faults={
+            "loss_probability": loss,
+            "links": fails if trouble == "links fail" else [],
+            "reroute_s": 1e-3,
+        },
+    )
+    for _ in range(10):
+        network.advance(1e-3)
+        check_invariants(network)
+    if trouble == "lossless" and loss == 0.0:
+        assert network.ports().dropped_packets.sum() == 0
 
 
 @pytest.mark.parametrize("transport", list_transports())

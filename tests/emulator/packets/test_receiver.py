@@ -1,0 +1,128 @@
+"""Delayed ACKs: how many, when, and what their marks say (RFC 5681, 4.2; RFC 8257, 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.transports import Transport
+from sysgym.emulator.packets.transports.base import do_nothing
+from sysgym.emulator.packets.workloads.schedule import make_schedule
+
+MakeNetwork = Callable[..., PacketNetwork]
+
+ALONE = {
+    "topology__hosts_per_side": 1,
+    "workload__start_jitter_s": 0.0,
+    "transport__host_jitter_s": 0.0,
+}
+
+
+def window_of(packets: float, *, ecn_capable: bool = False) -> Transport:
+    def on_start(flow, event):  # type: ignore[no-untyped-def]
+        flow.cwnd = packets
+
+    def on_ack(flow, event):  # type: ignore[no-untyped-def]
+        flow.state[0] += 1
+        flow.state[1] += event.acked_packets
+        flow.state[2] = max(flow.state[2], event.acked_packets)
+        flow.state[3] = max(flow.state[3], event.endpoint_delay_ns)
+        flow.state[4] += event.marked * event.acked_packets
+
+    return Transport(
+        "window", "a constant window", on_ack, do_nothing, do_nothing, on_start, ecn_capable=ecn_capable
+    )
+
+
+def one_flow(network: PacketNetwork, packets: int) -> None:
+    rng = np.random.default_rng(0)
+    network.reset(0, make_schedule(rng, [0], [1], size_bytes=1460 * packets, start_ns=0))
+
+
+@pytest.mark.parametrize("every", [1, 2, 4, 10])
+def test_one_ack_answers_so_many_packets(make_network: MakeNetwork, every: int) -> None:
+    network = make_network(window_of(40), transport__delayed_ack_packets=every, **ALONE)
+    one_flow(network, 1000)
+    network.advance(5e-3)
+    acks, acked, most = network._state.flows["state"][0][:3]
+    assert acked == 1000
+    assert acks == 1000 / every
+    assert most == every
+    assert network.hosts().acked_packets[0] == 1000, "packets are counted, not ACKs"
+
+
+def test_what_is_left_over_is_acknowledged_after_the_timeout(make_network: MakeNetwork) -> None:
+    network = make_network(
+        window_of(3), transport__delayed_ack_packets=2, transport__delayed_ack_timeout_s=500e-6, **ALONE
+    )
+    network.advance(1e-3)
+    first_s = 30e-6 + 3 * 1.2e-6  # of the first packet's way; the third waits alone
+    ack_s = 30e-6 + 3 * 48e-9
+    acked_after_timeout_s = first_s + 2 * 1.2e-6 + 500e-6 + ack_s
+    one_flow(network, 3_000)
+    network.advance(acked_after_timeout_s - 1e-7)
+    assert network._state.flows["state"][0][1] % 2 == 0
+    assert network._state.flows["state"][0][3] == 0
+
+
+def test_a_held_ack_tells_for_how_long(make_network: MakeNetwork) -> None:
+    network = make_network(
+        window_of(1), transport__delayed_ack_packets=2, transport__delayed_ack_timeout_s=500e-6, **ALONE
+    )
+    network.advance(10e-3)
+    acks, _, _, held_ns = network._state.flows["state"][0][:4]
+    round_s = 63.744e-6 + 500e-6
+    assert acks == np.floor(10e-3 / round_s)
+    assert held_ns == 500_000
+
+
+def test_the_last_packet_of_a_flow_does_not_wait(make_network: MakeNetwork) -> None:
+    network = make_network(window_of(10), transport__delayed_ack_packets=2, **ALONE)
+    one_flow(network, 5)
+    network.advance(300e-6)
+    assert network._state.flows["una"][0] == 5
+
+
+def test_every_mark_is_echoed_for_the_packets_that_had_it(make_network: MakeNetwork) -> None:
+    """Alizadeh et al., 2010, 3.1: the exact stream of marks survives delayed ACKs."""
+    for every in (1, 2, 8):
+        network = make_network(
+            window_of(100, ecn_capable=True), transport__delayed_ack_packets=every,
+            **{**ALONE, "topology__core_rate_bps": 5e9, "queue__ecn_threshold_bytes": 100_000},
+        )  # fmt: skip
+        network.advance(10e-3)
+        marked_by_switch = network.ports().marked_packets.sum()
+        marked_seen = network._state.flows["state"][0][4]
+        in_flight = 100
+        assert marked_by_switch - in_flight <= marked_seen <= marked_by_switch
+        assert network.hosts().marked_packets[0] == marked_seen
+        assert marked_seen < network.hosts().acked_packets[0], "some are not marked"
+
+
+def test_a_hole_is_acknowledged_packet_by_packet(make_network: MakeNetwork) -> None:
+    """Three ACKs beyond a hole are what fast retransmit needs (RFC 5681, 4.2)."""
+    network = make_network(
+        "cubic",
+        transport__delayed_ack_packets=8,
+        queue__buffer_bytes=60_000,
+        queue__ecn_threshold_bytes=60_000,
+    )
+    network.advance(50e-3)
+    hosts = network.hosts()
+    assert network.ports().dropped_packets.sum() > 20
+    assert hosts.retransmitted_packets.sum() > 0
+    assert hosts.timeouts.sum() < network.ports().dropped_packets.sum() / 10
+    assert 8 * hosts.delivered_bytes.sum() / 50e-3 > 8e9
+
+
+@pytest.mark.parametrize("transport", ["dctcp", "reno", "cubic", "newvegas"])
+def test_delayed_acks_leave_utilisation_high(make_network: MakeNetwork, transport: str) -> None:
+    network = make_network(transport, transport__delayed_ack_packets=2)
+    network.advance(20e-3)
+    before = network.hosts().delivered_bytes.sum()
+    network.advance(50e-3)
+    share = 8 * (network.hosts().delivered_bytes.sum() - before) / 50e-3 / (10e9 * 1460 / 1500)
+    assert share > 0.9
