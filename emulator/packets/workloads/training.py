@@ -100,20 +100,21 @@ def ring_all_reduce(n_ranks: int, size_bytes: int) -> Collective:
     """2 (n - 1) steps: in each, every rank passes a share of 1/n on to the next rank.
 
     Half of the steps reduce, half hand the results round. Rank r sends in step s what it got in step s - 1:
-    share r - s (mod n), and every rank sends 2 (n - 1)/n of its data.
+    share r - s (mod n), when its own message of that step has ended too: messages of a connection follow each
+    other. Every rank sends 2 (n - 1)/n of its data.
     """
     n_steps = 2 * (n_ranks - 1)
     step, rank = (index.ravel() for index in np.indices((n_steps, n_ranks)))
-    behind = (rank - 1) % n_ranks
-    after = np.where(step > 0, (step - 1) * n_ranks + behind, NOBODY)
+    received, sent = (step - 1) * n_ranks + (rank - 1) % n_ranks, (step - 1) * n_ranks + rank
+    after = np.where(step[:, np.newaxis] > 0, np.column_stack((received, sent)), NOBODY)
     shares = _shares(n_ranks, size_bytes)
-    last = (n_steps - 1) * n_ranks
+    ranks, last = np.arange(n_ranks), (n_steps - 1) * n_ranks
     return Collective(
         src=rank,
         dst=(rank + 1) % n_ranks,
         size_bytes=shares[(rank - step) % n_ranks],
-        after=after[:, np.newaxis],
-        done=(last + (np.arange(n_ranks) - 1) % n_ranks)[:, np.newaxis],
+        after=after,
+        done=np.column_stack((last + (ranks - 1) % n_ranks, last + ranks)),
     )
 
 

@@ -93,10 +93,13 @@ def test_a_ring_reduces_and_hands_round(n: int) -> None:
             assert not holds[src][share] & holds[dst][share]
         holds[dst][share] = holds[dst][share] | holds[src][share]
         if step > 0:
-            assert ring.dst[ring.after[message, 0]] == src
+            received, own = ring.after[message]
+            assert (ring.dst[received], ring.src[own]) == (src, src)
+            assert {received // n, own // n} == {step - 1}
     assert all(held == set(range(n)) for rank in holds for held in rank)
-    assert len(before(ring)[-1]) == 2 * (n - 1) - 1
+    assert max(len(chain) for chain in _chains(ring)) == 2 * (n - 1)
     np.testing.assert_array_equal(ring.dst[ring.done[:, 0]], np.arange(n))
+    np.testing.assert_array_equal(ring.src[ring.done[:, 1]], np.arange(n))
 
 
 @given(n=RANKS, size_bytes=st.integers(1, 10**6))

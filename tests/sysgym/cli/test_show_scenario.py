@@ -43,7 +43,7 @@ def test_every_congestion_scenario_has_words(name: str) -> None:
         ("incast-64", "Traffic", "Every 2.1 ms 64 hosts send 32 kB each to host 0 at once: 2.05 MB a round"),
         ("fattree-k4-websearch", "Traffic", "0.5 of each sender's link, about 460 flows an episode"),
         ("onoff-dumbbell", "Traffic", "which makes 500 Mb/s a pair"),
-        ("allreduce-ring-16", "Traffic", "sum up around a ring (8 MB at every host)"),
+        ("allreduce-ring-16", "Traffic", "sum up around a ring (4 MB at every host)"),
         ("allreduce-tree-hadoop-mix", "Traffic", "background: Flows arrive at random"),
         ("fattree-k4-websearch", "Decisions", "10.3 empty round trips; 400 in an episode of 80 ms"),
     ],
