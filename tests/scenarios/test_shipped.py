@@ -35,6 +35,7 @@ CONGESTION = {
     "iroko-fattree-1g",
     "leafspine-2to1-websearch",
     "leafspine-hadoop",
+    "leafspine-link-failure",
     "leafspine-slow-spine",
     "leafspine-storage",
     "onoff-dumbbell",
