@@ -274,6 +274,7 @@ class Assembly:
         base_rtt_s = self._base_rtt_s(routes)
         flows["base_rtt_ns"] = np.rint(base_rtt_s * 1e9)
         flows["line_rate_bps"] = self.line_rate_bps[schedule.src]
+        flows["packet_bytes"] = ends.mtu_bytes
         # The connection's set-up has measured one RTT: SRTT + 4 RTTVAR is then three times that (RFC 6298,
         # 2.2).
         flows["rto_ns"] = np.rint(np.clip(3.0 * base_rtt_s, ends.min_rto_s, ends.max_rto_s) * 1e9)

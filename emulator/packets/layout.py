@@ -161,6 +161,7 @@ FLOW = np.dtype(
         ("after_delay_ns", np.int64),
         ("hash_out", np.uint64),  # of the 5-tuple; that of the ACKs is the next one
         ("hash_back", np.uint64),
+        ("packet_bytes", np.int64),  # of a full packet, headers included
         ("hops", np.int32),  # links of the route
         ("pace_armed", np.int32),  # has an entry in the event heap
         ("ack_armed", np.int32),
