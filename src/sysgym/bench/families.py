@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib import import_module
+from typing import Literal
 
 from sysgym.errors import UnknownName
 
@@ -60,6 +61,8 @@ class Family:
             nothing often costs nothing. 0 where doing nothing is a contender like any other.
         metrics_module: Where ``EPISODE_METRICS`` says what each metric of an episode means.
         curves: What changes during an episode, the most important first.
+        average: What stands for many episodes: ``iqm``, the interquartile mean, or ``mean`` where most
+            episodes are solved and the few others are what counts.
         leading: Metrics that come first in its tables, whatever the suite's order.
     """
 
@@ -72,6 +75,7 @@ class Family:
     enough_benefit: float = 0.0
     curves: tuple[Curve, ...] = ()
     leading: tuple[str, ...] = ()
+    average: Literal["iqm", "mean"] = "iqm"
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -121,6 +125,7 @@ FAMILIES = {
             cost=Metric("regret", "Regret", False),
             metrics_module="sysgym.envs.placement.metrics",
             leading=("regret", "speedup", "best_speedup"),
+            average="mean",
         ),
     )
 }

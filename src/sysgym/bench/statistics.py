@@ -56,6 +56,13 @@ def mean(values: FloatArray) -> FloatArray:
     return average
 
 
+AVERAGES: dict[str, Statistic] = {"iqm": iqm, "mean": mean}
+"""What may stand for many episodes."""
+
+AVERAGE_WORDS = {"iqm": "interquartile mean", "mean": "mean"}
+"""What they are called."""
+
+
 def estimate(sample: FloatArray, *, statistic: Statistic = iqm, seed: int = SEED) -> Interval:
     """Return a statistic of one sample with its bootstrap interval.
 

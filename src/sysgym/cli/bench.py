@@ -14,6 +14,9 @@ from rich.markup import escape
 
 from sysgym.cli.terminal import console
 
+MOST_ROWS_SHOWN = 20
+"""A longer table is for the report, not for the terminal."""
+
 
 def run_nurd_release(suite: str, *, out: Path | None, n_workers: int, n_seeds: int | None) -> None:
     """Evaluate as NURD's released code does; prints a table and writes ``nurd-release.md``.
@@ -67,6 +70,9 @@ def _print_survey(name: str, folder: Path, n_workers: int) -> None:
         )
     surveys.write(folder, pages)
     for page in pages:
+        if len(page.rows) > MOST_ROWS_SHOWN:
+            screen.print(f"\n[bold]{escape(page.title)}[/bold]: {len(page.rows)} lines, in the report")
+            continue
         first, *others = page.columns
         headings = (first, *(f">{column}" for column in others))
         screen.print(table(*headings, title=f"\n{page.title}", rows=page.rows))

@@ -13,6 +13,7 @@ from sysgym.bench.report.headlines import Headline, headline
 from sysgym.bench.report.overall import overall
 from sysgym.bench.report.study import Contest, read_study
 from sysgym.bench.rows import write_atomically
+from sysgym.bench.statistics import AVERAGE_WORDS
 
 PLOTS = "plots"
 
@@ -74,7 +75,6 @@ def _pictures(contest: Contest, looks: dict[str, plots.Style]) -> list[tuple[plo
     if (picture := over_time.over_time(contest, looks)) is not None:
         found.append((picture, over_time.caption(contest)))
     if (picture := plots.dots(contest, panels(contest), looks)) is not None:
-        found.append(
-            (picture, "Every episode (ticks), interquartile mean (marker) and its 95 % interval (bar).")
-        )
+        average = AVERAGE_WORDS[contest.family.average]
+        found.append((picture, f"Every episode (ticks), {average} (marker) and its 95 % interval (bar)."))
     return found

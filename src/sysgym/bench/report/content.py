@@ -7,9 +7,16 @@ from collections.abc import Iterator
 from sysgym.bench.families import Metric
 from sysgym.bench.report.headlines import relative
 from sysgym.bench.report.study import Contest, Score, Study
+from sysgym.bench.statistics import AVERAGE_WORDS
 from sysgym.bench.units import significant, with_interval
 
 MOST_PANELS = 4
+
+
+def averages(study: Study) -> str:
+    """Return what stands for many episodes, in words."""
+    names = dict.fromkeys(AVERAGE_WORDS[contest.family.average] for contest in study.contests)
+    return " or the ".join(names)
 
 
 def reading_guide(study: Study) -> list[str]:
@@ -18,7 +25,7 @@ def reading_guide(study: Study) -> list[str]:
     bounds = [player.name for player in study.players if player.privileged]
     guide = [
         "Every contender plays the same episodes, none of them seen in training. A "
-        "number is the interquartile mean over episodes, [low, high] its 95 % bootstrap interval. The best "
+        f"number is the {averages(study)} over episodes, [low, high] its 95 % bootstrap interval. The best "
         "competitor of a column is marked best; = best means that these seeds cannot tell it from the best.",
         f"The last line of a cell compares with {study.reference} on the same seeds (paired bootstrap of the "
         "difference); ≈ says that the 95 % interval of the difference has zero in it. Nothing is corrected "

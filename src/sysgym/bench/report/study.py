@@ -42,7 +42,7 @@ class Score:
     """One cell of a table.
 
     Attributes:
-        estimate: Interquartile mean with its interval, SI.
+        estimate: The family's average with its interval, SI.
         best: Whether it is the best among the competitors.
         tied: Whether the seeds cannot tell it from the best.
         difference: To the reference, SI; None for the reference itself.
@@ -95,6 +95,10 @@ class Contest:
         self.seeds = sorted({row.seed for row in rows})
         self._rows = rows
         self._samples: dict[tuple[str, str], tuple[FloatArray, list[int]] | None] = {}
+
+    @property
+    def _average(self) -> statistics.Statistic:
+        return statistics.AVERAGES[self.family.average]
 
     @property
     def label(self) -> str:
@@ -170,7 +174,7 @@ class Contest:
         found: dict[tuple[str, str], Score] = {}
         for metric in self.metrics:
             estimates = {
-                player.name: statistics.estimate(sample[0])
+                player.name: statistics.estimate(sample[0], statistic=self._average)
                 for player in self.players
                 if (sample := self.sample(player.name, metric.name)) is not None
             }
@@ -208,7 +212,7 @@ class Contest:
     def difference(self, ours: str, theirs: str, metric: str) -> Interval | None:
         """Return ours less theirs on common seeds; None without any."""
         pair = self.pair(ours, theirs, metric)
-        return None if pair is None else statistics.paired_difference(*pair)
+        return None if pair is None else statistics.paired_difference(*pair, statistic=self._average)
 
     def pair(self, ours: str, theirs: str, metric: str) -> tuple[FloatArray, FloatArray] | None:
         """Return the samples of two players on their common seeds."""
@@ -234,7 +238,8 @@ class Contest:
         by_name = {metric.name: metric for metric in self.metrics}
         family = self.family
         first = family.headline if family.headline.name in by_name else family.benefit
-        return [by_name[one.name] for one in (first, family.cost) if one.name in by_name] or self.metrics[:2]
+        wanted = dict.fromkeys((first.name, family.cost.name))
+        return [by_name[name] for name in wanted if name in by_name] or self.metrics[:2]
 
     def enough_benefit(self) -> set[str]:
         """Return who has enough of the family's benefit for a low cost to count."""
