@@ -10,6 +10,7 @@ from sysgym.emulator.packets.transports.base import (
     multiplicative_decrease,
     reno_increase,
     restart_from_one,
+    slow_line_stretch,
     slow_start,
 )
 from sysgym.emulator.packets.transports.cubic import CUBIC
@@ -17,6 +18,7 @@ from sysgym.emulator.packets.transports.dctcp import DCTCP
 from sysgym.emulator.packets.transports.newvegas import NEWVEGAS
 from sysgym.emulator.packets.transports.paced import PACED
 from sysgym.emulator.packets.transports.reno import RENO
+from sysgym.emulator.packets.transports.swift import SWIFT
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
 __all__ = [
@@ -27,10 +29,21 @@ __all__ = [
     "register_transport",
     "reno_increase",
     "restart_from_one",
+    "slow_line_stretch",
     "slow_start",
 ]
 
-_TRANSPORTS = {transport.name: transport for transport in (RENO, CUBIC, DCTCP, NEWVEGAS, PACED)}
+_TRANSPORTS = {
+    transport.name: transport
+    for transport in (
+        RENO,
+        CUBIC,
+        DCTCP,
+        NEWVEGAS,
+        SWIFT,
+        PACED,
+    )
+}
 
 
 def register_transport(transport: Transport) -> Transport:

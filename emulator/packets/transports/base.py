@@ -216,3 +216,16 @@ def restart_from_one(flow: Any, event: Any, factor: float) -> None:
     """After a time-out: threshold as for a loss, window of one packet (RFC 5681, 3.1)."""
     multiplicative_decrease(flow, event, factor)
     flow.cwnd = 1.0
+
+
+_REFERENCE_RATE_BPS = 10e9
+
+
+@njit(inline="always")
+def slow_line_stretch(flow: Any) -> float:
+    """How many times longer a packet lasts on the flow's line than at 10 Gb/s; 1 on faster lines.
+
+    Published constants in microseconds come from networks of 10 Gb/s and more. Multiplied by this they allow
+    the same number of packets on a slow line, where they would otherwise be shorter than a single one.
+    """
+    return max(_REFERENCE_RATE_BPS / flow.line_rate_bps, 1.0)

@@ -1,0 +1,122 @@
+"""Swift: the window follows the delay of the fabric around a target (Kumar et al., SIGCOMM 2020).
+
+Additive increase while the delay is below the target, a decrease in proportion to the excess at most once a
+round trip, and windows below one packet, which are paced (section 3.1, algorithm 1). The target grows with
+the length of the path and for flows with small windows (3.5).
+
+Google did not publish its constants; those here are the defaults of htsim, its authors' guesses. What of the
+target is the empty path's own delay (the paper's base) is known exactly here: ``flow.base_rtt_ns``. The
+paper's second window, for delay in the receiving host, is left out: simulated hosts have none, and the time
+for which a receiver holds a delayed ACK back says nothing of congestion. It is taken off the delay.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.transports.base import Transport, slow_line_stretch
+
+ADDITIVE_INCREASE = 1.0  # ai, packets a round trip
+BETA = 0.8  # multiplicative decrease, of the relative excess
+MAX_DECREASE = 0.5  # max_mdf
+PER_HOP_NS = 20_000.0 / 6.55  # h-bar, queueing allowed at a hop; htsim: a base of 20 us / 6.55
+FLOW_SCALING_RANGE_NS = 100_000.0  # fs_range; htsim: five times the base
+FLOW_SCALING_MIN_CWND = 0.1  # fs_min_cwnd
+FLOW_SCALING_MAX_CWND = 100.0  # fs_max_cwnd
+MIN_CWND = 0.01  # packets; htsim: 10 bytes
+TIMEOUTS_TO_RESET = 5.0  # RETX_RESET_THRESHOLD
+
+ALPHA_NS = FLOW_SCALING_RANGE_NS / (
+    1.0 / math.sqrt(FLOW_SCALING_MIN_CWND) - 1.0 / math.sqrt(FLOW_SCALING_MAX_CWND)
+)
+BETA_NS = -ALPHA_NS / math.sqrt(FLOW_SCALING_MAX_CWND)
+
+# Slots of flow.state.
+CWND = 0  # may be a fraction of a packet; flow.cwnd is at least one
+DECREASED_AT_NS = 1
+TIMEOUTS = 2  # in a row
+FABRIC_DELAY_NS = 3  # of the last ACK
+
+
+@njit(inline="always")
+def target_delay_ns(flow: Any, hops: int) -> float:
+    """The empty path, a share for each hop, and more for small windows (3.5)."""
+    scaling_ns = ALPHA_NS / math.sqrt(flow.state[CWND]) + BETA_NS
+    scaling_ns = max(min(scaling_ns, FLOW_SCALING_RANGE_NS), 0.0)
+    return flow.base_rtt_ns + slow_line_stretch(flow) * (hops * PER_HOP_NS + scaling_ns)
+
+
+@njit(inline="always")
+def set_window(flow: Any, cwnd: float, delay_ns: float) -> None:
+    """Below one packet: one at a time, and a gap of RTT / cwnd between them (3.4)."""
+    cwnd = max(cwnd, MIN_CWND)
+    flow.state[CWND] = cwnd
+    flow.cwnd = max(cwnd, 1.0)
+    flow.pacing_rate_bps = 8e9 * flow.packet_bytes * cwnd / delay_ns if cwnd < 1.0 else 0.0
+
+
+@njit(inline="always")
+def may_decrease(flow: Any, event: Any) -> bool:
+    """Once a round trip."""
+    return event.now_ns - flow.state[DECREASED_AT_NS] >= max(flow.srtt_ns, flow.base_rtt_ns)
+
+
+@njit(inline="always")
+def decrease(flow: Any, event: Any, factor: float) -> None:
+    """Multiplies the window, unless it shrank within the last round trip."""
+    if may_decrease(flow, event):
+        flow.state[DECREASED_AT_NS] = event.now_ns
+        set_window(flow, flow.state[CWND] * factor, max(flow.state[FABRIC_DELAY_NS], flow.base_rtt_ns))
+
+
+def on_start(flow: Any, event: Any) -> None:
+    """Begins with the scenario's first window."""
+    flow.state[CWND] = flow.cwnd
+    flow.state[DECREASED_AT_NS] = -1e18
+
+
+def on_ack(flow: Any, event: Any) -> None:
+    """Algorithm 1, on receiving an ACK."""
+    state = flow.state
+    delay_ns = float(event.rtt_ns - event.endpoint_delay_ns)
+    state[FABRIC_DELAY_NS] = delay_ns
+    if event.acked_packets > 0:
+        state[TIMEOUTS] = 0.0
+    target_ns = target_delay_ns(flow, event.hops)
+    if delay_ns < target_ns:
+        if event.window_limited or state[CWND] < 1.0:
+            share = event.acked_packets / state[CWND] if state[CWND] >= 1.0 else float(event.acked_packets)
+            set_window(flow, state[CWND] + ADDITIVE_INCREASE * share, delay_ns)
+    else:
+        factor = max(1.0 - BETA * (delay_ns - target_ns) / delay_ns, 1.0 - MAX_DECREASE)
+        decrease(flow, event, factor)
+
+
+def on_loss(flow: Any, event: Any) -> None:
+    """Algorithm 1, on fast recovery."""
+    flow.state[TIMEOUTS] = 0.0
+    decrease(flow, event, 1.0 - MAX_DECREASE)
+
+
+def on_timeout(flow: Any, event: Any) -> None:
+    """Algorithm 1, on a retransmission time-out: from the fifth in a row on the least window."""
+    flow.state[TIMEOUTS] += 1.0
+    if flow.state[TIMEOUTS] >= TIMEOUTS_TO_RESET:
+        flow.state[DECREASED_AT_NS] = event.now_ns
+        set_window(flow, MIN_CWND, max(flow.state[FABRIC_DELAY_NS], flow.base_rtt_ns))
+    else:
+        decrease(flow, event, 1.0 - MAX_DECREASE)
+
+
+SWIFT = Transport(
+    name="swift",
+    summary="Swift: delay around a target that grows with hops and for small windows; paces below one packet",
+    reference="Kumar et al., SIGCOMM 2020, algorithm 1",
+    on_start=on_start,
+    on_ack=on_ack,
+    on_loss=on_loss,
+    on_timeout=on_timeout,
+)
