@@ -15,6 +15,7 @@ from sysgym.emulator.packets.transports.base import (
 )
 from sysgym.emulator.packets.transports.cubic import CUBIC
 from sysgym.emulator.packets.transports.dctcp import DCTCP
+from sysgym.emulator.packets.transports.hpcc import HPCC
 from sysgym.emulator.packets.transports.newvegas import NEWVEGAS
 from sysgym.emulator.packets.transports.paced import PACED
 from sysgym.emulator.packets.transports.reno import RENO
@@ -41,6 +42,7 @@ _TRANSPORTS = {
         DCTCP,
         NEWVEGAS,
         SWIFT,
+        HPCC,
         PACED,
     )
 }

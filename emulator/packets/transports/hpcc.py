@@ -1,0 +1,148 @@
+"""HPCC: the window follows the bytes in flight that telemetry measures (Li et al., SIGCOMM 2019).
+
+Every switch stamps its queue, what it has sent, its clock and its rate on the packet, and the ACK brings the
+stamps back. From two ACKs the sender knows how full each link is, queue included; it keeps the fullest just
+below its capacity (section 3.2 and 3.3, algorithm 1). The window reacts to every ACK but relative to a
+reference that changes once a round trip, so that no congestion is answered twice.
+
+The paper's base round trip T, one for the network, is here that of the flow's own empty path. HPCC runs on
+lossless fabrics or repairs losses without reacting; so here, but a time-out halves the reference: where
+nothing comes back there is no telemetry.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.layout import INT_HOPS
+from sysgym.emulator.packets.transports.base import Transport
+
+ETA = 0.95  # target utilisation (5.1)
+MAX_STAGE = 5.0  # additive steps before the next multiplicative one (5.1)
+EXPECTED_FLOWS = 100.0  # N of W_AI = W_init (1 - eta) / N (3.3); the paper's 80 bytes at 100 Gb/s and 13 us
+
+# Slots of flow.state.
+UTILISATION = 0  # U, smoothed
+REFERENCE = 1  # W_c, packets
+STAGE = 2  # incStage
+ROUND_END = 3  # lastUpdateSeq
+KNOWN_HOPS = 4  # of the last ACK's telemetry, which is in the rest
+WINDOW = 5  # W, packets
+QUEUE_BYTES = 8
+TX_BYTES = QUEUE_BYTES + INT_HOPS
+TIME_NS = TX_BYTES + INT_HOPS
+
+
+@njit(inline="always")
+def first_window(flow: Any) -> float:
+    """W_init: the bandwidth-delay product of the sender's line, packets (3.2)."""
+    return flow.line_rate_bps * flow.base_rtt_ns / (8e9 * flow.packet_bytes)
+
+
+@njit(inline="always")
+def set_window(flow: Any, window: float) -> None:
+    """The window limits what is in flight, its rate W / T the bursts (3.2).
+
+    A packet leaves while less than W bytes are in flight: whole packets are rounded up.
+    """
+    window = max(min(window, first_window(flow)), 1e-3)
+    flow.state[WINDOW] = window
+    flow.cwnd = math.ceil(window)
+    flow.pacing_rate_bps = 8e9 * flow.packet_bytes * window / flow.base_rtt_ns
+
+
+@njit(inline="always")
+def measure_in_flight(flow: Any, event: Any) -> float:
+    """U: bytes in flight on the fullest link over what it can hold, smoothed over a round trip.
+
+    Algorithm 1, MeasureInflight.
+    """
+    state = flow.state
+    base_ns = float(flow.base_rtt_ns)
+    fullest = 0.0
+    fullest_for_ns = 0.0
+    for hop in range(event.int_hops):
+        elapsed_ns = event.int_time_ns[hop] - state[TIME_NS + hop]
+        if elapsed_ns > 0.0:
+            bytes_per_ns = event.int_rate_bps[hop] / 8e9
+            sent_per_ns = (event.int_tx_bytes[hop] - state[TX_BYTES + hop]) / elapsed_ns
+            queue_bytes = min(float(event.int_queue_bytes[hop]), state[QUEUE_BYTES + hop])
+            load = queue_bytes / (bytes_per_ns * base_ns) + sent_per_ns / bytes_per_ns
+            if load > fullest:
+                fullest = load
+                fullest_for_ns = elapsed_ns
+    weight = min(fullest_for_ns, base_ns) / base_ns
+    state[UTILISATION] += weight * (fullest - state[UTILISATION])
+    return state[UTILISATION]
+
+
+@njit(inline="always")
+def next_window(flow: Any, utilisation: float, ends_round: bool) -> float:
+    """Algorithm 1, ComputeWind."""
+    state = flow.state
+    additive = first_window(flow) * (1.0 - ETA) / EXPECTED_FLOWS
+    multiplies = utilisation >= ETA or state[STAGE] >= MAX_STAGE
+    window = state[REFERENCE] + additive
+    if multiplies:
+        window = state[REFERENCE] / max(utilisation / ETA, 1e-6) + additive
+    if ends_round:
+        state[STAGE] = 0.0 if multiplies else state[STAGE] + 1.0
+        state[REFERENCE] = min(window, first_window(flow))
+    return window
+
+
+@njit(inline="always")
+def remember_telemetry(flow: Any, event: Any) -> None:
+    """L = ack.L."""
+    flow.state[KNOWN_HOPS] = event.int_hops
+    for hop in range(event.int_hops):
+        flow.state[QUEUE_BYTES + hop] = event.int_queue_bytes[hop]
+        flow.state[TX_BYTES + hop] = event.int_tx_bytes[hop]
+        flow.state[TIME_NS + hop] = event.int_time_ns[hop]
+
+
+def on_start(flow: Any, event: Any) -> None:
+    """Starts at line rate (3.2)."""
+    flow.state[REFERENCE] = first_window(flow)
+    set_window(flow, flow.state[REFERENCE])
+
+
+def on_ack(flow: Any, event: Any) -> None:
+    """Algorithm 1, NewAck."""
+    state = flow.state
+    if event.int_hops == 0:
+        return
+    if state[KNOWN_HOPS] == event.int_hops:
+        ends_round = flow.una > state[ROUND_END]
+        utilisation = measure_in_flight(flow, event)
+        set_window(flow, next_window(flow, utilisation, ends_round))
+        if ends_round:
+            state[ROUND_END] = flow.nxt
+    else:  # the first ACK, or a path of another length: nothing to compare with
+        state[ROUND_END] = flow.nxt
+    remember_telemetry(flow, event)
+
+
+def on_loss(flow: Any, event: Any) -> None:
+    """The telemetry says what there is to say."""
+
+
+def on_timeout(flow: Any, event: Any) -> None:
+    """Nothing comes back (not in the paper)."""
+    flow.state[REFERENCE] = max(0.5 * flow.state[REFERENCE], 1.0)
+    set_window(flow, flow.state[REFERENCE])
+
+
+HPCC = Transport(
+    name="hpcc",
+    summary="HPCC: bytes in flight by in-band telemetry of every switch, just below the links' capacity",
+    reference="Li et al., SIGCOMM 2019, algorithm 1",
+    on_start=on_start,
+    on_ack=on_ack,
+    on_loss=on_loss,
+    on_timeout=on_timeout,
+    needs_int=True,
+)
