@@ -20,6 +20,7 @@ from sysgym.emulator.packets.transports.newvegas import NEWVEGAS
 from sysgym.emulator.packets.transports.paced import PACED
 from sysgym.emulator.packets.transports.reno import RENO
 from sysgym.emulator.packets.transports.swift import SWIFT
+from sysgym.emulator.packets.transports.timely import TIMELY, TIMELY_PATCHED
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
 __all__ = [
@@ -42,6 +43,8 @@ _TRANSPORTS = {
         DCTCP,
         NEWVEGAS,
         SWIFT,
+        TIMELY,
+        TIMELY_PATCHED,
         HPCC,
         PACED,
     )
