@@ -14,6 +14,7 @@ from sysgym.emulator.packets.transports.base import (
     slow_start,
 )
 from sysgym.emulator.packets.transports.cubic import CUBIC
+from sysgym.emulator.packets.transports.dcqcn import DCQCN
 from sysgym.emulator.packets.transports.dctcp import DCTCP
 from sysgym.emulator.packets.transports.hpcc import HPCC
 from sysgym.emulator.packets.transports.newvegas import NEWVEGAS
@@ -45,6 +46,7 @@ _TRANSPORTS = {
         SWIFT,
         TIMELY,
         TIMELY_PATCHED,
+        DCQCN,
         HPCC,
         PACED,
     )

@@ -1,0 +1,141 @@
+"""DCQCN: rate control by congestion notifications (Zhu et al., SIGCOMM 2015).
+
+A receiver that sees marked packets sends a notification (CNP), one in 50 us at most. The sender, the paper's
+reaction point, cuts its rate by half of alpha, an estimate of how often notifications come, and climbs back
+when none comes: halfway to the old rate (fast recovery), then beyond it (additive, later hyper increase), on
+two clocks, a timer and a count of bytes (section 3.1, equations 1 to 4, figure 7; parameters of figure 14).
+
+The switch should mark by RED (5 kB, 200 kB, 1 % at 40 Gb/s), and flow control should keep it from losing
+packets; with a step mark and without flow control it works too, with larger swings. The paper's increments
+are for 40 Gb/s and taken here as fractions of the line rate. Losses, of which it knows none, are answered as
+notifications are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.transports.base import Transport, slow_line_stretch
+
+CNP_INTERVAL_NS = 50_000  # N, least time between two notifications to a flow (3.1)
+GAIN = 1.0 / 256.0  # g
+ALPHA_TIMER_NS = 55_000.0  # K, longer than N (3.1)
+RATE_TIMER_NS = 55_000.0  # T
+BYTE_COUNTER_BYTES = 10e6  # B
+FAST_RECOVERY_STEPS = 5.0  # F
+ADDITIVE_FRACTION = 1e-3  # R_AI of the line rate: 40 Mb/s at 40 Gb/s
+HYPER_FRACTION = 1e-2  # R_HAI of the line rate: ten times R_AI, as in the authors' later simulations
+MIN_RATE_FRACTION = 1e-3  # of the line rate
+TICK_S = 11e-6  # a fifth of the timers; they are looked at on every ACK too
+NO_WINDOW_PACKETS = 1e9
+
+# Slots of flow.state.
+RATE_BPS = 0  # R_C
+TARGET_BPS = 1  # R_T
+ALPHA = 2
+ALPHA_DUE_NS = 3
+RATE_DUE_NS = 4
+TIMER_STEPS = 5  # since the last notification
+BYTE_STEPS = 6
+BYTES = 7  # since the counter's last step
+
+
+@njit(inline="always")
+def set_rate(flow: Any, rate_bps: float) -> None:
+    """Within the line rate and a thousandth of it."""
+    flow.state[RATE_BPS] = min(max(rate_bps, MIN_RATE_FRACTION * flow.line_rate_bps), flow.line_rate_bps)
+    flow.pacing_rate_bps = flow.state[RATE_BPS]
+
+
+@njit
+def increase(flow: Any) -> None:
+    """One step of either clock: fast recovery, additive or hyper increase (figure 7)."""
+    state = flow.state
+    steps = max(state[TIMER_STEPS], state[BYTE_STEPS])
+    both = min(state[TIMER_STEPS], state[BYTE_STEPS])
+    if both > FAST_RECOVERY_STEPS:
+        state[TARGET_BPS] += HYPER_FRACTION * flow.line_rate_bps
+    elif steps >= FAST_RECOVERY_STEPS:
+        state[TARGET_BPS] += ADDITIVE_FRACTION * flow.line_rate_bps
+    state[TARGET_BPS] = min(state[TARGET_BPS], flow.line_rate_bps)
+    set_rate(flow, 0.5 * (state[TARGET_BPS] + state[RATE_BPS]))
+
+
+@njit
+def decrease(flow: Any, now_ns: int) -> None:
+    """A notification: equation 1, and all clocks begin anew."""
+    state = flow.state
+    state[TARGET_BPS] = state[RATE_BPS]
+    set_rate(flow, state[RATE_BPS] * (1.0 - 0.5 * state[ALPHA]))
+    state[ALPHA] += GAIN * (1.0 - state[ALPHA])
+    state[TIMER_STEPS] = 0.0
+    state[BYTE_STEPS] = 0.0
+    state[BYTES] = 0.0
+    state[ALPHA_DUE_NS] = now_ns + slow_line_stretch(flow) * ALPHA_TIMER_NS
+    state[RATE_DUE_NS] = now_ns + slow_line_stretch(flow) * RATE_TIMER_NS
+
+
+@njit
+def run_timers(flow: Any, now_ns: int) -> None:
+    """Does what has become due, each at its own time's turn."""
+    state = flow.state
+    while state[ALPHA_DUE_NS] <= now_ns:
+        state[ALPHA_DUE_NS] += slow_line_stretch(flow) * ALPHA_TIMER_NS
+        state[ALPHA] *= 1.0 - GAIN  # equation 2
+    while state[RATE_DUE_NS] <= now_ns:
+        state[RATE_DUE_NS] += slow_line_stretch(flow) * RATE_TIMER_NS
+        state[TIMER_STEPS] += 1.0
+        increase(flow)
+
+
+def on_start(flow: Any, event: Any) -> None:
+    """Starts at line rate, with alpha 1: the first notification halves it (3.1)."""
+    flow.cwnd = NO_WINDOW_PACKETS
+    state = flow.state
+    state[ALPHA] = 1.0
+    state[TARGET_BPS] = flow.line_rate_bps
+    state[ALPHA_DUE_NS] = event.now_ns + slow_line_stretch(flow) * ALPHA_TIMER_NS
+    state[RATE_DUE_NS] = event.now_ns + slow_line_stretch(flow) * RATE_TIMER_NS
+    set_rate(flow, flow.line_rate_bps)
+
+
+def on_ack(flow: Any, event: Any) -> None:
+    """Timers, a notification if there is one, and the count of bytes."""
+    run_timers(flow, event.now_ns)
+    if event.cnp:
+        decrease(flow, event.now_ns)
+        return
+    state = flow.state
+    state[BYTES] += event.acked_packets * flow.packet_bytes
+    while state[BYTES] >= BYTE_COUNTER_BYTES:
+        state[BYTES] -= BYTE_COUNTER_BYTES
+        state[BYTE_STEPS] += 1.0
+        increase(flow)
+
+
+def on_tick(flow: Any, event: Any) -> None:
+    """Timers of a flow that hears nothing."""
+    run_timers(flow, event.now_ns)
+
+
+def on_loss(flow: Any, event: Any) -> None:
+    """Not in the paper: as a notification."""
+    run_timers(flow, event.now_ns)
+    decrease(flow, event.now_ns)
+
+
+DCQCN = Transport(
+    name="dcqcn",
+    summary="DCQCN: the rate is cut by congestion notifications and climbs back by timer and byte counter",
+    reference="Zhu et al., SIGCOMM 2015, section 3.1",
+    on_start=on_start,
+    on_ack=on_ack,
+    on_loss=on_loss,
+    on_timeout=on_loss,
+    on_tick=on_tick,
+    tick_s=TICK_S,
+    cnp_interval_ns=CNP_INTERVAL_NS,
+    ecn_capable=True,
+)
