@@ -13,6 +13,7 @@ from sysgym.emulator.packets.transports.base import (
     slow_line_stretch,
     slow_start,
 )
+from sysgym.emulator.packets.transports.bbr import BBR
 from sysgym.emulator.packets.transports.cubic import CUBIC
 from sysgym.emulator.packets.transports.dcqcn import DCQCN
 from sysgym.emulator.packets.transports.dctcp import DCTCP
@@ -43,6 +44,7 @@ _TRANSPORTS = {
         CUBIC,
         DCTCP,
         NEWVEGAS,
+        BBR,
         SWIFT,
         TIMELY,
         TIMELY_PATCHED,

@@ -1,0 +1,309 @@
+"""BBR, version 1: paces at the bottleneck's rate, one to two bandwidth-delay products in flight.
+
+Cardwell, Cheng, Gunn, Hassas Yeganeh and Jacobson, ACM Queue 14(5), 2016; in detail
+draft-cardwell-iccrg-bbr-congestion-control-00, whose sections the docstrings name. The model of the path is
+the largest delivery rate of ten round trips and the least round trip of ten seconds; losses only matter to
+what may be in flight while they are repaired.
+
+Every flow begins with the empty path's round trip as its estimate: the draft takes that of the handshake
+(4.3.1), and the simulator's handshakes meet no queues. A late flow that measured the queue of the others
+would take almost all of the link until the next PROBE_RTT, ten seconds later.
+
+Packets go out one by one here, without segmentation offload: the draft's send quantum is one packet. Left out
+are the policer detection and the allowance for aggregated ACKs of Linux, which the draft does not have.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.transports.base import Transport
+
+HIGH_GAIN = 2.0 / math.log(2.0)  # 2.885: doubles the rate each round (4.2.1)
+STARTUP_GROWTH = 1.25  # less growth than this in three rounds: the pipe is full (4.3.2.2)
+FULL_PIPE_ROUNDS = 3.0
+PROBE_GAIN = 1.25
+DRAIN_GAIN = 0.75
+CYCLE_LENGTH = 8  # phases of PROBE_BW: probe, drain, six at the estimated rate (4.3.4.1)
+CWND_GAIN = 2.0
+BANDWIDTH_ROUNDS = 10  # window of the bandwidth's maximum (4.1.1.3)
+MIN_RTT_WINDOW_NS = 10e9  # (4.1.2.3)
+PROBE_RTT_NS = 200e6  # (4.3.5)
+MIN_CWND = 4.0
+QUANTA = 3.0  # packets beyond the product, to keep hosts busy (4.2.3.2)
+
+STARTUP = 0.0
+DRAIN = 1.0
+PROBE_BW = 2.0
+PROBE_RTT = 3.0
+
+# Slots of flow.state. Bandwidths are in packets per ns.
+BANDWIDTHS = 0  # one for each of the last ten rounds
+MODE = 10
+ROUND = 11
+ROUND_END = 12  # delivered packets
+ROUND_STARTS = 13  # 1: this ACK is the first of its round
+MIN_RTT_NS = 14
+MIN_RTT_AT_NS = 15
+MIN_RTT_EXPIRED = 16
+FULL_BANDWIDTH = 17
+FULL_ROUNDS = 18
+PIPE_IS_FULL = 19
+CYCLE = 20
+CYCLE_AT_NS = 21
+PROBE_RTT_UNTIL_NS = 22
+PROBE_RTT_ROUND_DONE = 23
+PRIOR_CWND = 24
+REPAIRS = 25  # 1: losses are being repaired
+CONSERVES_UNTIL = 26  # delivered packets; until then what leaves the network lets as much in
+FIRST_CWND = 27
+PACING_GAIN = 28
+WINDOW_GAIN = 29
+
+
+@njit(inline="always")
+def bandwidth(flow: Any) -> float:
+    """BtlBw: the largest of the last ten rounds."""
+    largest = 0.0
+    for slot in range(BANDWIDTHS, BANDWIDTHS + BANDWIDTH_ROUNDS):
+        largest = max(largest, flow.state[slot])
+    return largest
+
+
+@njit(inline="always")
+def target_in_flight(flow: Any, gain: float) -> float:
+    """Packets that a multiple of the bandwidth-delay product takes (4.2.3.2, BBRInflight)."""
+    return gain * bandwidth(flow) * flow.state[MIN_RTT_NS] + QUANTA
+
+
+@njit(inline="always")
+def in_flight(flow: Any, event: Any) -> float:
+    """Packets in the network before this ACK, as far as the sender knows."""
+    return float(event.in_flight_packets - flow.sacked - flow.lost)
+
+
+@njit(inline="always")
+def update_round(flow: Any, event: Any) -> None:
+    """A round is over when a packet sent in it is acknowledged (4.1.1.3)."""
+    state = flow.state
+    state[ROUND_STARTS] = 0.0
+    if event.delivered_at_send >= state[ROUND_END]:
+        state[ROUND_END] = event.delivered_packets
+        state[ROUND] += 1.0
+        state[ROUND_STARTS] = 1.0
+        state[BANDWIDTHS + int(state[ROUND]) % BANDWIDTH_ROUNDS] = 0.0
+
+
+@njit(inline="always")
+def update_bandwidth(flow: Any, event: Any) -> None:
+    """Samples that the application limited only count if they are larger (4.1.1.4)."""
+    update_round(flow, event)
+    if event.delivery_interval_ns <= 0:
+        return
+    sample = (event.delivered_packets - event.delivered_at_send) / float(event.delivery_interval_ns)
+    if not event.app_limited or sample >= bandwidth(flow):
+        slot = BANDWIDTHS + int(flow.state[ROUND]) % BANDWIDTH_ROUNDS
+        flow.state[slot] = max(flow.state[slot], sample)
+
+
+@njit(inline="always")
+def set_gains(flow: Any, mode: float, pacing: float, window: float) -> None:
+    """Enters a mode."""
+    flow.state[MODE] = mode
+    flow.state[PACING_GAIN] = pacing
+    flow.state[WINDOW_GAIN] = window
+
+
+@njit(inline="always")
+def begin_phase(flow: Any, cycle: int, now_ns: int) -> None:
+    """The phase's gain: 1.25, 0.75, then 1 six times."""
+    flow.state[CYCLE] = cycle
+    flow.state[CYCLE_AT_NS] = now_ns
+    flow.state[PACING_GAIN] = PROBE_GAIN if cycle == 0 else (DRAIN_GAIN if cycle == 1 else 1.0)
+
+
+@njit(inline="always")
+def enter_probe_bw(flow: Any, now_ns: int) -> None:
+    """Begins the cycle anywhere but in the drain phase, so that flows do not probe together (4.3.4.2)."""
+    set_gains(flow, PROBE_BW, 1.0, CWND_GAIN)
+    # A spread over flows in place of a random number: the golden ratio's multiples.
+    seed = flow.start_ns % 1009 + 37 * flow.src + 101 * flow.dst + now_ns % 997
+    cycle = int((0.618033988749895 * seed) % 1.0 * (CYCLE_LENGTH - 1))
+    begin_phase(flow, cycle if cycle == 0 else cycle + 1, now_ns)
+
+
+@njit(inline="always")
+def check_cycle(flow: Any, event: Any) -> None:
+    """Is it time for the next phase? (4.3.4.3)."""
+    state = flow.state
+    if state[MODE] != PROBE_BW:
+        return
+    over = event.now_ns - state[CYCLE_AT_NS] > state[MIN_RTT_NS]
+    if state[PACING_GAIN] > 1.0:
+        over = over and (
+            event.lost_packets > 0 or in_flight(flow, event) >= target_in_flight(flow, state[PACING_GAIN])
+        )
+    elif state[PACING_GAIN] < 1.0:
+        over = over or in_flight(flow, event) <= target_in_flight(flow, 1.0)
+    if over:
+        begin_phase(flow, (int(state[CYCLE]) + 1) % CYCLE_LENGTH, event.now_ns)
+
+
+@njit(inline="always")
+def check_full_pipe(flow: Any, event: Any) -> None:
+    """Three rounds without a quarter more bandwidth: it will not grow (4.3.2.2)."""
+    state = flow.state
+    if state[PIPE_IS_FULL] or not state[ROUND_STARTS] or event.app_limited:
+        return
+    if bandwidth(flow) >= STARTUP_GROWTH * state[FULL_BANDWIDTH]:
+        state[FULL_BANDWIDTH] = bandwidth(flow)
+        state[FULL_ROUNDS] = 0.0
+        return
+    state[FULL_ROUNDS] += 1.0
+    if state[FULL_ROUNDS] >= FULL_PIPE_ROUNDS:
+        state[PIPE_IS_FULL] = 1.0
+
+
+@njit(inline="always")
+def check_drain(flow: Any, event: Any) -> None:
+    """From STARTUP to DRAIN when the pipe is full, from DRAIN on when its queue is gone (4.3.3)."""
+    state = flow.state
+    if state[MODE] == STARTUP and state[PIPE_IS_FULL]:
+        set_gains(flow, DRAIN, 1.0 / HIGH_GAIN, HIGH_GAIN)
+    if state[MODE] == DRAIN and in_flight(flow, event) <= target_in_flight(flow, 1.0):
+        enter_probe_bw(flow, event.now_ns)
+
+
+@njit(inline="always")
+def update_min_rtt(flow: Any, event: Any) -> None:
+    """RTprop, until it is ten seconds old (4.1.2.3)."""
+    state = flow.state
+    expired = event.now_ns > state[MIN_RTT_AT_NS] + MIN_RTT_WINDOW_NS
+    state[MIN_RTT_EXPIRED] = 1.0 if expired else 0.0
+    if event.rtt_ns <= state[MIN_RTT_NS] or expired:
+        state[MIN_RTT_NS] = event.rtt_ns
+        state[MIN_RTT_AT_NS] = event.now_ns
+
+
+@njit(inline="always")
+def check_probe_rtt(flow: Any, event: Any) -> None:
+    """Four packets in flight for 200 ms and a round, if the least round trip was not seen again (4.3.5)."""
+    state = flow.state
+    if state[MODE] != PROBE_RTT:
+        if not state[MIN_RTT_EXPIRED]:
+            return
+        set_gains(flow, PROBE_RTT, 1.0, 1.0)
+        save_window(flow)
+        state[PROBE_RTT_UNTIL_NS] = 0.0
+    flow.app_limited_until = max(flow.delivered_packets + int(in_flight(flow, event)), 1)
+    if state[PROBE_RTT_UNTIL_NS] == 0.0:
+        if in_flight(flow, event) <= MIN_CWND:
+            state[PROBE_RTT_UNTIL_NS] = event.now_ns + PROBE_RTT_NS
+            state[PROBE_RTT_ROUND_DONE] = 0.0
+            state[ROUND_END] = event.delivered_packets
+        return
+    if state[ROUND_STARTS]:
+        state[PROBE_RTT_ROUND_DONE] = 1.0
+    if state[PROBE_RTT_ROUND_DONE] and event.now_ns > state[PROBE_RTT_UNTIL_NS]:
+        state[MIN_RTT_AT_NS] = event.now_ns
+        flow.cwnd = max(flow.cwnd, state[PRIOR_CWND])
+        if state[PIPE_IS_FULL]:
+            enter_probe_bw(flow, event.now_ns)
+        else:
+            set_gains(flow, STARTUP, HIGH_GAIN, HIGH_GAIN)
+
+
+@njit(inline="always")
+def save_window(flow: Any) -> None:
+    """What the window was before losses and PROBE_RTT (4.2.3.4)."""
+    state = flow.state
+    if not state[REPAIRS] and state[MODE] != PROBE_RTT:
+        state[PRIOR_CWND] = flow.cwnd
+    else:
+        state[PRIOR_CWND] = max(state[PRIOR_CWND], flow.cwnd)
+
+
+@njit(inline="always")
+def set_pacing_rate(flow: Any) -> None:
+    """Until the pipe is full the rate does not fall (4.2.1)."""
+    rate_bps = 8e9 * flow.packet_bytes * flow.state[PACING_GAIN] * bandwidth(flow)
+    if flow.state[PIPE_IS_FULL] or rate_bps > flow.pacing_rate_bps:
+        flow.pacing_rate_bps = rate_bps
+
+
+@njit(inline="always")
+def end_repairs(flow: Any) -> None:
+    """Back to the window from before the losses once all of them are repaired (4.2.3.4)."""
+    if flow.state[REPAIRS] and not flow.in_recovery and flow.una >= flow.recover:
+        flow.state[REPAIRS] = 0.0
+        flow.state[CONSERVES_UNTIL] = 0.0
+        flow.cwnd = max(flow.cwnd, flow.state[PRIOR_CWND])
+
+
+@njit(inline="always")
+def set_window(flow: Any, event: Any) -> None:
+    """Towards the target; while losses are repaired as much goes in as comes out (4.2.3.6)."""
+    state = flow.state
+    target = target_in_flight(flow, state[WINDOW_GAIN])
+    if state[CONSERVES_UNTIL] > event.delivered_packets:
+        flow.cwnd = max(flow.cwnd, in_flight(flow, event))
+    elif state[PIPE_IS_FULL]:
+        flow.cwnd = min(flow.cwnd + event.acked_packets, target)
+    elif flow.cwnd < target or event.delivered_packets < state[FIRST_CWND]:
+        flow.cwnd += event.acked_packets
+    flow.cwnd = max(flow.cwnd, MIN_CWND)
+    if state[MODE] == PROBE_RTT:
+        flow.cwnd = min(flow.cwnd, MIN_CWND)
+
+
+def on_start(flow: Any, event: Any) -> None:
+    """STARTUP from the first window, spread over the round trip that the set-up measured (4.3.1)."""
+    state = flow.state
+    state[FIRST_CWND] = flow.cwnd
+    state[MIN_RTT_NS] = flow.base_rtt_ns
+    state[MIN_RTT_AT_NS] = event.now_ns
+    set_gains(flow, STARTUP, HIGH_GAIN, HIGH_GAIN)
+    flow.pacing_rate_bps = 8e9 * flow.packet_bytes * HIGH_GAIN * flow.cwnd / flow.base_rtt_ns
+
+
+def on_ack(flow: Any, event: Any) -> None:
+    """Brings the model up to date, then the machine's mode, then rate and window (3.5.1)."""
+    update_bandwidth(flow, event)
+    check_cycle(flow, event)
+    check_full_pipe(flow, event)
+    check_drain(flow, event)
+    update_min_rtt(flow, event)
+    check_probe_rtt(flow, event)
+    end_repairs(flow)
+    set_pacing_rate(flow)
+    set_window(flow, event)
+
+
+def on_loss(flow: Any, event: Any) -> None:
+    """For a round, as many packets go in as leave (4.2.3.4)."""
+    save_window(flow)
+    flow.state[REPAIRS] = 1.0
+    flow.state[CONSERVES_UNTIL] = event.delivered_packets + max(in_flight(flow, event), 1.0)
+    flow.cwnd = max(in_flight(flow, event), MIN_CWND)
+
+
+def on_timeout(flow: Any, event: Any) -> None:
+    """Starts again from one packet, the model of the path is kept (4.2.3.4)."""
+    save_window(flow)
+    flow.state[REPAIRS] = 1.0
+    flow.state[CONSERVES_UNTIL] = 0.0
+    flow.cwnd = 1.0
+
+
+BBR = Transport(
+    name="bbr",
+    summary="BBR v1: paces at the largest delivery rate, two bandwidth-delay products at most in flight",
+    reference="Cardwell et al., ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00",
+    on_start=on_start,
+    on_ack=on_ack,
+    on_loss=on_loss,
+    on_timeout=on_timeout,
+)
