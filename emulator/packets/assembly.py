@@ -318,18 +318,12 @@ class Assembly:
         return waiting if len(waiting) else np.zeros(1, np.int32)
 
     def _new_ports(self) -> Records:
-        ports = np.zeros(self.n_links, layout.PORT)
-        ports["rate_bps"] = np.rint(self.topology.link_rate_bps)
-        ports["target"] = self.topology.link_target
+        ports = new_ports(self.topology)
         queue = self.scenario.queue
         if queue.red_min_bytes is not None and queue.red_max_bytes is not None:
             ns_per_byte = np.where(self.topology.from_host, 0.0, 8e9 / self.topology.link_rate_bps)
             ports["red_min_ns"] = queue.red_min_bytes * ns_per_byte
             ports["red_max_ns"] = queue.red_max_bytes * ns_per_byte
-        ports["waiting_head"] = NOBODY
-        ports["waiting_tail"] = NOBODY
-        ports["sending_from"] = NOBODY
-        ports["sends_for_host"] = np.where(self.topology.from_host, self.topology.link_source, NOBODY)
         return ports
 
     def _base_rtt_s(self, routes: NDArray[np.int32]) -> FloatArray:
@@ -364,6 +358,38 @@ def world_needs_extras(scenario: CongestionScenario) -> bool:
         or faults.loss_probability > 0.0
         or len(faults.links) > 0
     )
+
+
+def extended(state: State, topology: Topology) -> State:
+    """The same world, at the same moment, for the extended loop; addresses are not bound yet.
+
+    Raises:
+        SysgymError: If there are more flows than the event heap can name.
+    """
+    if len(state.ports) == topology.n_links:
+        return state
+    n_sources = topology.n_links + topology.n_hosts + N_CLOCKS
+    n_sources += SOURCES_PER_FLOW * len(state.flows) + topology.n_links
+    if n_sources > MAX_SOURCES:
+        raise SysgymError(f"{len(state.flows)} flows are too many for the extended event loop")
+    heap = np.full(n_sources + 2, NEVER_NS)
+    heap[: len(state.heap)] = state.heap
+    notes = np.zeros(len(state.packets), layout.NOTE)
+    notes["covers"] = 1
+    notes["came_by"] = NOBODY
+    return state._replace(heap=heap, notes=notes, ports=new_ports(topology))
+
+
+def new_ports(topology: Topology) -> Records:
+    """What the extended loop knows of every port at time 0."""
+    ports = np.zeros(topology.n_links, layout.PORT)
+    ports["rate_bps"] = np.rint(topology.link_rate_bps)
+    ports["target"] = topology.link_target
+    ports["waiting_head"] = NOBODY
+    ports["waiting_tail"] = NOBODY
+    ports["sending_from"] = NOBODY
+    ports["sends_for_host"] = np.where(topology.from_host, topology.link_source, NOBODY)
+    return ports
 
 
 def with_more_packets(state: State) -> State:

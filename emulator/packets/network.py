@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.packets.assembly import (
     Assembly,
+    extended,
     ns_per_byte_q20,
     with_more_packets,
     world_needs_extras,
@@ -18,7 +19,8 @@ from sysgym.emulator.packets.engine import EXTENDED, PLAIN, Loop
 from sysgym.emulator.packets.events import MAX_TIME_NS
 from sysgym.emulator.packets.fairness import max_min_rates
 from sysgym.emulator.packets.faults import LinkFaults
-from sysgym.emulator.packets.layout import NOBODY, State
+from sysgym.emulator.packets.layout import CAPTURED, NOBODY, State
+from sysgym.emulator.packets.recording import Recording
 from sysgym.emulator.packets.statistics import (
     FlowTable,
     HostCounters,
@@ -35,7 +37,7 @@ from sysgym.emulator.packets.transports.base import callback_addresses
 from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 from sysgym.emulator.packets.workloads import FlowSchedule, build_flows
 from sysgym.scenarios import CongestionScenario
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import SysgymError, UnknownName
 
 FloatArray = NDArray[np.float64]
 
@@ -99,6 +101,11 @@ class PacketNetwork:
         return self.now_ns * 1e-9
 
     @property
+    def schedule(self) -> FlowSchedule:
+        """The flows of this episode."""
+        return self._schedule
+
+    @property
     def packet_hops(self) -> int:
         """Packets, data or ACK.
 
@@ -120,6 +127,7 @@ class PacketNetwork:
         )
         self._state, self._ideal_fct_s = assembly.state, assembly.ideal_fct_s
         self._loop = EXTENDED if assembly.extended else PLAIN
+        self._recording: Recording | None = None
         self._state = self._faults.apply(self._state, 0)
         self._state.world["random_state"] = rng.integers(1, 2**63)
         self._caps_q20: NDArray[np.int64] = np.zeros(self.n_hosts, dtype=np.int64)
@@ -204,6 +212,8 @@ class PacketNetwork:
         self._loop = EXTENDED if attributes.pop("_extended") else PLAIN
         self.__dict__.update({name: value for name, value in attributes.items() if name != "_loop"})
         self._bind_callbacks()
+        if self._recording is not None:
+            self._recording.bind(self._state)
 
     def advance(self, duration_s: float) -> None:
         """Lets simulated time pass.
@@ -217,8 +227,66 @@ class PacketNetwork:
                 f"simulated time ends at {MAX_TIME_NS * 1e-9:.0f} s, asked for {until_ns * 1e-9:.0f} s"
             )
         for stop_ns in self._faults.stops_ns(self.now_ns, until_ns):
-            self._run_until(stop_ns)
+            self._run_and_sample(stop_ns)
             self._state = self._faults.apply(self._state, stop_ns)
+        self._run_and_sample(until_ns)
+
+    def record(
+        self,
+        links: Iterable[str] = (),
+        flows: Iterable[int] = (),
+        *,
+        packets_of: Iterable[str] | None = None,
+        sample_interval_s: float = 10e-6,
+        max_packets: int = 1_000_000,
+        max_samples: int = 100_000,
+    ) -> Recording:
+        """Records from now on every packet of some links, and samples of their queues and of some flows.
+
+        It ends with the next reset or recording. While nothing is recorded it costs nothing.
+
+        Args:
+            links: Names of links, ``*`` and ``?`` as in a shell, such as ``west->east``.
+            flows: Ids of flows.
+            packets_of: Those of the links whose packets are kept; None: all of them.
+            sample_interval_s: Simulated time between samples, s.
+            max_packets: Most packets; later ones are only counted.
+            max_samples: Most samples.
+
+        Raises:
+            UnknownName: If no link has a name.
+            SysgymError: If a flow does not exist or a size makes no sense.
+        """
+        chosen = links_of(self.topology, links)
+        flow_ids = np.unique(np.fromiter(flows, dtype=np.int64))
+        if len(flow_ids) and not 0 <= flow_ids[0] <= flow_ids[-1] < len(self._state.flows):
+            raise SysgymError(f"flows {flow_ids[0]} to {flow_ids[-1]}: there are {len(self._state.flows)}")
+        if not (sample_interval_s > 0 and max_packets > 0 and max_samples > 0):
+            raise SysgymError("a recording's sample interval and sizes have to be positive")
+        self._state = extended(self._state, self.topology)
+        self._state = self._state._replace(captured=np.zeros(max_packets, CAPTURED))
+        self._state.ports["recorded"] = 0
+        kept = chosen if packets_of is None else links_of(self.topology, packets_of)
+        self._state.ports["recorded"][kept] = 1
+        self._state.world["capture_size"] = max_packets if len(kept) else 0
+        self._state.world["n_captured"] = 0
+        self._state.world["n_missed"] = 0
+        self._state.world["duplicate_threshold"] = self.scenario.routing.duplicate_threshold
+        self._state.bind()
+        self._loop = EXTENDED
+        self._recording = Recording(
+            chosen, flow_ids, sample_interval_s=sample_interval_s, max_samples=max_samples
+        )
+        self._recording.bind(self._state)
+        return self._recording
+
+    def _run_and_sample(self, until_ns: int) -> None:
+        recording = self._recording
+        if recording is not None:
+            while (sample_ns := recording.next_ns(self.now_ns)) <= until_ns:
+                self._run_until(sample_ns)
+                recording.bind(self._state)
+                recording.take(self.now_s, self.ports(), self.flows())
         self._run_until(until_ns)
 
     def _run_until(self, until_ns: int) -> None:
@@ -308,6 +376,20 @@ class PacketNetwork:
             mtu_bytes=ends.mtu_bytes,
             header_bytes=ends.header_bytes,
         )
+
+
+def links_of(topology: Topology, names: Iterable[str]) -> NDArray[np.int64]:
+    """Links with these names, ascending; ``*`` and ``?`` as in a shell.
+
+    Raises:
+        UnknownName: If one names none.
+    """
+    chosen = [np.empty(0, np.int64)]
+    for name in names:
+        chosen.append(topology.links_named(name))
+        if not len(chosen[-1]):
+            raise UnknownName("link", name, topology.link_names)
+    return np.unique(np.concatenate(chosen))
 
 
 def _check_world_has_what_they_need(common: Transport, own: Iterable[Transport]) -> None:

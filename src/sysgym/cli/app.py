@@ -152,11 +152,23 @@ def run(
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Write a picture of the episode, PNG.")
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Write queues and flows for ui.perfetto.dev, JSON."),
+    ] = None,
+    pcap: Annotated[
+        Path | None,
+        typer.Option("--pcap", metavar="FILE", help="Write the packets of --pcap-link for Wireshark."),
+    ] = None,
+    pcap_link: Annotated[
+        str | None, typer.Option("--pcap-link", metavar="LINK", help="As in west->east.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON object.")] = False,
     plugin: PluginOption = None,
 ) -> None:
     """Play one episode and print its metrics."""
     from sysgym.cli.play import Episode, play_one
+    from sysgym.cli.traces import TraceFiles
 
     play_one(
         Episode(
@@ -173,6 +185,7 @@ def run(
         live=render is Render.ansi,
         fps=fps,
         picture=picture,
+        files=TraceFiles(trace, pcap, pcap_link),
         as_json=as_json,
     )
 

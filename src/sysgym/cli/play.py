@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sysgym.cli.terminal import console, interactive, table
+from sysgym.cli.traces import Traced, TraceFiles
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -34,7 +35,9 @@ class Episode:
     plugins: Sequence[Path]
 
 
-def play_one(episode: Episode, *, live: bool, fps: float, picture: Path | None, as_json: bool) -> None:
+def play_one(
+    episode: Episode, *, live: bool, fps: float, picture: Path | None, files: TraceFiles, as_json: bool
+) -> None:
     """Play an episode and print its metrics.
 
     Args:
@@ -42,6 +45,7 @@ def play_one(episode: Episode, *, live: bool, fps: float, picture: Path | None, 
         live: Whether to show queues and rates while it runs.
         fps: Decisions a second on the screen.
         picture: Where to draw the whole episode.
+        files: Traces to write.
         as_json: Whether to print JSON instead of a table.
 
     Raises:
@@ -60,6 +64,8 @@ def play_one(episode: Episode, *, live: bool, fps: float, picture: Path | None, 
     split, seed = _split_and_seed(scenario, episode.split, episode.seed)
     render_mode = "ansi" if live else "rgb_array" if picture is not None else None
     env, agent = make_contender(scenario.resolved(), split, contender, render_mode=render_mode)
+    traced = Traced(env, files) if files.wanted else None
+    env = traced or env
 
     out = console(stderr=as_json)
     out.print(f"[bold]{scenario.name}[/bold]  {contender.parts}  ({split} split, seed {seed})")
@@ -69,8 +75,11 @@ def play_one(episode: Episode, *, live: bool, fps: float, picture: Path | None, 
     wall_s = time.perf_counter() - began_s
     if picture is not None:
         _write_picture(env, picture)
+    written = traced.write() if traced is not None else []
     env.close()
     if as_json:
+        for line in written:
+            out.print(line, highlight=False)
         print(json.dumps({"return": total, "steps": steps, "metrics": info["episode_metrics"]}))
         return
     _print_metrics(scenario.family, info, total, steps)
@@ -80,6 +89,8 @@ def play_one(episode: Episode, *, live: bool, fps: float, picture: Path | None, 
     )
     if picture is not None:
         out.print(f"picture: {picture}")
+    for line in written:
+        out.print(line, highlight=False)
 
 
 def _contender(episode: Episode, plugins: Sequence[Plugin], family: str) -> Contender:

@@ -115,3 +115,29 @@ def test_a_picture_of_the_episode(tiny: Path, tmp_path: Path, call: Call) -> Non
     assert f"picture: {path}" in out
     height, width, _ = matplotlib.image.imread(path).shape
     assert min(height, width) > 100
+
+
+def test_traces_are_written_on_request(tiny: Path, call: Call, tmp_path: Path) -> None:
+    trace, pcap = tmp_path / "trace.json", tmp_path / "new" / "core.pcap"
+    plain = _played(call("run", tiny, "--json"))
+    files = ["--trace", str(trace), "--pcap", str(pcap), "--pcap-link", "west->east"]
+    code, out, err = call("run", tiny, *files)
+    assert code == 0, err
+    assert "ui.perfetto.dev" in out
+    assert "packets of west->east" in out
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert any(event["name"] == "queue west->east" for event in events)
+    assert any(event["ph"] == "b" for event in events)
+    assert pcap.stat().st_size > 1000
+    assert _played(call("run", tiny, "--json", *files)) == plain, "recording changes nothing"
+
+
+def test_traces_that_cannot_be_written_are_refused(tiny: Path, call: Call, tmp_path: Path) -> None:
+    pcap = str(tmp_path / "a.pcap")
+    assert call("run", tiny, "--pcap", pcap)[0] == 2
+    code, _, err = call("run", tiny, "--pcap", pcap, "--pcap-link", "west->eats")
+    assert code == 2
+    assert "west->east" in err
+    code, _, err = call("run", "google-2011", "--trace", str(tmp_path / "t.json"))
+    assert code == 2
+    assert "congestion family" in err

@@ -1,0 +1,212 @@
+"""Traces out: a recording as Chrome/Perfetto JSON, or the packets of a link as a pcap file.
+
+The JSON opens in https://ui.perfetto.dev and chrome://tracing. The pcap has nanoseconds and the headers that
+TCP over IPv4 over Ethernet would have: addresses 10.x.y.z from host ids, ports of the schedule, sequence
+numbers in bytes from 1, ECN bits, SACK options; payloads are zeros and cut off.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sysgym.emulator.packets.layout import PACKET_CE, PACKET_ECN_CAPABLE, PACKET_IS_ACK
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.recording import Recording
+from sysgym.emulator.packets.workloads import FlowSchedule
+from sysgym.scenarios.errors import SysgymError
+
+PCAP_MAGIC_NS = 0xA1B23C4D
+LINKTYPE_ETHERNET = 1
+SNAP_BYTES = 134
+"""Longest frame kept: Ethernet, IPv4 and TCP headers with all options."""
+ETHERNET_BYTES = 14
+
+_IPV4, _TCP, _TTL, _DO_NOT_FRAGMENT = 0x0800, 6, 64, 0x4000
+_ACK_FLAG, _ECE_FLAG = 0x10, 0x40
+_ECT_0, _CE = 0b10, 0b11
+_NOP, _SACK_OPTION, _SACK_BYTES = 1, 5, 10
+_MOST_OPTION_BYTES = 40
+_QUEUES_PID, _FLOWS_PID = 1, 2
+
+
+def write_chrome_trace(path: Path, network: PacketNetwork, recording: Recording) -> None:
+    """Writes queues as counters, and flows as spans with their windows and rates, in Chrome's JSON format.
+
+    Args:
+        path: File to write.
+        network: The network that was recorded.
+        recording: Its recording.
+    """
+    events = [*_queue_events(network, recording), *_flow_events(network, recording)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, separators=(",", ":"))
+    path.write_text(text, encoding="utf-8")
+
+
+def _queue_events(network: PacketNetwork, recording: Recording) -> Iterator[dict[str, Any]]:
+    yield _named(_QUEUES_PID, f"queues of {network.scenario.name}")
+    samples = recording.samples()
+    for column, link in enumerate(recording.links):
+        name = f"queue {network.topology.link_names[link]}"
+        for time_s, queue_bytes in zip(samples.time_s, samples.queue_bytes[:, column], strict=True):
+            yield _counter(_QUEUES_PID, name, time_s, "bytes", round(float(queue_bytes)))
+
+
+def _flow_events(network: PacketNetwork, recording: Recording) -> Iterator[dict[str, Any]]:
+    yield _named(_FLOWS_PID, "flows")
+    table, samples, names = network.flows(), recording.samples(), network.topology.node_names
+    for column, flow in enumerate(recording.flows):
+        name = f"flow {flow}: {names[table.src[flow]]} to {names[table.dst[flow]]}"
+        if table.started[flow]:
+            end_s = table.finish_s[flow] if np.isfinite(table.finish_s[flow]) else network.now_s
+            span = {
+                "cat": "flow",
+                "name": name,
+                "id": int(flow),
+                "pid": _FLOWS_PID,
+                "tid": int(table.src[flow]),
+            }
+            facts = {
+                "size_bytes": int(table.size_bytes[flow]),
+                "delivered_bytes": int(table.delivered_bytes[flow]),
+                "retransmitted_packets": int(table.retransmitted_packets[flow]),
+            }
+            yield {**span, "ph": "b", "ts": _us(table.start_s[flow]), "args": facts}
+            yield {**span, "ph": "e", "ts": _us(end_s)}
+        rates_bps = np.diff(samples.delivered_bytes[:, column], prepend=0.0) * 8e9 / recording.sample_ns
+        for row, time_s in enumerate(samples.time_s):
+            window = round(float(samples.cwnd_packets[row, column]), 3)
+            yield _counter(_FLOWS_PID, f"window {flow}", time_s, "packets", window)
+            yield _counter(_FLOWS_PID, f"goodput {flow}", time_s, "bit/s", round(float(rates_bps[row])))
+
+
+def _named(pid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
+
+
+def _counter(pid: int, name: str, time_s: float, unit: str, value: float) -> dict[str, Any]:
+    return {"ph": "C", "pid": pid, "name": name, "ts": _us(time_s), "args": {unit: value}}
+
+
+def _us(time_s: float) -> float:
+    return round(float(time_s) * 1e6, 3)
+
+
+def write_pcap(path: Path, network: PacketNetwork, recording: Recording, link: str) -> int:
+    """Writes the packets of a recorded link as a pcap file with nanoseconds; returns how many there are.
+
+    Args:
+        path: File to write.
+        network: The network that was recorded.
+        recording: Its recording.
+        link: The link's name.
+
+    Raises:
+        SysgymError: If the link was not recorded.
+    """
+    chosen = network.topology.links_named(link)
+    if len(chosen) != 1 or chosen[0] not in recording.links:
+        recorded = ", ".join(network.topology.link_names[known] for known in recording.links)
+        raise SysgymError(f'pcap: "{link}" is not one recorded link; recorded: {recorded or "none"}')
+    packets = recording.packets
+    packets = packets[packets["link"] == chosen[0]]
+    frames = _Frames(network)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", PCAP_MAGIC_NS, 2, 4, 0, 0, SNAP_BYTES, LINKTYPE_ETHERNET))
+        for packet in packets:
+            frame, wire_bytes = frames.frame(packet)
+            seconds, nanoseconds = divmod(int(packet["time_ns"]), 10**9)
+            file.write(struct.pack("<IIII", seconds, nanoseconds, len(frame), wire_bytes) + frame)
+    return len(packets)
+
+
+class _Frames:
+    """Headers of the packets of a network."""
+
+    def __init__(self, network: PacketNetwork) -> None:
+        self._schedule: FlowSchedule = network.schedule
+        ends = network.scenario.transport
+        self._payload_bytes = ends.payload_bytes
+        self._data_options = _option_bytes(ends.header_bytes)
+        self._ack_options = _option_bytes(ends.ack_bytes)
+        self._header_bytes = ends.header_bytes
+
+    def frame(self, packet: Any) -> tuple[bytes, int]:
+        """The frame without its payload, and its length on the wire."""
+        is_ack = bool(packet["flags"] & PACKET_IS_ACK)
+        flow = int(packet["flow"])
+        src, dst = int(self._schedule.src[flow]), int(self._schedule.dst[flow])
+        ports = int(self._schedule.src_port[flow]), int(self._schedule.dst_port[flow])
+        if is_ack:
+            src, dst, ports = dst, src, ports[::-1]
+        marked = bool(packet["flags"] & PACKET_CE)
+        if is_ack:
+            tcp = self._ack_header(ports, flow, int(packet["seq"]), int(packet["ack"]), marked)
+            payload_bytes, ecn = 0, 0
+        else:
+            tcp = self._data_header(ports, int(packet["seq"]))
+            payload_bytes = int(packet["size_bytes"]) - self._header_bytes
+            ecn = (_CE if marked else _ECT_0) if packet["flags"] & (PACKET_ECN_CAPABLE | PACKET_CE) else 0
+        total_bytes = 20 + len(tcp) + payload_bytes
+        addresses = _address(src) + _address(dst)
+        pseudo = addresses + struct.pack(">BBH", 0, _TCP, len(tcp) + payload_bytes)
+        tcp = tcp[:16] + struct.pack(">H", checksum(pseudo + tcp)) + tcp[18:]
+        fixed = struct.pack(">BBHHHBB", 0x45, ecn, total_bytes, 0, _DO_NOT_FRAGMENT, _TTL, _TCP)
+        ip = fixed + struct.pack(">H", checksum(fixed + b"\0\0" + addresses)) + addresses
+        ethernet = _hardware_address(dst) + _hardware_address(src) + struct.pack(">H", _IPV4)
+        wire_bytes = ETHERNET_BYTES + max(total_bytes, int(packet["size_bytes"]))
+        return ethernet + ip + tcp, wire_bytes
+
+    def _data_header(self, ports: tuple[int, int], seq: int) -> bytes:
+        options = bytes([_NOP]) * self._data_options
+        return _tcp_header(ports, 1 + seq * self._payload_bytes, 1, _ACK_FLAG, options)
+
+    def _ack_header(self, ports: tuple[int, int], flow: int, seq: int, ack: int, marked: bool) -> bytes:
+        options = b""
+        if seq > ack:
+            block = struct.pack(">II", *(self._byte(flow, end) & 0xFFFFFFFF for end in (seq, seq + 1)))
+            options = bytes([_NOP, _NOP, _SACK_OPTION, _SACK_BYTES]) + block
+        options += bytes([_NOP]) * (self._ack_options - len(options))
+        flags = _ACK_FLAG | (_ECE_FLAG if marked else 0)
+        return _tcp_header(ports, 1, self._byte(flow, ack), flags, options)
+
+    def _byte(self, flow: int, packet: int) -> int:
+        """Sequence number of a packet's first byte; behind the last packet, of the byte after the flow."""
+        size_bytes = int(self._schedule.size_bytes[flow])
+        first = packet * self._payload_bytes
+        return 1 + (min(first, size_bytes) if size_bytes >= 0 else first)
+
+
+def _option_bytes(header_bytes: int) -> int:
+    """Options that fill IPv4 and TCP headers up to a size, in whole words."""
+    return min(max(header_bytes - 40, 0) // 4 * 4, _MOST_OPTION_BYTES)
+
+
+def _tcp_header(ports: tuple[int, int], seq: int, ack: int, flags: int, options: bytes) -> bytes:
+    words = (20 + len(options)) // 4
+    numbers = seq & 0xFFFFFFFF, ack & 0xFFFFFFFF
+    return struct.pack(">HHIIBBHHH", *ports, *numbers, words << 4, flags, 65535, 0, 0) + options
+
+
+def _address(host: int) -> bytes:
+    return struct.pack(">I", (10 << 24) + host + 1)
+
+
+def _hardware_address(host: int) -> bytes:
+    return b"\x02\0" + struct.pack(">I", host + 1)
+
+
+def checksum(data: bytes) -> int:
+    """The internet checksum (RFC 1071)."""
+    padded = data + b"\0" * (len(data) % 2)
+    total = sum(struct.unpack(f">{len(padded) // 2}H", padded))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
