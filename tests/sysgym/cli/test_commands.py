@@ -190,8 +190,8 @@ def test_every_name_that_is_listed_has_a_page(call: Call) -> None:
             "alibaba-2018",
             ["profile", "cluster.slots_per_machine", "Splits", "sysgym run alibaba-2018 --contender nurd"],
         ),
-        ("nurd", ["nurd: ", "A heuristic", "sysgym run alibaba-2018 --contender nurd"]),
-        ("stragglers/oracle", ["oracle: ", "an upper bound", "sysgym run alibaba-2018 --contender oracle"]),
+        ("nurd", ["nurd: ", "A heuristic", "sysgym run google-2011 --contender nurd"]),
+        ("stragglers/oracle", ["oracle: ", "an upper bound", "sysgym run google-2011 --contender oracle"]),
     ],
 )
 def test_show_tells_of_one_thing(
