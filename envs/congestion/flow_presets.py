@@ -280,4 +280,4 @@ def log_rate_action(rate_bps: float, least_bps: float, line_rate_bps: float) -> 
 
 def orca_factor(action: float) -> float:
     """Return what Orca's action multiplies the window by."""
-    return ORCA_BASE**action
+    return math.pow(ORCA_BASE, action)

@@ -88,7 +88,7 @@ def aurora_features(values: Any, out: Any) -> None:
 def queueing_delay_s(values: Any) -> float:
     """Mean round trip less that of the empty path; the smoothed one where no ACK came."""
     rtt_s = values[RTT_S] if values[SAMPLES] > 0.0 else values[SRTT_NOW_S]
-    return max(rtt_s - values[BASE_RTT_S], 0.0)
+    return float(max(rtt_s - values[BASE_RTT_S], 0.0))
 
 
 @njit(inline="always")

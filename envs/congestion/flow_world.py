@@ -135,4 +135,5 @@ def fair_flow_rates_bps(network: PacketNetwork, flow_ids: NDArray[np.int64]) -> 
     capacity_bps = network.topology.link_rate_bps.astype(np.float64)
     ends = network.scenario.transport
     capacity_bps[np.unique(acks[acks >= 0])] /= 1.0 + ends.ack_bytes / ends.mtu_bytes
-    return max_min_rates(data, capacity_bps)[of_active[flow_ids]]
+    rates_bps: NDArray[np.float64] = max_min_rates(data, capacity_bps)[of_active[flow_ids]]
+    return rates_bps

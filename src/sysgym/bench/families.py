@@ -132,6 +132,12 @@ FAMILIES = {
 
 # Where an environment of a family is judged by other things than the rest.
 BY_ENVIRONMENT = {
+    "sysgym/FlowCC-v0": replace(
+        FAMILIES["congestion"],
+        headline=Metric("goodput_bps", "Goodput", True),
+        cost=Metric("queue_delay_mean_s", "Queueing delay, mean", False),
+        metrics_module="sysgym.envs.congestion.flow_metrics",
+    ),
     "sysgym/StragglerMitigation-v0": replace(
         FAMILIES["stragglers"],
         headline=Metric("completion_reduction", "Job completion time saved", True),
