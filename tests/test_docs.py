@@ -20,7 +20,7 @@ DOCS = ROOT / "docs"
 BLOCK = re.compile(r"^```(python|toml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"# file: (\S+)\n")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(#[^)]*)?\)")
-PAGES = [ROOT / "README.md", DOCS / "stragglers.md", *sorted(DOCS.glob("adding-*.md"))]
+PAGES = [ROOT / "README.md", DOCS / "senders.md", DOCS / "stragglers.md", *sorted(DOCS.glob("adding-*.md"))]
 
 
 def _run(command: list[str] | str, folder: Path) -> str:
@@ -70,7 +70,7 @@ def test_page_works_as_it_says(page: Path, tmp_path: Path) -> None:
 
 def test_the_pages_are_there() -> None:
     adding = {f"adding-{what}" for what in ("a-scenario", "a-transport", "an-agent", "an-environment")}
-    assert {page.stem for page in PAGES} == {"README", "stragglers"} | adding
+    assert {page.stem for page in PAGES} == {"README", "senders", "stragglers"} | adding
 
 
 @pytest.mark.parametrize(

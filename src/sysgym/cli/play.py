@@ -82,7 +82,7 @@ def play_one(
             out.print(line, highlight=False)
         print(json.dumps({"return": total, "steps": steps, "metrics": info["episode_metrics"]}))
         return
-    _print_metrics(scenario.family, info, total, steps)
+    _print_metrics(scenario.family, scenario.env_id, info, total, steps)
     out.print(
         f"\n[dim]{steps} decisions, {info.get('time_s', 0.0):.4g} simulated s, {wall_s:.2f} s here, "
         f"{decision_ms:.3g} ms a decision[/dim]"
@@ -158,11 +158,11 @@ def _write_picture(env: gym.Env[Any, Any], path: Path) -> None:
     imsave(path, pixels)
 
 
-def _print_metrics(family: str, info: dict[str, Any], total: float, steps: int) -> None:
+def _print_metrics(family: str, env_id: str, info: dict[str, Any], total: float, steps: int) -> None:
     from sysgym.bench.families import get_family
     from sysgym.bench.units import metric_text, significant
 
-    known, metrics = get_family(family), info["episode_metrics"]
+    known, metrics = get_family(family, env_id), info["episode_metrics"]
     meanings = known.metric_meanings()
     curves = [list(curve.points(metrics).values()) for curve in known.curves]
     drawn = {name for names in curves for name in names}

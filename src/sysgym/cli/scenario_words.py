@@ -11,7 +11,7 @@ from sysgym.emulator.packets.routing import ecmp_routes
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.workloads.poisson import arrival_rate_per_s, flow_sizes
 from sysgym.scenarios import CongestionScenario
-from sysgym.scenarios.schema.congestion import TopologyTable, WorkloadTable
+from sysgym.scenarios.schema.congestion import Flow, TopologyTable, WorkloadTable
 
 _COLLECTIVES = {
     "ring_all_reduce": "sum up around a ring",
@@ -43,13 +43,32 @@ def in_words(scenario: CongestionScenario) -> Iterator[tuple[str, str]]:
     faults = _faults(scenario)
     if faults:
         yield "Faults", faults
+    if scenario.flow is not None:
+        yield "The agent's flow", _flow(scenario.flow, topology)
     control, base_rtt_s = scenario.control, _farthest(scenario, topology)[1]
+    if scenario.flow is not None and scenario.flow.decision_rtts is not None:
+        yield (
+            "Decisions",
+            f"One every {significant(scenario.flow.decision_rtts)} mean round trips, at the latest after"
+            f" {_exact('s', control.decision_interval_s)}; {control.episode_steps} in an episode.",
+        )
+        return
     yield (
         "Decisions",
         f"One every {_exact('s', control.decision_interval_s)}, which is"
         f" {significant(control.decision_interval_s / base_rtt_s)} empty round trips;"
         f" {control.episode_steps} in an episode of {_exact('s', scenario.horizon_s)}.",
     )
+
+
+def _flow(flow: Flow, topology: Topology) -> str:
+    if flow.sender is None or flow.receiver is None:
+        who = "The first flow of the traffic is the agent's"
+    else:
+        ends = [topology.node_names[host] for host in (flow.sender, flow.receiver)]
+        who = f"The agent sends from {ends[0]} to {ends[1]}, without end, beside that traffic"
+    law = f", over {flow.base_transport}" if flow.preset == "orca" else ""
+    return f"{who}; the other flows run {flow.background}. Preset {flow.preset}{law}."
 
 
 def _exact(unit: str, value: float) -> str:
