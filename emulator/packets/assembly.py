@@ -146,6 +146,7 @@ class Assembly:
             world=world,
             links=self._new_links(),
             packets=packets,
+            segments=np.zeros(capacity, layout.SEGMENT),
             flows=flows,
             hosts=hosts,
             routes=routes,
@@ -401,6 +402,7 @@ def with_more_packets(state: State) -> State:
     state.world["free_packets"] += first_new
     return state._replace(
         packets=packets,
+        segments=_doubled(state.segments),
         notes=_doubled(state.notes) if len(state.notes) == first_new else state.notes,
         stamps=_doubled(state.stamps) if len(state.stamps) == first_new else state.stamps,
     )

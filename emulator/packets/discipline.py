@@ -18,6 +18,7 @@ from sysgym.emulator.packets.layout import (
     captured_at,
     packet_at,
     port_at,
+    segment_at,
     stamps_at,
 )
 
@@ -124,13 +125,14 @@ def capture(world: Any, link_id: int, slot: int, marked: bool, time_ns: int) -> 
         world.n_missed += 1
         return
     packet = packet_at(world.packets, slot)
+    segment = segment_at(world.segments, slot)
     captured = captured_at(world.captured, world.n_captured)
     world.n_captured += 1
     captured.time_ns = time_ns
     captured.flow = packet.flow
     captured.link = link_id
-    captured.seq = packet.seq
-    captured.ack = packet.ack
+    captured.seq = segment.seq
+    captured.ack = segment.ack
     captured.size_bytes = packet.size_bytes
     captured.flags = packet.flags
     if marked and packet.flags & PACKET_ECN_CAPABLE:

@@ -56,7 +56,7 @@ from sysgym.emulator.packets.layout import (
     world_at,
 )
 from sysgym.emulator.packets.pfc import end_transmission, integrate_queue, take_control_frame
-from sysgym.emulator.packets.ports import enqueue, route_link, sample_queues
+from sysgym.emulator.packets.ports import enqueue, following_link, sample_queues
 from sysgym.emulator.packets.receiver import receive_data, time_out_ack
 from sysgym.emulator.packets.wire import integrate_backlog, refuse, release_packet
 
@@ -76,8 +76,7 @@ def arrive(world: Any, link_id: int, now_ns: int, extras: Any) -> None:
         arrive_extended(world, link_id, slot, now_ns, extras)
         return
     is_ack = packet.flags & PACKET_IS_ACK
-    packet.hop += 1
-    next_link_id = route_link(world, packet.flow, is_ack, packet.hop)
+    next_link_id = following_link(world, packet)
     if next_link_id != NOBODY:
         enqueue(world, next_link_id, slot, now_ns, extras)
     elif is_ack:
@@ -94,7 +93,6 @@ def arrive_extended(world: Any, link_id: int, slot: int, now_ns: int, extras: An
         take_control_frame(world, link_id, packet.flags, now_ns)
         release_packet(world, slot)
         return
-    packet.hop += 1
     next_link_id = next_link(world, link_id, packet)
     if next_link_id == NOBODY or is_lost(world, link_id):
         port_at(world.ports, link_id).lost_packets += 1

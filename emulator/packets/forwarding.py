@@ -24,6 +24,7 @@ from sysgym.emulator.packets.layout import (
     route_hop_at,
     row_at,
 )
+from sysgym.emulator.packets.ports import following_link
 from sysgym.emulator.packets.routing import _distances, _flow_hashes, _mix, _switch_links, _up
 from sysgym.emulator.packets.topology import Topology
 
@@ -102,8 +103,9 @@ def next_link(world: Any, link_id: int, packet: Any) -> int:
     """
     is_ack = packet.flags & PACKET_IS_ACK
     if not world.by_table:
-        link = route_hop_at(world.routes, (2 * packet.flow + is_ack) * world.route_stride + packet.hop).link
+        link = following_link(world, packet)
         return link if link != NOBODY else ARRIVED
+    packet.hop += 1
     node = port_at(world.ports, link_id).target
     if node < world.n_hosts:
         return ARRIVED

@@ -49,17 +49,26 @@ flight.
 PACKET = np.dtype(
     [
         ("arrival_ns", np.int64),  # at the far end of the link that carries it
-        ("sent_ns", np.int64),  # when the sender sent the data packet; its ACK brings it back
         ("flow", np.int32),
-        ("seq", np.int32),  # data: its number; ACK: the number of the data packet that caused it
-        ("ack", np.int32),  # ACK: the next number that the receiver expects
         ("next", np.int32),  # the slot behind it in the same FIFO, or in the list of free slots
+        ("route", np.int32),  # where in the world's routes the link is that carries it
         ("size_bytes", np.uint16),
-        ("hop", np.int8),
         ("flags", np.uint8),
+        ("hop", np.int8),
     ],
     align=True,
 )
+"""What every hop of a packet needs: the fewer bytes, the more packets the cache holds."""
+
+SEGMENT = np.dtype(
+    [
+        ("sent_ns", np.int64),  # when the sender sent the data packet; its ACK brings it back
+        ("seq", np.int32),  # data: its number; ACK: the number of the data packet that caused it
+        ("ack", np.int32),  # ACK: the next number that the receiver expects
+    ],
+    align=True,
+)
+"""What only the ends of a flow read of a packet, by the packet's slot."""
 
 LINK = np.dtype(
     [
@@ -313,6 +322,7 @@ WORLD = np.dtype(
         # Addresses of the arrays below.
         ("links", np.int64),
         ("packets", np.int64),
+        ("segments", np.int64),
         ("flows", np.int64),
         ("hosts", np.int64),
         ("routes", np.int64),
@@ -394,6 +404,7 @@ FLOW_NUMBER = np.dtype([("flow", np.int32)])
 
 link_at = record_accessor(LINK)
 packet_at = record_accessor(PACKET)
+segment_at = record_accessor(SEGMENT)
 flow_at = record_accessor(FLOW)
 host_at = record_accessor(HOST)
 event_at = record_accessor(EVENT)
@@ -418,6 +429,7 @@ class State(NamedTuple):
     world: NDArray[Any]  # (1,) WORLD
     links: NDArray[Any]  # (n_links,) LINK
     packets: NDArray[Any]  # (capacity,) PACKET
+    segments: NDArray[Any]  # (capacity,) SEGMENT
     flows: NDArray[Any]  # (n_flows,) FLOW
     hosts: NDArray[Any]  # (n_hosts,) HOST
     routes: NDArray[np.int32]  # (n_flows, 2, max_hops + 1): data and ACK route, padded with NOBODY

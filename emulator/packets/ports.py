@@ -43,9 +43,19 @@ QUEUE_BUCKETS = 40 * _SUB_BUCKETS
 
 
 @njit(inline="always")
-def route_link(world: Any, flow_id: int, direction: int, hop: int) -> int:
-    """The link that a flow's packets take at a hop (direction 1: its ACKs); NOBODY behind the last."""
-    return route_hop_at(world.routes, (2 * flow_id + direction) * world.route_stride + hop).link
+def first_link(world: Any, packet: Any, flow_id: int, direction: int) -> int:
+    """Puts a packet at the beginning of its flow's route (direction 1: that of ACKs); returns the link."""
+    packet.hop = 0
+    packet.route = (2 * flow_id + direction) * world.route_stride
+    return int(route_hop_at(world.routes, packet.route).link)
+
+
+@njit(inline="always")
+def following_link(world: Any, packet: Any) -> int:
+    """Moves a packet one link on along its route; NOBODY behind the last."""
+    packet.hop += 1
+    packet.route += 1
+    return int(route_hop_at(world.routes, packet.route).link)
 
 
 @njit
@@ -56,8 +66,7 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> No
     if extras is not None and world.lossless:
         join_queue(world, link, link_id, packet, slot, now_ns)
         return
-    integrate_backlog(link, now_ns)
-    backlog_ns = max(link.busy_until_ns - now_ns, 0)
+    backlog_ns = integrate_backlog(link, now_ns)
     size_bytes = packet.size_bytes
     after_ns = backlog_ns + serialisation_ns(size_bytes, link.ns_per_byte_q20)
     if after_ns > link.buffer_ns:

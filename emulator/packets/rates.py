@@ -11,7 +11,7 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.events import FLOW_SENDS, event_key, flow_source, push
-from sysgym.emulator.packets.layout import PACKET_CNP, flow_at, note_at, packet_at, stamps_at
+from sysgym.emulator.packets.layout import PACKET_CNP, flow_at, note_at, packet_at, segment_at, stamps_at
 
 _FRACTION_BITS = 20
 _FRACTION_MASK = (1 << _FRACTION_BITS) - 1
@@ -78,6 +78,7 @@ def finish_sample(world: Any, flow: Any, event: Any, slot: int, now_ns: int) -> 
     """Fills in what an ACK says about the rate (the draft's 3.3)."""
     note = note_at(world.notes, slot)
     packet = packet_at(world.packets, slot)
+    sent_ns = segment_at(world.segments, slot).sent_ns
     if event.acked_packets > 0:
         flow.delivered_packets += event.acked_packets
         flow.delivered_ns = now_ns
@@ -88,10 +89,10 @@ def finish_sample(world: Any, flow: Any, event: Any, slot: int, now_ns: int) -> 
     event.cnp = 1 if packet.flags & PACKET_CNP else 0
     event.delivered_packets = flow.delivered_packets
     event.delivered_at_send = note.delivered_packets
-    event.delivery_interval_ns = max(packet.sent_ns - note.first_sent_ns, now_ns - note.delivered_ns)
+    event.delivery_interval_ns = max(sent_ns - note.first_sent_ns, now_ns - note.delivered_ns)
     event.app_limited = note.app_limited
-    if packet.sent_ns > flow.first_sent_ns:
-        flow.first_sent_ns = packet.sent_ns
+    if sent_ns > flow.first_sent_ns:
+        flow.first_sent_ns = sent_ns
 
 
 @njit

@@ -17,9 +17,10 @@ from sysgym.emulator.packets.layout import (
     host_at,
     note_at,
     packet_at,
+    segment_at,
     word_at,
 )
-from sysgym.emulator.packets.ports import enqueue, route_link
+from sysgym.emulator.packets.ports import enqueue, first_link
 from sysgym.emulator.packets.wire import release_packet
 
 
@@ -80,15 +81,15 @@ def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     if extras is not None and world.delayed_ack_packets > 1:
         receive_and_wait(world, packet.flow, slot, now_ns, extras)
         return
-    accept_data(world, flow, packet.seq, now_ns)
+    segment = segment_at(world.segments, slot)
+    accept_data(world, flow, segment.seq, now_ns)
     ce = packet.flags & PACKET_CE
-    packet.ack = flow.rcv_nxt
+    segment.ack = flow.rcv_nxt
     packet.flags = PACKET_IS_ACK | ce
     packet.size_bytes = world.ack_bytes
-    packet.hop = 0
     if extras is not None and ce and notification_is_due(world, flow, now_ns):
         packet.flags |= PACKET_CNP
-    enqueue(world, route_link(world, packet.flow, 1, 0), slot, now_ns, extras)
+    enqueue(world, first_link(world, packet, packet.flow, 1), slot, now_ns, extras)
 
 
 @njit
@@ -102,12 +103,13 @@ def receive_and_wait(world: Any, flow_id: int, slot: int, now_ns: int, extras: A
     packet = packet_at(world.packets, slot)
     flow = flow_at(world.flows, flow_id)
     ce = 1 if packet.flags & PACKET_CE else 0
-    out_of_order = packet.seq != flow.rcv_nxt
+    seq = segment_at(world.segments, slot).seq
+    out_of_order = seq != flow.rcv_nxt
     if flow.unacked_arrivals > 0 and (out_of_order or ce != flow.ce_state):
         send_held_ack(world, flow_id, now_ns, extras)
     flow.ce_state = ce
     at_once = out_of_order or flow.held_out_of_order > 0
-    accept_data(world, flow, packet.seq, now_ns)
+    accept_data(world, flow, seq, now_ns)
     if flow.unacked_arrivals > 0:
         release_packet(world, flow.held_ack_slot)
     flow.held_ack_slot = slot
@@ -136,14 +138,13 @@ def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     note.endpoint_delay_ns = now_ns - note.received_ns
     flow.held_ack_slot = NOBODY
     flow.unacked_arrivals = 0
-    packet.ack = flow.rcv_nxt
+    segment_at(world.segments, slot).ack = flow.rcv_nxt
     packet.flags = PACKET_IS_ACK | (PACKET_CE if flow.ce_state else 0)
     if flow.cnp_due:
         packet.flags |= PACKET_CNP
         flow.cnp_due = 0
     packet.size_bytes = world.ack_bytes
-    packet.hop = 0
-    enqueue(world, route_link(world, flow_id, 1, 0), slot, now_ns, extras)
+    enqueue(world, first_link(world, packet, flow_id, 1), slot, now_ns, extras)
 
 
 @njit

@@ -27,9 +27,10 @@ from sysgym.emulator.packets.layout import (
     host_at,
     note_at,
     packet_at,
+    segment_at,
 )
 from sysgym.emulator.packets.memory import callback_caller
-from sysgym.emulator.packets.ports import enqueue, route_link
+from sysgym.emulator.packets.ports import enqueue, first_link
 from sysgym.emulator.packets.rates import (
     begin_sample,
     bring_pace_into_force,
@@ -142,11 +143,11 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
     world.free_packets -= 1
     payload_bytes = flow.last_packet_bytes if seq == flow.n_packets - 1 else world.payload_bytes
     size_bytes = payload_bytes + world.header_bytes
-    packet.sent_ns = now_ns
+    segment = segment_at(world.segments, slot)
+    segment.sent_ns = now_ns
+    segment.seq = seq
     packet.flow = flow_id
-    packet.seq = seq
     packet.size_bytes = size_bytes
-    packet.hop = 0
     packet.flags = PACKET_ECN_CAPABLE if flow.ecn_capable else 0
     host.sent_bytes += size_bytes
     host.sent_packets += 1
@@ -156,7 +157,7 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
         note_at(world.notes, slot).came_by = NOBODY
         begin_sample(world, flow, slot, pipe_packets(flow) <= 1, now_ns)
         space_next_packet(flow, size_bytes, now_ns)
-    enqueue(world, route_link(world, flow_id, 0, 0), slot, now_ns, extras)
+    enqueue(world, first_link(world, packet, flow_id, 0), slot, now_ns, extras)
     return size_bytes
 
 
@@ -298,7 +299,8 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     flow = flow_at(world.flows, packet.flow)
     host = host_at(world.hosts, flow.src)
     event = event_at(world.event, 0)
-    rtt_ns = now_ns - packet.sent_ns
+    segment = segment_at(world.segments, slot)
+    rtt_ns = now_ns - segment.sent_ns
     marked = 1 if packet.flags & PACKET_CE else 0
     covers = 1
     if extras is not None:
@@ -318,21 +320,21 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     event.window_limited = 1 if pipe_packets(flow) >= window_packets(world, flow) else 0
     event.acked_packets = 0
     begins_recovery = False
-    advances = packet.ack > flow.una
+    advances = segment.ack > flow.una
     if advances:
-        event.acked_packets = take_cumulative_ack(world, flow, packet.ack)
+        event.acked_packets = take_cumulative_ack(world, flow, segment.ack)
         flow.rto_deadline_ns = now_ns + flow.rto_ns if flow.high > flow.una else NEVER_NS
-        if extras is not None and flow.recovery == SACK and packet.seq > packet.ack:
+        if extras is not None and flow.recovery == SACK and segment.seq > segment.ack:
             # The ACKs between were lost: this one brings both a new edge and a packet beyond it.
-            event.acked_packets += take_sack(world, flow, packet.seq, duplicate_threshold(world, extras))
+            event.acked_packets += take_sack(world, flow, segment.seq, duplicate_threshold(world, extras))
             begins_recovery = flow.lost > 0 and enter_recovery(flow)
     elif flow.recovery == NEW_RENO:
         begins_recovery = take_duplicate_ack(flow, duplicate_threshold(world, extras))
     else:
-        event.acked_packets = take_sack(world, flow, packet.seq, duplicate_threshold(world, extras))
+        event.acked_packets = take_sack(world, flow, segment.seq, duplicate_threshold(world, extras))
         begins_recovery = flow.lost > 0 and enter_recovery(flow)
     if flow.recovery == SACK and flow.hole_cursor > 0 and keeps_order(world, extras):
-        repair_lost_retransmission(flow, advances, packet.sent_ns, now_ns)
+        repair_lost_retransmission(flow, advances, segment.sent_ns, now_ns)
     flow.recovery_credit += event.acked_packets
     if extras is not None:
         event.lost_packets = flow.lost
