@@ -132,9 +132,12 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
 
     ## Registered Configurations
 
-    One id, `sysgym/DatacenterCC-v0`; `scenario` chooses the world: `iroko-dumbbell-10m`, `iroko-dumbbell-1g`,
-    `iroko-fattree-10m`, `iroko-fattree-1g`, `dumbbell-10g`, `incast-32`, `fattree-k4-websearch`, or a file of
-    your own.
+    One id, `sysgym/DatacenterCC-v0`; `scenario` chooses the world: `allreduce-ring-16`,
+    `allreduce-tree-hadoop-mix`, `alltoall-fattree-k4`, `dumbbell-10g`, `fattree-k4-rpc`,
+    `fattree-k4-websearch`, `fattree-k8-permutation`, `incast-32`, `incast-64`, `incast-websearch-mix`,
+    `iroko-dumbbell-10m`, `iroko-dumbbell-1g`, `iroko-fattree-10m`, `iroko-fattree-1g`,
+    `leafspine-2to1-websearch`, `leafspine-hadoop`, `leafspine-link-failure`, `leafspine-slow-spine`,
+    `leafspine-storage`, `onoff-dumbbell`, `parking-lot-4`, or a file of your own.
 
     ## Baselines
 
