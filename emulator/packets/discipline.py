@@ -12,10 +12,12 @@ from numba import njit
 
 from sysgym.emulator.packets.layout import (
     INT_HOPS,
+    NOBODY,
     PACKET_CE,
     PACKET_ECN_CAPABLE,
     PACKET_IS_ACK,
     captured_at,
+    link_at,
     packet_at,
     port_at,
     segment_at,
@@ -98,21 +100,26 @@ def red_verdict(world: Any, link: Any, link_id: int, packet: Any, backlog_ns: in
 
 
 @njit
-def stamp_telemetry(world: Any, link: Any, link_id: int, slot: int, backlog_ns: int, now_ns: int) -> None:
+def stamp_telemetry(world: Any, link_id: int, slot: int, now_ns: int) -> None:
     """A switch adds its queue, what its port has sent, its clock and the link's rate (Li et al., HPCC, 2019).
 
-    All four are of the moment at which the packet reaches the queue. A host's own port does not stamp.
+    The queue is the one that a packet leaves behind, not the one that it met, which would be old news by the
+    time that it took to pass. It is read when the packet reaches the far end of the link: later than it left
+    by the link's delay. A host's own port does not stamp.
     """
     packet = packet_at(world.packets, slot)
     stamps = stamps_at(world.stamps, slot)
-    if packet.flags & PACKET_IS_ACK or packet.hop == 0 or stamps.hops >= INT_HOPS:
+    port = port_at(world.ports, link_id)
+    if packet.flags & PACKET_IS_ACK or port.sends_for_host != NOBODY or stamps.hops >= INT_HOPS:
         return
+    link = link_at(world.links, link_id)
     hop = stamps.hops
-    queue_bytes = (backlog_ns << 20) // link.ns_per_byte_q20
+    queue_bytes = (max(link.busy_until_ns - now_ns, 0) << 20) // link.ns_per_byte_q20
+    queue_bytes += port.queued_bytes - port.sending_bytes  # where queues can be paused
     stamps.queue_bytes[hop] = queue_bytes
     stamps.tx_bytes[hop] = link.sent_bytes - queue_bytes
     stamps.time_ns[hop] = now_ns
-    stamps.rate_bps[hop] = port_at(world.ports, link_id).rate_bps
+    stamps.rate_bps[hop] = port.rate_bps
     stamps.hops = hop + 1
 
 

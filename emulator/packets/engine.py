@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from numba import njit
 
-from sysgym.emulator.packets.discipline import Q31, random_below
+from sysgym.emulator.packets.discipline import Q31, random_below, stamp_telemetry
 from sysgym.emulator.packets.events import (
     FLOW_SENDS,
     FLOW_START,
@@ -93,6 +93,8 @@ def arrive_extended(world: Any, link_id: int, slot: int, now_ns: int, extras: An
         take_control_frame(world, link_id, packet.flags, now_ns)
         release_packet(world, slot)
         return
+    if world.keeps_stamps:
+        stamp_telemetry(world, link_id, slot, now_ns)
     next_link_id = next_link(world, link_id, packet)
     if next_link_id == NOBODY or is_lost(world, link_id):
         port_at(world.ports, link_id).lost_packets += 1

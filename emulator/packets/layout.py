@@ -161,6 +161,8 @@ FLOW = np.dtype(
         ("pace_ns_per_byte_q20", np.int64),
         ("pace_fraction_q20", np.int64),  # of a nanosecond, carried from packet to packet
         ("next_send_ns", np.int64),
+        ("paced_since_ns", np.int64),  # when the packet was sent that the next one is spaced from
+        ("paced_bytes", np.int64),  # its size; 0: none was sent
         ("delivered_packets", np.int64),
         ("delivered_ns", np.int64),  # when that number last grew
         ("first_sent_ns", np.int64),  # when the packet was sent that was last delivered

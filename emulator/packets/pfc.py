@@ -19,7 +19,6 @@ from sysgym.emulator.packets.discipline import (
     NOT_MARKED,
     capture,
     red_verdict,
-    stamp_telemetry,
 )
 from sysgym.emulator.packets.events import event_key, port_source, push
 from sysgym.emulator.packets.layout import (
@@ -77,8 +76,6 @@ def join_queue(world: Any, link: Any, link_id: int, packet: Any, slot: int, now_
     if (verdict != NOT_MARKED or backlog_ns > link.mark_above_ns) and packet.flags & PACKET_ECN_CAPABLE:
         packet.flags |= PACKET_CE
         link.marked_packets += 1
-    if world.keeps_stamps:
-        stamp_telemetry(world, link, link_id, slot, backlog_ns, now_ns)
     link.sent_bytes += size_bytes
     link.sent_packets += 1
     after_ns = backlog_ns + serialisation_ns(size_bytes, link.ns_per_byte_q20)

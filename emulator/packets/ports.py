@@ -16,7 +16,6 @@ from sysgym.emulator.packets.discipline import (
     REFUSED,
     capture,
     red_verdict,
-    stamp_telemetry,
 )
 from sysgym.emulator.packets.layout import (
     PACKET_CE,
@@ -83,8 +82,6 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> No
             refuse(world, link, slot)
             return
         marked = marked or verdict != NOT_MARKED
-        if world.keeps_stamps:
-            stamp_telemetry(world, link, link_id, slot, backlog_ns, now_ns)
         if world.capture_size:
             capture(world, link_id, slot, marked, now_ns + backlog_ns)
     if marked and packet.flags & PACKET_ECN_CAPABLE:

@@ -21,13 +21,19 @@ _SLOWEST_Q20 = float(1 << 46)
 
 @njit(inline="always")
 def bring_pace_into_force(flow: Any) -> None:
-    """Takes over the pacing rate that a callback may have written; none if it is not a positive number."""
+    """Takes over the pacing rate that a callback may have written; none if it is not a positive number.
+
+    The packet that waits is spaced anew, as a network card's rate limiter does: a cut in the rate that came
+    one packet late would be no cut for a flow that sends one packet in several round trips.
+    """
     rate_bps = flow.pacing_rate_bps
     if rate_bps == flow.pace_in_force_bps:
         return
     flow.pace_in_force_bps = rate_bps
     if rate_bps > 0.0:
         flow.pace_ns_per_byte_q20 = int(min(8e9 * 1048576.0 / rate_bps + 0.5, _SLOWEST_Q20))
+        lasts_ns = (flow.paced_bytes * flow.pace_ns_per_byte_q20) >> _FRACTION_BITS
+        flow.next_send_ns = flow.paced_since_ns + lasts_ns
     else:
         flow.pace_ns_per_byte_q20 = 0
 
@@ -40,6 +46,8 @@ def space_next_packet(flow: Any, size_bytes: int, now_ns: int) -> None:
     lasts_q20 = size_bytes * flow.pace_ns_per_byte_q20 + flow.pace_fraction_q20
     flow.next_send_ns = now_ns + (lasts_q20 >> _FRACTION_BITS)
     flow.pace_fraction_q20 = lasts_q20 & _FRACTION_MASK
+    flow.paced_since_ns = now_ns
+    flow.paced_bytes = size_bytes
 
 
 @njit(inline="always")
