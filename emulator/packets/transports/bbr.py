@@ -62,6 +62,7 @@ CONSERVES_UNTIL = 26  # delivered packets; until then what leaves the network le
 FIRST_CWND = 27
 PACING_GAIN = 28
 WINDOW_GAIN = 29
+SAMPLED_ROUND = 30  # of the last sample that counted
 
 
 @njit(inline="always")
@@ -94,19 +95,26 @@ def update_round(flow: Any, event: Any) -> None:
         state[ROUND_END] = event.delivered_packets
         state[ROUND] += 1.0
         state[ROUND_STARTS] = 1.0
-        state[BANDWIDTHS + int(state[ROUND]) % BANDWIDTH_ROUNDS] = 0.0
 
 
 @njit(inline="always")
 def update_bandwidth(flow: Any, event: Any) -> None:
-    """Samples that the application limited only count if they are larger (4.1.1.4)."""
+    """Samples that the application limited only count if they are larger (4.1.1.4).
+
+    Old rounds are forgotten when a sample counts, not before: a silent flow keeps its estimate.
+    """
+    state = flow.state
     update_round(flow, event)
     if event.delivery_interval_ns <= 0:
         return
     sample = (event.delivered_packets - event.delivered_at_send) / float(event.delivery_interval_ns)
     if not event.app_limited or sample >= bandwidth(flow):
-        slot = BANDWIDTHS + int(flow.state[ROUND]) % BANDWIDTH_ROUNDS
-        flow.state[slot] = max(flow.state[slot], sample)
+        this, sampled = int(state[ROUND]), int(state[SAMPLED_ROUND])
+        for ended in range(max(sampled, this - BANDWIDTH_ROUNDS), this):
+            state[BANDWIDTHS + (ended + 1) % BANDWIDTH_ROUNDS] = 0.0
+        state[SAMPLED_ROUND] = state[ROUND]
+        slot = BANDWIDTHS + this % BANDWIDTH_ROUNDS
+        state[slot] = max(state[slot], sample)
 
 
 @njit(inline="always")
