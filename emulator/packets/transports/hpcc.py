@@ -22,7 +22,12 @@ from sysgym.emulator.packets.transports.base import Transport
 
 ETA = 0.95  # target utilisation (5.1)
 MAX_STAGE = 5.0  # additive steps before the next multiplicative one (5.1)
-EXPECTED_FLOWS = 100.0  # N of W_AI = W_init (1 - eta) / N (3.3); the paper's 80 bytes at 100 Gb/s and 13 us
+EXPECTED_FLOWS = 25.0
+"""N of W_AI = W_init (1 - eta) / N (3.3): an increment of 1/500 a round trip, as in the authors' simulations.
+
+At 25 Gb/s those have 50 Mb/s. The paper's 80 bytes at 100 Gb/s and 13 us are N = 100, which is too little at
+10 Gb/s: samples of a product of some fifty packets are noisier than that, and shares would not converge.
+"""
 
 # Slots of flow.state.
 UTILISATION = 0  # U, smoothed

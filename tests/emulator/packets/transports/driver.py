@@ -8,7 +8,14 @@ import numpy as np
 from numba import njit
 
 from sysgym.emulator.packets.layout import EVENT, FLOW, NEVER_NS, event_at, flow_at
-from sysgym.emulator.packets.sender import ON_ACK, ON_LOSS, ON_START, ON_TIMEOUT, call_callback
+from sysgym.emulator.packets.sender import (
+    ON_ACK,
+    ON_LOSS,
+    ON_START,
+    ON_TICK,
+    ON_TIMEOUT,
+    call_callback,
+)
 from sysgym.emulator.packets.transports import get_transport
 from sysgym.emulator.packets.transports.base import callback_addresses
 
@@ -24,7 +31,16 @@ _call: Any = _call_compiled
 class Driver:
     """One flow of a transport; fields of its record are attributes of ``flow``."""
 
-    def __init__(self, transport: str, cwnd: float = 10.0, ssthresh: float = np.inf) -> None:
+    def __init__(
+        self,
+        transport: str,
+        cwnd: float = 10.0,
+        ssthresh: float = np.inf,
+        *,
+        line_rate_bps: float = 10e9,
+        base_rtt_ns: int = 60_000,
+        packet_bytes: int = 1_500,
+    ) -> None:
         """Makes a flow and calls on_start."""
         self._addresses = callback_addresses((get_transport(transport),))
         self._flows = np.zeros(1, FLOW).view(np.recarray)
@@ -34,6 +50,9 @@ class Driver:
         self.flow.cwnd = cwnd
         self.flow.ssthresh = ssthresh
         self.flow.min_rtt_ns = NEVER_NS
+        self.flow.line_rate_bps = line_rate_bps
+        self.flow.base_rtt_ns = base_rtt_ns
+        self.flow.packet_bytes = packet_bytes
         self.event.window_limited = 1
         self._notify(ON_START)
 
@@ -50,6 +69,8 @@ class Driver:
         self.event.rtt_ns = rtt_ns
         self.event.in_flight_packets = int(self.flow.cwnd)
         self.flow.srtt_ns = float(rtt_ns)
+        self.event.delivered_packets += packets
+        self.flow.delivered_packets = self.event.delivered_packets
         self.flow.una += packets
         self.flow.nxt = max(self.flow.una + int(self.flow.cwnd), self.flow.nxt)
         self._notify(ON_ACK)
@@ -63,6 +84,11 @@ class Driver:
         """A retransmission time-out."""
         self.event.in_flight_packets = int(self.flow.cwnd)
         self._notify(ON_TIMEOUT)
+
+    def tick(self, now_ns: int) -> None:
+        """The clock of a transport with timers."""
+        self.event.now_ns = now_ns
+        self._notify(ON_TICK)
 
     def round_trip(self, *, marked_fraction: float = 0.0, rtt_ns: int = 100_000) -> None:
         """A window's worth of ACKs, the first of them marked."""
