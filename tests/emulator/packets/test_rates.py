@@ -116,6 +116,24 @@ def test_a_pace_may_change_and_end(make_network: MakeNetwork) -> None:
     assert rates_bps[2] == pytest.approx(53 * 1500 * 8 / 64.3e-6, rel=0.03)
 
 
+def test_a_cut_pace_holds_for_the_packet_that_waits(make_network: MakeNetwork) -> None:
+    def on_start(flow, event):  # type: ignore[no-untyped-def]
+        flow.cwnd = 1.0
+        flow.pacing_rate_bps = 1e9
+
+    def on_ack(flow, event):  # type: ignore[no-untyped-def]
+        flow.pacing_rate_bps = 1e6
+
+    network = make_network(
+        transport_of("cut", on_start=on_start, on_ack=on_ack), workload__start_jitter_s=0.0,
+        transport__host_jitter_s=0.0,
+    )  # fmt: skip
+    network.advance(12e-3 - 1e-6)
+    assert np.all(network.hosts().sent_packets[:4] == 1)
+    network.advance(2e-6)
+    assert np.all(network.hosts().sent_packets[:4] == 2)
+
+
 @pytest.mark.parametrize("rate_bps", [float("nan"), -1.0, float("inf"), 1e300, 1e-300])
 def test_a_pace_gone_wrong_is_none_or_the_nearest_there_is(
     make_network: MakeNetwork, rate_bps: float
@@ -196,6 +214,35 @@ def test_telemetry_tells_queue_rate_and_bytes_of_every_switch(make_network: Make
     assert state[4] == pytest.approx(core, abs=3100)
     assert (state[5], state[6]) == (5e9, 10e9)
     assert state[7] <= 1500
+
+
+@pytest.mark.parametrize("queue", [{}, {"queue__pfc_pause_bytes": 500_000}])
+def test_telemetry_tells_the_queue_that_a_packet_leaves_behind(
+    make_network: MakeNetwork, queue: dict[str, int]
+) -> None:
+    def on_start(flow, event):  # type: ignore[no-untyped-def]
+        flow.cwnd = 100.0
+
+    def on_ack(flow, event):  # type: ignore[no-untyped-def]
+        flow.state[0] = max(flow.state[0], event.int_queue_bytes[0])
+        flow.state[1] = event.int_queue_bytes[0]
+        flow.state[2] = event.int_tx_bytes[0]
+
+    # A hundred packets at once over a core link of half the rate: the last one leaves an empty queue.
+    network = make_network(
+        transport_of("telemetry", on_start=on_start, on_ack=on_ack, needs_int=True),
+        topology__hosts_per_side=1, topology__core_rate_bps=5e9, transport__host_jitter_s=0.0,
+        transport__host_queue_packets=100, **queue,
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    network.reset(
+        0, make_schedule(rng, np.array([0]), np.array([1]), size_bytes=100 * 1460, start_ns=np.array([0]))
+    )
+    network.advance(1e-3)
+    largest, last, sent = network._state.flows["state"][0][:3]
+    assert 30 * 1500 < largest < 50 * 1500
+    assert last == 0
+    assert sent == 100 * 1500
 
 
 def test_notifications_come_at_most_once_an_interval(make_network: MakeNetwork) -> None:
