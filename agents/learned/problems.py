@@ -62,7 +62,14 @@ class Rates:
         return ScaledActions(env, self._scale)
 
     def envs(self, n_envs: int, seed: int) -> Any:
-        """Return environments in one process; stable-baselines3 seeds them."""
+        """Return environments in one process, in their vector form where there is one.
+
+        Both forms give the same numbers; stable-baselines3 seeds them.
+        """
+        if self._scenario.env_id == "sysgym/DatacenterCC-v0":
+            from sysgym.agents.learned.side_by_side import SideBySide
+
+            return SideBySide(self._scenario, n_envs, self.env_kwargs, self._scale)
         from stable_baselines3.common.monitor import Monitor
         from stable_baselines3.common.vec_env import DummyVecEnv
 

@@ -209,6 +209,7 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         self._steps = 0
         self._began: Reading | None = None
         self._last: Reading
+        self._under_way: tuple[NDArray[np.float64], NDArray[np.float64]]
 
     @property
     def observation_index(self) -> list[str]:
@@ -244,18 +245,45 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Set the hosts' rates, let one decision interval pass and measure it."""
+        self.begin_step(self.rate_fractions(action))
+        self.let_interval_pass()
+        return self.end_step()
+
+    def rate_fractions(self, action: Array) -> NDArray[np.float64]:
+        """Return the rates that an action stands for; changes nothing.
+
+        Raises:
+            ResetNeeded: If no episode has begun.
+            ValueError: If it has another shape or a value is not finite.
+        """
         if self._began is None:
             raise gym.error.ResetNeeded("DatacenterCC: call reset() before step()")
-        rates = self._rate_fractions(action)
+        rates = np.asarray(action, dtype=np.float64)
+        if rates.shape != (self.fabric.n_hosts,) or not np.isfinite(rates).all():
+            raise ValueError(f"action: expected {self.fabric.n_hosts} finite numbers, got {action!r}")
+        return np.clip(rates, self.scenario.control.min_rate_fraction, 1.0)
+
+    def begin_step(self, rates: NDArray[np.float64]) -> None:
+        """First of a step's three parts: the rates take effect, the measurement begins."""
         uncapped = (rates >= 1.0) & (self.transport.name != "paced")
         self.network.set_host_rate_caps(np.where(uncapped, np.inf, rates * self.fabric.line_rate_bps))
-        interval = self._advance(self.scenario.control.decision_interval_s, rates)
+        self._begin_interval(self.scenario.control.decision_interval_s, rates)
+
+    def let_interval_pass(self) -> None:
+        """Second part: the simulation, which touches nothing but this world and leaves Python to others."""
+        self.network.advance(self.scenario.control.decision_interval_s)
+
+    def end_step(self) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Third part: what was measured."""
+        interval = self._end_interval()
         self._steps += 1
         terms = self.reward.terms(interval)
         info = {"reward_terms": terms, **self._info(interval)}
         truncated = self._steps >= self.scenario.control.episode_steps
         if truncated:
-            episode = Interval(self.fabric, self._began, interval.after, rates, np.zeros(self.fabric.n_hosts))
+            assert self._began is not None
+            none = np.zeros(self.fabric.n_hosts)
+            episode = Interval(self.fabric, self._began, interval.after, interval.action, none)
             info["episode_metrics"] = episode_metrics(episode, self.network)
         return self._observations.push(interval), float(sum(terms.values())), False, truncated, info
 
@@ -275,25 +303,23 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         if warmup_s > interval_s:
             self.network.advance(warmup_s - interval_s)
         self._last = Reading.of(self.network)
-        return self._advance(min(interval_s, warmup_s), rates)
+        duration_s = min(interval_s, warmup_s)
+        self._begin_interval(duration_s, rates)
+        if duration_s > 0.0:
+            self.network.advance(duration_s)
+        return self._end_interval()
 
-    def _rate_fractions(self, action: Array) -> NDArray[np.float64]:
-        rates = np.asarray(action, dtype=np.float64)
-        if rates.shape != (self.fabric.n_hosts,) or not np.isfinite(rates).all():
-            raise ValueError(f"action: expected {self.fabric.n_hosts} finite numbers, got {action!r}")
-        return np.clip(rates, self.scenario.control.min_rate_fraction, 1.0)
-
-    def _advance(self, duration_s: float, rates: NDArray[np.float64]) -> Interval:
-        """Let time pass and return what happened."""
+    def _begin_interval(self, duration_s: float, rates: NDArray[np.float64]) -> None:
         ideal = ideal_bytes(
             self.network, self.fabric, duration_s, finite_flows=self.scenario.workload.kind != "long_lived"
         )
-        before = self._last
+        self._under_way = (rates, ideal)
         self.network.clear_maxima()
-        if duration_s > 0.0:
-            self.network.advance(duration_s)
-        self._last = Reading.of(self.network)
-        interval = Interval(self.fabric, before, self._last, rates, ideal)
+
+    def _end_interval(self) -> Interval:
+        """Return what has happened since the interval began."""
+        before, self._last = self._last, Reading.of(self.network)
+        interval = Interval(self.fabric, before, self._last, *self._under_way)
         if self._recorder is not None:
             self._recorder.record(interval)
         return interval

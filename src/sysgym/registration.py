@@ -16,9 +16,15 @@ ENVIRONMENTS: dict[str, str] = {
     "sysgym/JointPlacement-v0": "sysgym.envs.placement.joint:JointPlacement",
 }
 
+VECTOR_ENVIRONMENTS: dict[str, str] = {
+    "sysgym/DatacenterCC-v0": "sysgym.envs.congestion.vector:DatacenterCCVector",
+}
+"""Those that `gymnasium.make_vec` also makes with `vectorization_mode="vector_entry_point"`."""
+
 
 def register_environments() -> None:
     """Register every environment of the suite with Gymnasium; calling it again changes nothing."""
     for env_id, entry_point in ENVIRONMENTS.items():
         if env_id not in gymnasium.registry:
-            gymnasium.register(id=env_id, entry_point=entry_point)
+            vector_entry_point = VECTOR_ENVIRONMENTS.get(env_id)
+            gymnasium.register(id=env_id, entry_point=entry_point, vector_entry_point=vector_entry_point)

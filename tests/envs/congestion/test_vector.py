@@ -1,0 +1,147 @@
+"""The vector form of DatacenterCC: N worlds that each give what they would give alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+import sysgym
+from sysgym.emulator.packets import network
+from sysgym.emulator.packets.assembly import with_more_packets
+from sysgym.envs.congestion.vector import DatacenterCCVector
+
+REGISTERED = sysgym.__version__
+ENV_ID = "sysgym/DatacenterCC-v0"
+SHORT = {"control.episode_steps": 5}
+
+
+def make_vector(num_envs: int, scenario: str = "dumbbell-10g", **arguments: Any) -> Any:
+    return gym.make_vec(
+        ENV_ID,
+        num_envs=num_envs,
+        vectorization_mode="vector_entry_point",
+        scenario=scenario,
+        overrides=SHORT | arguments.pop("overrides", {}),
+        **arguments,
+    )
+
+
+def assert_same(one: Any, other: Any) -> None:
+    """Compare infos to the last bit, however deep."""
+    assert type(one) is type(other)
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            assert_same(one[key], other[key])
+    else:
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("scenario", "arguments"),
+    [
+        ("dumbbell-10g", {}),
+        ("incast-32", {"transport": "dctcp", "history": 2}),
+        ("parking-lot-4", {"transport": "bbr"}),
+    ],
+)
+def test_every_step_is_that_of_gymnasiums_own_vector_form(
+    scenario: str, arguments: dict[str, Any], threads: int
+) -> None:
+    """Observations, rewards, ends and infos, over three episodes with their resets."""
+    vector = make_vector(3, scenario, threads=threads, **arguments)
+    sync = gym.make_vec(
+        ENV_ID, num_envs=3, vectorization_mode="sync", scenario=scenario, overrides=SHORT, **arguments
+    )
+    rng = np.random.default_rng(0)
+    for got, expected in zip(vector.reset(seed=7), sync.reset(seed=7), strict=True):
+        assert_same(got, expected)
+    ends = 0
+    for _ in range(14):
+        actions = rng.uniform(0.01, 1.0, vector.action_space.shape).astype(np.float32)
+        for got, expected in zip(vector.step(actions), step := sync.step(actions), strict=True):
+            assert_same(got, expected)
+        ends += int(step[3].sum())
+    assert ends == 6
+    vector.close()
+    sync.close()
+
+
+def test_a_small_packet_pool_grows_in_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many packets as a window of 4,096 lets into the network do not fit into the pool at first."""
+    grown: list[int] = []
+
+    def counted(state: Any) -> Any:
+        grown.append(len(state.packets))
+        return with_more_packets(state)
+
+    monkeypatch.setattr(network, "with_more_packets", counted)
+    big = {"queue.buffer_bytes": 50_000_000}
+    overrides = big | {"control.decision_interval_s": 5e-3, "workload.flows_per_pair": 8}
+    single = gym.make(ENV_ID, scenario="dumbbell-10g", transport="cubic", overrides=SHORT | overrides)
+    vector = make_vector(2, transport="cubic", threads=2, overrides=overrides)
+    vector.reset(seed=3)
+    single.reset(seed=3)
+    for _ in range(3):
+        observations, *_ = vector.step(np.ones(vector.action_space.shape, np.float32))
+        np.testing.assert_array_equal(
+            observations[0], single.step(np.ones(single.action_space.shape or (), np.float32))[0]
+        )
+    assert grown, "no pool had to grow"
+    vector.close()
+
+
+def test_it_declares_its_autoreset_mode() -> None:
+    vector = make_vector(2)
+    assert vector.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    assert isinstance(vector, DatacenterCCVector)
+    assert vector.action_space == gym.vector.utils.batch_space(vector.single_action_space, 2)
+    vector.close()
+
+
+def test_seeds_for_each_world_and_a_mask() -> None:
+    vector = make_vector(3)
+    first, _ = vector.reset(seed=[4, 5, 4])
+    np.testing.assert_array_equal(first[0], first[2])
+    assert (vector.envs[0].episode_seed, vector.envs[1].episode_seed) != (None, None)
+    vector.step(np.ones(vector.action_space.shape, np.float32))
+    mask = np.array([True, False, False])
+    _, infos = vector.reset(options={"reset_mask": mask, "episode_seed": 12})
+    np.testing.assert_array_equal(infos["_episode_seed"], mask)
+    assert infos["episode_seed"][0] == 12
+    assert vector.envs[0].network.now_s < vector.envs[1].network.now_s
+    with pytest.raises(ValueError, match="one for each of 3 worlds, got 2"):
+        vector.reset(seed=[1, 2])
+    with pytest.raises(ValueError, match="reset_mask: expected 3 booleans"):
+        vector.reset(options={"reset_mask": np.ones(2, np.bool_)})
+    vector.close()
+
+
+def test_bad_actions_move_no_world() -> None:
+    vector = make_vector(2)
+    good = np.ones(vector.action_space.shape, np.float32)
+    with pytest.raises(gym.error.ResetNeeded):
+        vector.step(good)
+    vector.reset(seed=0)
+    before = [env.network.now_ns for env in vector.envs]
+    with pytest.raises(ValueError, match=r"actions: expected shape \(2, 8\), got \(8,\)"):
+        vector.step(good[0])
+    bad = good.copy()
+    bad[1, 3] = np.nan
+    with pytest.raises(ValueError, match="expected 8 finite numbers"):
+        vector.step(bad)
+    assert [env.network.now_ns for env in vector.envs] == before
+    vector.step(good)
+    vector.close()
+    vector.close()
+
+
+@pytest.mark.parametrize("arguments", [{"num_envs": 0}, {"num_envs": 2, "threads": 0}])
+def test_sizes_below_one_are_refused(arguments: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="expected at least 1"):
+        DatacenterCCVector(**arguments)
