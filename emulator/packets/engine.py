@@ -63,7 +63,7 @@ from sysgym.emulator.packets.wire import integrate_backlog, refuse, release_pack
 PACKET_CONTROL = PACKET_PAUSE | PACKET_RESUME
 
 
-@njit
+@njit(forceinline=True)
 def arrive(world: Any, link_id: int, now_ns: int, extras: Any) -> None:
     """The first packet on a link reaches its far end: on to the next link, or to the host."""
     link = link_at(world.links, link_id)

@@ -57,7 +57,7 @@ def following_link(world: Any, packet: Any) -> int:
     return int(route_hop_at(world.routes, packet.route).link)
 
 
-@njit
+@njit(forceinline=True)
 def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> None:
     """Puts a packet into a link's queue, or drops it; marks it if the queue is above the threshold."""
     link = link_at(world.links, link_id)
@@ -110,13 +110,14 @@ def queue_bucket(drain_ns: int) -> int:
 
 @njit
 def sample_queues(world: Any, now_ns: int, extras: Any) -> None:
-    """Adds every link's present queue to its histogram."""
+    """Adds every queue that is not empty to its link's histogram; the rest of the samples found it empty."""
     for link_id in range(world.n_links):
         link = link_at(world.links, link_id)
         drain_ns = max(link.busy_until_ns - now_ns, 0)
         if extras is not None and world.lossless:
             port = port_at(world.ports, link_id)
             drain_ns += serialisation_ns(port.queued_bytes - port.sending_bytes, link.ns_per_byte_q20)
-        bucket = min(queue_bucket(drain_ns), QUEUE_BUCKETS - 1)
-        bucket_at(world.queue_histogram, link_id * QUEUE_BUCKETS + bucket).samples += 1
+        if drain_ns > 0:
+            bucket = min(queue_bucket(drain_ns), QUEUE_BUCKETS - 1)
+            bucket_at(world.queue_histogram, link_id * QUEUE_BUCKETS + bucket).samples += 1
     world.queue_samples += 1

@@ -186,7 +186,9 @@ def queue_quantile_bytes(state: State, quantile: float) -> FloatArray:
     """
     samples = state.world["queue_samples"][0]
     n_buckets = state.queue_histogram.shape[1]
-    reached = np.cumsum(state.queue_histogram, axis=1) >= max(quantile * samples, 1)
+    n_below = np.cumsum(state.queue_histogram, axis=1, dtype=np.int64)
+    n_below += samples - n_below[:, -1:]  # samples that found the queue empty
+    reached = n_below >= max(quantile * samples, 1)
     bucket = np.where(reached.any(axis=1), reached.argmax(axis=1), 0)
     middle_ns = _bucket_middles_ns(n_buckets)[bucket]
     return middle_ns * 2.0**FIXED_POINT_BITS / state.links["ns_per_byte_q20"]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sysgym import perf_placement
+from sysgym import perf_packets, perf_placement
 
 if TYPE_CHECKING:
     from sysgym.scenarios import CongestionScenario
@@ -88,6 +88,8 @@ def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
         fat_tree = {"kind": "fat_tree", "k": k, "link_rate_bps": 10e9, "link_delay_s": 10e-6}
         name = f"fattree-k{k}-10g"
         yield name, _hops_measurement(name, {"topology": fat_tree})
+    for figure, workload, measure, unit in perf_packets.measurements():
+        yield f"packets {workload}, {figure}", _packets_measurement(figure, workload, measure, unit)
     for n_tasks in JOB_TASKS:
         yield f"job of {n_tasks} tasks", _checkpoint_measurement(n_tasks)
     for system in perf_placement.SYSTEMS:
@@ -109,6 +111,12 @@ def _hops_measurement(name: str, overrides: dict[str, Any]) -> Callable[[], Figu
         return Figure("packet_hops_per_s", name, statistics.median(rates), "1/s")
 
     return measure
+
+
+def _packets_measurement(
+    figure: str, workload: str, measure: Callable[[], float], unit: str
+) -> Callable[[], Figure]:
+    return lambda: Figure(figure, workload, statistics.median(measure() for _ in range(REPETITIONS)), unit)
 
 
 def _packet_hops_per_s(scenario: CongestionScenario) -> float:

@@ -11,12 +11,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sysgym import perf, perf_placement
+from sysgym import perf, perf_packets, perf_placement
 from sysgym.cli import main
 from sysgym.emulator.accelerators import programs
 
 UNITS = {
     "packet_hops_per_s": "1/s",
+    "hop_s": "s",
+    "packet_ends_s": "s",
+    "transport_s": "s",
+    "memory_bytes": "bytes",
+    "cost_per_hop_s": "s",
     "checkpoint_s": "s",
     "cost_evaluations_per_s": "1/s",
     "synthesis_s": "s",
@@ -32,6 +37,9 @@ def smallest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measure the smallest worlds for a moment, and start programs that compile nothing."""
     monkeypatch.setattr(perf, "MEASURED_S", 0.005)
     monkeypatch.setattr(perf, "REPETITIONS", 1)
+    monkeypatch.setattr(perf_packets, "MEASURED_S", 0.005)
+    monkeypatch.setattr(perf_packets, "SETTLE_PACKETS", 10)
+    monkeypatch.setattr(perf_packets, "CURVE", {"4 hosts": {"topology.hosts_per_side": 2}})
     monkeypatch.setattr(perf, "DUMBBELL_SENDERS", (4,))
     monkeypatch.setattr(perf, "FAT_TREE_KS", (4,))
     monkeypatch.setattr(perf, "JOB_TASKS", (100,))
@@ -79,6 +87,7 @@ def test_what_is_measured_by_default() -> None:
     assert labels == [
         *(f"dumbbell-10g-n{n}" for n in (4, 16, 64)),
         *(f"fattree-k{k}-10g" for k in (4, 8, 16)),
+        *(f"packets {workload}, {figure}" for figure, workload, _, _ in perf_packets.measurements()),
         "job of 1000 tasks",
         "job of 10000 tasks",
         "placement costs p2-a100 4x16",
