@@ -129,7 +129,7 @@ def set_shape(env: gym.Env[Any, Any]) -> SetShape:
     rows, context = choice_parts(
         {key: np.zeros(box.shape, np.float32) for key, box in space.items() if box.shape}
     )
-    return SetShape(*rows.shape, len(context), int(actions.n) // len(rows))
+    return SetShape(rows.shape[0], rows.shape[1], len(context), int(actions.n) // len(rows))
 
 
 class ChoiceVectors(gym.ObservationWrapper[Array, Any, Any]):

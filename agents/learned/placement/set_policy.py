@@ -85,10 +85,11 @@ class SetPolicy(MaskableActorCriticPolicy):
         super()._build(lr_schedule)
         # The modules score actions themselves; the extra layer of the package would mix the members.
         self.action_net = nn.Identity()
+        modules: Any = self.mlp_extractor
         with torch.no_grad():
-            last = self.mlp_extractor.head[-1]
-            last.weight.mul_(0.01)
-        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+            modules.head[-1].weight.mul_(0.01)
+        make_optimizer: Any = self.optimizer_class
+        self.optimizer = make_optimizer(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         return {**super()._get_constructor_parameters(), "set_shape": vars(self.set_shape)}

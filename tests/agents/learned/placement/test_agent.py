@@ -77,11 +77,8 @@ def test_the_same_training_gives_the_same_policy_and_goes_on(final: Path, tmp_pa
     ours, theirs = read_checkpoint(final).policy, read_checkpoint(again).policy
     assert ours is not None
     assert theirs is not None
-    vector = (
-        np.ones(read_checkpoint(final).policy.shape.observation_size, np.float32)
-        if isinstance(ours, SetNet)
-        else np.ones(ours.weights[0].shape[1], np.float32)
-    )
+    n_inputs = ours.shape.observation_size if isinstance(ours, SetNet) else ours.weights[0].shape[1]
+    vector = np.ones(n_inputs, np.float32)
     assert np.array_equal(ours(vector), theirs(vector))
     further = train_tiny(name, tmp_path / "again", total_steps=128, resume=True)
     assert read_checkpoint(further).meta.total_steps == 128
