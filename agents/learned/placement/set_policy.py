@@ -61,7 +61,7 @@ class SetModules(nn.Module):
 
     def _scores(self, codes: torch.Tensor, pooled: torch.Tensor) -> torch.Tensor:
         beside = pooled[:, None, :].expand(-1, self.shape.n_rows, -1)
-        scores = self.head(torch.cat([codes, beside], dim=2))
+        scores: torch.Tensor = self.head(torch.cat([codes, beside], dim=2))
         return scores.transpose(1, 2).reshape(-1, self.shape.n_actions)
 
 
