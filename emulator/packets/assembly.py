@@ -19,11 +19,12 @@ from sysgym.emulator.packets.events import (
     TRANSPORT_TICK,
 )
 from sysgym.emulator.packets.forwarding import flow_hashes, forwarding_table, host_places
-from sysgym.emulator.packets.layout import LONG_LIVED_PACKETS, NEVER_NS, NOBODY, State
+from sysgym.emulator.packets.layout import LONG_LIVED_PACKETS, NEVER_NS, NOBODY
 from sysgym.emulator.packets.pfc import FRAME_BYTES, FRAMES_A_LINK
 from sysgym.emulator.packets.ports import QUEUE_BUCKETS
 from sysgym.emulator.packets.routing import ecmp_routes
 from sysgym.emulator.packets.sender import DUPLICATE_THRESHOLD
+from sysgym.emulator.packets.state import State
 from sysgym.emulator.packets.statistics import ideal_completion_s
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.transports.base import Transport, callback_addresses

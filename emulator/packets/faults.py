@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.forwarding import forwarding_table
-from sysgym.emulator.packets.layout import State
+from sysgym.emulator.packets.state import State
 from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import ScenarioError, closest_name

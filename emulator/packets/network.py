@@ -19,8 +19,9 @@ from sysgym.emulator.packets.engine import EXTENDED, PLAIN, Loop
 from sysgym.emulator.packets.events import MAX_TIME_NS
 from sysgym.emulator.packets.fairness import max_min_rates
 from sysgym.emulator.packets.faults import LinkFaults
-from sysgym.emulator.packets.layout import CAPTURED, NOBODY, State
+from sysgym.emulator.packets.layout import CAPTURED, NOBODY
 from sysgym.emulator.packets.recording import Recording
+from sysgym.emulator.packets.state import State
 from sysgym.emulator.packets.statistics import (
     FlowTable,
     HostCounters,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.layout import State
+from sysgym.emulator.packets.state import State
 from sysgym.emulator.packets.statistics import FlowTable, PortCounters
 
 FloatArray = NDArray[np.float64]

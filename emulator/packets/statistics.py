@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.layout import NOBODY, State
+from sysgym.emulator.packets.layout import NOBODY
 from sysgym.emulator.packets.ports import SUB_BUCKET_BITS
+from sysgym.emulator.packets.state import State
 from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 
 FloatArray = NDArray[np.float64]

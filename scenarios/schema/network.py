@@ -130,8 +130,8 @@ class Routing(Table):
     ecmp: Literal["flow", "packet"] = Field(
         default="flow",
         description=(
-            "flow: by a hash of the 5-tuple, so that a flow keeps its path; packet: every packet takes one drawn"
-            " at random (packet spraying), and arrives out of order"
+            "flow: by a hash of the 5-tuple, so that a flow keeps its path; packet: every packet takes one"
+            " drawn at random (packet spraying), and arrives out of order"
         ),
     )
     reordering_packets: Annotated[int, Field(ge=1, le=65536)] | None = Field(
@@ -155,7 +155,9 @@ class LinkFault(Table):
 
     link: str = Field(
         min_length=1,
-        description='name of a link such as "h0->west", with * and ? as in file names; "<->": both directions',
+        description=(
+            'name of a link such as "h0->west", with * and ? as in file names; "<->": both directions'
+        ),
     )
     down_s: Annotated[float, Field(ge=0.0, le=7200.0)] = Field(description="when it fails, s")
     up_s: Annotated[float, Field(gt=0.0, le=7200.0)] | None = Field(
@@ -225,8 +227,8 @@ class Transport(Table):
     delayed_ack_packets: Annotated[int, Field(ge=1, le=1024)] = Field(
         default=1,
         description=(
-            "packets that a receiver acknowledges at once (RFC 1122: 2); a change of the ECN mark ends the wait"
-            " (RFC 8257, 3.2), and so does a packet out of order"
+            "packets that a receiver acknowledges at once (RFC 1122: 2); a change of the ECN mark ends the"
+            " wait (RFC 8257, 3.2), and so does a packet out of order"
         ),
     )
     delayed_ack_timeout_s: Annotated[float, Field(ge=1e-6, le=0.5)] = Field(

@@ -1,0 +1,44 @@
+"""A simulation's arrays together: what the compiled loop is given the address of."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class State(NamedTuple):
+    """All of a simulation's arrays; the world's record holds their addresses."""
+
+    world: NDArray[Any]  # (1,) WORLD
+    links: NDArray[Any]  # (n_links,) LINK
+    packets: NDArray[Any]  # (capacity,) PACKET
+    segments: NDArray[Any]  # (capacity,) SEGMENT
+    flows: NDArray[Any]  # (n_flows,) FLOW
+    hosts: NDArray[Any]  # (n_hosts,) HOST
+    routes: NDArray[np.int32]  # (n_flows, 2, max_hops + 1): data and ACK route, padded with NOBODY
+    heap: NDArray[np.int64]  # (n_links + n_hosts + 4,) event keys
+    received: NDArray[np.uint64]  # the receivers' bitmaps of packets held out of order
+    sacked: NDArray[np.uint64]  # the senders' knowledge of the same
+    queue_histogram: NDArray[np.uint32]  # (n_links, QUEUE_BUCKETS)
+    event: NDArray[Any]  # (1,) EVENT, scratch
+    callbacks: NDArray[np.int64]  # (5 * n_transports,) addresses of compiled functions
+    # Of one record or entry where the world does not use them.
+    notes: NDArray[Any]  # (capacity,) NOTE
+    stamps: NDArray[Any]  # (capacity,) STAMPS
+    ports: NDArray[Any]  # (n_links,) PORT
+    places: NDArray[Any]  # (n_hosts,) PLACE
+    table_rows: NDArray[np.int32]  # (n_nodes * n_columns + 1,) where the links of a table entry begin
+    table_links: NDArray[np.int32]
+    successors: NDArray[np.int32]  # flows that wait for others, by those they wait for
+    captured: NDArray[Any]  # (capture_size,) CAPTURED
+
+    def bind(self) -> None:
+        """Writes the arrays' addresses into the world's record.
+
+        Again after one was replaced or the state was copied.
+        """
+        for name, array in self._asdict().items():
+            if name != "world":
+                self.world[name] = array.ctypes.data
