@@ -37,6 +37,9 @@ SCENARIOS = [info.name for info in list_scenarios() if info.env_id == ENV_ID]
 def short_env(scenario: str = "dumbbell-10g", **arguments: Any) -> DatacenterCC:
     """Make a short environment without wrappers."""
     overrides = SHORT | arguments.pop("overrides", {})
+    if scenario == "leafspine-link-failure":  # the link fails within the short episode too
+        fault = {"link": "leaf0<->spine1", "down_s": 0.5e-3, "up_s": 1e-3}
+        overrides = {"faults.links": [fault], **overrides}
     env = gym.make(ENV_ID, scenario=scenario, overrides=overrides, **arguments).unwrapped
     assert isinstance(env, DatacenterCC)
     return env

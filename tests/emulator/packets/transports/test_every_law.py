@@ -114,7 +114,7 @@ def test_same_seed_same_bytes_other_seed_other_bytes(make_network: MakeNetwork, 
     def fingerprint(seed: int) -> bytes:
         network = make_network(transport, seed)
         network.advance(10e-3)
-        return network._state.flows.tobytes()  # type: ignore[no-any-return]
+        return network._state.flows.tobytes()
 
     assert fingerprint(4) == fingerprint(4)
     assert fingerprint(4) != fingerprint(5)
