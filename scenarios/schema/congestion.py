@@ -153,13 +153,6 @@ class CongestionScenario(Scenario):
                 "no failing links with queue.pfc_pause_bytes",
                 "a link that fails while it is paused would stop its neighbours for good",
             )
-        for index, fault in enumerate(self.faults.links):
-            if fault.down_s >= self.horizon_s:
-                yield Problem(
-                    f"faults.links[{index}].down_s",
-                    fault.down_s,
-                    f"a time within the episode of {self.horizon_s:g} s",
-                )
 
     def _check_queue(self) -> Iterator[Problem]:
         if self.queue.buffer_bytes < self.transport.mtu_bytes:

@@ -129,7 +129,6 @@ def test_a_fault_of_a_link_that_is_not_there_is_refused(make_network: MakeNetwor
     ("overrides", "message"),
     [
         ({"faults": {"links": [{"link": "*", "down_s": 0.02, "up_s": 0.01}]}}, "later than down_s"),
-        ({"faults": {"links": [{"link": "*", "down_s": 10.0}]}}, "within the episode"),
         ({"faults": {"loss_probability": 1.0}}, "loss_probability"),
         ({"faults": {"loss_probability": -0.1}}, "loss_probability"),
         ({"routing": {"ecmp": "spray"}}, "ecmp"),
