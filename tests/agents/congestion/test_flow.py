@@ -80,7 +80,8 @@ def test_the_oracle_beats_everybody_on_links_of_its_own(scenario: str) -> None:
 
 
 def test_the_oracle_has_its_link_and_no_queue() -> None:
-    env = make("aurora-links", 200, split="test")
+    lossless = {"faults.loss_probability": 0.0}
+    env = make("aurora-links", 200, split="test", overrides=lossless)
     info = play_episode(env, make_agent("flow_oracle"), options={"episode_seed": 20_001})[1]
     metrics = info["episode_metrics"]
     assert metrics["fair_share"] == pytest.approx(1.0, abs=0.05)
