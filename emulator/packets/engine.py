@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from numba import njit
+from numba import cfunc, njit, types
 
 from sysgym.emulator.packets.discipline import Q31, random_below, stamp_telemetry
 from sysgym.emulator.packets.events import (
@@ -46,6 +47,7 @@ from sysgym.emulator.packets.layout import (
     PACKET_IS_ACK,
     PACKET_PAUSE,
     PACKET_RESUME,
+    cap_at,
     entry_at,
     flow_at,
     host_at,
@@ -175,82 +177,8 @@ def _source_digest() -> str:
     return digest.hexdigest()
 
 
-def _compiled_entry_points(
-    source_digest: str, extras: bool | None
-) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Compiles lazily, on the first call of each.
-
-    With ``extras`` None the compiler leaves out all that only some worlds need: pacing, telemetry, faults ...
-    A function compiled for a None argument has no trace of what is done if it is not None.
-    """
-
-    @njit(nogil=True, cache=True)
-    def run_until(world_address: int, until_ns: int) -> bool:
-        """Handles every event before ``until_ns``; False if the packet pool has to grow first."""
-        source_digest  # noqa: B018  (part of the cache key)
-        world = world_at(world_address, 0)
-        n_links = world.n_links
-        n_links_and_hosts = n_links + world.n_hosts
-        hops = 0
-        while world.heap_size > 0 and world.out_of_packets == 0:
-            key = entry_at(world.heap, 0).key
-            now_ns = key >> SOURCE_BITS
-            if now_ns >= until_ns:
-                break
-            world.now_ns = now_ns
-            world.root_is_stale = 1
-            source = key & SOURCE_MASK
-            if source < n_links:
-                hops += 1
-                arrive(world, source, now_ns, extras)
-            elif source < n_links_and_hosts:
-                serve(world, source - n_links, now_ns, extras)
-            elif extras is None or source < n_links_and_hosts + N_CLOCKS:
-                strike(world, source - n_links_and_hosts, now_ns, extras)
-            else:
-                handle_own_event(world, source - n_links_and_hosts - N_CLOCKS, now_ns, extras)
-            drop_stale_root(world)
-        world.hops += hops
-        if world.out_of_packets:
-            return False
-        world.now_ns = until_ns
-        for link_id in range(n_links):
-            if extras is not None and world.lossless:
-                integrate_queue(link_at(world.links, link_id), port_at(world.ports, link_id), until_ns)
-            else:
-                integrate_backlog(link_at(world.links, link_id), until_ns)
-        return True
-
-    @njit(nogil=True, cache=True)
-    def resume_senders(world_address: int) -> None:
-        """Lets every host send again after the packet pool has grown."""
-        source_digest  # noqa: B018
-        world = world_at(world_address, 0)
-        world.out_of_packets = 0
-        for host_id in range(world.n_hosts):
-            if host_at(world.hosts, host_id).awake == 0:
-                serve(world, host_id, world.now_ns, extras)
-
-    @njit(nogil=True, cache=True)
-    def cap_hosts(world_address: int, cap_ns_per_byte_q20: Any) -> None:
-        """Sets every host's rate cap (0: none); it holds from the next packet on.
-
-        A host whose cap stays what it was is left alone: setting the same cap again changes nothing.
-        """
-        source_digest  # noqa: B018
-        world = world_at(world_address, 0)
-        forget_changing_hosts(world, cap_ns_per_byte_q20)
-        for host_id in range(world.n_hosts):
-            host = host_at(world.hosts, host_id)
-            if host.cap_ns_per_byte_q20 != cap_ns_per_byte_q20[host_id]:
-                host.cap_ns_per_byte_q20 = cap_ns_per_byte_q20[host_id]
-                wake_host(world, host_id, world.now_ns, extras)
-
-    return run_until, resume_senders, cap_hosts
-
-
 @njit
-def forget_changing_hosts(world: Any, cap_ns_per_byte_q20: Any) -> None:
+def forget_changing_hosts(world: Any, caps_address: int) -> None:
     """Removes from the event heap the entries of hosts whose cap is about to change."""
     n_entries = world.heap_size
     world.heap_size = 0
@@ -262,23 +190,116 @@ def forget_changing_hosts(world: Any, cap_ns_per_byte_q20: Any) -> None:
         if (
             host_id < 0
             or host_id >= world.n_hosts
-            or host_at(world.hosts, host_id).cap_ns_per_byte_q20 == cap_ns_per_byte_q20[host_id]
+            or host_at(world.hosts, host_id).cap_ns_per_byte_q20
+            == cap_at(caps_address, host_id).ns_per_byte_q20
         ):
             push(world, key)
 
 
-class Loop(NamedTuple):
-    """The compiled functions that Python calls."""
+class Loop:
+    """What Python, and compiled code that steps many worlds, calls: compiled when first asked for.
 
-    run_until: Callable[..., Any]
-    resume_senders: Callable[..., Any]
-    cap_hosts: Callable[..., Any]
+    Each is a C function of two int64, reached by its address or, from Python, through its ``ctypes``, which
+    leaves Python to other threads meanwhile.
+
+    Args:
+        extras: None: the compiler leaves out all that only some worlds need, such as pacing, telemetry and
+            faults. A function compiled for a None argument has no trace of what is done if it is not None.
+    """
+
+    def __init__(self, extras: bool | None) -> None:
+        self._extras = extras
+
+    @cached_property
+    def run_until(self) -> Any:
+        """``(world_address, until_ns)``: handles all events before then; 0: the packet pool has to grow."""
+        source_digest, extras = _DIGEST, self._extras
+
+        def run_until(world_address: int, until_ns: int) -> int:
+            source_digest  # noqa: B018  (part of the cache key)
+            world = world_at(world_address, 0)
+            n_links = world.n_links
+            n_links_and_hosts = n_links + world.n_hosts
+            hops = 0
+            while world.heap_size > 0 and world.out_of_packets == 0:
+                key = entry_at(world.heap, 0).key
+                now_ns = key >> SOURCE_BITS
+                if now_ns >= until_ns:
+                    break
+                world.now_ns = now_ns
+                world.root_is_stale = 1
+                source = key & SOURCE_MASK
+                if source < n_links:
+                    hops += 1
+                    arrive(world, source, now_ns, extras)
+                elif source < n_links_and_hosts:
+                    serve(world, source - n_links, now_ns, extras)
+                elif extras is None or source < n_links_and_hosts + N_CLOCKS:
+                    strike(world, source - n_links_and_hosts, now_ns, extras)
+                else:
+                    handle_own_event(world, source - n_links_and_hosts - N_CLOCKS, now_ns, extras)
+                drop_stale_root(world)
+            world.hops += hops
+            if world.out_of_packets:
+                return 0
+            world.now_ns = until_ns
+            for link_id in range(n_links):
+                if extras is not None and world.lossless:
+                    integrate_queue(link_at(world.links, link_id), port_at(world.ports, link_id), until_ns)
+                else:
+                    integrate_backlog(link_at(world.links, link_id), until_ns)
+            return 1
+
+        return _entry_point(run_until)
+
+    @cached_property
+    def resume_senders(self) -> Any:
+        """``(world_address, 0)``: lets every host send again after the packet pool has grown."""
+        source_digest, extras = _DIGEST, self._extras
+
+        def resume_senders(world_address: int, _unused: int) -> int:
+            source_digest  # noqa: B018
+            world = world_at(world_address, 0)
+            world.out_of_packets = 0
+            for host_id in range(world.n_hosts):
+                if host_at(world.hosts, host_id).awake == 0:
+                    serve(world, host_id, world.now_ns, extras)
+            return 1
+
+        return _entry_point(resume_senders)
+
+    @cached_property
+    def cap_hosts(self) -> Any:
+        """``(world_address, caps_address)``: sets every host's rate cap; it holds from the next packet on.
+
+        The caps are one :data:`~sysgym.emulator.packets.layout.CAP` a host, 0 for none. A host whose cap stays
+        what it was is left alone: setting the same cap again changes nothing.
+        """
+        source_digest, extras = _DIGEST, self._extras
+
+        def cap_hosts(world_address: int, caps_address: int) -> int:
+            source_digest  # noqa: B018
+            world = world_at(world_address, 0)
+            forget_changing_hosts(world, caps_address)
+            for host_id in range(world.n_hosts):
+                host = host_at(world.hosts, host_id)
+                cap_ns_per_byte_q20 = cap_at(caps_address, host_id).ns_per_byte_q20
+                if host.cap_ns_per_byte_q20 != cap_ns_per_byte_q20:
+                    host.cap_ns_per_byte_q20 = cap_ns_per_byte_q20
+                    wake_host(world, host_id, world.now_ns, extras)
+            return 1
+
+        return _entry_point(cap_hosts)
+
+
+def _entry_point(function: Callable[[int, int], int]) -> Any:
+    return cfunc(types.int64(types.int64, types.int64), cache=True)(function)
 
 
 _DIGEST = _source_digest()
 
-PLAIN = Loop(*_compiled_entry_points(_DIGEST, None))
+PLAIN = Loop(None)
 """For worlds that need nothing but queues with tail drop and a step mark, and an ACK for each packet."""
 
-EXTENDED = Loop(*_compiled_entry_points(_DIGEST, True))
+EXTENDED = Loop(True)
 """For all others. Where none of its features is on, it does what the plain loop does."""

@@ -155,13 +155,13 @@ class PacketNetwork:
         if self.transport.rate_driven:
             caps_bps = np.minimum(caps_bps, self.line_rate_bps)
         self._caps_q20 = ns_per_byte_q20(caps_bps)
-        self._loop.cap_hosts(self._address, self._caps_q20)
+        self._loop.cap_hosts.ctypes(self._address, self._caps_q20.ctypes.data)
         self._grow_packet_pool_while_needed()
 
     def cap_host(self, host_id: int, rate_bps: float) -> None:
         """Caps one host as :meth:`set_host_rate_caps` does all of them, and leaves the others as they are."""
         self._caps_q20[host_id] = _cap_q20(rate_bps)
-        self._loop.cap_hosts(self._address, self._caps_q20)
+        self._loop.cap_hosts.ctypes(self._address, self._caps_q20.ctypes.data)
         self._grow_packet_pool_while_needed()
 
     def scale_windows(self, flow_ids: NDArray[np.int64], factor: FloatArray | float) -> None:
@@ -291,7 +291,7 @@ class PacketNetwork:
         self._run_until(until_ns)
 
     def _run_until(self, until_ns: int) -> None:
-        while not self._loop.run_until(self._address, until_ns):
+        while not self._loop.run_until.ctypes(self._address, until_ns):
             self._grow_packet_pool_while_needed()
 
     def clear_maxima(self) -> None:
@@ -356,7 +356,7 @@ class PacketNetwork:
         while self._state.world["out_of_packets"][0]:
             self._state = with_more_packets(self._state)
             self._state.bind()
-            self._loop.resume_senders(self._address)
+            self._loop.resume_senders.ctypes(self._address, 0)
 
     def _needs_extras(self) -> bool:
         """Whether the plain loop would leave out something that this world needs."""
