@@ -187,13 +187,16 @@ def forget_changing_hosts(world: Any, caps_address: int) -> None:
         entry_at(world.heap, entry).key = NEVER_NS
         source = key & SOURCE_MASK
         host_id = source - world.n_links
-        if (
-            host_id < 0
-            or host_id >= world.n_hosts
-            or host_at(world.hosts, host_id).cap_ns_per_byte_q20
-            == cap_at(caps_address, host_id).ns_per_byte_q20
-        ):
+        if host_id < 0 or host_id >= world.n_hosts or not changes(world, host_id, caps_address):
             push(world, key)
+
+
+@njit(inline="always")
+def changes(world: Any, host_id: int, caps_address: int) -> bool:
+    """Whether a host's cap is about to become another."""
+    return bool(
+        host_at(world.hosts, host_id).cap_ns_per_byte_q20 != cap_at(caps_address, host_id).ns_per_byte_q20
+    )
 
 
 class Loop:
@@ -272,8 +275,8 @@ class Loop:
     def cap_hosts(self) -> Any:
         """``(world_address, caps_address)``: sets every host's rate cap; it holds from the next packet on.
 
-        The caps are one :data:`~sysgym.emulator.packets.layout.CAP` a host, 0 for none. A host whose cap stays
-        what it was is left alone: setting the same cap again changes nothing.
+        One :data:`~sysgym.emulator.packets.layout.CAP` a host, 0 for none. A host whose cap stays what it was
+        is left alone: setting the same cap again changes nothing.
         """
         source_digest, extras = _DIGEST, self._extras
 
@@ -282,10 +285,9 @@ class Loop:
             world = world_at(world_address, 0)
             forget_changing_hosts(world, caps_address)
             for host_id in range(world.n_hosts):
-                host = host_at(world.hosts, host_id)
-                cap_ns_per_byte_q20 = cap_at(caps_address, host_id).ns_per_byte_q20
-                if host.cap_ns_per_byte_q20 != cap_ns_per_byte_q20:
-                    host.cap_ns_per_byte_q20 = cap_ns_per_byte_q20
+                if changes(world, host_id, caps_address):
+                    cap_ns_per_byte_q20 = cap_at(caps_address, host_id).ns_per_byte_q20
+                    host_at(world.hosts, host_id).cap_ns_per_byte_q20 = cap_ns_per_byte_q20
                     wake_host(world, host_id, world.now_ns, extras)
             return 1
 
