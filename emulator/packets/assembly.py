@@ -165,6 +165,7 @@ class Assembly:
             table_links=table[1],
             successors=successors,
             captured=np.zeros(1, layout.CAPTURED),
+            caps=np.zeros(self.n_hosts, np.int64),
         )
         state.bind()
         return state

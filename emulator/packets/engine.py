@@ -178,7 +178,7 @@ def _source_digest() -> str:
 
 
 @njit
-def forget_changing_hosts(world: Any, caps_address: int) -> None:
+def forget_changing_hosts(world: Any) -> None:
     """Removes from the event heap the entries of hosts whose cap is about to change."""
     n_entries = world.heap_size
     world.heap_size = 0
@@ -187,23 +187,23 @@ def forget_changing_hosts(world: Any, caps_address: int) -> None:
         entry_at(world.heap, entry).key = NEVER_NS
         source = key & SOURCE_MASK
         host_id = source - world.n_links
-        if host_id < 0 or host_id >= world.n_hosts or not changes(world, host_id, caps_address):
+        if host_id < 0 or host_id >= world.n_hosts or not changes(world, host_id):
             push(world, key)
 
 
 @njit(inline="always")
-def changes(world: Any, host_id: int, caps_address: int) -> bool:
+def changes(world: Any, host_id: int) -> bool:
     """Whether a host's cap is about to become another."""
     return bool(
-        host_at(world.hosts, host_id).cap_ns_per_byte_q20 != cap_at(caps_address, host_id).ns_per_byte_q20
+        host_at(world.hosts, host_id).cap_ns_per_byte_q20 != cap_at(world.caps, host_id).ns_per_byte_q20
     )
 
 
 class Loop:
     """What Python, and compiled code that steps many worlds, calls: compiled when first asked for.
 
-    Each is a C function of two int64, reached by its address or, from Python, through its ``ctypes``, which
-    leaves Python to other threads meanwhile.
+    Each is a C function of two int64, reached by its address, which the world's record holds, or, from
+    Python, through its ``ctypes``, which leaves Python to other threads meanwhile.
 
     Args:
         extras: None: the compiler leaves out all that only some worlds need, such as pacing, telemetry and
@@ -273,20 +273,19 @@ class Loop:
 
     @cached_property
     def cap_hosts(self) -> Any:
-        """``(world_address, caps_address)``: sets every host's rate cap; it holds from the next packet on.
+        """``(world_address, 0)``: brings the world's ``caps`` into force, from the next packet on.
 
-        One :data:`~sysgym.emulator.packets.layout.CAP` a host, 0 for none. A host whose cap stays what it was
-        is left alone: setting the same cap again changes nothing.
+        A host whose cap stays what it was is left alone: setting the same cap again changes nothing.
         """
         source_digest, extras = _DIGEST, self._extras
 
-        def cap_hosts(world_address: int, caps_address: int) -> int:
+        def cap_hosts(world_address: int, _unused: int) -> int:
             source_digest  # noqa: B018
             world = world_at(world_address, 0)
-            forget_changing_hosts(world, caps_address)
+            forget_changing_hosts(world)
             for host_id in range(world.n_hosts):
-                if changes(world, host_id, caps_address):
-                    cap_ns_per_byte_q20 = cap_at(caps_address, host_id).ns_per_byte_q20
+                if changes(world, host_id):
+                    cap_ns_per_byte_q20 = cap_at(world.caps, host_id).ns_per_byte_q20
                     host_at(world.hosts, host_id).cap_ns_per_byte_q20 = cap_ns_per_byte_q20
                     wake_host(world, host_id, world.now_ns, extras)
             return 1

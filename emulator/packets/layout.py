@@ -318,8 +318,13 @@ CAPTURED = np.dtype(
 
 WORLD = np.dtype(
     [
+        # Addresses of the engine's entry points for this world, and how far they may take it without Python.
+        ("run_until", np.int64),
+        ("cap_hosts", np.int64),
+        ("python_needed_ns", np.int64),
         # Addresses of the arrays below.
         ("links", np.int64),
+        ("caps", np.int64),
         ("packets", np.int64),
         ("segments", np.int64),
         ("flows", np.int64),

@@ -38,10 +38,7 @@ def record_accessor(dtype: np.dtype[Any]) -> Any:
 
 
 def callback_caller(first_dtype: np.dtype[Any], second_dtype: np.dtype[Any]) -> Any:
-    """Makes the compiled function ``call(address, first.
-
-    Second)`` for callbacks compiled by ``numba.cfunc``.
-    """
+    """Makes the compiled function ``call(address, first, second)`` for callbacks compiled by ``numba.cfunc``."""
     first_type = numba.from_dtype(first_dtype)
     second_type = numba.from_dtype(second_dtype)
 
@@ -59,3 +56,16 @@ def callback_caller(first_dtype: np.dtype[Any], second_dtype: np.dtype[Any]) -> 
         return signature, generate
 
     return call
+
+
+@intrinsic
+def call_entry_point(typing_context: Any, address: Any, first: Any, second: Any) -> Any:
+    """``call_entry_point(address, first, second)``: a C function of two int64 that returns one."""
+    signature = types.int64(types.int64, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        function = builder.inttoptr(arguments[0], ir.FunctionType(word, [word, word]).as_pointer())
+        return builder.call(function, [arguments[1], arguments[2]])
+
+    return signature, generate

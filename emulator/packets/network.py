@@ -21,6 +21,7 @@ from sysgym.emulator.packets.fairness import max_min_rates
 from sysgym.emulator.packets.faults import LinkFaults
 from sysgym.emulator.packets.layout import CAPTURED, NOBODY
 from sysgym.emulator.packets.recording import Recording
+from sysgym.emulator.packets.single_flows import multiply_windows, set_paces
 from sysgym.emulator.packets.state import State
 from sysgym.emulator.packets.statistics import (
     FlowTable,
@@ -35,7 +36,6 @@ from sysgym.emulator.packets.statistics import (
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.base import callback_addresses
-from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 from sysgym.emulator.packets.workloads import FlowSchedule, build_flows
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError, UnknownName
@@ -131,8 +131,8 @@ class PacketNetwork:
         self._recording: Recording | None = None
         self._state = self._faults.apply(self._state, 0)
         self._state.world["random_state"] = rng.integers(1, 2**63)
-        self._caps_q20: NDArray[np.int64] = np.zeros(self.n_hosts, dtype=np.int64)
         self._give_flows_their_own_transports()
+        self._let_compiled_code_in()
         if self.transport.rate_driven:
             self.set_host_rate_caps(self.line_rate_bps)
 
@@ -154,14 +154,14 @@ class PacketNetwork:
             )
         if self.transport.rate_driven:
             caps_bps = np.minimum(caps_bps, self.line_rate_bps)
-        self._caps_q20 = ns_per_byte_q20(caps_bps)
-        self._loop.cap_hosts.ctypes(self._address, self._caps_q20.ctypes.data)
+        self._state.caps[:] = ns_per_byte_q20(caps_bps)
+        self._loop.cap_hosts.ctypes(self._address, 0)
         self._grow_packet_pool_while_needed()
 
     def cap_host(self, host_id: int, rate_bps: float) -> None:
         """Caps one host as :meth:`set_host_rate_caps` does all of them, and leaves the others as they are."""
-        self._caps_q20[host_id] = _cap_q20(rate_bps)
-        self._loop.cap_hosts.ctypes(self._address, self._caps_q20.ctypes.data)
+        self._state.caps[host_id] = ns_per_byte_q20(np.float64(rate_bps))
+        self._loop.cap_hosts.ctypes(self._address, 0)
         self._grow_packet_pool_while_needed()
 
     def scale_windows(self, flow_ids: NDArray[np.int64], factor: FloatArray | float) -> None:
@@ -173,9 +173,7 @@ class PacketNetwork:
             flow_ids: Shape (n,).
             factor: One for all or one for each.
         """
-        windows = self._state.flows["cwnd"]
-        largest = float(self.scenario.transport.max_window_packets)
-        windows[flow_ids] = np.clip(np.minimum(windows[flow_ids], largest) * factor, 1.0, largest)
+        multiply_windows(self._address, flow_ids, _one_each(factor, flow_ids))
 
     def set_flow_rates(self, flow_ids: NDArray[np.int64], rate_bps: FloatArray | float) -> None:
         """Spaces the packets of single flows, whatever else their hosts send; holds from the next packet on.
@@ -189,11 +187,7 @@ class PacketNetwork:
         """
         if self._loop is not EXTENDED:
             raise SysgymError(f"{self.scenario.name}: no flow of this network is paced")
-        rates_bps = np.broadcast_to(np.asarray(rate_bps, dtype=np.float64), flow_ids.shape)
-        flows = self._state.flows
-        flows["pacing_rate_bps"][flow_ids] = rates_bps
-        flows["pace_in_force_bps"][flow_ids] = rates_bps
-        flows["pace_ns_per_byte_q20"][flow_ids] = ns_per_byte_q20(rates_bps)
+        set_paces(self._address, flow_ids, _one_each(rate_bps, flow_ids))
 
     def draw_schedule(self, seed: int) -> FlowSchedule:
         """The scenario's workload for a seed, as :meth:`reset` draws it."""
@@ -213,6 +207,7 @@ class PacketNetwork:
         self._loop = EXTENDED if attributes.pop("_extended") else PLAIN
         self.__dict__.update({name: value for name, value in attributes.items() if name != "_loop"})
         self._bind_callbacks()
+        self._let_compiled_code_in()
         if self._recording is not None:
             self._recording.bind(self._state)
 
@@ -222,7 +217,10 @@ class PacketNetwork:
         Raises:
             SysgymError: If the end lies beyond the largest simulated time (2.4 hours).
         """
-        until_ns = self.now_ns + round(duration_s * 1e9)
+        self.advance_to(self.now_ns + round(duration_s * 1e9))
+
+    def advance_to(self, until_ns: int) -> None:
+        """Lets simulated time pass up to a moment; raises as :meth:`advance`."""
         if until_ns > MAX_TIME_NS:
             raise SysgymError(
                 f"simulated time ends at {MAX_TIME_NS * 1e-9:.0f} s, asked for {until_ns * 1e-9:.0f} s"
@@ -230,6 +228,7 @@ class PacketNetwork:
         for stop_ns in self._faults.stops_ns(self.now_ns, until_ns):
             self._run_and_sample(stop_ns)
             self._state = self._faults.apply(self._state, stop_ns)
+            self._say_when_python_is_needed()
         self._run_and_sample(until_ns)
 
     def record(
@@ -279,6 +278,7 @@ class PacketNetwork:
             chosen, flow_ids, sample_interval_s=sample_interval_s, max_samples=max_samples
         )
         self._recording.bind(self._state)
+        self._let_compiled_code_in()
         return self._recording
 
     def _run_and_sample(self, until_ns: int) -> None:
@@ -343,6 +343,19 @@ class PacketNetwork:
         self._state.bind()
         self._address = int(self._state.world.ctypes.data)
 
+    def _let_compiled_code_in(self) -> None:
+        """Writes down how compiled code moves this world: see :mod:`sysgym.emulator.packets.stepping`."""
+        world = self._state.world
+        world["run_until"] = self._loop.run_until.address
+        world["cap_hosts"] = self._loop.cap_hosts.address
+        self._say_when_python_is_needed()
+
+    def _say_when_python_is_needed(self) -> None:
+        """At once while packets are recorded; else when links next change, or time ends."""
+        changes_ns = self._faults.stops_ns(self.now_ns, MAX_TIME_NS)
+        next_ns = changes_ns[0] if changes_ns else MAX_TIME_NS + 1
+        self._state.world["python_needed_ns"] = 0 if self._recording is not None else next_ns
+
     def _give_flows_their_own_transports(self) -> None:
         """Before the flows start: whose callbacks each calls, how it recovers, whether it may be marked."""
         self._bind_callbacks()
@@ -393,6 +406,10 @@ def links_of(topology: Topology, names: Iterable[str]) -> NDArray[np.int64]:
     return np.unique(np.concatenate(chosen))
 
 
+def _one_each(value: FloatArray | float, flow_ids: NDArray[np.int64]) -> FloatArray:
+    return np.full(flow_ids.shape, value, dtype=np.float64)
+
+
 def _check_world_has_what_they_need(common: Transport, own: Iterable[Transport]) -> None:
     """Ticks, telemetry and notifications are there for the common transport's sake."""
     for transport in own:
@@ -404,8 +421,3 @@ def _check_world_has_what_they_need(common: Transport, own: Iterable[Transport])
                 f'the transport "{transport.name}" needs telemetry, notifications or ticks, which the network'
                 f' has for its common transport only, "{common.name}"'
             )
-
-
-def _cap_q20(rate_bps: float) -> int:
-    """Time of a byte at a rate in fixed point; 0 for an infinite rate."""
-    return round(8e9 / rate_bps * 2.0**FIXED_POINT_BITS)

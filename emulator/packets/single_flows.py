@@ -1,4 +1,4 @@
-"""Single flows and hosts as a controller at the sender sees them: counters by index, in one compiled call.
+"""Single flows and hosts as a controller at the sender sees and steers them, in one compiled call.
 
 :class:`~sysgym.emulator.packets.statistics.FlowTable` is for reading everything now and then; this is for
 reading a few flows thousands of times a second, into memory that is there already.
@@ -11,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 from sysgym.emulator.packets.layout import NEVER_NS, NOBODY, flow_at, host_at, world_at
+from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 
 SENT_PACKETS = 0
 """Data packets sent, retransmissions included."""
@@ -102,7 +104,24 @@ def source_digest(*files: Path) -> str:
     return digest.hexdigest()
 
 
-def _compiled_readers(digest: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+@njit(inline="always")
+def multiply_window(world: Any, flow_id: int, factor: float) -> None:
+    """Multiplies a flow's congestion window; it stays between one packet and the largest window."""
+    flow = flow_at(world.flows, flow_id)
+    largest = float(world.max_window_packets)
+    flow.cwnd = min(max(min(flow.cwnd, largest) * factor, 1.0), largest)
+
+
+@njit(inline="always")
+def set_pace(world: Any, flow_id: int, rate_bps: float) -> None:
+    """Spaces a flow's packets from the next one on."""
+    flow = flow_at(world.flows, flow_id)
+    flow.pacing_rate_bps = rate_bps
+    flow.pace_in_force_bps = rate_bps
+    flow.pace_ns_per_byte_q20 = int(np.rint(8e9 / rate_bps * 2.0**FIXED_POINT_BITS))
+
+
+def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
     @njit(nogil=True, cache=True)
     def read_flows(world_address: int, flow_ids: Any, out: Any) -> None:
         """Reads the counters of some flows: ``flow_ids`` int64 (n,), ``out`` float64 (n, N_COUNTERS)."""
@@ -119,7 +138,23 @@ def _compiled_readers(digest: str) -> tuple[Callable[..., Any], Callable[..., An
         for row in range(len(host_ids)):
             read_host(world, host_ids[row], out[row])
 
-    return read_flows, read_hosts
+    @njit(nogil=True, cache=True)
+    def multiply_windows(world_address: int, flow_ids: Any, factors: Any) -> None:
+        """Multiplies the windows of some flows, each by its factor: int64 (n,), float64 (n,)."""
+        digest  # noqa: B018
+        world = world_at(world_address, 0)
+        for row in range(len(flow_ids)):
+            multiply_window(world, flow_ids[row], factors[row])
+
+    @njit(nogil=True, cache=True)
+    def set_paces(world_address: int, flow_ids: Any, rates_bps: Any) -> None:
+        """Spaces the packets of some flows: int64 (n,), float64 (n,), bit/s."""
+        digest  # noqa: B018
+        world = world_at(world_address, 0)
+        for row in range(len(flow_ids)):
+            set_pace(world, flow_ids[row], rates_bps[row])
+
+    return read_flows, read_hosts, multiply_windows, set_paces
 
 
-read_flows, read_hosts = _compiled_readers(source_digest())
+read_flows, read_hosts, multiply_windows, set_paces = _compiled(source_digest())

@@ -33,6 +33,7 @@ class State(NamedTuple):
     table_links: NDArray[np.int32]
     successors: NDArray[np.int32]  # flows that wait for others, by those they wait for
     captured: NDArray[Any]  # (capture_size,) CAPTURED
+    caps: NDArray[np.int64]  # (n_hosts,) rate caps asked for, ns per byte in fixed point; 0: none
 
     def bind(self) -> None:
         """Writes the arrays' addresses into the world's record.

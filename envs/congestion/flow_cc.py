@@ -12,7 +12,6 @@ from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.single_flows import read_flows
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed, resolve_scenario
 from sysgym.envs.congestion.flow_intervals import (
@@ -22,23 +21,18 @@ from sysgym.envs.congestion.flow_intervals import (
     LINE_RATE_BPS,
     PACKET_BITS,
     RATE_BPS,
-    RTT_S,
     SLOWEST_LINK_BPS,
     WINDOWED,
-    counters,
     of_flows,
 )
 from sysgym.envs.congestion.flow_metrics import EpisodeMeter, interval_metrics
 from sysgym.envs.congestion.flow_presets import (
     ORCA_BASE,
-    aurora_rate_bps,
+    Preset,
     get_flow_reward,
     get_preset,
     log_rate_action,
-    log_rate_bps,
-    orca_factor,
 )
-from sysgym.envs.congestion.flow_signals import MOST_TERMS, conclude_flows
 from sysgym.envs.congestion.flow_world import (
     fair_flow_rates_bps,
     flow_network,
@@ -50,14 +44,22 @@ from sysgym.envs.congestion.flow_world import (
     sender_transport,
     with_relative_buffer,
 )
+from sysgym.envs.congestion.senders import (
+    FLOW_ID,
+    FLOW_PACE,
+    HOST_CAP,
+    NOTHING,
+    SHORTEST_INTERVAL_S,
+    WINDOW,
+    Senders,
+)
 from sysgym.scenarios import CongestionScenario
-from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
 
 FIRST_INTERVAL_RTTS = 1.5
-SHORTEST_INTERVAL_S = 1e-6
+_OWN = np.array([FLOW_ID])
 
 
 class FlowCC(gym.Env[Array, Array], EzPickle):
@@ -231,14 +233,13 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         self.observation_space = gym.spaces.Box(*self.preset.bounds(self.history), dtype=np.float32)
         self.network: PacketNetwork
         self.episode_seed: int | None = None
-        self.values: FloatArray
         self._drawn: CongestionScenario | None = None
-        self._ids = np.zeros(1, dtype=np.int64)
-        self._before, self._middle, self._after = counters(1), counters(1), counters(1)
-        self._terms: FloatArray = np.zeros((1, MOST_TERMS))
-        self._features: NDArray[np.float32] = np.zeros((1, self.observation_space.shape[0]), np.float32)
-        self._steps = 0
         self._meter: EpisodeMeter | None = None
+        self.share(Senders(1, self.preset, self.history, self.reward, self._weights), 0)
+
+    def share(self, senders: Senders, row: int) -> None:
+        """Keep what a decision needs in a row of some senders, which other worlds may share."""
+        self._senders, self._row = senders, row
 
     @property
     def observation_index(self) -> list[str]:
@@ -246,24 +247,32 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         return self.preset.index(self.history)
 
     @property
+    def values(self) -> FloatArray:
+        """The newest interval, shape (1, N_VALUES); see :mod:`sysgym.envs.congestion.flow_intervals`."""
+        return self._senders.values[self._row : self._row + 1]
+
+    @property
     def rate_bps(self) -> float:
         """Send rate in force; that of a window is the window a smoothed round trip."""
-        return float(self.values[0, RATE_BPS])
+        return float(self._senders.values[self._row, RATE_BPS])
 
     @property
     def least_rate_bps(self) -> float:
         """Lowest rate that the agent can choose."""
-        return self._least_bps
+        return self._setting("least_bps")
 
     @property
     def line_rate_bps(self) -> float:
         """Highest rate that the agent can choose: that of its host's link."""
-        return self._line_rate_bps
+        return self._setting("line_rate_bps")
 
     @property
     def interval_s(self) -> float:
         """How long the next interval lasts."""
-        return self._interval_s
+        return self._setting("interval_s")
+
+    def _setting(self, name: str) -> float:
+        return float(self._senders.rows[name][self._row])
 
     @property
     def uncapped_action(self) -> Array:
@@ -277,8 +286,8 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
             packets = max(rate_bps * values[BASE_RTT_S] / values[PACKET_BITS], 1.0)
             action = math.log(packets / max(values[CWND_PACKETS_NOW], 1.0), ORCA_BASE)
         elif self.preset.name == "aurora":
-            ratio = rate_bps / self._rate_bps
-            action = (ratio - 1.0 if ratio >= 1.0 else 1.0 - 1.0 / ratio) / self._action_step
+            ratio = rate_bps / self._setting("rate_bps")
+            action = (ratio - 1.0 if ratio >= 1.0 else 1.0 - 1.0 / ratio) / self._setting("action_step")
         else:
             rate_bps = min(max(rate_bps, values[LEAST_RATE_BPS]), values[LINE_RATE_BPS])
             action = log_rate_action(rate_bps, values[LEAST_RATE_BPS], values[LINE_RATE_BPS])
@@ -297,37 +306,46 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         super().reset(seed=seed)
         self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
         self._begin_world(self.scenario.draw(self.split, self.episode_seed), self.episode_seed)
-        self._steps = 0
-        self._features[0] = self.preset.empty(self.history)
-        control = self.network.scenario.control
-        if control.warmup_s > 0.0:
-            self.network.advance(control.warmup_s)
-        read_flows(self.network.address, self._ids, self._before)
-        self._pass_interval()
-        self._meter = EpisodeMeter(self.network, self._before[0], self.values[0], self._slowest_link)
-        return self._features[0].copy(), self._info(self.values[0].tolist())
+        warmup_s = self.network.scenario.control.warmup_s
+        if warmup_s > 0.0:
+            self.network.advance(warmup_s)
+        self._senders.pass_first_interval(self._row)
+        senders, row = self._senders, self._row
+        self._meter = EpisodeMeter(self.network, senders.before[row], senders.values[row], self._slowest_link)
+        return senders.features[row].copy(), self._info(senders.values[row].tolist())
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Set the flow's rate or window, let one interval pass and measure it."""
+        number = self.decision(action)
+        senders, row = self._senders, self._row
+        senders.decide(row, number)
+        terms = dict(zip(self.reward.terms, senders.terms[row].tolist(), strict=False))
+        info = self._info(senders.values[row].tolist())
+        info["reward_terms"] = terms
+        truncated = bool(senders.rows["steps"][row] >= senders.rows["episode_steps"][row])
+        if truncated:
+            info["episode_metrics"] = self.episode_metrics()
+        return senders.features[row].copy(), sum(terms.values()), False, truncated, info
+
+    def decision(self, action: Array) -> float:
+        """Return an action's number, clipped to the space; changes nothing.
+
+        Raises:
+            ResetNeeded: If no episode has begun.
+            ValueError: If it is not one finite number.
+        """
         if self._meter is None:
             raise gym.error.ResetNeeded("FlowCC: call reset() before step()")
-        number = _one_number(action, self.preset.action_limit)
-        if self.preset.window:
-            self.network.scale_windows(self._ids, orca_factor(number))
-        else:
-            self._set_rate(self._rate_after(number))
-        self._pass_interval()
-        self._steps += 1
-        values = self.values[0].tolist()
-        terms = dict(zip(self.reward.terms, self._terms[0].tolist(), strict=False))
-        info = self._info(values)
-        info["reward_terms"] = terms
-        truncated = self._steps >= self.scenario.control.episode_steps
-        if truncated:
-            forever = self.network.scenario.workload.kind == "long_lived"
-            fair_bps = self.fair_rate_bps() if forever else None
-            info["episode_metrics"] = self._meter.metrics(self._before[0], fair_bps)
-        return self._features[0].copy(), sum(terms.values()), False, truncated, info
+        if len(action) != 1 or not math.isfinite(number := float(action[0])):
+            raise ValueError(f"action: expected 1 finite number, got {action!r}")
+        return min(max(number, -self.preset.action_limit), self.preset.action_limit)
+
+    def episode_metrics(self) -> dict[str, float]:
+        """Return the metrics of the episode so far."""
+        assert self._meter is not None
+        forever = self.network.scenario.workload.kind == "long_lived"
+        fair_bps = self.fair_rate_bps() if forever else None
+        return self._meter.metrics(self._senders.before[self._row], fair_bps)
 
     def render(self) -> Any:
         """Return a line of text (``ansi``)."""
@@ -344,7 +362,7 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
 
     def fair_rate_bps(self) -> float:
         """Return the flow's max-min fair share of the links now, room for ACKs left, headers included."""
-        return float(fair_flow_rates_bps(self.network, self._ids)[0])
+        return float(fair_flow_rates_bps(self.network, _OWN)[0])
 
     def _begin_world(self, drawn: CongestionScenario, seed: int) -> None:
         flow = drawn.flow or self._flow
@@ -352,88 +370,48 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
             self._drawn = drawn
             self.network = flow_network(with_relative_buffer(drawn, flow), flow, self.transport)
         schedule = schedule_of(self.network, flow, seed)
-        self._alone = is_alone(schedule)
-        self.network.flow_transports[0] = pacing_transport(self.transport, alone=self._alone)
+        alone = is_alone(schedule)
+        self.network.flow_transports[FLOW_ID] = pacing_transport(self.transport, alone=alone)
         self.network.reset(seed, schedule)
-        self._host = int(schedule.src[0])
         control = self.network.scenario.control
-        self.values = of_flows(self.network, self._ids, control.min_rate_fraction)
-        values = self.values[0]
+        values = of_flows(self.network, _OWN, control.min_rate_fraction)[0]
         values[WINDOWED] = not self.transport.rate_driven
-        links = self.network.routes()[0]
+        values[RATE_BPS] = 0.0
+        links = self.network.routes()[FLOW_ID]
         links = links[links >= 0]
         self._slowest_link = int(links[self.network.topology.link_rate_bps[links].argmin()])
-        self._least_bps, self._line_rate_bps = float(values[LEAST_RATE_BPS]), float(values[LINE_RATE_BPS])
-        self._rate_bps = self._line_rate_bps
-        if self.transport.rate_driven:
-            self._set_rate(flow.start_rate * float(values[SLOWEST_LINK_BPS]))
-        self._decision_rtts, self._action_step = flow.decision_rtts, flow.action_step
         # Long enough for ACKs to come back before the first decision, as in Aurora.
-        self._interval_s = max(FIRST_INTERVAL_RTTS * float(values[BASE_RTT_S]), SHORTEST_INTERVAL_S)
+        interval_s = max(FIRST_INTERVAL_RTTS * float(values[BASE_RTT_S]), SHORTEST_INTERVAL_S)
         if flow.decision_rtts is None:
-            self._interval_s = max(self._interval_s, control.decision_interval_s)
-
-    def _rate_after(self, action: float) -> float:
-        if self.preset.name == "aurora":
-            return aurora_rate_bps(self._rate_bps, action, self._action_step)
-        return log_rate_bps(action, self._least_bps, self._line_rate_bps)
-
-    def _set_rate(self, rate_bps: float) -> None:
-        rate_bps = min(max(rate_bps, self._least_bps), self._line_rate_bps)
-        self._rate_bps = rate_bps
+            interval_s = max(interval_s, control.decision_interval_s)
+        settings = {
+            "host": int(schedule.src[0]),
+            "sets": _what_it_sets(self.preset, self.transport, alone=alone),
+            "has_law": not self.transport.rate_driven,
+            "rate_bps": values[LINE_RATE_BPS],
+            "least_bps": values[LEAST_RATE_BPS],
+            "line_rate_bps": values[LINE_RATE_BPS],
+            "action_step": flow.action_step,
+            "interval_s": interval_s,
+            "longest_s": control.decision_interval_s,
+            "decision_rtts": flow.decision_rtts or 0.0,
+            "episode_seed": seed,
+            "episode_steps": control.episode_steps,
+        }
+        self._senders.begin(self._row, self.network, settings, values)
         if self.transport.rate_driven:
-            self.values[0, RATE_BPS] = rate_bps
-        elif rate_bps == self._line_rate_bps:
-            rate_bps = math.inf  # the law alone decides
-        if self._alone:
-            self.network.cap_host(self._host, rate_bps)
-        elif self.transport.rate_driven:
-            self.network.set_flow_rates(self._ids, rate_bps)
-        elif rate_bps < math.inf:
-            raise SysgymError(
-                f"{self.scenario.name}: the agent's flow shares host {self._host} with others, and"
-                f' "{self.transport.name}" has no pace that could be capped: use the highest action'
-            )
-
-    def _pass_interval(self) -> None:
-        """Let an interval pass in two halves; work out what it says and pays, and how long the next is."""
-        network, interval_s = self.network, self._interval_s
-        half_s = 0.5 * interval_s
-        network.advance(half_s)
-        read_flows(network.address, self._ids, self._middle)
-        network.advance(interval_s - half_s)
-        conclude_flows(
-            network.address,
-            self._ids,
-            self._before,
-            self._middle,
-            self._after,
-            interval_s,
-            self.values,
-            self.preset.code,
-            self._features,
-            len(self.preset.features),
-            self.reward.code,
-            self._weights,
-            self._terms,
-        )
-        longest_s = self.scenario.control.decision_interval_s
-        if self._decision_rtts is None:
-            self._interval_s = longest_s
-        elif self.values[0, RTT_S] > 0.0:
-            wanted_s = self._decision_rtts * float(self.values[0, RTT_S])
-            self._interval_s = min(max(wanted_s, SHORTEST_INTERVAL_S), longest_s)
+            self._senders.set_rate(self._row, flow.start_rate * float(values[SLOWEST_LINK_BPS]))
 
     def _info(self, values: list[float]) -> dict[str, Any]:
         return {
             "metrics": interval_metrics(values),
             "episode_seed": self.episode_seed,
-            "time_s": self.network.now_s,
+            "time_s": self._setting("now_s"),
         }
 
 
-def _one_number(action: Array, limit: float) -> float:
-    """Return an action's number, clipped to the space; raises ValueError unless it is one finite number."""
-    if len(action) != 1 or not math.isfinite(number := float(action[0])):
-        raise ValueError(f"action: expected 1 finite number, got {action!r}")
-    return min(max(number, -limit), limit)
+def _what_it_sets(preset: Preset, transport: Transport, *, alone: bool) -> int:
+    """What an action changes. Alone on its host, a flow is capped there: the cheapest way to space packets."""
+    if preset.window:
+        return WINDOW
+    return HOST_CAP if alone else FLOW_PACE if transport.rate_driven else NOTHING

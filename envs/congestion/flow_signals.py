@@ -164,7 +164,7 @@ def terms_of(reward: int, values: Any, weights: Any, out: Any) -> None:
 
 
 @njit(inline="always")
-def _conclude(
+def conclude(
     before: Any,
     middle: Any,
     after: Any,
@@ -177,6 +177,7 @@ def _conclude(
     weights: Any,
     terms: Any,
 ) -> None:
+    """Ends an interval: measures it, puts its features before the older ones, works out the terms."""
     measure(before, middle, after, duration_s, values)
     for place in range(len(history) - 1, n_features - 1, -1):
         history[place] = history[place - n_features]
@@ -186,9 +187,9 @@ def _conclude(
         before[place] = after[place]
 
 
-def _compiled(digest: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _compiled(digest: str, of_hosts: bool) -> Callable[..., Any]:
     @njit(nogil=True, cache=True)
-    def conclude_flows(
+    def conclude_all(
         world_address: int,
         ids: Any,
         before: Any,
@@ -203,12 +204,16 @@ def _compiled(digest: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
         weights: Any,
         terms: Any,
     ) -> None:
-        """Ends an interval of some flows: reads and measures, puts features into history, works out terms."""
+        """Ends an interval of some flows, or hosts: reads and measures, then features and terms."""
         digest  # noqa: B018  (part of the cache key)
         world = world_at(world_address, 0)
         for row in range(len(ids)):
-            read_flow(world, ids[row], after[row])
-            _conclude(
+            if of_hosts:
+                read_host(world, ids[row], after[row])
+                _give_round_trip(before[row], after[row])
+            else:
+                read_flow(world, ids[row], after[row])
+            conclude(
                 before[row],
                 middle[row],
                 after[row],
@@ -222,48 +227,16 @@ def _compiled(digest: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
                 terms[row],
             )
 
-    @njit(nogil=True, cache=True)
-    def conclude_hosts(
-        world_address: int,
-        ids: Any,
-        before: Any,
-        middle: Any,
-        after: Any,
-        duration_s: float,
-        values: Any,
-        preset: int,
-        history: Any,
-        n_features: int,
-        reward: int,
-        weights: Any,
-        terms: Any,
-    ) -> None:
-        """The same for hosts."""
-        digest  # noqa: B018
-        world = world_at(world_address, 0)
-        for row in range(len(ids)):
-            read_host(world, ids[row], after[row])
-            # A host has no round trip of its own: the interval's mean stands for the smoothed one.
-            samples = after[row][RTT_SAMPLES] - before[row][RTT_SAMPLES]
-            if samples > 0.0:
-                after[row][SRTT_S] = (after[row][RTT_SUM_S] - before[row][RTT_SUM_S]) / samples
-            _conclude(
-                before[row],
-                middle[row],
-                after[row],
-                duration_s,
-                values[row],
-                preset,
-                history[row],
-                n_features,
-                reward,
-                weights,
-                terms[row],
-            )
-
-    return conclude_flows, conclude_hosts
+    return conclude_all
 
 
-conclude_flows, conclude_hosts = _compiled(
-    source_digest(Path(__file__), Path(__file__).with_name("flow_intervals.py"))
-)
+@njit(inline="always")
+def _give_round_trip(before: Any, after: Any) -> None:
+    """A host has no round trip of its own: the interval's mean stands for the smoothed one."""
+    samples = after[RTT_SAMPLES] - before[RTT_SAMPLES]
+    if samples > 0.0:
+        after[SRTT_S] = (after[RTT_SUM_S] - before[RTT_SUM_S]) / samples
+
+
+_DIGEST = source_digest(Path(__file__), Path(__file__).with_name("flow_intervals.py"))
+conclude_flows, conclude_hosts = _compiled(_DIGEST, False), _compiled(_DIGEST, True)

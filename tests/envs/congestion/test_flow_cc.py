@@ -35,6 +35,7 @@ from sysgym.envs.congestion.flow_presets import (
     orca_factor,
 )
 from sysgym.envs.congestion.flow_signals import features_of, terms_of
+from sysgym.envs.congestion.senders import FLOW_PACE, HOST_CAP
 from sysgym.scenarios import CongestionScenario, list_scenarios, load_scenario
 from sysgym.scenarios.errors import ScenarioError, SysgymError, UnknownName
 
@@ -358,7 +359,7 @@ def test_a_flow_among_others_of_its_host_has_a_rate_of_its_own() -> None:
     """Host 0 of flow-datacenter sends web-search flows too, which the agent's rate leaves alone."""
     env = short_env("flow-datacenter", overrides={"control.episode_steps": 60})
     env.reset(options={"episode_seed": 20_000})
-    assert not env._alone
+    assert env._senders.rows["sets"][0] == FLOW_PACE
     sent = [env.step(np.array([0.2], np.float32))[4]["metrics"] for _ in range(60)]
     rate_bps = sent[-1]["rate_bps"]
     mean_bps = float(np.mean([one["sent_bps"] for one in sent[5:]]))
