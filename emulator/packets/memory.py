@@ -38,7 +38,7 @@ def record_accessor(dtype: np.dtype[Any]) -> Any:
 
 
 def callback_caller(first_dtype: np.dtype[Any], second_dtype: np.dtype[Any]) -> Any:
-    """Makes the compiled function ``call(address, first, second)`` for callbacks compiled by ``numba.cfunc``."""
+    """Makes the compiled function ``call(address, first, second)`` for callbacks of ``numba.cfunc``."""
     first_type = numba.from_dtype(first_dtype)
     second_type = numba.from_dtype(second_dtype)
 

@@ -411,7 +411,7 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
 
 
 def _what_it_sets(preset: Preset, transport: Transport, *, alone: bool) -> int:
-    """What an action changes. Alone on its host, a flow is capped there: the cheapest way to space packets."""
+    """What an action changes. A flow that is alone on its host is capped there, the cheapest way to pace."""
     if preset.window:
         return WINDOW
     return HOST_CAP if alone else FLOW_PACE if transport.rate_driven else NOTHING

@@ -35,7 +35,7 @@ from sysgym.envs.congestion.flow_presets import (
     orca_factor,
 )
 from sysgym.envs.congestion.flow_signals import features_of, terms_of
-from sysgym.envs.congestion.senders import FLOW_PACE, HOST_CAP
+from sysgym.envs.congestion.senders import FLOW_PACE
 from sysgym.scenarios import CongestionScenario, list_scenarios, load_scenario
 from sysgym.scenarios.errors import ScenarioError, SysgymError, UnknownName
 
