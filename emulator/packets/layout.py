@@ -218,6 +218,7 @@ EVENT = np.dtype(
         ("rtt_ns", np.int64),
         ("in_flight_packets", np.int64),  # before this ACK
         ("window_limited", np.int64),  # 1: the window held the sender back, not its data or its rate cap
+        ("duplicate", np.int64),  # 1: of a packet beyond one that is missing, though the network keeps order
         # The rest is kept up for a transport whose callbacks name it (see Transport.needs_extras).
         ("hops", np.int64),  # links from sender to receiver
         ("endpoint_delay_ns", np.int64),  # that the receiver held the ACK back

@@ -321,6 +321,7 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     event.acked_packets = 0
     begins_recovery = False
     advances = segment.ack > flow.una
+    event.duplicate = 0 if advances or not keeps_order(world, extras) else 1
     if advances:
         event.acked_packets = take_cumulative_ack(world, flow, segment.ack)
         flow.rto_deadline_ns = now_ns + flow.rto_ns if flow.high > flow.una else NEVER_NS
@@ -360,6 +361,7 @@ def time_out(world: Any, flow: Any, now_ns: int, extras: Any) -> None:
     event.rtt_ns = 0
     event.in_flight_packets = flow.nxt - flow.una
     event.window_limited = 1
+    event.duplicate = 0
     flow.timeouts += 1
     host_at(world.hosts, flow.src).timeouts += 1
     flow.recover = flow.high

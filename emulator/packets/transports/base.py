@@ -192,8 +192,11 @@ def slow_start(flow: Any, event: Any) -> None:
 
 @njit(inline="always")
 def reno_increase(flow: Any, event: Any) -> None:
-    """Slow start, then one packet a round trip (RFC 5681, 3.1), if the window is what limits the flow."""
-    if flow.in_recovery or not event.window_limited:
+    """Slow start, then one packet a round trip (RFC 5681, 3.1), if the window is what limits the flow.
+
+    Duplicate ACKs leave the window as it is (RFC 5681, 3.2, step 1).
+    """
+    if flow.in_recovery or event.duplicate or not event.window_limited:
         return
     if flow.cwnd < flow.ssthresh:
         slow_start(flow, event)

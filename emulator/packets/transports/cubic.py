@@ -48,7 +48,7 @@ def on_ack(flow: Any, event: Any) -> None:
     state = flow.state
     since_last_ack_ns = event.now_ns - state[LAST_ACK_NS]
     state[LAST_ACK_NS] = event.now_ns
-    if flow.in_recovery or event.acked_packets == 0:
+    if flow.in_recovery or event.duplicate or event.acked_packets == 0:
         return
     if not event.window_limited:
         if state[EPOCH_START_NS] > 0.0:  # time without need of the window does not count (RFC 9438, 5.8)

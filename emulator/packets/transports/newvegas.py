@@ -118,7 +118,9 @@ def on_ack(flow: Any, event: Any) -> None:
     take_sample(flow, event)
     if flow.una > flow.state[ROUND_END]:
         end_round(flow)
-    if flow.in_recovery or not event.window_limited or flow.state[GROWTH_ALLOWED] == 0.0:
+    if flow.in_recovery or event.duplicate or not event.window_limited:
+        return
+    if flow.state[GROWTH_ALLOWED] == 0.0:
         return
     if flow.cwnd < flow.ssthresh:
         slow_start(flow, event)

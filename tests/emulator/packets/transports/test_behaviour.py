@@ -135,3 +135,26 @@ def test_same_seed_same_bytes_other_seed_other_bytes() -> None:
 
     assert fingerprint(4) == fingerprint(4)
     assert fingerprint(4) != fingerprint(5)
+
+
+def test_duplicates_are_what_arrives_beyond_a_hole() -> None:
+    def on_ack(flow: Any, event: Any) -> None:
+        flow.state[0] += event.duplicate
+        flow.state[1] += event.duplicate and flow.sacked == 0
+
+    def on_loss(flow: Any, event: Any) -> None:
+        pass
+
+    counting = Transport("counts-duplicates", "", on_ack=on_ack, on_loss=on_loss, on_timeout=on_loss)
+    duplicates = {}
+    for buffer_bytes in (10_000, 2_000_000):
+        network = settled(
+            counting, settle_s=3e-3, transport__initial_window_packets=20,
+            queue__buffer_bytes=buffer_bytes, queue__ecn_threshold_bytes=buffer_bytes,
+        )  # fmt: skip
+        state = network._state.flows["state"]
+        duplicates[buffer_bytes] = state[:, 0].sum()
+        assert state[:, 1].sum() == 0
+        assert (network.ports().dropped_packets.sum() > 0) == (buffer_bytes == 10_000)
+    assert duplicates[10_000] > 0
+    assert duplicates[2_000_000] == 0

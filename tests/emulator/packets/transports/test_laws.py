@@ -48,6 +48,16 @@ class TestReno:
         driver.round_trip()
         assert driver.flow.cwnd == 10
 
+    @pytest.mark.parametrize("law", ["reno", "dctcp", "cubic", "newvegas"])
+    def test_duplicate_acks_leave_the_window_as_it_is(self, law: str) -> None:
+        driver = Driver(law, cwnd=10)
+        driver.event.duplicate = 1
+        driver.ack()
+        assert driver.flow.cwnd == 10, "RFC 5681, 3.2, step 1"
+        driver.event.duplicate = 0
+        driver.round_trip()
+        assert driver.flow.cwnd > 10
+
     def test_an_ack_for_many_packets_counts_for_two_in_slow_start(self) -> None:
         driver = Driver("reno", cwnd=10)
         driver.ack(packets=500)
