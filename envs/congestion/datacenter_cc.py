@@ -197,8 +197,9 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         weights = self.scenario.reward.weights if reward in (None, self.scenario.reward.name) else {}
         self.reward = get_reward(reward or self.scenario.reward.name).with_weights(weights)
         self._observations = ObservationBuilder(self.fabric, features, history)
-        title = f"{self.scenario.name}, {self.transport.name}"
-        self._recorder = Recorder(self.fabric, title) if render_mode is not None else None
+        self.recorder: Recorder | None = None
+        if render_mode is not None:
+            self.recorder = Recorder(self.fabric, self.scenario.name, self.transport.name)
 
         control = self.scenario.control
         self.action_space = gym.spaces.Box(
@@ -236,8 +237,8 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
             self.network = PacketNetwork(drawn, transport=self.transport)
             self.fabric = Fabric.of(drawn)
         self.network.reset(self.episode_seed)
-        if self._recorder is not None:
-            self._recorder.clear(self.fabric)
+        if self.recorder is not None:
+            self.recorder.clear(self.fabric, drawn.horizon_s)
         self._steps = 0
         interval = self._warm_up()
         self._began = interval.after
@@ -289,12 +290,12 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
 
     def render(self) -> Any:
         """Return text (``ansi``) or a picture of shape (height, width, 3), uint8 (``rgb_array``)."""
-        if self._recorder is None:
+        if self.recorder is None:
             gym.logger.warn(
                 'render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"'
             )
             return None
-        return self._recorder.text() if self.render_mode == "ansi" else self._recorder.picture()
+        return self.recorder.text() if self.render_mode == "ansi" else self.recorder.picture()
 
     def _warm_up(self) -> Interval:
         """Run the network without caps up to the first decision; returns the last interval of that."""
@@ -320,8 +321,8 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         """Return what has happened since the interval began."""
         before, self._last = self._last, Reading.of(self.network)
         interval = Interval(self.fabric, before, self._last, *self._under_way)
-        if self._recorder is not None:
-            self._recorder.record(interval)
+        if self.recorder is not None:
+            self.recorder.record(interval)
         return interval
 
     def _info(self, interval: Interval) -> dict[str, Any]:

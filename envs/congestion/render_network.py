@@ -1,0 +1,463 @@
+"""A network as a picture: switches as boxes with their ports' queues in them, links as arrows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.packets.geometry import node_positions, node_tiers
+from sysgym.emulator.packets.topology import Topology
+from sysgym.envs.congestion.render_frame import FAINT, INK, SOFT, Box, Frame, prefix_scale
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+LINK_COLOURS = ("#d3d9e0", "#a9c8e6", "#4f97cf", "#1562a8", "#06254f")
+QUEUE_COLOURS = ("#fffaf0", "#fdc35c", "#f4812f", "#c93312", "#6d0505")
+"""From nothing to full. Both go from light to dark, so that they read without colour too."""
+HOST = "#3f4650"
+ROOM: Box = (16.0, 84.0, 726.0, 556.0)
+"""Of the network; the scales of colours stand below it."""
+MARGIN = 46.0
+HOST_Y = 46.0
+LEAST_PORT_WIDTH = 5.5
+"""Pixels; a row of narrower ports is shown as one, by its longest queue."""
+BAR_HEIGHT = 26.0
+"""Pixels from which a queue has a bar as well as a colour."""
+LEAST_LANES = 8.0
+"""Pixels between ports from which the two directions of a cable are drawn apart."""
+ROOM_FOR_HOST_NAME, ROOM_FOR_SWITCH_NAME = 29.0, 46.0
+KINDS = {"agg": "aggregation"}
+"""Names of switches in words."""
+GAP_BESIDE = 2.4
+"""Between hosts of different switches where their switches are joined side by side, in distances of hosts."""
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The queues of a picture.
+
+    Attributes:
+        corner: Lower left corners, shape (n_cells, 2).
+        size: Widths and heights, shape (n_cells, 2).
+        ports: The ports of all cells, one cell after the other.
+        begin: Where each cell's ports begin.
+    """
+
+    corner: FloatArray
+    size: FloatArray
+    ports: IntArray
+    begin: IntArray
+
+    def rectangles(self, height: FloatArray | float = 1.0) -> FloatArray:
+        """Return corners of rectangles that fill a share of each cell, shape (n_cells, 4, 2)."""
+        low, high = (
+            self.corner,
+            self.corner
+            + self.size * np.column_stack((np.ones(len(self.size)), np.zeros(len(self.size)) + height)),
+        )
+        return np.stack(
+            (low, np.column_stack((high[:, 0], low[:, 1])), high, np.column_stack((low[:, 0], high[:, 1]))), 1
+        )
+
+
+class NetworkPanel:
+    """Links coloured by how much of their rate was used, queues by their length.
+
+    Args:
+        frame: Where it is drawn.
+        topology: The network.
+        port_links: The link of every port whose queue is shown, shape (n_ports,).
+        path: Links of one flow's path, which is drawn larger than the rest; none if empty.
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        topology: Topology,
+        port_links: IntArray,
+        path: IntArray | None = None,
+    ) -> None:
+        from matplotlib.colors import LinearSegmentedColormap
+
+        self._frame, self._topology, self._path = frame, topology, path
+        self._width, self._height = ROOM[2], ROOM[3]
+        self._axes = frame.pixel_axes(ROOM)
+        self._link_colours = LinearSegmentedColormap.from_list("links", LINK_COLOURS)
+        self._queue_colours = LinearSegmentedColormap.from_list("queues", QUEUE_COLOURS)
+        self._port_of_link = {int(link): port for port, link in enumerate(port_links)}
+        self._positions, self._tiers = node_positions(topology), node_tiers(topology)
+        self._x = self._spread()
+        self._boxes: dict[int, Box] = {}
+        self._attach: dict[int, tuple[float, float]] = {}
+        """By link: where it leaves its source."""
+        self._lay_out()
+        self._cells = self._place_ports()
+        self._bars = bool(len(self._cells.ports)) and float(self._cells.size[:, 1].min()) >= BAR_HEIGHT
+        self._captions: list[Any] = []
+        self._draw_boxes()
+        self._links, self._lanes = self._draw_links()
+        self._queues, self._thresholds = self._draw_queues()
+        self._hosts = self._draw_hosts()
+        for caption in self._captions:
+            frame.moves(caption)  # over the links
+        self._queue_axis: Any = None
+        self._draw_scales(ROOM)
+        self._limit_bytes = 0.0
+
+    def update(
+        self,
+        utilization: FloatArray,
+        queue_bytes: FloatArray,
+        limit_bytes: float,
+        active: NDArray[np.bool_],
+        threshold_bytes: float | None,
+        host_colours: Mapping[int, str],
+    ) -> None:
+        """Show an interval.
+
+        Args:
+            utilization: Share of every link's rate that was used, shape (n_links,).
+            queue_bytes: Queue of every port, shape (n_ports,).
+            limit_bytes: Where the queues' scale ends.
+            active: Which hosts have something to send, shape (n_hosts,).
+            threshold_bytes: Where marking begins.
+            host_colours: Of hosts that have a curve somewhere; the others are grey.
+        """
+        if limit_bytes != self._limit_bytes:
+            self._limit_bytes = limit_bytes
+            self._rescale(limit_bytes, threshold_bytes)
+        shown = np.clip(utilization, 0.0, 1.0)
+        self._links.set_array(np.maximum.reduceat(shown[self._lanes.ravel()], self._lane_begins()))
+        cells = self._cells
+        if len(cells.ports):
+            share = np.clip(
+                np.maximum.reduceat(queue_bytes[cells.ports], cells.begin) / limit_bytes, 0.0, 1.0
+            )
+            if self._bars:
+                self._queues.set_verts(cells.rectangles(share))
+            self._queues.set_array(share)
+        colours = [host_colours.get(host, HOST) for host in range(self._topology.n_hosts)]
+        self._hosts.set_facecolor(
+            [colour if busy else "white" for colour, busy in zip(colours, active, strict=True)]
+        )
+        self._hosts.set_edgecolor(colours)
+
+    def _lane_begins(self) -> IntArray:
+        return np.arange(len(self._lanes), dtype=np.int64) * self._lanes.shape[1]
+
+    def _spread(self) -> FloatArray:
+        """Where every node stands, pixels from the left, shape (n_nodes,)."""
+        topology, x = self._topology, self._positions[:, 0].copy()
+        self._beside = self._tiers[topology.link_source] == self._tiers[topology.link_target]
+        if self._beside.any():
+            order = np.argsort(x[: topology.n_hosts], kind="stable")
+            edges = topology.host_edge[order]
+            gaps = np.concatenate(([0.0], np.diff(edges) != 0)) * GAP_BESIDE
+            x[order] = np.arange(len(order)) + np.cumsum(gaps)
+            x[: topology.n_hosts] /= max(float(x[: topology.n_hosts].max()), 1.0)
+            for switch in np.unique(edges):
+                x[switch] = x[: topology.n_hosts][topology.host_edge == switch].mean()
+        margin = 74.0 if topology.n_hosts <= 4 else MARGIN
+        return margin + x * (self._width - 2 * margin)
+
+    def _lay_out(self) -> None:
+        """Give every switch a box: above its hosts as wide as they are, higher ones evenly."""
+        topology, n_tiers = self._topology, int(self._tiers.max())
+        room = (self._height - HOST_Y - 26.0) / n_tiers
+        height = min(0.42 * room, 180.0)
+        gap = min(room - height, 230.0)
+        self._host_y = HOST_Y + 0.4 * max(self._height - HOST_Y - 26.0 - n_tiers * (height + gap), 0.0)
+        hosts_x = self._x[: topology.n_hosts]
+        self._host_pitch = float(np.diff(np.sort(hosts_x)).min()) if topology.n_hosts > 1 else 200.0
+        for tier in range(1, n_tiers + 1):
+            nodes = np.flatnonzero(self._tiers == tier)
+            x = self._x[nodes]
+            pitch = float(np.diff(np.sort(x)).min()) if len(nodes) > 1 else self._width
+            bottom = self._host_y + gap + (tier - 1) * (height + gap)
+            most = pitch - min(16.0, 0.16 * pitch)
+            for node, middle in zip(nodes, x, strict=True):
+                links = topology.link_source == node
+                below = topology.link_target[links]
+                below = below[self._tiers[below] == tier - 1]
+                width = max(44.0 * max(len(below), 2), min(most, 70.0))
+                if tier == 1:
+                    width = max(float(np.ptp(hosts_x[below])) + min(self._host_pitch, 56.0), min(most, 70.0))
+                width = min(width, most)
+                left, right = middle - 0.5 * width, middle + 0.5 * width
+                for link in np.flatnonzero(links & self._beside):
+                    if self._x[topology.link_target[link]] > middle:
+                        right = right + self._side_width() + 6.0
+                    else:
+                        left = left - self._side_width() - 6.0
+                left, right = max(left, 2.0), min(right, self._width - 2.0)
+                self._boxes[int(node)] = (left, bottom, right - left, height)
+
+    def _side_width(self) -> float:
+        """How wide the queue of a port at a switch's side is."""
+        return float(np.clip(0.6 * self._host_pitch, 8.0, 26.0))
+
+    def _place_ports(self) -> _Cells:
+        """Give every port of a switch its place at the side that it leads to, and its queue a cell there."""
+        topology = self._topology
+        corners: list[tuple[float, float]] = []
+        sizes: list[tuple[float, float]] = []
+        members: list[list[int]] = []
+        for node, (left, bottom, width, height) in self._boxes.items():
+            links = np.flatnonzero(topology.link_source == node)
+            there = topology.link_target[links]
+            order = np.argsort(self._positions[there, 0], kind="stable")
+            links, there = links[order], there[order]
+            tier = self._tiers[node]
+            down, up = links[self._tiers[there] < tier], links[self._tiers[there] > tier]
+            beside = links[self._tiers[there] == tier]
+            name_strip = 18.0 if height > 50 else 0.0
+            rows = 1 if not len(up) else 2
+            room = (height - name_strip - 8.0) / rows - (2.0 if rows > 1 else 0.0)
+            for link in beside:
+                to_right = self._positions[topology.link_target[link], 0] > self._positions[node, 0]
+                side = self._side_width()
+                edge = left + width if to_right else left
+                self._attach[int(link)] = (edge, bottom + 0.5 * height)
+                corners.append((edge - side - 3.0 if to_right else edge + 3.0, bottom + 4.0))
+                sizes.append((side, height - name_strip - 8.0))
+                members.append([int(link)])
+            for row, y, edge_y in (
+                (down, bottom + 4.0, bottom),
+                (up, bottom + height - 4.0 - room, bottom + height),
+            ):
+                if not len(row):
+                    continue
+                slot = width / len(row)
+                x = left + slot * (np.arange(len(row)) + 0.5)
+                if tier == 1 and row is down:
+                    x = self._x[topology.link_target[row]]
+                    slot = min(slot, self._host_pitch)
+                for link, port_x in zip(row, x, strict=True):
+                    self._attach[int(link)] = (float(port_x), edge_y)
+                if slot < LEAST_PORT_WIDTH:
+                    corners.append((left + 1.5, y))
+                    sizes.append((width - 3.0, room))
+                    members.append([int(link) for link in row])
+                    continue
+                cell = min(0.74 * slot, 34.0)
+                for link, port_x in zip(row, x, strict=True):
+                    corners.append((float(port_x) - 0.5 * cell, y))
+                    sizes.append((cell, room))
+                    members.append([int(link)])
+        ports = [
+            [self._port_of_link[link] for link in cell if link in self._port_of_link] for cell in members
+        ]
+        kept = [index for index, cell in enumerate(ports) if cell]
+        lengths = [len(ports[index]) for index in kept]
+        return _Cells(
+            corner=np.array([corners[index] for index in kept]).reshape(-1, 2),
+            size=np.array([sizes[index] for index in kept]).reshape(-1, 2),
+            ports=np.array([port for index in kept for port in ports[index]], dtype=np.int64),
+            begin=np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64)
+            if kept
+            else np.zeros(0, np.int64),
+        )
+
+    def _draw_boxes(self) -> None:
+        from matplotlib.collections import PolyCollection
+
+        boxes = np.array(list(self._boxes.values()))
+        low, high = boxes[:, :2], boxes[:, :2] + boxes[:, 2:]
+        corners = np.stack(
+            (low, np.column_stack((high[:, 0], low[:, 1])), high, np.column_stack((low[:, 0], high[:, 1]))), 1
+        )
+        self._axes.add_collection(
+            PolyCollection(list(corners), facecolor="#f3f5f8", edgecolor="#7b8591", linewidth=1.2, zorder=2)
+        )
+        if len(self._cells.ports):
+            self._axes.add_collection(
+                PolyCollection(
+                    list(self._cells.rectangles()),
+                    facecolor="white",
+                    edgecolor="#c2c9d1",
+                    linewidth=0.7,
+                    zorder=3,
+                )
+            )
+        names = self._topology.node_names
+        for tier in range(1, int(self._tiers.max()) + 1):
+            nodes = [int(node) for node in np.flatnonzero(self._tiers == tier)]
+            narrowest = min(self._boxes[node][2] for node in nodes)
+            if narrowest < ROOM_FOR_SWITCH_NAME or self._boxes[nodes[0]][3] <= 50:
+                kind = KINDS.get(name := re.sub(r"[\d_]+$", "", names[nodes[0]]), name)
+                _, bottom, _, height = self._boxes[nodes[0]]
+                self._captions.append(
+                    self._axes.text(
+                        0.0,
+                        bottom + height + 6.0,
+                        f"{len(nodes)} {kind} switches",
+                        fontsize=12,
+                        color=INK,
+                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.9},
+                    )
+                )
+                continue
+            has_up = any(
+                self._tiers[self._topology.link_target[link]] > tier
+                for node in nodes
+                for link in np.flatnonzero(self._topology.link_source == node)
+            )
+            for node in nodes:
+                left, bottom, width, height = self._boxes[node]
+                y = bottom + 0.5 * height if has_up else bottom + height - 11.0
+                self._axes.text(
+                    left + 0.5 * width, y, names[node], fontsize=min(12.5, 1.12 * width / len(names[node])),
+                    color=INK, ha="center", va="center", zorder=5,
+                )  # fmt: skip
+
+    def _draw_links(self) -> tuple[Any, IntArray]:
+        """Draw an arrow for each link, or where there is no room a line for each cable."""
+        from matplotlib.collections import PolyCollection
+
+        topology = self._topology
+        for host in range(topology.n_hosts):
+            self._attach[int(topology.host_uplink[host])] = (float(self._x[host]), self._host_y + 7.0)
+        begin = np.array([self._attach[link] for link in range(topology.n_links)])
+        end = begin[np.arange(topology.n_links) ^ 1]
+        pitch = self._least_pitch(begin)
+        apart = pitch >= LEAST_LANES
+        width = float(np.clip(0.26 * pitch, 1.3, 9.0))
+        lanes: IntArray = np.arange(topology.n_links, dtype=np.int64).reshape(-1, 1)
+        if not apart:
+            lanes, begin, end = lanes.reshape(-1, 2), begin[::2], end[::2]
+        along = end - begin
+        length = np.maximum(np.hypot(along[:, 0], along[:, 1]), 1.0)[:, None]
+        along = along / length
+        # Traffic keeps to the right.
+        right = np.column_stack((along[:, 1], -along[:, 0]))
+        if apart:
+            begin, end = begin + 0.62 * width * right, end + 0.62 * width * right
+        half, tip = 0.5 * width * right, (1.5 * width if apart else 0.0) * along
+        shape = np.stack(
+            (begin - half, begin + half, end + half - tip, end, end - half - tip)
+            if apart
+            else (begin - half, begin + half, end + half, end - half),
+            1,
+        )
+        if self._path is not None and len(self._path):
+            self._outline(np.asarray(self._path), begin, end, width, apart)
+        made = PolyCollection(list(shape), cmap=self._link_colours, edgecolor="none", zorder=1)
+        made.set_clim(0.0, 1.0)
+        self._axes.add_collection(made)
+        return self._frame.moves(made), lanes
+
+    def _outline(self, path: IntArray, begin: FloatArray, end: FloatArray, width: float, apart: bool) -> None:
+        from matplotlib.collections import LineCollection
+
+        rows = path if apart else path // 2
+        self._axes.add_collection(
+            LineCollection(
+                list(np.stack((begin[rows], end[rows]), 1)),
+                colors="#e69f00", linewidths=(width + 7.0) * 0.72, alpha=0.75, capstyle="butt", zorder=0.5,
+            )
+        )  # fmt: skip
+
+    def _least_pitch(self, begin: FloatArray) -> float:
+        """Least distance of neighbouring links of one node."""
+        least = self._host_pitch
+        for node in self._boxes:
+            links = np.flatnonzero(self._topology.link_source == node)
+            for y in np.unique(begin[links, 1]):
+                x = np.sort(begin[links[begin[links, 1] == y], 0])
+                if len(x) > 1:
+                    least = min(least, float(np.diff(x).min()))
+        return least
+
+    def _draw_queues(self) -> tuple[Any, Any]:
+        from matplotlib.collections import LineCollection, PolyCollection
+
+        queues = PolyCollection(
+            list(self._cells.rectangles()), cmap=self._queue_colours, edgecolor="none", zorder=4
+        )
+        queues.set_clim(0.0, 1.0)
+        self._axes.add_collection(queues)
+        thresholds = LineCollection([], colors=INK, linewidths=1.1, zorder=5)
+        self._axes.add_collection(thresholds)
+        return self._frame.moves(queues), self._frame.moves(thresholds)
+
+    def _draw_hosts(self) -> Any:
+        topology = self._topology
+        x = self._x[: topology.n_hosts]
+        diameter = float(np.clip(0.55 * self._host_pitch, 3.5, 17.0))
+        made = self._axes.scatter(
+            x,
+            np.full(len(x), self._host_y),
+            s=(diameter * 72 / 100) ** 2,
+            linewidths=1.4 if diameter > 6 else 0.6,
+            zorder=4,
+        )
+        step = 1
+        while step * self._host_pitch < ROOM_FOR_HOST_NAME + (8.0 if topology.n_hosts > 99 else 0.0):
+            step *= 2
+        for host in np.argsort(x)[::step]:
+            self._axes.text(
+                x[host],
+                self._host_y - 11,
+                topology.node_names[host],
+                fontsize=11.5,
+                color=INK,
+                ha="center",
+                va="top",
+            )
+        self._axes.text(
+            self._width, self._host_y - 34, "● host with data to send   ○ idle", fontsize=11, color=SOFT,
+            ha="right", va="top",
+        )  # fmt: skip
+        return self._frame.moves(made)
+
+    def _draw_scales(self, box: Box) -> None:
+        each = len(self._cells.ports) == len(self._cells.begin)
+        queue_word = "largest queue at the port" if each else "largest queue at a switch's ports up, down"
+        width = 0.5 * box[2] - 40.0
+        gradient = np.linspace(0.0, 1.0, 256)[None, :]
+        for index, (colours, words) in enumerate(
+            ((self._link_colours, "link use in the last interval"), (self._queue_colours, queue_word))
+        ):
+            left = box[0] + 10.0 + index * (0.5 * box[2] + 20.0)
+            axes = self._frame.axes((left, box[1] - 52.0, width, 13.0))
+            axes.imshow(gradient, aspect="auto", cmap=colours, extent=(0.0, 1.0, 0.0, 1.0))
+            axes.set_yticks([])
+            axes.spines[:].set_color(FAINT)
+            axes.tick_params(labelsize=11.5, length=4, color=SOFT, labelcolor=INK)
+            axes.set_title(words, fontsize=12, color=INK, pad=5, loc="left")
+            if index == 0:
+                axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "25", "50", "75", "100 %"])
+            else:
+                self._queue_axis = axes
+
+    def _rescale(self, limit_bytes: float, threshold_bytes: float | None) -> None:
+        """Write the queues' scale anew, and where marking begins."""
+        scale, prefix = prefix_scale(limit_bytes)
+        shares, words = [0.0, 1.0], ["0", f"{limit_bytes / scale:.3g} {prefix}B"]
+        threshold = (threshold_bytes or 0.0) / limit_bytes
+        if 0.12 < threshold < 0.72:
+            shares.append(threshold)
+            words.append(f"K = {threshold * limit_bytes / scale:.3g}")
+        elif threshold <= 0.12:
+            shares.append(0.5)
+            words.append(f"{0.5 * limit_bytes / scale:.3g}")
+        self._queue_axis.set_xticks(shares, words)
+        for old in list(self._queue_axis.lines):
+            old.remove()
+        lines: list[FloatArray] = []
+        if threshold_bytes is not None and threshold_bytes < limit_bytes:
+            share = threshold_bytes / limit_bytes
+            self._queue_axis.axvline(share, color=INK, linewidth=1.6)
+            cells = self._cells
+            if self._bars:
+                low = cells.corner + np.column_stack((np.zeros(len(cells.size)), share * cells.size[:, 1]))
+                high = low + np.column_stack((cells.size[:, 0], np.zeros(len(cells.size))))
+                lines = list(np.stack((low, high), 1))
+        self._thresholds.set_segments(lines)
+        self._frame.spoil()
