@@ -73,7 +73,8 @@ class NetworkPanel:
         frame: Where it is drawn.
         topology: The network.
         port_links: The link of every port whose queue is shown, shape (n_ports,).
-        path: Links of one flow's path, which is drawn larger than the rest; none if empty.
+        path: Links of one flow's path, which stands out; None: none does.
+        queue_word: Which queue of the interval it is that colours say.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class NetworkPanel:
         topology: Topology,
         port_links: IntArray,
         path: IntArray | None = None,
+        queue_word: str = "largest queue",
     ) -> None:
         from matplotlib.colors import LinearSegmentedColormap
 
@@ -107,7 +109,7 @@ class NetworkPanel:
         for caption in self._captions:
             frame.moves(caption)  # over the links
         self._queue_axis: Any = None
-        self._draw_scales(ROOM)
+        self._draw_scales(ROOM, queue_word)
         self._limit_bytes = 0.0
 
     def update(
@@ -416,9 +418,9 @@ class NetworkPanel:
         )  # fmt: skip
         return self._frame.moves(made)
 
-    def _draw_scales(self, box: Box) -> None:
+    def _draw_scales(self, box: Box, queue_word: str) -> None:
         each = len(self._cells.ports) == len(self._cells.begin)
-        queue_word = "largest queue at the port" if each else "largest queue at a switch's ports up, down"
+        queue_word += " at the port" if each else " at ports up, ports down"
         width = 0.5 * box[2] - 40.0
         gradient = np.linspace(0.0, 1.0, 256)[None, :]
         for index, (colours, words) in enumerate(
