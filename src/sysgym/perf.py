@@ -3,7 +3,7 @@
 The workloads are those that other simulators were measured on: long-lived DCTCP flows, ECN threshold of 65
 packets, 10 Gb/s, 10 us a link. A packet-hop is one packet, data or ACK, crossing one link. Statistics, loss
 recovery and transport callbacks are on; reading the counters in Python is part of an environment's step and
-is measured there.
+is measured there. Packet-hops stand next to those of a yardstick, run before each on the same clock.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ SETTLE_S = 4e-3
 
 DUMBBELL_SENDERS = (4, 16, 64)
 FAT_TREE_KS = (4, 8, 16)
+YARDSTICK_OF_FAT_TREES = 16
+"""Senders of the yardstick that fat-trees stand next to; a dumbbell stands next to one as large as itself."""
+
 JOB_TASKS = (1_000, 10_000)
 ENVIRONMENT_SCENARIOS = (
     "iroko-dumbbell-10m",
@@ -67,27 +70,35 @@ class Figure:
         workload: On what.
         value: The median of the repetitions.
         unit: Of the value.
+        yardstick: What the yardstick did in the same minute, in the same unit; None where there is none.
     """
 
     figure: str
     workload: str
     value: float
     unit: str
+    yardstick: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """The value as a multiple of the yardstick's."""
+        return None if self.yardstick is None else self.value / self.yardstick
 
     def row(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return asdict(self)
+        """As a JSON object; a figure without a yardstick has no keys for it."""
+        row = {**asdict(self), "ratio": self.ratio}
+        return {key: value for key, value in row.items() if value is not None}
 
 
 def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
     """Every measurement with a label, in the order of the report."""
     for n_senders in DUMBBELL_SENDERS:
         name = f"dumbbell-10g-n{n_senders}"
-        yield name, _hops_measurement(name, {"topology.hosts_per_side": n_senders})
+        yield name, _hops_measurement(name, {"topology.hosts_per_side": n_senders}, n_senders)
     for k in FAT_TREE_KS:
         fat_tree = {"kind": "fat_tree", "k": k, "link_rate_bps": 10e9, "link_delay_s": 10e-6}
         name = f"fattree-k{k}-10g"
-        yield name, _hops_measurement(name, {"topology": fat_tree})
+        yield name, _hops_measurement(name, {"topology": fat_tree}, YARDSTICK_OF_FAT_TREES)
     for figure, workload, measure, unit in perf_packets.measurements():
         yield f"packets {workload}, {figure}", _packets_measurement(figure, workload, measure, unit)
     for n_tasks in JOB_TASKS:
@@ -102,13 +113,20 @@ def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
     yield "start, compiled before", lambda: _start_figure("cached_start_s", cached=True)
 
 
-def _hops_measurement(name: str, overrides: dict[str, Any]) -> Callable[[], Figure]:
+def _hops_measurement(name: str, overrides: dict[str, Any], yardstick_flows: int) -> Callable[[], Figure]:
+    """The yardstick and the simulator take turns, so that what else the machine does meets both."""
+
     def measure() -> Figure:
+        from sysgym import perf_yardstick
         from sysgym.scenarios import CongestionScenario, load_scenario
 
         scenario = load_scenario("dumbbell-10g", overrides=overrides, expect=CongestionScenario)
-        rates = [_packet_hops_per_s(scenario) for _ in range(REPETITIONS)]
-        return Figure("packet_hops_per_s", name, statistics.median(rates), "1/s")
+        yardsticks, rates = [], []
+        for _ in range(REPETITIONS):
+            yardsticks.append(perf_yardstick.hops_per_s(yardstick_flows, MEASURED_S))
+            rates.append(_packet_hops_per_s(scenario))
+        yardstick = statistics.median(yardsticks)
+        return Figure("packet_hops_per_s", name, statistics.median(rates), "1/s", yardstick)
 
     return measure
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sysgym import perf, perf_packets, perf_placement
+from sysgym import perf, perf_packets, perf_placement, perf_yardstick
 from sysgym.cli import main
 from sysgym.emulator.accelerators import programs
 
@@ -58,7 +58,12 @@ def test_every_figure_is_printed_and_written(tmp_path: Path, capsys: pytest.Capt
     file = tmp_path / "new" / "perf.jsonl"
     assert _perf("--json", str(file)) == 0
     rows = [json.loads(line) for line in file.read_text().splitlines()]
-    assert all(list(row) == ["figure", "workload", "value", "unit"] for row in rows)
+    every = ["figure", "workload", "value", "unit"]
+    for row in rows:
+        beside = ["yardstick", "ratio"] if row["figure"] == "packet_hops_per_s" else []
+        assert list(row) == every + beside
+        if beside:
+            assert row["ratio"] == row["value"] / row["yardstick"]
     assert {row["figure"]: row["unit"] for row in rows} == UNITS
     workloads = {row["workload"] for row in rows}
     assert {"dumbbell-10g-n4", "fattree-k4-10g", "16x8x8", "iroko-dumbbell-10m"} < workloads
@@ -69,6 +74,7 @@ def test_every_figure_is_printed_and_written(tmp_path: Path, capsys: pytest.Capt
     for row in rows:
         assert row["figure"] in printed
         assert row["workload"] in printed
+        assert "ratio" not in row or f" {row['ratio']:.1f} x yardstick" in printed
 
 
 @pytest.mark.usefixtures("smallest")
@@ -80,6 +86,30 @@ def test_only_some_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     capsys.readouterr()
     assert _perf("--only", "nonsense") == 2
     assert 'no figure has "nonsense" in its label; there are: dumbbell-10g-n4' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("only", "flows"), [("dumbbell-10g-n4", 4), ("fattree-k4-10g", 16)])
+@pytest.mark.usefixtures("smallest")
+def test_the_yardstick_takes_turns_with_the_simulator(
+    only: str, flows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dumbbell's has as many flows as the dumbbell; a fat-tree's has sixteen."""
+    turns: list[object] = []
+
+    def yardstick(n_flows: int, measured_s: float) -> float:
+        turns.append((n_flows, measured_s))
+        return 2.0 * len(turns)
+
+    def simulator(_: object) -> float:
+        turns.append("simulator")
+        return 3.0 * len(turns)
+
+    monkeypatch.setattr(perf, "REPETITIONS", 3)
+    monkeypatch.setattr(perf_yardstick, "hops_per_s", yardstick)
+    monkeypatch.setattr(perf, "_packet_hops_per_s", simulator)
+    figure = dict(perf.measurements())[only]()
+    assert turns == [(flows, perf.MEASURED_S), "simulator"] * 3
+    assert (figure.value, figure.yardstick, figure.ratio) == (12.0, 6.0, 2.0)
 
 
 def test_what_is_measured_by_default() -> None:
