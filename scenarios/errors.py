@@ -23,6 +23,7 @@ __all__ = [
     "ResultMismatch",
     "ScenarioError",
     "SysgymError",
+    "TransportError",
     "UnknownName",
     "closest_name",
 ]
@@ -170,6 +171,45 @@ class ResultMismatch(SysgymError):
     """Raised when a replayed result differs from the recorded one."""
 
 
+class TransportError(SysgymError):
+    """Raised when a transport fails while it simulates: it raised, or its window or rate is none.
+
+    The world has stopped there; a reset begins anew.
+
+    Attributes:
+        transport: Its name.
+        flow: Number of the flow that it failed for, and ``ends``, the hosts between which that goes.
+        callback: The callback that failed, with its file and line.
+        time_s: Simulated time.
+        got: What it wrote or raised, in words.
+        expected: What would have been right.
+    """
+
+    def __init__(
+        self,
+        transport: str,
+        *,
+        flow: int,
+        ends: str,
+        callback: str,
+        time_s: float,
+        got: str,
+        expected: str,
+    ) -> None:
+        self.transport, self.flow, self.ends, self.callback = transport, flow, ends, callback
+        self.time_s, self.got, self.expected = time_s, got, expected
+        super().__init__(
+            f'the transport "{transport}" failed at {time_s:.9f} s of simulated time: {callback}, for flow'
+            f" {flow} ({ends})\n  got       {got}\n  expected  {expected}\n"
+            "  to do     mend the callback; reset() begins a new episode, which may use another transport"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the constructor's arguments."""
+        words = {name: value for name, value in self.__dict__.items() if name != "transport"}
+        return (_transport_error, (self.transport, words))
+
+
 class MissingExtra(SysgymError, ImportError):
     """Raised when an optional part is used without its extra; names the extra and the line that installs it.
 
@@ -222,6 +262,10 @@ def _scenario_error(path: str, problems: tuple[Problem, ...]) -> ScenarioError:
 
 def _unknown_name(kind: str, name: str, known: tuple[str, ...], hint: str) -> UnknownName:
     return UnknownName(kind, name, known, hint=hint)
+
+
+def _transport_error(transport: str, words: dict[str, Any]) -> TransportError:
+    return TransportError(transport, **words)
 
 
 def _show(value: Any) -> str:

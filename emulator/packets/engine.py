@@ -215,7 +215,7 @@ class Loop:
 
     @cached_property
     def run_until(self) -> Any:
-        """``(world_address, until_ns)``: handles all events before then; 0: the packet pool has to grow."""
+        """``(world_address, until_ns)``: handles all events before then; 0: it has halted."""
         source_digest, extras = _DIGEST, self._extras
 
         def run_until(world_address: int, until_ns: int) -> int:
@@ -224,7 +224,7 @@ class Loop:
             n_links = world.n_links
             n_links_and_hosts = n_links + world.n_hosts
             hops = 0
-            while world.heap_size > 0 and world.out_of_packets == 0:
+            while world.heap_size > 0 and world.halted == 0:
                 key = entry_at(world.heap, 0).key
                 now_ns = key >> SOURCE_BITS
                 if now_ns >= until_ns:
@@ -243,7 +243,7 @@ class Loop:
                     handle_own_event(world, source - n_links_and_hosts - N_CLOCKS, now_ns, extras)
                 drop_stale_root(world)
             world.hops += hops
-            if world.out_of_packets:
+            if world.halted:
                 return 0
             world.now_ns = until_ns
             for link_id in range(n_links):
@@ -263,7 +263,7 @@ class Loop:
         def resume_senders(world_address: int, _unused: int) -> int:
             source_digest  # noqa: B018
             world = world_at(world_address, 0)
-            world.out_of_packets = 0
+            world.halted = 0
             for host_id in range(world.n_hosts):
                 if host_at(world.hosts, host_id).awake == 0:
                     serve(world, host_id, world.now_ns, extras)

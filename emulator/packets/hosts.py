@@ -16,6 +16,7 @@ from sysgym.emulator.packets.events import FLOW_SENDS, event_key, flow_source, p
 from sysgym.emulator.packets.layout import (
     NEVER_NS,
     NOBODY,
+    OUT_OF_PACKETS,
     event_at,
     flow_at,
     host_at,
@@ -100,12 +101,12 @@ def may_send_now(world: Any, host_id: int, now_ns: int, extras: Any) -> bool:
     host = host_at(world.hosts, host_id)
     if extras is not None:
         if world.free_packets <= world.reserved_packets:
-            world.out_of_packets = 1
+            world.halted |= OUT_OF_PACKETS
             return False
         if world.lossless and waits_for_port(world, host):
             return False
     if world.free_packets == 0:
-        world.out_of_packets = 1
+        world.halted |= OUT_OF_PACKETS
         return False
     at_ns = ready_ns(world, host, now_ns)
     if at_ns > now_ns:

@@ -33,6 +33,12 @@ PACKET_PAUSE = 16
 PACKET_RESUME = 32
 """Frames of priority flow control: they go from one end of a cable to the other and no further."""
 
+OUT_OF_PACKETS = 1
+"""Why a world has halted: a sender found no free slot, so the pool has to grow."""
+
+TRANSPORT_FAILED = 2
+"""Why a world has halted: a transport raised, or wrote a window or a rate that is none."""
+
 NEW_RENO = 0
 """Loss recovery by duplicate and partial ACKs (RFC 5681, RFC 6582), go-back-N after a time-out."""
 
@@ -180,6 +186,7 @@ FLOW = np.dtype(
         ("waits_for", np.int32),  # flows that must end before this one starts
         ("first_successor", np.int32),
         ("n_successors", np.int32),
+        ("failed", np.int64),  # its transport raised, or wrote a window or rate that is none
     ],
     align=True,
 )
@@ -355,7 +362,9 @@ WORLD = np.dtype(
         ("root_is_stale", np.int64),
         ("first_free_packet", np.int64),
         ("free_packets", np.int64),
-        ("out_of_packets", np.int64),  # a sender found no free slot: the pool has to grow
+        ("halted", np.int64),  # 0, or why Python has to look: OUT_OF_PACKETS, TRANSPORT_FAILED
+        ("failed_callback", np.int64),  # ON_ACK ...
+        ("raised", np.int64),  # 0, or what is known of the exception (see memory.callback_caller)
         ("next_flow", np.int64),
         ("n_scheduled", np.int64),  # flows with a start time; those behind them wait for others
         ("timer_tick_ns", np.int64),

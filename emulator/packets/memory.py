@@ -13,7 +13,11 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import callconv
 from numba.extending import intrinsic
+
+RAISED_UNKNOWN = -1
+"""What a callback returns that ended in an exception of which nothing is known."""
 
 
 def record_accessor(dtype: np.dtype[Any]) -> Any:
@@ -38,20 +42,31 @@ def record_accessor(dtype: np.dtype[Any]) -> Any:
 
 
 def callback_caller(first_dtype: np.dtype[Any], second_dtype: np.dtype[Any]) -> Any:
-    """Makes the compiled function ``call(address, first, second)`` for callbacks of ``numba.cfunc``."""
+    """Makes the compiled function ``call(address, first, second)`` for functions compiled by ``numba.njit``.
+
+    It returns 0, or where the callback has raised the address of what numba knows of the exception
+    (RAISED_UNKNOWN if that is nothing). A C function could not say so: numba prints what is raised in one
+    and goes on.
+    """
     first_type = numba.from_dtype(first_dtype)
     second_type = numba.from_dtype(second_dtype)
 
     @intrinsic
     def call(typing_context: Any, address: Any, first: Any, second: Any) -> Any:
-        signature = types.void(types.int64, first_type, second_type)
+        signature = types.int64(types.int64, first_type, second_type)
 
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            argument_types = [context.get_argument_type(kind) for kind in (first_type, second_type)]
-            function_type = ir.FunctionType(ir.VoidType(), argument_types)
+            kinds = (first_type, second_type)
+            function_type = context.call_conv.get_function_type(types.none, kinds)
             function = builder.inttoptr(arguments[0], function_type.as_pointer())
-            builder.call(function, [arguments[1], arguments[2]])
-            return context.get_dummy_value()
+            status, _ = context.call_conv.call_function(
+                builder, function, types.none, kinds, [arguments[1], arguments[2]]
+            )
+            word = ir.IntType(64)
+            what = builder.select(
+                status.is_user_exc, builder.ptrtoint(status.excinfoptr, word), word(RAISED_UNKNOWN)
+            )
+            return builder.select(status.is_error, what, word(0))
 
         return signature, generate
 
@@ -67,5 +82,19 @@ def call_entry_point(typing_context: Any, address: Any, first: Any, second: Any)
         word = ir.IntType(64)
         function = builder.inttoptr(arguments[0], ir.FunctionType(word, [word, word]).as_pointer())
         return builder.call(function, [arguments[1], arguments[2]])
+
+    return signature, generate
+
+
+@intrinsic
+def raise_known(typing_context: Any, address: Any) -> Any:
+    """``raise_known(address)`` raises what a ``callback_caller`` has returned the address of; once only."""
+    signature = types.void(types.int64)
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        known = builder.inttoptr(arguments[0], callconv.excinfo_ptr_t)
+        status = context.call_conv._get_return_status(builder, callconv.RETCODE_USEREXC, known)
+        context.call_conv.return_status_propagate(builder, status)
+        return context.get_dummy_value()
 
     return signature, generate

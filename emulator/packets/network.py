@@ -17,9 +17,10 @@ from sysgym.emulator.packets.assembly import (
 )
 from sysgym.emulator.packets.engine import EXTENDED, PLAIN, Loop
 from sysgym.emulator.packets.events import MAX_TIME_NS
+from sysgym.emulator.packets.failures import transport_failure
 from sysgym.emulator.packets.fairness import max_min_rates
 from sysgym.emulator.packets.faults import LinkFaults
-from sysgym.emulator.packets.layout import CAPTURED, NOBODY
+from sysgym.emulator.packets.layout import CAPTURED, NOBODY, TRANSPORT_FAILED
 from sysgym.emulator.packets.recording import Recording
 from sysgym.emulator.packets.single_flows import multiply_windows, set_paces
 from sysgym.emulator.packets.state import State
@@ -38,7 +39,7 @@ from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.base import callback_addresses
 from sysgym.emulator.packets.workloads import FlowSchedule, build_flows
 from sysgym.scenarios import CongestionScenario
-from sysgym.scenarios.errors import SysgymError, UnknownName
+from sysgym.scenarios.errors import SysgymError, TransportError, UnknownName
 
 FloatArray = NDArray[np.float64]
 
@@ -129,6 +130,7 @@ class PacketNetwork:
         self._state, self._ideal_fct_s = assembly.state, assembly.ideal_fct_s
         self._loop = EXTENDED if assembly.extended else PLAIN
         self._recording: Recording | None = None
+        self._failure: TransportError | None = None
         self._state = self._faults.apply(self._state, 0)
         self._state.world["random_state"] = rng.integers(1, 2**63)
         self._give_flows_their_own_transports()
@@ -156,13 +158,13 @@ class PacketNetwork:
             caps_bps = np.minimum(caps_bps, self.line_rate_bps)
         self._state.caps[:] = ns_per_byte_q20(caps_bps)
         self._loop.cap_hosts.ctypes(self._address, 0)
-        self._grow_packet_pool_while_needed()
+        self._resolve_halts()
 
     def cap_host(self, host_id: int, rate_bps: float) -> None:
         """Caps one host as :meth:`set_host_rate_caps` does all of them, and leaves the others as they are."""
         self._state.caps[host_id] = ns_per_byte_q20(np.float64(rate_bps))
         self._loop.cap_hosts.ctypes(self._address, 0)
-        self._grow_packet_pool_while_needed()
+        self._resolve_halts()
 
     def scale_windows(self, flow_ids: NDArray[np.int64], factor: FloatArray | float) -> None:
         """Multiplies congestion windows; each stays between one packet and the largest window.
@@ -200,6 +202,7 @@ class PacketNetwork:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy or a pickle holds: everything but the addresses of compiled functions."""
+        self._note_failure()  # what is known of an exception holds in this process only
         return {**self.__dict__, "_loop": None, "_extended": self._loop is EXTENDED}
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
@@ -215,6 +218,8 @@ class PacketNetwork:
         """Lets simulated time pass.
 
         Raises:
+            TransportError: If a transport raises, or writes a window or rate that is none; the world stands
+                still then, and says so again, until the next reset.
             SysgymError: If the end lies beyond the largest simulated time (2.4 hours).
         """
         self.advance_to(self.now_ns + round(duration_s * 1e9))
@@ -292,7 +297,7 @@ class PacketNetwork:
 
     def _run_until(self, until_ns: int) -> None:
         while not self._loop.run_until.ctypes(self._address, until_ns):
-            self._grow_packet_pool_while_needed()
+            self._resolve_halts()
 
     def clear_maxima(self) -> None:
         """Begins a new interval for the largest queues."""
@@ -365,11 +370,21 @@ class PacketNetwork:
             flows["recovery"][flow_id] = own.recovery_code
             flows["ecn_capable"][flow_id] = own.ecn_capable
 
-    def _grow_packet_pool_while_needed(self) -> None:
-        while self._state.world["out_of_packets"][0]:
+    def _resolve_halts(self) -> None:
+        """Sees to what has halted the world: too few slots for packets, or a transport that failed."""
+        while self._state.world["halted"][0]:
+            self._note_failure()
+            if self._failure is not None:
+                raise self._failure
             self._state = with_more_packets(self._state)
             self._state.bind()
             self._loop.resume_senders.ctypes(self._address, 0)
+
+    def _note_failure(self) -> None:
+        """Reads what a transport has done wrong, once."""
+        if self._failure is None and self._state.world["halted"][0] & TRANSPORT_FAILED:
+            transports = (self.transport, *self.flow_transports.values())
+            self._failure = transport_failure(self._state, self.topology, transports)
 
     def _needs_extras(self) -> bool:
         """Whether the plain loop would leave out something that this world needs."""

@@ -6,12 +6,21 @@ draft-cheng-iccrg-delivery-rate-estimation, in packets.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from numba import njit
 
 from sysgym.emulator.packets.events import FLOW_SENDS, event_key, flow_source, push
-from sysgym.emulator.packets.layout import PACKET_CNP, flow_at, note_at, packet_at, segment_at, stamps_at
+from sysgym.emulator.packets.layout import (
+    PACKET_CNP,
+    TRANSPORT_FAILED,
+    flow_at,
+    note_at,
+    packet_at,
+    segment_at,
+    stamps_at,
+)
 
 _FRACTION_BITS = 20
 _FRACTION_MASK = (1 << _FRACTION_BITS) - 1
@@ -19,15 +28,29 @@ _SLOWEST_Q20 = float(1 << 46)
 """About 119 bit/s: a packet of 9216 bytes then still lasts less than the largest time."""
 
 
+@njit
+def halt_for_transport(world: Any, flow: Any, callback: int, raised: int) -> None:
+    """Stops the world because a callback raised or wrote what cannot be; the first such one is kept."""
+    if world.halted & TRANSPORT_FAILED:
+        return
+    world.halted |= TRANSPORT_FAILED
+    world.failed_callback = callback
+    world.raised = raised
+    flow.failed = 1
+
+
 @njit(inline="always")
-def bring_pace_into_force(flow: Any) -> None:
-    """Takes over the pacing rate that a callback may have written; none if it is not a positive number.
+def bring_pace_into_force(world: Any, flow: Any, callback: int) -> None:
+    """Takes over the pacing rate that a callback may have written; 0: none.
 
     The packet that waits is spaced anew, as a network card's rate limiter does: a cut in the rate that came
     one packet late would be no cut for a flow that sends one packet in several round trips.
     """
     rate_bps = flow.pacing_rate_bps
     if rate_bps == flow.pace_in_force_bps:
+        return
+    if not 0.0 <= rate_bps < math.inf:
+        halt_for_transport(world, flow, callback, 0)
         return
     flow.pace_in_force_bps = rate_bps
     if rate_bps > 0.0:

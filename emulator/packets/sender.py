@@ -7,6 +7,7 @@ which one, and when it is taken for lost is decided here, in the same way for al
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from numba import njit
@@ -35,6 +36,7 @@ from sysgym.emulator.packets.rates import (
     begin_sample,
     bring_pace_into_force,
     finish_sample,
+    halt_for_transport,
     read_telemetry,
     space_next_packet,
 )
@@ -54,11 +56,13 @@ call_callback = callback_caller(FLOW, EVENT)
 
 @njit(inline="always")
 def notify(world: Any, flow: Any, what: int, event: Any, extras: Any) -> None:
-    """Calls a flow's transport."""
+    """Calls a flow's transport; the world halts if it raises, or leaves a window or rate that is none."""
     address = callback_at(world.callbacks, flow.transport * N_CALLBACKS + what).address
-    call_callback(address, flow, event)
-    if extras is not None:
-        bring_pace_into_force(flow)
+    raised = call_callback(address, flow, event)
+    if raised != 0 or not (0.0 <= flow.cwnd < math.inf and flow.ssthresh >= 0.0):
+        halt_for_transport(world, flow, what, raised)
+    elif extras is not None:
+        bring_pace_into_force(world, flow, what)
 
 
 @njit(inline="always")

@@ -19,7 +19,7 @@ from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 def reaches(world_address: int, until_ns: int) -> bool:
     """Moves a world to a time; False: ``PacketNetwork.advance_to`` has to."""
     world = world_at(world_address, 0)
-    if world.out_of_packets:
+    if world.halted:
         return False
     if world.now_ns >= until_ns:
         return True

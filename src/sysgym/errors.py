@@ -7,6 +7,7 @@ from sysgym.scenarios.errors import (
     ResultMismatch,
     ScenarioError,
     SysgymError,
+    TransportError,
     UnknownName,
 )
 
@@ -17,5 +18,6 @@ __all__ = [
     "ResultMismatch",
     "ScenarioError",
     "SysgymError",
+    "TransportError",
     "UnknownName",
 ]

@@ -17,6 +17,7 @@ from sysgym.scenarios.errors import (
     ResultMismatch,
     ScenarioError,
     SysgymError,
+    TransportError,
     UnknownName,
     closest_name,
 )
@@ -28,6 +29,15 @@ EVERY_ERROR = [
     ResultMismatch("goodput differs"),
     ScenarioError("a.toml", "queue.buffer_bytes", NOTHING, "a whole number", advice="add it"),
     ScenarioError("a.toml", problems=[Problem("x", 1, "2", line=3), Problem("y", None, "z")]),
+    TransportError(
+        "mine",
+        flow=3,
+        ends="h0 to h4",
+        callback="on_ack (mine.py:7)",
+        time_s=1e-3,
+        got="flow.cwnd = nan",
+        expected="a finite window of 0 packets or more",
+    ),
     UnknownName("scenario", "dumbell", ["dumbbell", "incast"], hint="see the list"),
 ]
 

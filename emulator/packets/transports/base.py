@@ -159,15 +159,17 @@ def _named_fields(function: Callback) -> frozenset[str]:
 @cache
 def _compiled(function: Callback) -> Any:
     """Compiles one callback to the common type; on disk too, unless it has no file (a notebook's cell)."""
-    # An arithmetic error in a callback gives inf or nan, as in NumPy: an exception could not leave the
-    # compiled loop.
+    # A division by zero gives inf or nan, as in NumPy; what of that reaches a window or a rate is an error.
+    # Bounds cost nothing where an index is a constant, as in flow.state[ALPHA].
+    function = getattr(function, "py_func", function)
+    options = {"error_model": "numpy", "boundscheck": True, "no_cfunc_wrapper": True}
     try:
         try:
-            return numba.cfunc(_SIGNATURE, cache=True, error_model="numpy")(function)
+            return njit(_SIGNATURE, cache=True, **options)(function)
         except RuntimeError as error:
             if "cannot cache" not in str(error):
                 raise
-            return numba.cfunc(_SIGNATURE, error_model="numpy")(function)
+            return njit(_SIGNATURE, **options)(function)
     except (numba.core.errors.NumbaError, KeyError) as error:
         # Writing to a field that a record lacks is a bare KeyError in numba.
         reason = f"there is no field {error}" if isinstance(error, KeyError) else error
@@ -179,9 +181,14 @@ def _compiled(function: Callback) -> Any:
 
 def callback_addresses(transports: tuple[Transport, ...]) -> NDArray[np.int64]:
     """Addresses of the callbacks of all transports, five each, as the event loop expects them."""
-    return np.array(
-        [callback.address for transport in transports for callback in transport.callbacks()], np.int64
-    )
+    compiled = (callback for transport in transports for callback in transport.callbacks())
+    return np.array([_address(callback) for callback in compiled], np.int64)
+
+
+def _address(compiled: Any) -> int:
+    """Where a compiled function begins, called as numba's functions call each other."""
+    result = compiled.get_compile_result(_SIGNATURE)
+    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
 @njit(inline="always")

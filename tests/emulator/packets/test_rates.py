@@ -134,10 +134,8 @@ def test_a_cut_pace_holds_for_the_packet_that_waits(make_network: MakeNetwork) -
     assert np.all(network.hosts().sent_packets[:4] == 2)
 
 
-@pytest.mark.parametrize("rate_bps", [float("nan"), -1.0, float("inf"), 1e300, 1e-300])
-def test_a_pace_gone_wrong_is_none_or_the_nearest_there_is(
-    make_network: MakeNetwork, rate_bps: float
-) -> None:
+@pytest.mark.parametrize("rate_bps", [1e300, 1e-300])
+def test_a_pace_out_of_range_is_the_nearest_there_is(make_network: MakeNetwork, rate_bps: float) -> None:
     network = make_network(paced_at(rate_bps, window=10.0), workload__start_jitter_s=0.0)
     network.advance(5e-3)
     sent = network.hosts().sent_packets[:4]
