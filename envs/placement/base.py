@@ -12,11 +12,11 @@ import numpy as np
 from gymnasium.utils import EzPickle
 
 from sysgym.emulator.accelerators.problem import PlacementProblem
+from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
 from sysgym.envs.placement.metrics import Outcome
 from sysgym.envs.placement.observation import BoolArray, Observation
 from sysgym.envs.placement.rewards import Reward, get_reward
-from sysgym.scenarios import PlacementScenario, load_scenario, scenario_from_resolved
-from sysgym.scenarios.errors import UnknownName
+from sysgym.scenarios import PlacementScenario
 
 
 class PlacementEnv(gym.Env[Observation, np.int64], EzPickle):
@@ -50,7 +50,7 @@ class PlacementEnv(gym.Env[Observation, np.int64], EzPickle):
             ScenarioError: If the scenario cannot be used.
             UnknownName: If a split or reward does not exist.
         """
-        self.scenario = _resolve(scenario, overrides)
+        self.scenario = resolve_scenario(scenario, overrides, PlacementScenario)
         self.split = split
         self.render_mode = render_mode
         self._seeds = self.scenario.splits[split].seeds
@@ -75,7 +75,7 @@ class PlacementEnv(gym.Env[Observation, np.int64], EzPickle):
             options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
         """
         super().reset(seed=seed)
-        self.episode_seed = self._draw_episode_seed(options)
+        self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
         self.outcome = None
         self.steps = 0
         self._begin(self.episode_seed)
@@ -188,26 +188,3 @@ class PlacementEnv(gym.Env[Observation, np.int64], EzPickle):
         if not self.action_space.contains(action):
             raise ValueError(f"action: expected an element of {self.action_space}, got {action!r}")
         return int(action)
-
-    def _draw_episode_seed(self, options: Mapping[str, Any] | None) -> int:
-        options = options or {}
-        for key in options:
-            if key != "episode_seed":
-                raise UnknownName("reset option", key, ["episode_seed"])
-        if "episode_seed" in options:
-            return int(options["episode_seed"])
-        first, last = self._seeds
-        return int(self.np_random.integers(first, last + 1))
-
-
-def _resolve(
-    scenario: str | PathLike[str] | Mapping[str, Any] | PlacementScenario,
-    overrides: Mapping[str, Any] | None,
-) -> PlacementScenario:
-    if isinstance(scenario, PlacementScenario):
-        found = scenario
-    elif isinstance(scenario, Mapping):
-        found = scenario_from_resolved(scenario, expect=PlacementScenario)
-    else:
-        return load_scenario(scenario, overrides=overrides, expect=PlacementScenario)
-    return found.with_overrides(overrides) if overrides else found

@@ -16,12 +16,12 @@ from sysgym.emulator.cluster.counters import counter_names
 from sysgym.emulator.cluster.execution import Execution, Snapshot
 from sysgym.emulator.cluster.job import BoolArray, FloatArray, Job
 from sysgym.emulator.cluster.source import JobSource, job_source
+from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
 from sysgym.envs.stragglers.metrics import Flags, checkpoint_metrics
 from sysgym.envs.stragglers.observation import Observation, ObservationBuilder
 from sysgym.envs.stragglers.render import Scene, picture, text
 from sysgym.envs.stragglers.rewards import Reward, get_reward
-from sysgym.scenarios import StragglerScenario, load_scenario, scenario_from_resolved
-from sysgym.scenarios.errors import UnknownName
+from sysgym.scenarios import StragglerScenario
 
 Action = NDArray[np.int8] | NDArray[np.int64]
 
@@ -63,7 +63,7 @@ class StragglerEnv(gym.Env[Observation, Any], EzPickle):
             UnknownName: If a split or reward does not exist.
         """
         EzPickle.__init__(self, scenario, split, reward, overrides, source, render_mode)
-        self.scenario = _resolve(scenario, overrides)
+        self.scenario = resolve_scenario(scenario, overrides, StragglerScenario)
         self.split = split
         self.render_mode = render_mode
         self._seeds = self.scenario.splits[split].seeds
@@ -109,7 +109,7 @@ class StragglerEnv(gym.Env[Observation, Any], EzPickle):
             options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
         """
         super().reset(seed=seed)
-        self.episode_seed = self._draw_episode_seed(options)
+        self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
         self._drawn = self.scenario.draw(self.split, self.episode_seed)
         self.job = self._source.job(self.split, self.episode_seed)
         if self.job.n_tasks > self._observations.tasks_max:
@@ -227,26 +227,3 @@ class StragglerEnv(gym.Env[Observation, Any], EzPickle):
             "episode_seed": self.episode_seed,
             "time_s": self.world.now_s,
         }
-
-    def _draw_episode_seed(self, options: Mapping[str, Any] | None) -> int:
-        options = options or {}
-        for key in options:
-            if key != "episode_seed":
-                raise UnknownName("reset option", key, ["episode_seed"])
-        if "episode_seed" in options:
-            return int(options["episode_seed"])
-        first, last = self._seeds
-        return int(self.np_random.integers(first, last + 1))
-
-
-def _resolve(
-    scenario: str | PathLike[str] | Mapping[str, Any] | StragglerScenario,
-    overrides: Mapping[str, Any] | None,
-) -> StragglerScenario:
-    if isinstance(scenario, StragglerScenario):
-        found = scenario
-    elif isinstance(scenario, Mapping):
-        found = scenario_from_resolved(scenario, expect=StragglerScenario)
-    else:
-        return load_scenario(scenario, overrides=overrides, expect=StragglerScenario)
-    return found.with_overrides(overrides) if overrides else found

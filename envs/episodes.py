@@ -1,0 +1,56 @@
+"""What the environments of all families share at their beginning: scenarios in any form, episode seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sysgym.scenarios import Scenario, load_scenario, scenario_from_resolved
+from sysgym.scenarios.errors import UnknownName
+
+ScenarioT = TypeVar("ScenarioT", bound=Scenario)
+
+
+def resolve_scenario(
+    scenario: str | PathLike[str] | Mapping[str, Any] | ScenarioT,
+    overrides: Mapping[str, Any] | None,
+    expect: type[ScenarioT],
+) -> ScenarioT:
+    """Return the scenario that a name, a file, a resolved form or a scenario stands for, keys replaced.
+
+    Args:
+        scenario: The scenario in one of these forms.
+        overrides: New values by dotted key.
+        expect: The schema of the family.
+
+    Raises:
+        ScenarioError: If it cannot be used, or is of another family.
+    """
+    if isinstance(scenario, expect):
+        found = scenario
+    elif isinstance(scenario, Mapping):
+        found = scenario_from_resolved(scenario, expect=expect)
+    else:
+        return load_scenario(scenario, overrides=overrides, expect=expect)  # type: ignore[arg-type]
+    return found.with_overrides(overrides) if overrides else found
+
+
+def draw_episode_seed(
+    rng: np.random.Generator, seeds: tuple[int, int], options: Mapping[str, Any] | None
+) -> int:
+    """Return the seed of the next episode: drawn from the split, or pinned by ``options["episode_seed"]``.
+
+    Raises:
+        UnknownName: If there is another option.
+    """
+    options = options or {}
+    for key in options:
+        if key != "episode_seed":
+            raise UnknownName("reset option", key, ["episode_seed"])
+    if "episode_seed" in options:
+        return int(options["episode_seed"])
+    first, last = seeds
+    return int(rng.integers(first, last + 1))
