@@ -49,6 +49,13 @@ class ActionScale:
         clipped: Array = np.clip(rates, self.low, self.high).astype(np.float32)
         return clipped
 
+    def rates_of_many(self, outputs: NDArray[Any]) -> Array:
+        """Return the rates for the outputs of many worlds, to the last bit those of each one alone."""
+        if self.name == "linear":
+            return self.rates(outputs)
+        # NumPy's power may round differently in the lanes of a longer array.
+        return np.stack([self.rates(output) for output in outputs])
+
 
 def scale_of(env: gym.Env[Any, Any], name: str) -> ActionScale:
     """Return the scale of an environment's actions."""

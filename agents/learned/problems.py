@@ -62,18 +62,10 @@ class Rates:
         return ScaledActions(env, self._scale)
 
     def envs(self, n_envs: int, seed: int) -> Any:
-        """Return environments in one process, in their vector form where there is one.
+        """Return environments in one process, in their vector form; stable-baselines3 seeds them."""
+        from sysgym.agents.learned.side_by_side import SideBySide
 
-        Both forms give the same numbers; stable-baselines3 seeds them.
-        """
-        if self._scenario.env_id == "sysgym/DatacenterCC-v0":
-            from sysgym.agents.learned.side_by_side import SideBySide
-
-            return SideBySide(self._scenario, n_envs, self.env_kwargs, self._scale)
-        from stable_baselines3.common.monitor import Monitor
-        from stable_baselines3.common.vec_env import DummyVecEnv
-
-        return DummyVecEnv([lambda: Monitor(self.make_env()) for _ in range(n_envs)])
+        return SideBySide(self._scenario, n_envs, self.env_kwargs, self._scale)
 
     def observation_index(self) -> list[str]:
         """Return the environment's own index."""

@@ -54,7 +54,7 @@ def max_min_rates(
         raise SysgymError(
             f"max-min rates: links from {links.min()} to {links.max()}, there are {len(capacity_bps)}"
         )
-    return _fill(links, capacity_bps, np.ascontiguousarray(demand), np.argsort(demand, kind="stable"))
+    return fill(links, capacity_bps, np.ascontiguousarray(demand), np.argsort(demand, kind="stable"))
 
 
 @njit(cache=True, nogil=True)
@@ -73,12 +73,13 @@ def _stop(
 
 
 @njit(cache=True, nogil=True)
-def _fill(
+def fill(
     routes: NDArray[np.int32],
     capacity_bps: NDArray[np.float64],
     demand_bps: NDArray[np.float64],
     by_demand: NDArray[np.int64],
 ) -> NDArray[np.float64]:
+    """:func:`max_min_rates` of arguments that are known to be right, flows also given in order of demand."""
     n_flows, longest = routes.shape
     n_links = len(capacity_bps)
     # Flows of each link: those of link l are flow_of[first[l] : first[l + 1]].

@@ -330,6 +330,7 @@ WORLD = np.dtype(
         ("run_until", np.int64),
         ("cap_hosts", np.int64),
         ("python_needed_ns", np.int64),
+        ("extended", np.int64),  # 1: the ports' records below are kept
         # Addresses of the arrays below.
         ("links", np.int64),
         ("caps", np.int64),

@@ -74,7 +74,7 @@ def callback_caller(first_dtype: np.dtype[Any], second_dtype: np.dtype[Any]) -> 
 
 
 @intrinsic
-def call_entry_point(typing_context: Any, address: Any, first: Any, second: Any) -> Any:
+def _call_entry_point(typing_context: Any, address: Any, first: Any, second: Any) -> Any:
     """``call_entry_point(address, first, second)``: a C function of two int64 that returns one."""
     signature = types.int64(types.int64, types.int64, types.int64)
 
@@ -84,6 +84,9 @@ def call_entry_point(typing_context: Any, address: Any, first: Any, second: Any)
         return builder.call(function, [arguments[1], arguments[2]])
 
     return signature, generate
+
+
+call_entry_point: Any = _call_entry_point
 
 
 @intrinsic

@@ -18,9 +18,9 @@ from sysgym.emulator.packets.assembly import (
 from sysgym.emulator.packets.engine import EXTENDED, PLAIN, Loop
 from sysgym.emulator.packets.events import MAX_TIME_NS
 from sysgym.emulator.packets.failures import transport_failure
-from sysgym.emulator.packets.fairness import max_min_rates
 from sysgym.emulator.packets.faults import LinkFaults
-from sysgym.emulator.packets.layout import CAPTURED, NOBODY, TRANSPORT_FAILED
+from sysgym.emulator.packets.layout import CAPTURED, TRANSPORT_FAILED
+from sysgym.emulator.packets.readings import clear_all_maxima, read_fair_rates
 from sysgym.emulator.packets.recording import Recording
 from sysgym.emulator.packets.single_flows import multiply_windows, set_paces
 from sysgym.emulator.packets.state import State
@@ -28,10 +28,8 @@ from sysgym.emulator.packets.statistics import (
     FlowTable,
     HostCounters,
     PortCounters,
-    backlog_ns,
+    counters,
     flow_table,
-    host_counters,
-    port_counters,
     queue_quantile_bytes,
 )
 from sysgym.emulator.packets.topology import Topology, build_topology
@@ -162,7 +160,7 @@ class PacketNetwork:
 
     def cap_host(self, host_id: int, rate_bps: float) -> None:
         """Caps one host as :meth:`set_host_rate_caps` does all of them, and leaves the others as they are."""
-        self._state.caps[host_id] = ns_per_byte_q20(np.float64(rate_bps))
+        self._state.caps[host_id] = ns_per_byte_q20(np.asarray(rate_bps))
         self._loop.cap_hosts.ctypes(self._address, 0)
         self._resolve_halts()
 
@@ -301,16 +299,15 @@ class PacketNetwork:
 
     def clear_maxima(self) -> None:
         """Begins a new interval for the largest queues."""
-        links = self._state.links
-        links["max_backlog_ns"] = backlog_ns(self._state)
+        clear_all_maxima(self._address)
 
     def ports(self) -> PortCounters:
         """Counters of all output ports."""
-        return port_counters(self._state)
+        return counters(self._address, self.n_links, self.n_hosts)[0]
 
     def hosts(self) -> HostCounters:
         """Counters of all hosts."""
-        return host_counters(self._state)
+        return counters(self._address, self.n_links, self.n_hosts)[1]
 
     def flows(self) -> FlowTable:
         """Counters of all flows."""
@@ -330,15 +327,8 @@ class PacketNetwork:
 
         Shape (n_hosts,).
         """
-        flows = self._state.flows
-        active = np.flatnonzero(flows["active"])
-        ack_routes = self._state.routes[active, 1]
-        capacity_bps = self.topology.link_rate_bps.copy()
-        ack_share = self.scenario.transport.ack_bytes / self.scenario.transport.mtu_bytes
-        capacity_bps[np.unique(ack_routes[ack_routes != NOBODY])] /= 1.0 + ack_share
-        rates_bps = max_min_rates(self._state.routes[active, 0], capacity_bps)
         by_host_bps: FloatArray = np.zeros(self.n_hosts)
-        np.add.at(by_host_bps, flows["src"][active], rates_bps)
+        read_fair_rates(self._address, self.topology.link_rate_bps, by_host_bps)
         return by_host_bps
 
     def _bind_callbacks(self) -> None:
@@ -353,6 +343,7 @@ class PacketNetwork:
         world = self._state.world
         world["run_until"] = self._loop.run_until.address
         world["cap_hosts"] = self._loop.cap_hosts.address
+        world["extended"] = self._loop is EXTENDED
         self._say_when_python_is_needed()
 
     def _say_when_python_is_needed(self) -> None:

@@ -5,13 +5,14 @@ Everything is cumulative since the reset.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.layout import NOBODY
 from sysgym.emulator.packets.ports import SUB_BUCKET_BITS
+from sysgym.emulator.packets.readings import N_HOST_COUNTERS, N_PORT_COUNTERS, read_counters
 from sysgym.emulator.packets.state import State
 from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 
@@ -65,6 +66,9 @@ class HostCounters(NamedTuple):
     """Flows with data not acknowledged, now."""
 
 
+Counters = TypeVar("Counters", PortCounters, HostCounters)
+
+
 class FlowTable(NamedTuple):
     """Every flow of the schedule, arrays of shape (n_flows,), by start time."""
 
@@ -95,59 +99,22 @@ class FlowTable(NamedTuple):
         return (self.finish_s - self.start_s) / self.ideal_fct_s
 
 
-def port_counters(state: State) -> PortCounters:
-    """Reads the links' counters at the present time."""
-    links = state.links
-    bytes_per_ns = 2.0**FIXED_POINT_BITS / links["ns_per_byte_q20"]
-    queue_bytes = backlog_ns(state) * bytes_per_ns
-    extended = len(state.ports) == len(links)
-    none: IntArray = np.zeros(len(links), np.int64)
-    return PortCounters(
-        queue_bytes=queue_bytes,
-        queue_byte_s=links["backlog_integral_ns2"] * bytes_per_ns * _NS,
-        queue_max_bytes=links["max_backlog_ns"] * bytes_per_ns,
-        sent_bytes=links["sent_bytes"] - queue_bytes,
-        accepted_packets=links["sent_packets"].copy(),
-        marked_packets=links["marked_packets"].copy(),
-        dropped_packets=links["dropped_packets"].copy(),
-        dropped_bytes=links["dropped_bytes"].copy(),
-        lost_packets=state.ports["lost_packets"].copy() if extended else none,
-        pauses=state.ports["pauses"].copy() if extended else none,
-        paused_s=_paused_s(state) if extended else np.zeros(len(links)),
-    )
+def counters(world_address: int, n_links: int, n_hosts: int) -> tuple[PortCounters, HostCounters]:
+    """Reads all counters of ports and hosts at the present time."""
+    ports, hosts = np.empty((N_PORT_COUNTERS, n_links)), np.empty((N_HOST_COUNTERS, n_hosts))
+    read_counters(world_address, ports, hosts)
+    return _as_counters(PortCounters, ports), _as_counters(HostCounters, hosts)
 
 
-def backlog_ns(state: State) -> IntArray:
-    """Time that every port needs to send what is in its queue now, shape (n_links,)."""
-    backlog: IntArray = np.maximum(state.links["busy_until_ns"] - state.world["now_ns"], 0)
-    if state.world["lossless"][0]:
-        waiting_bytes = state.ports["queued_bytes"] - state.ports["sending_bytes"]
-        backlog += waiting_bytes * state.links["ns_per_byte_q20"] >> FIXED_POINT_BITS
-    return backlog
-
-
-def _paused_s(state: State) -> FloatArray:
-    ports = state.ports
-    going_on = np.where(ports["paused"] > 0, state.world["now_ns"] - ports["paused_since_ns"], 0)
-    paused_s: FloatArray = (ports["paused_ns"] + going_on) * _NS
-    return paused_s
-
-
-def host_counters(state: State) -> HostCounters:
-    """Reads the hosts' counters."""
-    hosts = state.hosts
-    return HostCounters(
-        sent_bytes=hosts["sent_bytes"].copy(),
-        sent_packets=hosts["sent_packets"].copy(),
-        delivered_bytes=hosts["delivered_bytes"].copy(),
-        received_bytes=hosts["received_bytes"].copy(),
-        acked_packets=hosts["acked_packets"].copy(),
-        rtt_sum_s=hosts["rtt_sum_ns"] * _NS,
-        rtt_samples=hosts["rtt_samples"].copy(),
-        marked_packets=hosts["marked_packets"].copy(),
-        retransmitted_packets=hosts["retransmitted_packets"].copy(),
-        timeouts=hosts["timeouts"].copy(),
-        active_flows=hosts["active_flows"].copy(),
+def _as_counters(kind: type[Counters], rows: FloatArray) -> Counters:
+    """What is counted, not measured, becomes whole numbers again."""
+    measured = {"queue_bytes", "queue_byte_s", "queue_max_bytes", "paused_s", "rtt_sum_s"}
+    measured |= {"sent_bytes"} if kind is PortCounters else set()
+    return kind(
+        *(
+            row if name in measured else row.astype(np.int64)
+            for name, row in zip(kind._fields, rows, strict=True)
+        )
     )
 
 

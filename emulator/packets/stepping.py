@@ -1,6 +1,6 @@
 """Worlds moved by compiled code: what an environment that steps many of them at once calls.
 
-The world's record holds the addresses of the engine's entry points: nothing of the engine is compiled into the
+The world's record holds the addresses of the engine's entry points: nothing of it is compiled into the
 caller. Python is needed now and then: to give packets more memory, to let links fail, to record. Then the
 caller hands the world back, and goes on when Python has moved it.
 """

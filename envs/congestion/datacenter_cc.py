@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport
+from sysgym.envs.congestion.controllers import Controllers
 from sysgym.envs.congestion.episodes import draw_episode_seed, resolve_scenario
-from sysgym.envs.congestion.measurement import Fabric, Interval, Reading, ideal_bytes
+from sysgym.envs.congestion.measurement import Fabric, Interval, Reading
 from sysgym.envs.congestion.metrics import episode_metrics, interval_metrics
 from sysgym.envs.congestion.observation import DEFAULT_FEATURES, ObservationBuilder
 from sysgym.envs.congestion.render import Recorder
@@ -207,10 +208,23 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         )
         self.observation_space = gym.spaces.Box(0.0, 1.0, (self._observations.size,), np.float32)
         self.episode_seed: int | None = None
-        self._steps = 0
         self._began: Reading | None = None
-        self._last: Reading
-        self._under_way: tuple[NDArray[np.float64], NDArray[np.float64]]
+        self.share(self.controllers_for(1), 0, np.zeros((history, self._observations.frame_size), np.float32))
+
+    def controllers_for(self, n: int) -> Controllers:
+        """Return what this many worlds of this kind keep together."""
+        return Controllers(n, self.fabric)
+
+    def share(self, controllers: Controllers, row: int, frames: Array) -> None:
+        """Keep what a decision needs in a row of some controllers, which other worlds may share.
+
+        Args:
+            controllers: The controllers.
+            row: Which of them.
+            frames: Where observations are kept, shape (history, features of an interval).
+        """
+        self._controllers, self._row = controllers, row
+        self._observations.share(frames)
 
     @property
     def observation_index(self) -> list[str]:
@@ -239,16 +253,39 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         self.network.reset(self.episode_seed)
         if self.recorder is not None:
             self.recorder.clear(self.fabric, drawn.horizon_s)
-        self._steps = 0
-        interval = self._warm_up()
+        interval = self._controllers.begin(self._row, self.network, self.fabric, self.episode_seed)
+        if self.recorder is not None:
+            self.recorder.record(interval)
         self._began = interval.after
-        return self._observations.reset(interval), self._info(interval)
+        self._observations.reset(interval)
+        return self._observations.newest(), self._info(interval)
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Set the hosts' rates, let one decision interval pass and measure it."""
-        self.begin_step(self.rate_fractions(action))
-        self.let_interval_pass()
-        return self.end_step()
+        interval = self._controllers.decide(self._row, self.rate_fractions(action))
+        terms = self.conclude(interval)
+        info = {"reward_terms": terms, **self._info(interval)}
+        rows = self._controllers.rows
+        truncated = bool(rows["steps"][self._row] >= rows["episode_steps"][self._row])
+        if truncated:
+            info["episode_metrics"] = self.episode_metrics()
+        return self._observations.newest(), float(sum(terms.values())), False, truncated, info
+
+    def conclude(self, interval: Interval) -> dict[str, float]:
+        """Take an interval into the observation and the pictures; returns the terms of its reward."""
+        if self.recorder is not None:
+            self.recorder.record(interval)
+        self._observations.push(interval)
+        return self.reward.terms(interval)
+
+    def observation_frame(self, interval: Interval) -> Array:
+        """Return the features of an interval of this network, or of many like it."""
+        return self._observations.frame(interval)
+
+    @property
+    def observation_frames(self) -> tuple[int, int]:
+        """Intervals in an observation, and features of each."""
+        return self._observations.history, self._observations.frame_size
 
     def rate_fractions(self, action: Array) -> NDArray[np.float64]:
         """Return the rates that an action stands for; changes nothing.
@@ -264,29 +301,14 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
             raise ValueError(f"action: expected {self.fabric.n_hosts} finite numbers, got {action!r}")
         return np.clip(rates, self.scenario.control.min_rate_fraction, 1.0)
 
-    def begin_step(self, rates: NDArray[np.float64]) -> None:
-        """First of a step's three parts: the rates take effect, the measurement begins."""
-        uncapped = (rates >= 1.0) & (self.transport.name != "paced")
-        self.network.set_host_rate_caps(np.where(uncapped, np.inf, rates * self.fabric.line_rate_bps))
-        self._begin_interval(self.scenario.control.decision_interval_s, rates)
-
-    def let_interval_pass(self) -> None:
-        """Second part: the simulation, which touches nothing but this world and leaves Python to others."""
-        self.network.advance(self.scenario.control.decision_interval_s)
-
-    def end_step(self) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """Third part: what was measured."""
-        interval = self._end_interval()
-        self._steps += 1
-        terms = self.reward.terms(interval)
-        info = {"reward_terms": terms, **self._info(interval)}
-        truncated = self._steps >= self.scenario.control.episode_steps
-        if truncated:
-            assert self._began is not None
-            none = np.zeros(self.fabric.n_hosts)
-            episode = Interval(self.fabric, self._began, interval.after, interval.action, none)
-            info["episode_metrics"] = episode_metrics(episode, self.network)
-        return self._observations.push(interval), float(sum(terms.values())), False, truncated, info
+    def episode_metrics(self) -> dict[str, float]:
+        """Return the metrics of the episode so far."""
+        assert self._began is not None
+        newest = self._controllers.interval(self._row)
+        none = np.zeros(self.fabric.n_hosts)
+        return episode_metrics(
+            Interval(self.fabric, self._began, newest.after, newest.action, none), self.network
+        )
 
     def render(self) -> Any:
         """Return text (``ansi``) or a picture of shape (height, width, 3), uint8 (``rgb_array``)."""
@@ -296,34 +318,6 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
             )
             return None
         return self.recorder.text() if self.render_mode == "ansi" else self.recorder.picture()
-
-    def _warm_up(self) -> Interval:
-        """Run the network without caps up to the first decision; returns the last interval of that."""
-        warmup_s, interval_s = self.scenario.control.warmup_s, self.scenario.control.decision_interval_s
-        rates = np.ones(self.fabric.n_hosts)
-        if warmup_s > interval_s:
-            self.network.advance(warmup_s - interval_s)
-        self._last = Reading.of(self.network)
-        duration_s = min(interval_s, warmup_s)
-        self._begin_interval(duration_s, rates)
-        if duration_s > 0.0:
-            self.network.advance(duration_s)
-        return self._end_interval()
-
-    def _begin_interval(self, duration_s: float, rates: NDArray[np.float64]) -> None:
-        ideal = ideal_bytes(
-            self.network, self.fabric, duration_s, finite_flows=self.scenario.workload.kind != "long_lived"
-        )
-        self._under_way = (rates, ideal)
-        self.network.clear_maxima()
-
-    def _end_interval(self) -> Interval:
-        """Return what has happened since the interval began."""
-        before, self._last = self._last, Reading.of(self.network)
-        interval = Interval(self.fabric, before, self._last, *self._under_way)
-        if self.recorder is not None:
-            self.recorder.record(interval)
-        return interval
 
     def _info(self, interval: Interval) -> dict[str, Any]:
         return {

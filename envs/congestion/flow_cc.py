@@ -235,7 +235,11 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         self.episode_seed: int | None = None
         self._drawn: CongestionScenario | None = None
         self._meter: EpisodeMeter | None = None
-        self.share(Senders(1, self.preset, self.history, self.reward, self._weights), 0)
+        self.share(self.senders_for(1), 0)
+
+    def senders_for(self, n: int) -> Senders:
+        """Return what this many worlds of this kind keep together."""
+        return Senders(n, self.preset, self.history, self.reward, self._weights)
 
     def share(self, senders: Senders, row: int) -> None:
         """Keep what a decision needs in a row of some senders, which other worlds may share."""

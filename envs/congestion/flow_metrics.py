@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -62,10 +65,13 @@ EPISODE_METRICS: dict[str, str] = {
 """Meaning of every episode metric; those of completion times and fairness are over all flows, from time 0."""
 
 
-def interval_metrics(values: list[float]) -> dict[str, float]:
-    """Return the metrics of one row of values, as a list; see :data:`INTERVAL_METRICS`."""
+Value = TypeVar("Value", float, FloatArray)
+
+
+def interval_metrics(values: Sequence[Value]) -> dict[str, Value]:
+    """Return the metrics of a row of values, or of many if each value is an array; see INTERVAL_METRICS."""
     metrics = dict(zip(INTERVAL_METRICS, [values[place] for place in _PLACES], strict=True))
-    metrics["in_flight_bytes"] *= 0.125
+    metrics["in_flight_bytes"] = 0.125 * metrics["in_flight_bytes"]
     return metrics
 
 

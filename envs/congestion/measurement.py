@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,22 @@ class Fabric:
         """Number of switch ports."""
         return len(self.port_names)
 
+    @cached_property
+    def exits(self) -> IntArray:
+        """Switch ports that lead to a host, ascending."""
+        return np.flatnonzero(self.exit_ports)
+
+    def equals(self, other: Fabric) -> bool:
+        """Whether nothing that is measured depends on which of the two a network has."""
+        return (
+            self.port_names == other.port_names
+            and self.buffer_bytes == other.buffer_bytes
+            and self.payload_fraction == other.payload_fraction
+            and self.base_rtt_s == other.base_rtt_s
+            and np.array_equal(self.port_rate_bps, other.port_rate_bps)
+            and np.array_equal(self.line_rate_bps, other.line_rate_bps)
+        )
+
     @classmethod
     def of(cls, scenario: CongestionScenario) -> Fabric:
         """Read what the environment needs off a scenario."""
@@ -104,9 +121,9 @@ def longest_base_rtt_s(topology: Topology, mtu_bytes: int, ack_bytes: int) -> fl
 
 @dataclass(frozen=True)
 class Reading:
-    """The network's counters at one moment."""
+    """The network's counters at one moment; of many networks, each array has one axis more, the first."""
 
-    now_s: float
+    now_s: float | FloatArray
     ports: PortCounters
     hosts: HostCounters
 
@@ -119,6 +136,9 @@ class Reading:
 @dataclass(frozen=True)
 class Interval:
     """What happened between two readings. Arrays over ports are those of switches, shape (n_ports,).
+
+    Of many networks with a common fabric, all arrays have one axis more, the first, and what is one number of
+    a network is an array.
 
     Attributes:
         fabric: The network.
@@ -136,14 +156,20 @@ class Interval:
     ideal_bytes: FloatArray
 
     @cached_property
-    def duration_s(self) -> float:
+    def duration_s(self) -> FloatArray:
         """Simulated time that passed; 0 for the moment of a reset without warm-up."""
-        return self.after.now_s - self.before.now_s
+        return np.asarray(self.after.now_s - self.before.now_s)
+
+    @cached_property
+    def each_duration_s(self) -> FloatArray:
+        """The same, to reckon with arrays over ports or hosts: an axis of length 1 stands for them."""
+        return self.duration_s[..., np.newaxis]
+
+    def _of_ports(self, of_links: NDArray[Any]) -> FloatArray:
+        return np.asarray(np.take(of_links, self.fabric.port_links, axis=-1), dtype=np.float64)
 
     def _port_difference(self, counter: str) -> FloatArray:
-        links = self.fabric.port_links
-        difference = getattr(self.after.ports, counter)[links] - getattr(self.before.ports, counter)[links]
-        return np.asarray(difference, dtype=np.float64)
+        return self._of_ports(getattr(self.after.ports, counter) - getattr(self.before.ports, counter))
 
     def _host_difference(self, counter: str) -> FloatArray:
         difference = getattr(self.after.hosts, counter) - getattr(self.before.hosts, counter)
@@ -152,19 +178,21 @@ class Interval:
     @cached_property
     def queue_bytes(self) -> FloatArray:
         """Queue of every port at the end."""
-        return np.asarray(self.after.ports.queue_bytes[self.fabric.port_links], dtype=np.float64)
+        return self._of_ports(self.after.ports.queue_bytes)
 
     @cached_property
     def queue_mean_bytes(self) -> FloatArray:
         """Mean queue of every port over time."""
-        if self.duration_s <= 0.0:
-            return self.queue_bytes
-        return self._port_difference("queue_byte_s") / self.duration_s
+        mean_bytes = self.queue_bytes.copy()
+        passed_s = self.each_duration_s
+        return np.divide(
+            self._port_difference("queue_byte_s"), passed_s, out=mean_bytes, where=passed_s > 0.0
+        )
 
     @cached_property
     def queue_max_bytes(self) -> FloatArray:
         """Largest queue of every port."""
-        return np.asarray(self.after.ports.queue_max_bytes[self.fabric.port_links], dtype=np.float64)
+        return self._of_ports(self.after.ports.queue_max_bytes)
 
     @cached_property
     def sent_bytes(self) -> FloatArray:
@@ -187,9 +215,10 @@ class Interval:
         return self._port_difference("dropped_packets")
 
     @cached_property
-    def dropped_bytes(self) -> float:
-        """Bytes dropped anywhere, the hosts' own queues included."""
-        return float((self.after.ports.dropped_bytes - self.before.ports.dropped_bytes).sum())
+    def dropped_bytes(self) -> FloatArray:
+        """Bytes dropped anywhere, the hosts' own queues included; one number."""
+        dropped = self.after.ports.dropped_bytes - self.before.ports.dropped_bytes
+        return np.asarray(dropped.sum(axis=-1), dtype=np.float64)
 
     @cached_property
     def delivered_bytes(self) -> FloatArray:
@@ -199,15 +228,14 @@ class Interval:
     @cached_property
     def arrived_bytes(self) -> FloatArray:
         """Wire bytes that reached every host, shape (n_hosts,)."""
-        links = self.fabric.topology.host_downlink
-        arrived = self.after.ports.sent_bytes[links] - self.before.ports.sent_bytes[links]
-        return np.asarray(arrived, dtype=np.float64)
+        arrived = self.after.ports.sent_bytes - self.before.ports.sent_bytes
+        return np.asarray(np.take(arrived, self.fabric.topology.host_downlink, axis=-1), dtype=np.float64)
 
     @cached_property
     def rtt_mean_s(self) -> FloatArray:
         """Mean round trip of every host's flows; nan without a sample."""
         samples = self._host_difference("rtt_samples")
-        mean_s = np.full(self.fabric.n_hosts, np.nan)
+        mean_s = np.full(samples.shape, np.nan)
         np.divide(self._host_difference("rtt_sum_s"), samples, out=mean_s, where=samples > 0)
         return mean_s
 
@@ -217,8 +245,8 @@ class Interval:
         return np.asarray(self.after.hosts.active_flows, dtype=np.int64)
 
     @cached_property
-    def waiting_byte_s(self) -> float:
-        """Integral over time of the bytes that waited in switch queues, all ports.
+    def waiting_byte_s(self) -> FloatArray:
+        """Integral over time of the bytes that waited in switch queues, all ports; one number.
 
         The counters also hold the packet being sent with what is left of it; half a packet for the time that
         sending takes is therefore taken off (exact where a port's packets are of one size).
@@ -226,50 +254,34 @@ class Interval:
         mean_packet_bytes = np.divide(
             self.sent_bytes,
             self.accepted_packets,
-            out=np.zeros(self.fabric.n_ports),
+            out=np.zeros_like(self.sent_bytes),
             where=self.accepted_packets > 0.0,
         )
         sending_byte_s = 0.5 * mean_packet_bytes * self.sent_bytes * 8.0 / self.fabric.port_rate_bps
-        return float(np.maximum(self.queue_mean_bytes * self.duration_s - sending_byte_s, 0.0).sum())
+        waiting = np.maximum(self.queue_mean_bytes * self.each_duration_s - sending_byte_s, 0.0)
+        return np.asarray(waiting.sum(axis=-1))
 
     @cached_property
-    def queueing_delay_s(self) -> float:
+    def left_bytes(self) -> FloatArray:
+        """Bytes that left the network to the hosts; one number."""
+        return np.asarray(np.take(self.sent_bytes, self.fabric.exits, axis=-1).sum(axis=-1))
+
+    @cached_property
+    def queueing_delay_s(self) -> FloatArray:
         """Mean time that a byte which leaves the network has waited in switch queues.
 
         By Little's law: the integral of what waits over the bytes that left to the hosts. With a queue and
-        nothing leaving it is infinite.
+        nothing leaving it is infinite. One number.
         """
-        left_bytes = float(self.sent_bytes[self.fabric.exit_ports].sum())
-        if left_bytes > 0.0:
-            return self.waiting_byte_s / left_bytes
-        return np.inf if self.waiting_byte_s > 0.0 else 0.0
+        nothing_left_s = np.where(self.waiting_byte_s > 0.0, np.inf, 0.0)
+        return np.divide(
+            self.waiting_byte_s, self.left_bytes, out=nothing_left_s, where=self.left_bytes > 0.0
+        )
 
     @cached_property
-    def loss_fraction(self) -> float:
-        """Of the bytes that left the network, the share that was dropped."""
-        gone = self.dropped_bytes + float(self.sent_bytes[self.fabric.exit_ports].sum())
-        return self.dropped_bytes / gone if gone > 0.0 else 0.0
-
-
-def ideal_bytes(
-    network: PacketNetwork, fabric: Fabric, duration_s: float, *, finite_flows: bool
-) -> FloatArray:
-    """Return the payload that each host's flows, as active now, would deliver at max-min fair rates.
-
-    Args:
-        network: The world, at the beginning of an interval.
-        fabric: The network.
-        duration_s: Length of the interval.
-        finite_flows: Whether flows end; then no more than what they have left counts.
-
-    Returns:
-        Shape (n_hosts,).
-    """
-    fair_bytes = network.oracle_rates_bps() * (fabric.payload_fraction * duration_s / 8.0)
-    if not finite_flows:
-        return fair_bytes
-    flows = network.flows()
-    unfinished = flows.started & np.isnan(flows.finish_s)
-    left_bytes = (flows.size_bytes - flows.delivered_bytes)[unfinished]
-    total_left = np.bincount(flows.src[unfinished], weights=left_bytes, minlength=fabric.n_hosts)
-    return np.minimum(fair_bytes, total_left)
+    def loss_fraction(self) -> FloatArray:
+        """Of the bytes that left the network, the share that was dropped; one number."""
+        gone_bytes = self.dropped_bytes + self.left_bytes
+        return np.divide(
+            self.dropped_bytes, gone_bytes, out=np.zeros_like(gone_bytes), where=gone_bytes > 0.0
+        )

@@ -61,36 +61,51 @@ EPISODE_METRICS: dict[str, str] = {
 
 
 def interval_metrics(interval: Interval) -> dict[str, float]:
-    """Return the metrics of one interval; see :data:`INTERVAL_METRICS`."""
-    duration_s = max(interval.duration_s, np.finfo(np.float64).tiny)
-    metrics = {
-        "goodput_bps": float(interval.delivered_bytes.sum()) * 8.0 / duration_s,
-        "ideal_goodput_bps": float(interval.ideal_bytes.sum()) * 8.0 / duration_s,
-        "queue_mean_bytes": float(interval.queue_mean_bytes.max(initial=0.0)),
-        "queue_max_bytes": float(interval.queue_max_bytes.max(initial=0.0)),
+    """Return the metrics of one network's interval; see :data:`INTERVAL_METRICS`."""
+    return {name: float(value) for name, value in interval_values(interval).items() if not np.isnan(value)}
+
+
+def interval_values(interval: Interval) -> dict[str, FloatArray]:
+    """Return the metrics of one network or of many, each of shape (n,); NaN where a network lacks one."""
+    duration_s = np.maximum(interval.duration_s, np.finfo(np.float64).tiny)
+    delay_s = interval.queueing_delay_s
+    return {
+        "goodput_bps": interval.delivered_bytes.sum(axis=-1) * 8.0 / duration_s,
+        "ideal_goodput_bps": interval.ideal_bytes.sum(axis=-1) * 8.0 / duration_s,
+        "queue_mean_bytes": interval.queue_mean_bytes.max(axis=-1, initial=0.0),
+        "queue_max_bytes": interval.queue_max_bytes.max(axis=-1, initial=0.0),
         "drop_fraction": interval.loss_fraction,
-        "active_flows": float(interval.active_flows.sum()),
+        "active_flows": interval.active_flows.sum(axis=-1).astype(np.float64),
+        "queueing_delay_s": np.where(np.isfinite(delay_s), delay_s, np.nan),
+        **_acknowledged(interval),
+        "jain_index": _fairness(interval.delivered_bytes, interval.ideal_bytes),
     }
-    if np.isfinite(interval.queueing_delay_s):
-        metrics["queueing_delay_s"] = interval.queueing_delay_s
-    metrics |= _acknowledged(interval)
-    wanted = interval.ideal_bytes > 0.0
-    if wanted.sum() > 1:
-        metrics["jain_index"] = jain_index(interval.delivered_bytes[wanted] / interval.ideal_bytes[wanted])
-    return metrics
 
 
-def _acknowledged(interval: Interval) -> dict[str, float]:
-    """What ACKs told in an interval."""
+def _acknowledged(interval: Interval) -> dict[str, FloatArray]:
+    """What ACKs told in an interval; NaN without one."""
     before, after = interval.before.hosts, interval.after.hosts
-    metrics = {}
-    acked = float((after.acked_packets - before.acked_packets).sum())
-    if acked > 0.0:
-        metrics["mark_fraction"] = float((after.marked_packets - before.marked_packets).sum()) / acked
-    samples = float((after.rtt_samples - before.rtt_samples).sum())
-    if samples > 0.0:
-        metrics["rtt_mean_s"] = float((after.rtt_sum_s - before.rtt_sum_s).sum()) / samples
-    return metrics
+    acked = (after.acked_packets - before.acked_packets).sum(axis=-1)
+    marked = (after.marked_packets - before.marked_packets).sum(axis=-1)
+    samples = (after.rtt_samples - before.rtt_samples).sum(axis=-1)
+    rtt_s = (after.rtt_sum_s - before.rtt_sum_s).sum(axis=-1)
+    return {"mark_fraction": _over(marked, acked), "rtt_mean_s": _over(rtt_s, samples)}
+
+
+def _over(part: FloatArray, whole: FloatArray) -> FloatArray:
+    """Divides; NaN where there is nothing to divide by."""
+    quotient: FloatArray = np.full(np.shape(whole), np.nan)
+    return np.divide(part, whole, out=quotient, where=np.asarray(whole) > 0.0)
+
+
+def _fairness(delivered_bytes: FloatArray, ideal_bytes: FloatArray) -> FloatArray:
+    """Jain's index of goodput over fair share; NaN where fewer than two hosts have demand."""
+    if delivered_bytes.ndim > 1:
+        return np.array([_fairness(*row) for row in zip(delivered_bytes, ideal_bytes, strict=True)])
+    wanted = ideal_bytes > 0.0
+    if wanted.sum() < 2:
+        return np.array(np.nan)
+    return np.array(jain_index(delivered_bytes[wanted] / ideal_bytes[wanted]))
 
 
 def episode_metrics(episode: Interval, network: PacketNetwork) -> dict[str, float]:
@@ -100,7 +115,7 @@ def episode_metrics(episode: Interval, network: PacketNetwork) -> dict[str, floa
         episode: From the end of the warm-up to now.
         network: The world at the end. Percentiles of queues and flows are read off it, warm-up included.
     """
-    fabric, duration_s = episode.fabric, episode.duration_s
+    fabric, duration_s = episode.fabric, float(episode.duration_s)
     before, after = episode.before.hosts, episode.after.hosts
     p99_bytes = network.queue_quantile_bytes(0.99)[fabric.port_links]
     metrics = {
@@ -109,12 +124,12 @@ def episode_metrics(episode: Interval, network: PacketNetwork) -> dict[str, floa
         "queue_mean_bytes": float(episode.queue_mean_bytes.max()),
         "queue_p99_bytes": float(p99_bytes.max()),
         "queue_delay_p99_s": float((p99_bytes * 8.0 / fabric.port_rate_bps).max()),
-        "drop_fraction": episode.loss_fraction,
+        "drop_fraction": float(episode.loss_fraction),
         "timeouts": float((after.timeouts - before.timeouts).sum()),
     }
     if np.isfinite(episode.queueing_delay_s):
-        metrics["queue_delay_mean_s"] = episode.queueing_delay_s
-    metrics |= _acknowledged(episode)
+        metrics["queue_delay_mean_s"] = float(episode.queueing_delay_s)
+    metrics |= {name: float(value) for name, value in _acknowledged(episode).items() if not np.isnan(value)}
     sent = float((after.sent_packets - before.sent_packets).sum())
     if sent > 0.0:
         again = float((after.retransmitted_packets - before.retransmitted_packets).sum())

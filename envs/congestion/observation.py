@@ -50,11 +50,11 @@ def _drop_fraction(interval: Interval) -> FloatArray:
 
 
 def _utilization(interval: Interval) -> FloatArray:
-    return _share(interval.sent_bytes * 8.0, interval.fabric.port_rate_bps * interval.duration_s)
+    return _share(interval.sent_bytes * 8.0, interval.fabric.port_rate_bps * interval.each_duration_s)
 
 
 def _goodput(interval: Interval) -> FloatArray:
-    full_bits = interval.fabric.line_rate_bps * (interval.fabric.payload_fraction * interval.duration_s)
+    full_bits = interval.fabric.line_rate_bps * (interval.fabric.payload_fraction * interval.each_duration_s)
     return _share(interval.delivered_bytes * 8.0, full_bits)
 
 
@@ -174,7 +174,11 @@ class ObservationBuilder:
         }
         self.frame_size = int(ends[-1])
         self.size = self.frame_size * history
-        self._stack = np.zeros((history, self.frame_size), dtype=np.float32)
+        self._stack: Observation = np.zeros((history, self.frame_size), dtype=np.float32)
+
+    def share(self, stack: Observation) -> None:
+        """Keep the frames in a part of a larger array, shape (history, frame_size), from now on."""
+        self._stack = stack
 
     @property
     def index(self) -> list[str]:
@@ -205,18 +209,21 @@ class ObservationBuilder:
         within, offset = self._slices[feature], age * self.frame_size
         return slice(within.start + offset, within.stop + offset)
 
-    def reset(self, interval: Interval) -> Observation:
-        """Return the first observation: the present stands in for the past that there is not."""
-        self._stack[:] = self._frame(interval)
-        return self._stack.reshape(-1).copy()
+    def reset(self, interval: Interval) -> None:
+        """Begin an episode: the present stands in for the past that there is not."""
+        self._stack[:] = self.frame(interval)
 
-    def push(self, interval: Interval) -> Observation:
-        """Return the observation after one more interval."""
+    def push(self, interval: Interval) -> None:
+        """Put one more interval before the others."""
         self._stack[1:] = self._stack[:-1]
-        self._stack[0] = self._frame(interval)
+        self._stack[0] = self.frame(interval)
+
+    def newest(self) -> Observation:
+        """Return the observation, shape (size,)."""
         return self._stack.reshape(-1).copy()
 
-    def _frame(self, interval: Interval) -> Observation:
-        frame = np.concatenate([group.measure(interval) for group in self._groups])
+    def frame(self, interval: Interval) -> Observation:
+        """Return the features of one interval, shape (frame_size,); of many networks, (n, frame_size)."""
+        frame = np.concatenate([group.measure(interval) for group in self._groups], axis=-1)
         clipped: Observation = np.clip(frame, 0.0, 1.0).astype(np.float32)
         return clipped

@@ -9,7 +9,8 @@ The default pays for payload delivered and charges for queueing and loss. Beside
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,16 +35,24 @@ class Reward:
         function: Terms from an interval and weights.
         weights: Weight of each term that has one; a scenario may override them.
         summary: One line for lists.
+        of_many: Whether the function takes the intervals of many networks as one, too, and then returns an
+            array for each term.
     """
 
     name: str
     function: RewardFunction
     weights: Weights = field(default_factory=dict)
     summary: str = ""
+    of_many: bool = False
 
     def terms(self, interval: Interval) -> dict[str, float]:
         """Return the named terms; their sum is the reward."""
-        return self.function(interval, self.weights)
+        return {name: float(value) for name, value in self.function(interval, self.weights).items()}
+
+    def terms_of_many(self, intervals: Interval) -> dict[str, FloatArray]:
+        """Return the named terms of many networks, each of shape (n,); only with ``of_many``."""
+        terms: dict[str, Any] = self.function(intervals, self.weights)
+        return terms
 
     def with_weights(self, weights: Weights) -> Reward:
         """Return a copy with some weights replaced.
@@ -54,23 +63,27 @@ class Reward:
         for name in weights:
             if name not in self.weights:
                 raise UnknownName(f'weight of the reward "{self.name}"', name, self.weights)
-        return Reward(self.name, self.function, {**self.weights, **weights}, self.summary)
+        return replace(self, weights={**self.weights, **weights})
 
 
 _REWARDS: dict[str, Reward] = {}
 
 
-def register_reward(name: str, **weights: float) -> Callable[[RewardFunction], RewardFunction]:
+def register_reward(
+    name: str, *, of_many: bool = False, **weights: float
+) -> Callable[[RewardFunction], RewardFunction]:
     """Make a function known as a reward; use as a decorator.
 
     Args:
         name: What users type.
+        of_many: See :class:`Reward`. Without it, the vector form calls the function for one network after
+            another.
         **weights: Its weights and their defaults.
     """
 
     def register(function: RewardFunction) -> RewardFunction:
         summary = (function.__doc__ or "").strip().splitlines()
-        _REWARDS[name] = Reward(name, function, weights, summary[0] if summary else "")
+        _REWARDS[name] = Reward(name, function, weights, summary[0] if summary else "", of_many)
         return function
 
     return register
@@ -88,8 +101,8 @@ def list_rewards() -> list[str]:
     return sorted(_REWARDS)
 
 
-@register_reward("default", goodput=1.0, queueing=0.5, loss=1.0)
-def default(interval: Interval, weights: Weights) -> dict[str, float]:
+@register_reward("default", of_many=True, goodput=1.0, queueing=0.5, loss=1.0)
+def default(interval: Interval, weights: Weights) -> dict[str, Any]:
     """Goodput against the max-min fair ideal, less queueing delay against the base RTT, less loss."""
     delay_s = interval.queueing_delay_s
     return {
@@ -99,20 +112,22 @@ def default(interval: Interval, weights: Weights) -> dict[str, float]:
     }
 
 
-def goodput_of_ideal(delivered_bytes: FloatArray, ideal_bytes: FloatArray) -> float:
-    """Return the fair share that was delivered, in [0, 1].
+def goodput_of_ideal(delivered_bytes: FloatArray, ideal_bytes: FloatArray) -> FloatArray:
+    """Return the fair share that was delivered, in [0, 1]; one number, or one a network.
 
     Each host counts up to its own ideal, so nothing is gained by one host's excess over another's share. With
     no demand everything that was asked for is delivered: 1. So a burst that is served sooner is not worth
     less.
     """
-    total = float(ideal_bytes.sum())
-    return float(np.minimum(delivered_bytes, ideal_bytes).sum()) / total if total > 0.0 else 1.0
+    total_bytes: FloatArray = np.asarray(ideal_bytes.sum(axis=-1))
+    fair_bytes = np.minimum(delivered_bytes, ideal_bytes).sum(axis=-1)
+    return np.divide(fair_bytes, total_bytes, out=np.ones_like(total_bytes), where=total_bytes > 0.0)
 
 
-def share_of_round_trip(delay_s: float, base_rtt_s: float) -> float:
+def share_of_round_trip(delay_s: FloatArray | float, base_rtt_s: float) -> FloatArray:
     """Return the share of a round trip spent in queues; 0.5 where queueing doubles the base RTT."""
-    return 1.0 if np.isinf(delay_s) else delay_s / (delay_s + base_rtt_s)
+    whole_s: FloatArray = np.asarray(delay_s + base_rtt_s)
+    return np.divide(delay_s, whole_s, out=np.ones_like(whole_s), where=np.isfinite(whole_s))
 
 
 def jain_index(values: FloatArray) -> float:
@@ -196,7 +211,7 @@ def iroko_paper(interval: Interval, weights: Weights) -> dict[str, float]:
     """Iroko in 2018: received bandwidth, less squared queues, less the standard deviation of the rates."""
     fabric = interval.fabric
     received_bits = interval.arrived_bytes * 8.0
-    seconds = interval.duration_s
+    seconds = float(interval.duration_s)
     bandwidth = float((received_bits / fabric.line_rate_bps).sum()) / seconds if seconds > 0.0 else 0.0
     squares = float(np.square(interval.queue_bytes / fabric.buffer_bytes).sum())
     return {

@@ -1,58 +1,69 @@
-"""Many worlds of ``sysgym/DatacenterCC-v0`` in one environment: they are simulated on all cores."""
+"""Many worlds of one environment stepped in one call: what both congestion environments share there."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
+from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from sysgym.envs.congestion.datacenter_cc import DatacenterCC
+from sysgym.envs.congestion.crew import Crew
 
 Array = NDArray[np.float32]
-StepResult = tuple[Array, float, bool, bool, dict[str, Any]]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 
-class DatacenterCCVector(VectorEnv[Array, Array, NDArray[Any]]):
-    """Worlds of one scenario side by side, stepped in one call; made by ``gymnasium.make_vec``.
+class World(Protocol):
+    """What the vector form needs of a single environment."""
 
-    Every world is a :class:`DatacenterCC` with its own generator and gives what it would give alone, to the
-    last bit. The simulation of an interval is compiled and holds no lock of Python's, so that the worlds
-    share the cores; setting rates and measuring is done for one world after another.
+    metadata: dict[str, Any]
+    render_mode: str | None
+    action_space: Space[Array]
+    observation_space: Space[Array]
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begin an episode."""
+
+    def render(self) -> Any:
+        """Return a picture or text."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
+    """Worlds of one scenario side by side; made by ``gymnasium.make_vec``.
+
+    Every world has its own generator and gives what it would give alone, to the last bit. Actions, simulation
+    and what is measured are compiled and hold no lock of Python's, so that the worlds share the cores.
 
     An episode that has ended begins again with the next step (``AutoresetMode.NEXT_STEP``): for that world
     the step's action is not looked at, the reward is 0 and the observation the first of the new episode.
 
     Args:
-        num_envs: Number of worlds.
-        threads: How many simulate at a time; None: one a core that the process may use.
-        **arguments: Those of :class:`DatacenterCC`, the same for every world.
-
-    Raises:
-        ValueError: If ``num_envs`` or ``threads`` is less than 1.
+        envs: The worlds, of one kind.
+        threads: How many work at a time; None: one a core that the process may use.
     """
 
-    def __init__(self, num_envs: int = 1, threads: int | None = None, **arguments: Any) -> None:
-        if num_envs < 1 or (threads is not None and threads < 1):
-            raise ValueError(f"num_envs and threads: expected at least 1, got {num_envs} and {threads}")
-        self.num_envs = num_envs
-        self.envs = [DatacenterCC(**arguments) for _ in range(num_envs)]
-        first = self.envs[0]
+    def __init__(self, envs: Sequence[World], threads: int | None) -> None:
+        self.envs = envs
+        self.num_envs = len(envs)
+        first = envs[0]
         self.metadata = {**first.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
         self.render_mode = first.render_mode
         self.single_action_space = first.action_space
         self.single_observation_space = first.observation_space
-        self.action_space = batch_space(first.action_space, num_envs)
-        self.observation_space = batch_space(first.observation_space, num_envs)
-        self._ended = np.zeros(num_envs, dtype=np.bool_)
-        self._observations: Array = np.zeros(self.observation_space.shape or (), dtype=np.float32)
-        self._helpers = min(threads or _usable_cores(), num_envs) - 1
-        self._pool: ThreadPoolExecutor | None = None
+        self.action_space = batch_space(first.action_space, self.num_envs)
+        self.observation_space = batch_space(first.observation_space, self.num_envs)
+        self._ended: BoolArray = np.zeros(self.num_envs, dtype=np.bool_)
+        self._crew = Crew(threads)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -61,7 +72,7 @@ class DatacenterCCVector(VectorEnv[Array, Array, NDArray[Any]]):
 
         Args:
             seed: Of the first world, the others count on from it; or one for each.
-            options: Those of :class:`DatacenterCC`, for every world; ``reset_mask``, bool of shape
+            options: Those of the single environment, for every world; ``reset_mask``, bool of shape
                 (num_envs,), chooses the worlds, and the others go on.
 
         Raises:
@@ -76,35 +87,40 @@ class DatacenterCCVector(VectorEnv[Array, Array, NDArray[Any]]):
             )
         infos: dict[str, Any] = {}
         for world in np.flatnonzero(chosen).tolist():
-            self._observations[world], info = self.envs[world].reset(seed=seeds[world], options=of_worlds)
-            self._ended[world] = False
+            _, info = self.envs[world].reset(seed=seeds[world], options=of_worlds)
             infos = self._add_info(infos, info, world)
-        return self._observations.copy(), infos
+        self._ended[chosen] = False
+        return self.observations().copy(), infos
 
-    def step(self, actions: Array) -> tuple[Array, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+    def step(self, actions: Array) -> tuple[Array, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
         """Step every world; one whose episode has ended begins the next.
 
         Args:
-            actions: Shape (num_envs, n_hosts).
+            actions: Shape (num_envs, ...).
 
         Raises:
             ResetNeeded: If no episode has begun.
             ValueError: If the shape is another or a value is not finite; then no world has moved.
         """
-        rewards, truncations = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=np.bool_)
-        infos: dict[str, Any] = {}
-        results = dict(self.step_worlds(actions, np.flatnonzero(~self._ended)))
-        for world, env in enumerate(self.envs):
-            if world in results:
-                self._observations[world], rewards[world], _, truncations[world], info = results[world]
-            else:
-                self._observations[world], info = env.reset()
-            infos = self._add_info(infos, info, world)
+        moving = ~self._ended
+        rewards, truncations = self.advance(actions, moving)
+        for world in np.flatnonzero(self._ended).tolist():
+            self.envs[world].reset()
+        infos = self._infos(moving)
+        for world in np.flatnonzero(truncations).tolist():
+            infos = self._add_info(infos, {"episode_metrics": self.episode_metrics(world)}, world)
         self._ended = truncations.copy()
-        return self._observations.copy(), rewards, np.zeros_like(truncations), truncations, infos
+        return self.observations().copy(), rewards, np.zeros_like(truncations), truncations, infos
 
-    def step_worlds(self, actions: Array, worlds: Iterable[int]) -> list[tuple[int, StepResult]]:
-        """Step some worlds and reset none; returns each one's number and what its own step returns.
+    def advance(self, actions: Array, moving: BoolArray) -> tuple[FloatArray, BoolArray]:
+        """Step some worlds and reset none.
+
+        Args:
+            actions: Shape (num_envs, ...).
+            moving: Which worlds, shape (num_envs,).
+
+        Returns:
+            Rewards, 0 for worlds that do not move, and which episodes have ended.
 
         Raises:
             ResetNeeded: If one of them has no episode.
@@ -113,11 +129,17 @@ class DatacenterCCVector(VectorEnv[Array, Array, NDArray[Any]]):
         expected = self.action_space.shape
         if np.shape(actions) != expected:
             raise ValueError(f"actions: expected shape {expected}, got {np.shape(actions)}")
-        moved = [(int(world), self.envs[world]) for world in worlds]
-        for env, rates in [(env, env.rate_fractions(actions[world])) for world, env in moved]:
-            env.begin_step(rates)
-        self._simulate([env for _, env in moved])
-        return [(world, env.end_step()) for world, env in moved]
+        self._take(np.asarray(actions, dtype=np.float64), moving)
+        self._crew.share(self._pass_intervals, self.num_envs)
+        return np.where(moving, self._conclude(moving), 0.0), moving & self._over()
+
+    def observations(self) -> Array:
+        """Return the newest observations, shape (num_envs, ...); they change with the next step."""
+        raise NotImplementedError
+
+    def episode_metrics(self, world: int) -> dict[str, float]:
+        """Return the metrics of a world's episode so far."""
+        raise NotImplementedError
 
     def render(self) -> tuple[Any, ...]:
         """Return every world's picture or text."""
@@ -125,33 +147,50 @@ class DatacenterCCVector(VectorEnv[Array, Array, NDArray[Any]]):
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the threads and close the worlds."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self._crew.close()
         for env in self.envs:
             env.close()
 
-    def _simulate(self, envs: list[DatacenterCC]) -> None:
-        """Let an interval pass in every world; whoever is free takes the next one."""
-        waiting = iter(envs)
-        helpers = min(self._helpers, len(envs) - 1)
-        if helpers < 1:
-            _simulate_from(waiting)
-            return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._helpers, thread_name_prefix="sysgym-worlds")
-        others = [self._pool.submit(_simulate_from, waiting) for _ in range(helpers)]
-        try:
-            _simulate_from(waiting)
-        finally:
-            wait(others)
-        for other in others:
-            other.result()
+    def _take(self, actions: FloatArray, moving: BoolArray) -> None:
+        """Check the actions of the worlds that move, and only then take them."""
+        raise NotImplementedError
+
+    def _pass_intervals(self, first: int, behind_last: int) -> None:
+        """Let the interval of those of some worlds pass that have taken an action; runs in any thread."""
+        raise NotImplementedError
+
+    def _conclude(self, moved: BoolArray) -> FloatArray:
+        """Work out what the intervals that have passed say; returns rewards."""
+        raise NotImplementedError
+
+    def _over(self) -> BoolArray:
+        raise NotImplementedError
+
+    def _infos(self, moved: BoolArray) -> dict[str, Any]:
+        """Return infos as Gymnasium arranges those of single environments; those not moved were reset."""
+        raise NotImplementedError
 
 
-def _simulate_from(waiting: Iterator[DatacenterCC]) -> None:
-    for env in waiting:  # an iterator over a list gives each world to one thread only
-        env.let_interval_pass()
+def check_sizes(num_envs: int, threads: int | None) -> None:
+    """Raise ValueError if there is no world, or nobody to move it."""
+    if num_envs < 1 or (threads is not None and threads < 1):
+        raise ValueError(f"num_envs and threads: expected at least 1, got {num_envs} and {threads}")
+
+
+def as_infos(values: dict[str, NDArray[Any]], present: BoolArray) -> dict[str, Any]:
+    """Return arrays with their masks, as Gymnasium's vector environments do.
+
+    Args:
+        values: Name -> one value a world; NaN where it is not there.
+        present: Worlds that have any.
+    """
+    infos: dict[str, Any] = {}
+    for name, array in values.items():
+        has = present & ~np.isnan(array) if array.dtype == np.float64 else present
+        if has.any():
+            infos[name] = np.where(has, array, np.zeros((), array.dtype))
+            infos[f"_{name}"] = has.copy()
+    return infos
 
 
 def _spread(seed: int | Sequence[int | None] | None, num_envs: int) -> Sequence[int | None]:
@@ -163,9 +202,3 @@ def _spread(seed: int | Sequence[int | None] | None, num_envs: int) -> Sequence[
     if len(seed) != num_envs:
         raise ValueError(f"seed: expected one for each of {num_envs} worlds, got {len(seed)}")
     return seed
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -17,7 +17,8 @@ ENVIRONMENTS: dict[str, str] = {
 }
 
 VECTOR_ENVIRONMENTS: dict[str, str] = {
-    "sysgym/DatacenterCC-v0": "sysgym.envs.congestion.vector:DatacenterCCVector",
+    "sysgym/DatacenterCC-v0": "sysgym.envs.congestion.datacenter_vector:DatacenterCCVector",
+    "sysgym/FlowCC-v0": "sysgym.envs.congestion.flow_vector:FlowCCVector",
 }
 """Those that `gymnasium.make_vec` also makes with `vectorization_mode="vector_entry_point"`."""
 

@@ -109,14 +109,14 @@ def test_a_squashed_delay_of_one_half_doubles_the_base_rtt(make_interval: MakeIn
     fabric = make_interval().fabric
     queued = fabric.base_rtt_s * 1e9 / 8
     builder = ObservationBuilder(fabric, ("queue_delay",), 1)
-    frame = builder.reset(make_interval(queue_byte_s=queued * 1e-3))
+    frame = builder.frame(make_interval(queue_byte_s=queued * 1e-3))
     assert frame == pytest.approx(np.full(6, 0.5))
 
 
 def test_a_doubled_rtt_is_one_half(make_interval: MakeInterval) -> None:
     fabric = make_interval().fabric
     builder = ObservationBuilder(fabric, ("rtt",), 1)
-    frame = builder.reset(make_interval(rtt_sum_s=[2 * fabric.base_rtt_s, 0, 0, 0], rtt_samples=[1, 0, 0, 0]))
+    frame = builder.frame(make_interval(rtt_sum_s=[2 * fabric.base_rtt_s, 0, 0, 0], rtt_samples=[1, 0, 0, 0]))
     assert frame == pytest.approx([0.5, 0, 0, 0])
 
 

@@ -1,4 +1,4 @@
-"""The vector form of DatacenterCC: N worlds that each give what they would give alone."""
+"""The vector forms of DatacenterCC and FlowCC: N worlds that each give what they would give alone."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from gymnasium.vector import AutoresetMode
 import sysgym
 from sysgym.emulator.packets import network
 from sysgym.emulator.packets.assembly import with_more_packets
-from sysgym.envs.congestion.vector import DatacenterCCVector
+from sysgym.envs.congestion import crew
+from sysgym.envs.congestion.datacenter_vector import DatacenterCCVector
+from sysgym.envs.congestion.flow_vector import FlowCCVector
+from sysgym.envs.congestion.vector import WorldVector
+from sysgym.scenarios.errors import SysgymError
 
 REGISTERED = sysgym.__version__
 ENV_ID = "sysgym/DatacenterCC-v0"
+FLOW_ID = "sysgym/FlowCC-v0"
 SHORT = {"control.episode_steps": 5}
 
 
-def make_vector(num_envs: int, scenario: str = "dumbbell-10g", **arguments: Any) -> Any:
+def make_vector(num_envs: int, scenario: str = "dumbbell-10g", env_id: str = ENV_ID, **arguments: Any) -> Any:
     return gym.make_vec(
-        ENV_ID,
+        env_id,
         num_envs=num_envs,
         vectorization_mode="vector_entry_point",
         scenario=scenario,
@@ -43,20 +48,29 @@ def assert_same(one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(
-    ("scenario", "arguments"),
+    ("env_id", "scenario", "arguments"),
     [
-        ("dumbbell-10g", {}),
-        ("incast-32", {"transport": "dctcp", "history": 2}),
-        ("parking-lot-4", {"transport": "bbr"}),
+        (ENV_ID, "dumbbell-10g", {}),
+        (ENV_ID, "incast-32", {"transport": "dctcp", "history": 2}),
+        (ENV_ID, "parking-lot-4", {"transport": "bbr"}),
+        (ENV_ID, "fattree-k4-websearch", {"features": ["queue", "drop_fraction", "active"]}),
+        (ENV_ID, "dumbbell-10g", {"reward": "step"}),
+        (ENV_ID, "leafspine-link-failure", {}),
+        (FLOW_ID, "flow-1g-1ms", {}),
+        (FLOW_ID, "flow-1g-1ms", {"preset": "orca", "history": 3}),
+        (FLOW_ID, "flow-datacenter", {}),
+        (FLOW_ID, "aurora-links", {}),
+        (FLOW_ID, "genet-links", {}),
     ],
 )
 def test_every_step_is_that_of_gymnasiums_own_vector_form(
-    scenario: str, arguments: dict[str, Any], threads: int
+    env_id: str, scenario: str, arguments: dict[str, Any], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Observations, rewards, ends and infos, over three episodes with their resets."""
-    vector = make_vector(3, scenario, threads=threads, **arguments)
+    monkeypatch.setattr(crew, "WORTH_SHARING_S", 0.0)
+    vector = make_vector(3, scenario, env_id, threads=threads, **arguments)
     sync = gym.make_vec(
-        ENV_ID, num_envs=3, vectorization_mode="sync", scenario=scenario, overrides=SHORT, **arguments
+        env_id, num_envs=3, vectorization_mode="sync", scenario=scenario, overrides=SHORT, **arguments
     )
     rng = np.random.default_rng(0)
     for got, expected in zip(vector.reset(seed=7), sync.reset(seed=7), strict=True):
@@ -70,6 +84,50 @@ def test_every_step_is_that_of_gymnasiums_own_vector_form(
     assert ends == 6
     vector.close()
     sync.close()
+
+
+def test_worlds_that_differ_are_measured_one_by_one() -> None:
+    """The splits of this scenario vary the links' rate: no fabric is common to all worlds."""
+    varied = {"splits.train.vary": {"topology.link_rate_bps": [1e9, 5e9, 10e9]}}
+    vector = make_vector(4, overrides=varied)
+    sync = gym.make_vec(
+        ENV_ID, num_envs=4, vectorization_mode="sync", scenario="dumbbell-10g", overrides=SHORT | varied
+    )
+    rng = np.random.default_rng(0)
+    for got, expected in zip(vector.reset(seed=1), sync.reset(seed=1), strict=True):
+        assert_same(got, expected)
+    assert len({env.fabric.base_rtt_s for env in vector.envs}) > 1
+    for _ in range(7):
+        actions = rng.uniform(0.01, 1.0, vector.action_space.shape).astype(np.float32)
+        for got, expected in zip(vector.step(actions), sync.step(actions), strict=True):
+            assert_same(got, expected)
+    vector.close()
+    sync.close()
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 7, 64])
+def test_a_crew_gives_each_row_to_one_thread(n_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "WORTH_SHARING_S", 0.0)
+    team = crew.Crew(3)
+    for _ in range(3):
+        rows: list[int] = []
+        team.share(lambda first, behind_last: rows.extend(range(first, behind_last)), n_rows)  # noqa: B023
+        assert sorted(rows) == list(range(n_rows))
+    team.close()
+
+
+def test_what_a_thread_raises_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "WORTH_SHARING_S", 0.0)
+    team = crew.Crew(2)
+    team.share(lambda first, behind_last: None, 8)
+
+    def work(first: int, behind_last: int) -> None:
+        if first > 0:
+            raise SysgymError("out of order")
+
+    with pytest.raises(SysgymError, match="out of order"):
+        team.share(work, 8)
+    team.close()
 
 
 def test_a_small_packet_pool_grows_in_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,10 +154,14 @@ def test_a_small_packet_pool_grows_in_every_thread(monkeypatch: pytest.MonkeyPat
     vector.close()
 
 
-def test_it_declares_its_autoreset_mode() -> None:
-    vector = make_vector(2)
+@pytest.mark.parametrize(
+    ("env_id", "scenario", "kind"),
+    [(ENV_ID, "dumbbell-10g", DatacenterCCVector), (FLOW_ID, "flow-1g-1ms", FlowCCVector)],
+)
+def test_it_declares_its_autoreset_mode(env_id: str, scenario: str, kind: type[WorldVector]) -> None:
+    vector = make_vector(2, scenario, env_id)
     assert vector.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
-    assert isinstance(vector, DatacenterCCVector)
+    assert isinstance(vector, kind)
     assert vector.action_space == gym.vector.utils.batch_space(vector.single_action_space, 2)
     vector.close()
 
@@ -122,18 +184,23 @@ def test_seeds_for_each_world_and_a_mask() -> None:
     vector.close()
 
 
-def test_bad_actions_move_no_world() -> None:
-    vector = make_vector(2)
+@pytest.mark.parametrize(
+    ("env_id", "scenario", "n_actions"), [(ENV_ID, "dumbbell-10g", 8), (FLOW_ID, "flow-1g-1ms", 1)]
+)
+def test_bad_actions_move_no_world(env_id: str, scenario: str, n_actions: int) -> None:
+    vector = make_vector(2, scenario, env_id)
     good = np.ones(vector.action_space.shape, np.float32)
     with pytest.raises(gym.error.ResetNeeded):
         vector.step(good)
     vector.reset(seed=0)
     before = [env.network.now_ns for env in vector.envs]
-    with pytest.raises(ValueError, match=r"actions: expected shape \(2, 8\), got \(8,\)"):
+    with pytest.raises(
+        ValueError, match=rf"actions: expected shape \(2, {n_actions}\), got \({n_actions},\)"
+    ):
         vector.step(good[0])
     bad = good.copy()
-    bad[1, 3] = np.nan
-    with pytest.raises(ValueError, match="expected 8 finite numbers"):
+    bad[1, -1] = np.nan
+    with pytest.raises(ValueError, match="expected finite numbers"):
         vector.step(bad)
     assert [env.network.now_ns for env in vector.envs] == before
     vector.step(good)
@@ -142,6 +209,7 @@ def test_bad_actions_move_no_world() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"num_envs": 0}, {"num_envs": 2, "threads": 0}])
-def test_sizes_below_one_are_refused(arguments: dict[str, int]) -> None:
+@pytest.mark.parametrize("kind", [DatacenterCCVector, FlowCCVector])
+def test_sizes_below_one_are_refused(kind: Any, arguments: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="expected at least 1"):
-        DatacenterCCVector(**arguments)
+        kind(**arguments)

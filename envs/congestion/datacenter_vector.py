@@ -1,0 +1,111 @@
+"""Many worlds of ``sysgym/DatacenterCC-v0`` in one environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.envs.congestion.controllers import ACTS, Controllers
+from sysgym.envs.congestion.datacenter_cc import DatacenterCC
+from sysgym.envs.congestion.metrics import interval_metrics, interval_values
+from sysgym.envs.congestion.vector import WorldVector, as_infos, check_sizes
+
+Array = NDArray[np.float32]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+class DatacenterCCVector(WorldVector):
+    """Worlds of one scenario side by side, each with a controller of its own.
+
+    Where the worlds have a common fabric and the reward takes many at once, as the default does, features,
+    reward and metrics are worked out for all of them together; else for one after another.
+
+    Args:
+        num_envs: Number of worlds.
+        threads: How many are simulated at a time; None: one a core that the process may use.
+        **arguments: Those of :class:`DatacenterCC`, the same for every world.
+
+    Raises:
+        ValueError: If ``num_envs`` or ``threads`` is less than 1.
+    """
+
+    envs: list[DatacenterCC]
+
+    def __init__(self, num_envs: int = 1, threads: int | None = None, **arguments: Any) -> None:
+        check_sizes(num_envs, threads)
+        envs = [DatacenterCC(**arguments) for _ in range(num_envs)]
+        super().__init__(envs, threads)
+        self._controllers: Controllers = envs[0].controllers_for(num_envs)
+        history, frame_size = envs[0].observation_frames
+        self._frames: Array = np.zeros((num_envs, history, frame_size), np.float32)
+        for world, env in enumerate(envs):
+            env.share(self._controllers, world, self._frames[world])
+        self._terms: dict[str, FloatArray] = {}
+
+    def observations(self) -> Array:
+        """Return the newest observations, shape (num_envs, n); they change with the next step."""
+        return self._frames.reshape(self.num_envs, -1)
+
+    def episode_metrics(self, world: int) -> dict[str, float]:
+        """Return the metrics of a world's episode so far."""
+        return self.envs[world].episode_metrics()
+
+    def _take(self, actions: FloatArray, moving: BoolArray) -> None:
+        if not self._controllers.rows["world"][moving].all():
+            raise gym.error.ResetNeeded("DatacenterCC: call reset() before step()")
+        if not np.isfinite(actions[moving]).all():
+            raise ValueError(f"actions: expected finite numbers, got {actions!r}")
+        least = self.envs[0].scenario.control.min_rate_fraction
+        self._controllers.rates[moving] = np.clip(actions[moving], least, 1.0)
+        self._controllers.rows["stage"][moving] = ACTS
+
+    def _pass_intervals(self, first: int, behind_last: int) -> None:
+        self._controllers.pass_intervals(first, behind_last)
+
+    def _conclude(self, moved: BoolArray) -> FloatArray:
+        intervals = self._controllers.intervals()
+        if intervals is None or not self.envs[0].reward.of_many or self.render_mode is not None:
+            return self._conclude_one_by_one(moved)
+        self._terms = self.envs[0].reward.terms_of_many(intervals)
+        self._frames[moved, 1:] = self._frames[moved, :-1]
+        self._frames[moved, 0] = self.envs[0].observation_frame(intervals)[moved]
+        rewards: FloatArray = sum(self._terms.values(), np.zeros(self.num_envs))
+        return rewards
+
+    def _conclude_one_by_one(self, moved: BoolArray) -> FloatArray:
+        self._terms, rewards = {}, np.zeros(self.num_envs)
+        for world in np.flatnonzero(moved).tolist():
+            terms = self.envs[world].conclude(self._controllers.interval(world))
+            rewards[world] = sum(terms.values())
+            for name, term in terms.items():
+                self._terms.setdefault(name, np.full(self.num_envs, np.nan))[world] = term
+        return rewards
+
+    def _over(self) -> BoolArray:
+        rows = self._controllers.rows
+        over: BoolArray = rows["steps"] >= rows["episode_steps"]
+        return over
+
+    def _infos(self, moved: BoolArray) -> dict[str, Any]:
+        rows, everyone = self._controllers.rows, np.ones(self.num_envs, dtype=np.bool_)
+        infos: dict[str, Any] = {
+            "metrics": self._metrics(everyone),
+            "_metrics": everyone.copy(),
+            **as_infos({"episode_seed": rows["episode_seed"], "time_s": rows["ended_s"]}, everyone),
+        }
+        if moved.any():
+            infos |= {"reward_terms": as_infos(self._terms, moved), "_reward_terms": moved.copy()}
+        return infos
+
+    def _metrics(self, everyone: BoolArray) -> dict[str, Any]:
+        intervals = self._controllers.intervals()
+        if intervals is not None:
+            return as_infos(interval_values(intervals), everyone)
+        metrics: dict[str, Any] = {}
+        for world in range(self.num_envs):
+            metrics = self._add_info(metrics, interval_metrics(self._controllers.interval(world)), world)
+        return metrics

@@ -1,0 +1,87 @@
+"""Many worlds of ``sysgym/FlowCC-v0`` in one environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.envs.congestion.flow_cc import FlowCC
+from sysgym.envs.congestion.flow_metrics import interval_metrics
+from sysgym.envs.congestion.senders import ACTS, Senders
+from sysgym.envs.congestion.vector import WorldVector, as_infos, check_sizes
+
+Array = NDArray[np.float32]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+class FlowCCVector(WorldVector):
+    """Worlds of one scenario side by side, each with its own flow to send.
+
+    Args:
+        num_envs: Number of worlds.
+        threads: How many are simulated at a time; None: one a core that the process may use.
+        **arguments: Those of :class:`FlowCC`, the same for every world.
+
+    Raises:
+        ValueError: If ``num_envs`` or ``threads`` is less than 1.
+    """
+
+    envs: list[FlowCC]
+
+    def __init__(self, num_envs: int = 1, threads: int | None = None, **arguments: Any) -> None:
+        check_sizes(num_envs, threads)
+        envs = [FlowCC(**arguments) for _ in range(num_envs)]
+        super().__init__(envs, threads)
+        self._senders: Senders = envs[0].senders_for(num_envs)
+        for world, env in enumerate(envs):
+            env.share(self._senders, world)
+
+    def observations(self) -> Array:
+        """Return the newest observations, shape (num_envs, n); they change with the next step."""
+        return self._senders.features
+
+    def episode_metrics(self, world: int) -> dict[str, float]:
+        """Return the metrics of a world's episode so far."""
+        return self.envs[world].episode_metrics()
+
+    def _take(self, actions: FloatArray, moving: BoolArray) -> None:
+        if not self._senders.rows["world"][moving].all():
+            raise gym.error.ResetNeeded("FlowCC: call reset() before step()")
+        numbers = actions[:, 0]
+        if not np.isfinite(numbers[moving]).all():
+            raise ValueError(f"actions: expected finite numbers, got {actions!r}")
+        limit = self.envs[0].preset.action_limit
+        np.clip(numbers, -limit, limit, out=self._senders.actions)
+        self._senders.rows["stage"][moving] = ACTS
+
+    def _pass_intervals(self, first: int, behind_last: int) -> None:
+        self._senders.pass_intervals(first, behind_last)
+
+    def _conclude(self, moved: BoolArray) -> FloatArray:
+        terms = self._senders.terms
+        rewards = np.zeros(self.num_envs)
+        for place in range(len(self.envs[0].reward.terms)):
+            rewards += terms[:, place]
+        return rewards
+
+    def _over(self) -> BoolArray:
+        rows = self._senders.rows
+        over: BoolArray = rows["steps"] >= rows["episode_steps"]
+        return over
+
+    def _infos(self, moved: BoolArray) -> dict[str, Any]:
+        rows, everyone = self._senders.rows, np.ones(self.num_envs, dtype=np.bool_)
+        names = self.envs[0].reward.terms
+        terms = {name: self._senders.terms[:, place] for place, name in enumerate(names)}
+        infos: dict[str, Any] = {
+            "metrics": as_infos(interval_metrics(list(self._senders.values.T)), everyone),
+            "_metrics": everyone.copy(),
+            **as_infos({"episode_seed": rows["episode_seed"], "time_s": rows["now_s"]}, everyone),
+        }
+        if moved.any():
+            infos |= {"reward_terms": as_infos(terms, moved), "_reward_terms": moved.copy()}
+        return infos
