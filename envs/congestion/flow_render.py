@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from sysgym.envs.congestion.render_network import NetworkPanel
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 N_ROWS = 4
 HEADROOM = 1.05
 RATE, GOODPUT, RTT, LOSS, MARKS = LINES[0], LINES[2], LINES[1], INK, LINES[4]
+THERE, BACK = LINES[3], "#9aa3ad"
 
 
 class FlowRecorder:
@@ -119,16 +121,16 @@ class FlowHistory:
     def __init__(self, network: PacketNetwork, flow: int, end_s: float | None) -> None:
         self.network, self.flow, self.end_s = network, np.array([flow], dtype=np.int64), end_s
         self.topology = network.topology
-        route = network.routes()[flow]
-        self.path: NDArray[np.int64] = route[route >= 0].astype(np.int64)
-        self.ports: NDArray[np.int64] = np.asarray(self.topology.switch_ports, dtype=np.int64)
-        on_path = np.isin(self.ports, self.path)
-        self.path_ports: NDArray[np.int64] = np.flatnonzero(on_path)
+        self.path, back = (_links(network.routes(acks=acks)[flow]) for acks in (False, True))
+        self.ports: IntArray = np.asarray(self.topology.switch_ports, dtype=np.int64)
+        self._ports_there, self._ports_back = (
+            np.flatnonzero(np.isin(self.ports, way)) for way in (self.path, back)
+        )
         self.time_s = Series()
         self.values = Series(at.N_VALUES)
         self.fair_bps = Series()
-        self.path_queue_bytes = Series()
-        """Mean of each interval at the path's port with the longest."""
+        self.path_queue_bytes = Series(2)
+        """Mean of each interval: the longest queue on the data's path, and on the ACKs' way back."""
         self.queue_bytes: FloatArray = np.zeros(len(self.ports))
         """Mean of the newest interval, every switch port."""
         self.utilization: FloatArray = np.zeros(self.topology.n_links)
@@ -160,7 +162,11 @@ class FlowHistory:
         self.time_s.append(now_s)
         self.values.append(values)
         self.fair_bps.append(float(fair_flow_rates_bps(network, self.flow)[0]))
-        self.path_queue_bytes.append(float(self.queue_bytes[self.path_ports].max(initial=0.0)))
+        self.path_queue_bytes.append(
+            np.array(
+                [self.queue_bytes[way].max(initial=0.0) for way in (self._ports_there, self._ports_back)]
+            )
+        )
 
 
 class FlowPicture:
@@ -183,11 +189,11 @@ class FlowPicture:
 
         self._rates = TimePanel(frame, 0, "Rate", "b/s", floor=0.2 * link_bps, n_rows=N_ROWS)
         self._rates.level(link_bps, f"slowest link {amount(link_bps)}b/s", dotted=True)
-        self._rate = self._rates.line(RATE, steps=True)
-        self._goodput = self._rates.line(GOODPUT, steps=True)
+        self._goodput = self._rates.line(GOODPUT, steps=True, width=3.0)
+        self._rate = self._rates.line(RATE, steps=True, width=1.6)
         self._fair = self._rates.line(INK, steps=True, width=1.5, linestyle=(0, (4, 2)))
         self._rates.legend(
-            [(SOLID, "set", RATE), (SOLID, "goodput", GOODPUT), (DASHED, "max-min fair share", INK)]
+            [(SOLID, "send rate", RATE), (SOLID, "goodput", GOODPUT), (DASHED, "max-min fair share", INK)]
         )
 
         self._rtts = TimePanel(frame, 1, "Round trip", "s", floor=1e-6, n_rows=N_ROWS)
@@ -196,12 +202,15 @@ class FlowPicture:
         self._base_named = False
 
         floor = max(1.5 * (self._threshold or 0.0), 0.02 * queue.buffer_bytes)
-        self._queues = TimePanel(frame, 2, "Longest queue on the path", "B", floor=floor, n_rows=N_ROWS)
+        self._queues = TimePanel(
+            frame, 2, "Queue on the path, interval's mean", "B", floor=floor, n_rows=N_ROWS
+        )
         if self._threshold is not None:
             self._queues.level(self._threshold, f"K = {amount(self._threshold)}B, marks above")
         self._queues.level(queue.buffer_bytes, f"buffer {amount(queue.buffer_bytes)}B", dotted=True)
-        self._queue = self._queues.line(LINES[3], width=2.2)
-        self._queues.legend([(SOLID, "mean of the interval", LINES[3])])
+        self._queue_back = self._queues.line(BACK, width=2.0)
+        self._queue_there = self._queues.line(THERE, width=2.2)
+        self._queues.legend([(SOLID, "of the data", THERE), (SOLID, "of its ACKs", BACK)])
 
         self._signals = TimePanel(frame, 3, "Lost or marked packets", "%", floor=0.05, n_rows=N_ROWS)
         self._marks = self._signals.line(MARKS, steps=True)
@@ -233,9 +242,10 @@ class FlowPicture:
         self._rtts.raise_limit(HEADROOM * float(rtt.max()))
         self._rtts.draw(self._rtt, time_s, np.where(rtt > 0.0, rtt, np.nan))
 
-        queue = history.path_queue_bytes.column
+        queue = history.path_queue_bytes.rows
         self._queues.raise_limit(HEADROOM * float(queue.max()))
-        self._queues.draw(self._queue, time_s, queue)
+        self._queues.draw(self._queue_there, time_s, queue[:, 0])
+        self._queues.draw(self._queue_back, time_s, queue[:, 1])
 
         marks, loss = values[:, at.MARK_FRACTION], values[:, at.LOSS_FRACTION]
         self._signals.raise_limit(min(HEADROOM * float(max(marks.max(), loss.max())), 1.0))
@@ -259,6 +269,10 @@ class FlowPicture:
         self._rtts.level(base_s, f"empty path {time_text(base_s)}")
         for panel in (self._rates, self._rtts, self._queues):
             panel.names_on_top()
+
+
+def _links(route: NDArray[np.int32]) -> IntArray:
+    return route[route >= 0].astype(np.int64)
 
 
 def _network_panel(frame: Frame, history: FlowHistory) -> NetworkPanel:

@@ -61,7 +61,8 @@ class History:
     def add(self, interval: Interval) -> None:
         """Remember one interval."""
         topology = self.fabric.topology
-        to_bps = 8.0 / interval.duration_s if interval.duration_s > 0.0 else 0.0
+        duration_s = float(interval.duration_s)
+        to_bps = 8.0 / duration_s if duration_s > 0.0 else 0.0
         sent_bytes = interval.after.ports.sent_bytes - interval.before.ports.sent_bytes
         self.utilization = sent_bytes * to_bps / topology.link_rate_bps
         self.queue_bytes = interval.queue_bytes

@@ -407,7 +407,7 @@ class NetworkPanel:
                 x[host],
                 self._host_y - 11,
                 topology.node_names[host],
-                fontsize=11.5,
+                fontsize=11.5 if step * self._host_pitch > 36.0 else 10.0,
                 color=INK,
                 ha="center",
                 va="top",

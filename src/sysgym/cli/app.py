@@ -148,9 +148,20 @@ def run(
     ] = None,
     set_: SetOption = None,
     render: Annotated[Render, typer.Option("--render", help="ansi: watch queues and rates.")] = Render.none,
-    fps: Annotated[float, typer.Option("--fps", min=1.0, help="Decisions a second on the screen.")] = 25.0,
+    fps: Annotated[
+        float,
+        typer.Option("--fps", min=1.0, max=100.0, help="Decisions a second on the screen or in a video."),
+    ] = 25.0,
     picture: Annotated[
-        Path | None, typer.Option("--picture", help="Write a picture of the episode, PNG.")
+        Path | None, typer.Option("--picture", metavar="FILE", help="Write a picture of the episode, PNG.")
+    ] = None,
+    video: Annotated[
+        Path | None,
+        typer.Option(
+            "--video",
+            metavar="FILE",
+            help="Write a video, .mp4 (extra video) or .gif; one frame a decision or fewer.",
+        ),
     ] = None,
     trace: Annotated[
         Path | None,
@@ -167,7 +178,7 @@ def run(
     plugin: PluginOption = None,
 ) -> None:
     """Play one episode and print its metrics."""
-    from sysgym.cli.play import Episode, play_one
+    from sysgym.cli.play import Episode, Shown, play_one
     from sysgym.cli.traces import TraceFiles
 
     play_one(
@@ -182,9 +193,7 @@ def run(
             overrides=set_ or [],
             plugins=plugin or [],
         ),
-        live=render is Render.ansi,
-        fps=fps,
-        picture=picture,
+        Shown(live=render is Render.ansi, fps=fps, picture=picture, video=video),
         files=TraceFiles(trace, pcap, pcap_link),
         as_json=as_json,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from sysgym.bench.contenders import Contender, Plugin
     from sysgym.bench.episodes import Played
+    from sysgym.cli.video import Video
     from sysgym.scenarios import Scenario
 
 
@@ -35,47 +37,81 @@ class Episode:
     plugins: Sequence[Path]
 
 
-def play_one(
-    episode: Episode, *, live: bool, fps: float, picture: Path | None, files: TraceFiles, as_json: bool
-) -> None:
+@dataclass(frozen=True)
+class Shown:
+    """How the user wants to see it.
+
+    Attributes:
+        live: Whether to show queues and rates while it runs.
+        fps: Decisions a second on the screen, frames a second of a video.
+        picture: Where to draw the whole episode.
+        video: Where to draw one frame after the other.
+    """
+
+    live: bool
+    fps: float
+    picture: Path | None
+    video: Path | None
+
+    @property
+    def render_mode(self) -> str | None:
+        """Of the environment; raises SysgymError if it would have to have two."""
+        from sysgym.errors import SysgymError
+
+        drawn = self.picture is not None or self.video is not None
+        if self.live and drawn:
+            option = "--picture" if self.video is None else "--video"
+            raise SysgymError(f"--render ansi and {option} show the episode in two ways; choose one")
+        return "ansi" if self.live else "rgb_array" if drawn else None
+
+
+def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool) -> None:
     """Play an episode and print its metrics.
 
     Args:
         episode: Who plays what.
-        live: Whether to show queues and rates while it runs.
-        fps: Decisions a second on the screen.
-        picture: Where to draw the whole episode.
+        shown: What is to be seen of it.
         files: Traces to write.
         as_json: Whether to print JSON instead of a table.
 
     Raises:
-        SysgymError: Something asked for does not exist or does not fit.
+        SysgymError: Something asked for does not exist, does not fit or cannot be written.
     """
     from sysgym.bench.contenders import load_plugin
-    from sysgym.bench.episodes import make_contender, play
-    from sysgym.errors import SysgymError
+    from sysgym.bench.episodes import make_contender
     from sysgym.scenarios import load_scenario, parse_overrides
 
-    if live and picture is not None:
-        raise SysgymError("--render ansi and --picture show the episode in two ways; choose one")
+    render_mode = shown.render_mode
     plugins = [load_plugin(path) for path in episode.plugins]
     scenario = load_scenario(episode.scenario, overrides=parse_overrides(episode.overrides))
     contender = _contender(episode, plugins, scenario.family)
     split, seed = _split_and_seed(scenario, episode.split, episode.seed)
-    render_mode = "ansi" if live else "rgb_array" if picture is not None else None
     env, agent = make_contender(scenario.resolved(), split, contender, render_mode=render_mode)
+    if render_mode == "rgb_array":
+        _prepare_pictures(env, contender, shown)
     traced = Traced(env, files) if files.wanted else None
     env = traced or env
 
     out = console(stderr=as_json)
-    out.print(f"[bold]{scenario.name}[/bold]  {contender.parts}  ({split} split, seed {seed})")
-    began_s = time.perf_counter()
-    played = _play_live(env, agent, seed, fps) if live else play(env, agent, seed)
-    total, steps, info, decision_ms = played
-    wall_s = time.perf_counter() - began_s
-    if picture is not None:
-        _write_picture(env, picture)
+    with _video(shown, scenario) as video:
+        out.print(f"[bold]{scenario.name}[/bold]  {contender.parts}  ({split} split, seed {seed})")
+        began_s = time.perf_counter()
+        try:
+            played = _play(env, agent, seed, shown, video)
+        except KeyboardInterrupt:
+            if video is not None:
+                out.print(f"stopped; {video.path} has the {video.n_frames} frames up to here")
+            raise
+        total, steps, info, decision_ms = played
+        wall_s = time.perf_counter() - began_s
     written = traced.write() if traced is not None else []
+    if shown.picture is not None:
+        _write_picture(env, shown.picture)
+        written.insert(0, f"picture: {shown.picture}")
+    if video is not None:
+        written.insert(
+            0, f"video: {video.path} ({video.n_frames} frames, {video.n_frames / video.fps:.3g} s)"
+        )
     env.close()
     if as_json:
         for line in written:
@@ -87,10 +123,61 @@ def play_one(
         f"\n[dim]{steps} decisions, {info.get('time_s', 0.0):.4g} simulated s, {wall_s:.2f} s here, "
         f"{decision_ms:.3g} ms a decision[/dim]"
     )
-    if picture is not None:
-        out.print(f"picture: {picture}")
     for line in written:
         out.print(line, highlight=False)
+
+
+def _prepare_pictures(env: gym.Env[Any, Any], contender: Contender, shown: Shown) -> None:
+    """See that there will be pictures, and have them name who plays."""
+    from sysgym.cli.video import check_picture
+    from sysgym.errors import SysgymError
+
+    if "rgb_array" not in env.metadata.get("render_modes", ()):
+        raise SysgymError(f"{env.spec.id if env.spec else env}: it draws no pictures, only --render ansi")
+    if shown.picture is not None:
+        check_picture(shown.picture)
+    recorder = getattr(env.unwrapped, "recorder", None)
+    if recorder is not None:
+        words = f"transport {contender.transport}, agent {contender.agent}"
+        recorder.contender = (
+            contender.name if contender.parts == contender.name else f"{contender.name}   ({words})"
+        )
+
+
+def _video(shown: Shown, scenario: Scenario) -> AbstractContextManager[Video | None]:
+    if shown.video is None:
+        return nullcontext()
+    from sysgym.cli.video import recording
+
+    steps = getattr(getattr(scenario, "control", None), "episode_steps", None)
+    return recording(shown.video, shown.fps, steps)
+
+
+def _play(env: gym.Env[Any, Any], agent: Any, seed: int, shown: Shown, video: Video | None) -> Played:
+    from sysgym.bench.episodes import play
+
+    if shown.live:
+        return _play_live(env, agent, seed, shown.fps)
+    return play(env, agent, seed) if video is None else _play_filmed(env, agent, seed, video)
+
+
+def _play_filmed(env: gym.Env[Any, Any], agent: Any, seed: int, video: Video) -> Played:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from sysgym.bench.episodes import play
+
+    to = console(stderr=True)
+    columns = (TextColumn("drawing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=to, transient=True, disable=not to.is_terminal) as progress:
+        bar = progress.add_task("drawing", total=video.n_steps)
+
+        def film(step: int, info: dict[str, Any]) -> None:
+            if step % video.every == 0 or "episode_metrics" in info:  # the last one in any case
+                pixels: Any = env.render()
+                video.add(pixels)
+            progress.update(bar, completed=step)
+
+        return play(env, agent, seed, film)
 
 
 def _contender(episode: Episode, plugins: Sequence[Plugin], family: str) -> Contender:
