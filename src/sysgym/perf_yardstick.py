@@ -73,15 +73,14 @@ def dumbbell(n_flows: int) -> Dumbbell:
     n_links = 2 * (one_way := 2 * n_flows + 1)
     senders = np.arange(n_flows)
     there = np.stack([senders, np.full(n_flows, n_flows), n_flows + 1 + senders], axis=1)
-    constants = (RATE_BYTES_PER_NS, DELAY_NS, BUFFER_BYTES, MARKED_ABOVE_BYTES)
+    constants = (RATE_BYTES_PER_NS, DELAY_NS, BUFFER_BYTES, MARKED_ABOVE_BYTES, 0.0)
     kinds = (np.float64, np.int32, np.int64, np.int8, np.int8)
 
     def counts(n: int, how_many: int) -> list[Any]:
         return [np.zeros(n, np.int64) for _ in range(how_many)]
 
-    return Dumbbell(
+    arrays = (
         *(np.full(n_links, constant) for constant in constants),
-        np.zeros(n_links),
         *counts(n_links, 4),
         *(np.zeros((n_links, RING_PACKETS), kind) for kind in kinds),
         np.concatenate([there, one_way + there]),
@@ -92,6 +91,7 @@ def dumbbell(n_flows: int) -> Dumbbell:
         *counts(n_flows, 4),
         *counts(2, 1),
     )
+    return Dumbbell._make(arrays)
 
 
 def hops_per_s(n_flows: int, measured_s: float) -> float:
