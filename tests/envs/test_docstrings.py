@@ -1,4 +1,7 @@
-"""The classes' documentation keeps its promises: all sections, and tables that match the code."""
+"""The classes' documentation keeps its promises: all sections, and tables that match the code.
+
+Of the environments of placement and stragglers; those of congestion have tables of their own.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ from sysgym.envs.placement import observation
 from sysgym.envs.placement.joint import JointPlacement
 from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
+from sysgym.envs.stragglers.mitigation import StragglerMitigation
+from sysgym.envs.stragglers.observation import JOB_COLUMNS, TASK_COLUMNS
+from sysgym.envs.stragglers.prediction import StragglerPrediction
 from sysgym.scenarios import list_scenarios, load_scenario
 
 HEADINGS = [
@@ -28,7 +34,7 @@ HEADINGS = [
     "References",
     "Version History",
 ]
-COLUMNS = {
+PLACEMENT_COLUMNS: dict[Any, dict[str, Any]] = {
     CollectivePlacement: {
         "levels": observation.LEVEL_COLUMNS,
         "axes": observation.AXIS_COLUMNS,
@@ -44,6 +50,10 @@ COLUMNS = {
         "budget": observation.BUDGET_COLUMNS,
     },
 }
+STRAGGLER_COLUMNS: dict[Any, dict[str, Any]] = {
+    cls: {"tasks": TASK_COLUMNS, "job": JOB_COLUMNS} for cls in (StragglerPrediction, StragglerMitigation)
+}
+COLUMNS = {**PLACEMENT_COLUMNS, **STRAGGLER_COLUMNS}
 every = pytest.mark.parametrize("cls", list(COLUMNS))
 
 
@@ -61,6 +71,21 @@ def tables(cls: Any, heading: str) -> dict[str, list[list[str]]]:
     return found
 
 
+def shapes_as_told(env: Any) -> dict[str, str]:
+    """Return the shapes of what is observed, with the letters of the documentation."""
+    letters: dict[int, str] = {}
+    if isinstance(env, JointPlacement):
+        k = env.scenario.joint.candidates
+        letters = {2 * k: "2K", k: "K"}
+    elif not isinstance(env, tuple(PLACEMENT_COLUMNS)):
+        letters = {400: "N", 30: "2C"}
+    shapes = {}
+    for name, box in env.observation_space.items():
+        sizes = [letters.get(size, str(size)) for size in box.shape]
+        shapes[name] = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+    return shapes
+
+
 @every
 def test_all_sections_in_order(cls: Any) -> None:
     assert re.findall(r"^## (.*)$", inspect.getdoc(cls) or "", flags=re.M) == HEADINGS
@@ -73,25 +98,22 @@ def test_the_observation_tables_are_the_columns(cls: Any) -> None:
         assert found.pop(f"Column of `{key}`") == [
             [f"`{name}`", one.meaning, one.unit] for name, one in columns.items()
         ]
-    shapes = {row[0].strip("`"): row[1] for row in found.pop("Key")}
+    assert {row[0].strip("`"): row[1] for row in found.pop("Key")} == shapes_as_told(cls())
     assert found == {}
-    env = cls()
-    k = env.scenario.joint.candidates if cls is JointPlacement else -1
-    expected = {
-        name: str(box.shape).replace(f"({2 * k},", "(2K,").replace(f"({k},", "(K,")
-        for name, box in env.observation_space.items()
-    }
-    assert shapes == expected
+
+
+@pytest.mark.parametrize("cls", list(PLACEMENT_COLUMNS))
+def test_placements_observations_have_the_columns(cls: Any) -> None:
+    space = cls().observation_space
     for key, columns in COLUMNS[cls].items():
-        assert env.observation_space[key].shape[-1] == len(columns)
+        assert space[key].shape[-1] == len(columns)
 
 
-@every
+@pytest.mark.parametrize("cls", list(PLACEMENT_COLUMNS))
 def test_the_number_of_actions_is_told(cls: Any) -> None:
     told = re.search(r"`Discrete\(([\w ]+)\)`", section(cls, "Action Space"))
     assert told
-    env = cls()
-    expected = "2 K" if cls is JointPlacement else str(env.action_space.n)
+    expected = "2 K" if cls is JointPlacement else str(cls().action_space.n)
     assert told[1] == expected
 
 
@@ -113,7 +135,15 @@ def test_every_argument_is_described(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("info", [info for info in list_scenarios() if info.family == "placement"])
-def test_every_scenario_is_listed_where_it_is_played(info: Any) -> None:
+def test_every_placement_scenario_is_listed_where_it_is_played(info: Any) -> None:
     env_id = load_scenario(info.name).env_id
-    listing = [cls for cls in COLUMNS if f"`{info.name}`" in section(cls, "Registered Configurations")]
+    listing = [
+        cls for cls in PLACEMENT_COLUMNS if f"`{info.name}`" in section(cls, "Registered Configurations")
+    ]
     assert [cls.__name__ for cls in listing] == [env_id.removeprefix("sysgym/").removesuffix("-v0")]
+
+
+@pytest.mark.parametrize("cls", list(STRAGGLER_COLUMNS))
+@pytest.mark.parametrize("info", [info for info in list_scenarios() if info.family == "stragglers"])
+def test_every_straggler_scenario_is_listed(cls: Any, info: Any) -> None:
+    assert f"`{info.name}`" in section(cls, "Registered Configurations")
