@@ -163,7 +163,7 @@ def time_out_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 
 @njit(inline="always")
 def notification_is_due(world: Any, flow: Any, now_ns: int) -> bool:
-    """DCQCN: at most one notification an interval (Zhu et al., SIGCOMM 2015, 3.1)."""
+    """DCQCN: at most one notification an interval (Zhu et al., SIGCOMM 2015)."""
     if world.cnp_interval_ns == 0 or now_ns < flow.last_cnp_ns + world.cnp_interval_ns:
         return False
     flow.last_cnp_ns = now_ns

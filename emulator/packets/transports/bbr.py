@@ -9,7 +9,7 @@ Every flow begins with the empty path's round trip as its estimate: the draft ta
 (4.3.1), and the simulator's handshakes meet no queues. A late flow that measured the queue of the others
 would take almost all of the link until the next PROBE_RTT, ten seconds later.
 
-Packets go out one by one here, without segmentation offload: the draft's send quantum is one packet. Left out
+Packets go out one by one here, without segmentation offload: the send quantum (4.2.2) is one packet. Left out
 are the policer detection and the allowance for aggregated ACKs of Linux, which the draft does not have.
 """
 
@@ -22,17 +22,17 @@ from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport
 
-HIGH_GAIN = 2.0 / math.log(2.0)  # 2.885: doubles the rate each round (4.2.1)
+HIGH_GAIN = 2.0 / math.log(2.0)  # 2.885: doubles the rate each round (4.3.2.1)
 STARTUP_GROWTH = 1.25  # less growth than this in three rounds: the pipe is full (4.3.2.2)
 FULL_PIPE_ROUNDS = 3.0
 PROBE_GAIN = 1.25
 DRAIN_GAIN = 0.75
 CYCLE_LENGTH = 8  # phases of PROBE_BW: probe, drain, six at the estimated rate (4.3.4.1)
 CWND_GAIN = 2.0
-BANDWIDTH_ROUNDS = 10  # window of the bandwidth's maximum (4.1.1.3)
-MIN_RTT_WINDOW_NS = 10e9  # (4.1.2.3)
+BANDWIDTH_ROUNDS = 10  # window of the bandwidth's maximum (4.1.1.2)
+MIN_RTT_WINDOW_NS = 10e9  # (4.1.2.2)
 PROBE_RTT_NS = 200e6  # (4.3.5)
-MIN_CWND = 4.0
+MIN_CWND = 4.0  # (4.2.3.3)
 QUANTA = 3.0  # packets beyond the product, to keep hosts busy (4.2.3.2)
 
 STARTUP = 0.0
@@ -99,7 +99,7 @@ def update_round(flow: Any, event: Any) -> None:
 
 @njit(inline="always")
 def update_bandwidth(flow: Any, event: Any) -> None:
-    """Samples that the application limited only count if they are larger (4.1.1.4).
+    """Samples that the application limited only count if they are larger (4.1.1.4, 4.1.1.5).
 
     Old rounds are forgotten when a sample counts, not before: a silent flow keeps its estimate.
     """
@@ -127,7 +127,7 @@ def set_gains(flow: Any, mode: float, pacing: float, window: float) -> None:
 
 @njit(inline="always")
 def begin_phase(flow: Any, cycle: int, now_ns: int) -> None:
-    """The phase's gain: 1.25, 0.75, then 1 six times."""
+    """The phase's gain: 1.25, 0.75, then 1 six times (4.3.4.1)."""
     flow.state[CYCLE] = cycle
     flow.state[CYCLE_AT_NS] = now_ns
     flow.state[PACING_GAIN] = PROBE_GAIN if cycle == 0 else (DRAIN_GAIN if cycle == 1 else 1.0)
@@ -268,7 +268,7 @@ def set_window(flow: Any, event: Any) -> None:
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """STARTUP from the first window, spread over the round trip that the set-up measured (4.3.1)."""
+    """STARTUP from the first window, spread over the round trip that the set-up measured (4.2.1, 4.3.1)."""
     state = flow.state
     state[FIRST_CWND] = flow.cwnd
     state[MIN_RTT_NS] = flow.base_rtt_ns
@@ -278,7 +278,7 @@ def on_start(flow: Any, event: Any) -> None:
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Brings the model up to date, then the machine's mode, then rate and window (3.5.1)."""
+    """Brings the model up to date, then the machine's mode, then rate and window (3.5.2)."""
     update_bandwidth(flow, event)
     check_cycle(flow, event)
     check_full_pipe(flow, event)

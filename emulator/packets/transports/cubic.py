@@ -28,7 +28,7 @@ LAST_ACK_NS = 5
 
 @njit(inline="always")
 def w_cubic(flow: Any, elapsed_s: float) -> float:
-    """RFC 9438, equation 1."""
+    """RFC 9438, figure 1."""
     distance_s = elapsed_s - flow.state[K_S]
     return C * distance_s * distance_s * distance_s + flow.state[W_MAX]
 
@@ -86,8 +86,9 @@ def on_loss(flow: Any, event: Any) -> None:
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Starts again from one packet (RFC 9438, 4.8)."""
+    """Starts again from one packet; the next stage's curve begins on its plateau (RFC 9438, 4.8)."""
     remember_congestion(flow)
+    flow.state[W_MAX] = 0.0
     restart_from_one(flow, event, BETA)
 
 

@@ -3,7 +3,7 @@
 A receiver that sees marked packets sends a notification (CNP), one in 50 us at most. The sender, the paper's
 reaction point, cuts its rate by half of alpha, an estimate of how often notifications come, and climbs back
 when none comes: halfway to the old rate (fast recovery), then beyond it (additive, later hyper increase), on
-two clocks, a timer and a count of bytes (section 3.1, equations 1 to 4, figure 7; parameters of figure 14).
+two clocks, a timer and a count of bytes. Parameters are the paper's for 40 Gb/s.
 
 The switch should mark by RED (5 kB, 200 kB, 1 % at 40 Gb/s), and flow control should keep it from losing
 packets; with a step mark and without flow control it works too, with larger swings. The paper's increments
@@ -19,9 +19,9 @@ from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, slow_line_stretch
 
-CNP_INTERVAL_NS = 50_000  # N, least time between two notifications to a flow (3.1)
+CNP_INTERVAL_NS = 50_000  # N, least time between two notifications to a flow
 GAIN = 1.0 / 256.0  # g
-ALPHA_TIMER_NS = 55_000.0  # K, longer than N (3.1)
+ALPHA_TIMER_NS = 55_000.0  # K, longer than N
 RATE_TIMER_NS = 55_000.0  # T
 BYTE_COUNTER_BYTES = 10e6  # B
 FAST_RECOVERY_STEPS = 5.0  # F
@@ -51,7 +51,7 @@ def set_rate(flow: Any, rate_bps: float) -> None:
 
 @njit
 def increase(flow: Any) -> None:
-    """One step of either clock: fast recovery, additive or hyper increase (figure 7)."""
+    """One step of either clock: fast recovery, additive or hyper increase."""
     state = flow.state
     steps = max(state[TIMER_STEPS], state[BYTE_STEPS])
     both = min(state[TIMER_STEPS], state[BYTE_STEPS])
@@ -65,7 +65,7 @@ def increase(flow: Any) -> None:
 
 @njit
 def decrease(flow: Any, now_ns: int) -> None:
-    """A notification: equation 1, and all clocks begin anew."""
+    """A notification: half of alpha less, and all clocks begin anew."""
     state = flow.state
     state[TARGET_BPS] = state[RATE_BPS]
     set_rate(flow, state[RATE_BPS] * (1.0 - 0.5 * state[ALPHA]))
@@ -83,7 +83,7 @@ def run_timers(flow: Any, now_ns: int) -> None:
     state = flow.state
     while state[ALPHA_DUE_NS] <= now_ns:
         state[ALPHA_DUE_NS] += slow_line_stretch(flow) * ALPHA_TIMER_NS
-        state[ALPHA] *= 1.0 - GAIN  # equation 2
+        state[ALPHA] *= 1.0 - GAIN
     while state[RATE_DUE_NS] <= now_ns:
         state[RATE_DUE_NS] += slow_line_stretch(flow) * RATE_TIMER_NS
         state[TIMER_STEPS] += 1.0
@@ -91,7 +91,7 @@ def run_timers(flow: Any, now_ns: int) -> None:
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Starts at line rate, with alpha 1: the first notification halves it (3.1)."""
+    """Starts at line rate, with alpha 1: the first notification halves it."""
     flow.cwnd = NO_WINDOW_PACKETS
     state = flow.state
     state[ALPHA] = 1.0
@@ -129,7 +129,7 @@ def on_loss(flow: Any, event: Any) -> None:
 DCQCN = Transport(
     name="dcqcn",
     summary="DCQCN: the rate is cut by congestion notifications and climbs back by timer and byte counter",
-    reference="Zhu et al., SIGCOMM 2015, section 3.1",
+    reference="Zhu et al., SIGCOMM 2015",
     on_start=on_start,
     on_ack=on_ack,
     on_loss=on_loss,

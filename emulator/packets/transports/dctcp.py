@@ -22,7 +22,7 @@ REDUCED_UP_TO = 4  # one reduction a window
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Alpha starts at 1: the first mark halves the window (RFC 8257, 4.2)."""
+    """Alpha starts at 1: the first mark halves the window (RFC 8257)."""
     flow.state[ALPHA] = 1.0
 
 

@@ -2,7 +2,7 @@
 
 Every switch stamps its queue, what it has sent, its clock and its rate on the packet, and the ACK brings the
 stamps back. From two ACKs the sender knows how full each link is, queue included; it keeps the fullest just
-below its capacity (section 3.2 and 3.3, algorithm 1). The window reacts to every ACK but relative to a
+below its capacity. The window reacts to every ACK but relative to a
 reference that changes once a round trip, so that no congestion is answered twice.
 
 The paper's base round trip T, one for the network, is here that of the flow's own empty path. HPCC runs on
@@ -20,10 +20,10 @@ from numba import njit
 from sysgym.emulator.packets.layout import INT_HOPS
 from sysgym.emulator.packets.transports.base import Transport
 
-ETA = 0.95  # target utilisation (5.1)
-MAX_STAGE = 5.0  # additive steps before the next multiplicative one (5.1)
+ETA = 0.95  # target utilisation
+MAX_STAGE = 5.0  # additive steps before the next multiplicative one
 EXPECTED_FLOWS = 25.0
-"""N of W_AI = W_init (1 - eta) / N (3.3): an increment of 1/500 a round trip, as in the authors' simulations.
+"""N of W_AI = W_init (1 - eta) / N: an increment of 1/500 a round trip, as in the authors' simulations.
 
 At 25 Gb/s those have 50 Mb/s. The paper's 80 bytes at 100 Gb/s and 13 us are N = 100, which is too little at
 10 Gb/s: samples of a product of some fifty packets are noisier than that, and shares would not converge.
@@ -43,13 +43,13 @@ TIME_NS = TX_BYTES + INT_HOPS
 
 @njit(inline="always")
 def first_window(flow: Any) -> float:
-    """W_init: the bandwidth-delay product of the sender's line, packets (3.2)."""
+    """W_init: the bandwidth-delay product of the sender's line, packets."""
     return flow.line_rate_bps * flow.base_rtt_ns / (8e9 * flow.packet_bytes)
 
 
 @njit(inline="always")
 def set_window(flow: Any, window: float) -> None:
-    """The window limits what is in flight, its rate W / T the bursts (3.2).
+    """The window limits what is in flight, its rate W / T the bursts.
 
     A packet leaves while less than W bytes are in flight: whole packets are rounded up.
     """
@@ -63,7 +63,7 @@ def set_window(flow: Any, window: float) -> None:
 def measure_in_flight(flow: Any, event: Any) -> float:
     """U: bytes in flight on the fullest link over what it can hold, smoothed over a round trip.
 
-    Algorithm 1, MeasureInflight.
+    The paper's MeasureInflight.
     """
     state = flow.state
     base_ns = float(flow.base_rtt_ns)
@@ -86,7 +86,7 @@ def measure_in_flight(flow: Any, event: Any) -> float:
 
 @njit(inline="always")
 def next_window(flow: Any, utilisation: float, ends_round: bool) -> float:
-    """Algorithm 1, ComputeWind."""
+    """The paper's ComputeWind."""
     state = flow.state
     additive = first_window(flow) * (1.0 - ETA) / EXPECTED_FLOWS
     multiplies = utilisation >= ETA or state[STAGE] >= MAX_STAGE
@@ -110,13 +110,13 @@ def remember_telemetry(flow: Any, event: Any) -> None:
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Starts at line rate (3.2)."""
+    """Starts at line rate."""
     flow.state[REFERENCE] = first_window(flow)
     set_window(flow, flow.state[REFERENCE])
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Algorithm 1, NewAck."""
+    """The paper's NewAck."""
     state = flow.state
     if event.int_hops == 0:
         return
@@ -144,7 +144,7 @@ def on_timeout(flow: Any, event: Any) -> None:
 HPCC = Transport(
     name="hpcc",
     summary="HPCC: bytes in flight by in-band telemetry of every switch, just below the links' capacity",
-    reference="Li et al., SIGCOMM 2019, algorithm 1",
+    reference="Li et al., SIGCOMM 2019",
     on_start=on_start,
     on_ack=on_ack,
     on_loss=on_loss,

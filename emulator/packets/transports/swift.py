@@ -1,12 +1,13 @@
 """Swift: the window follows the delay of the fabric around a target (Kumar et al., SIGCOMM 2020).
 
 Additive increase while the delay is below the target, a decrease in proportion to the excess at most once a
-round trip, and windows below one packet, which are paced (section 3.1, algorithm 1). The target grows with
-the length of the path and for flows with small windows (3.5).
+round trip (section 3.2, algorithm 1), and windows below one packet, which are paced (3.4). The target grows
+with the length of the path and for flows with small windows (3.5).
 
-Google did not publish its constants; those here are the defaults of htsim, its authors' guesses. What of the
+Of its constants Google published the least window only (3.4); the others here are the defaults of htsim, its
+authors' guesses. What of the
 target is the empty path's own delay (the paper's base) is known exactly here: ``flow.base_rtt_ns``. The
-paper's second window, for delay in the receiving host, is left out: simulated hosts have none, and the time
+paper's second window, for delay in the hosts (3.3), is left out: simulated hosts have none, and the time
 for which a receiver holds a delayed ACK back says nothing of congestion. It is taken off the delay.
 """
 
@@ -26,7 +27,7 @@ PER_HOP_NS = 20_000.0 / 6.55  # h-bar, queueing allowed at a hop; htsim: a base 
 FLOW_SCALING_RANGE_NS = 100_000.0  # fs_range; htsim: five times the base
 FLOW_SCALING_MIN_CWND = 0.1  # fs_min_cwnd
 FLOW_SCALING_MAX_CWND = 100.0  # fs_max_cwnd
-MIN_CWND = 0.01  # packets; htsim: 10 bytes
+MIN_CWND = 0.001  # packets (3.4)
 TIMEOUTS_TO_RESET = 5.0  # RETX_RESET_THRESHOLD
 
 ALPHA_NS = FLOW_SCALING_RANGE_NS / (

@@ -1,10 +1,11 @@
 """TIMELY: the rate follows the gradient of the round-trip time (Mittal et al., SIGCOMM 2015).
 
 Between a low and a high threshold the rate grows while delays fall and shrinks in proportion to how fast they
-rise; below and above, the delay itself decides (section 4.3, algorithm 1; 4.4 for the hyperactive increase).
-``timely_patched`` is the variant of Zhu, Ghobadi, Misra and Padhye, "ECN or Delay", CoNEXT 2016 (section 4.3,
-algorithm 2): TIMELY's queue has no single resting point and its shares need not become equal; there, the
-distance from a reference delay takes part in the decision, with a weight that depends on the gradient.
+rise; below and above, the delay itself decides. After several rounds of falling delay it grows
+faster (hyperactive increase).
+``timely_patched`` is the variant of Zhu, Ghobadi, Misra and Padhye, "ECN or Delay", CoNEXT 2016: TIMELY's
+queue has no single resting point and its shares need not become equal; there, the distance from a reference
+delay takes part in the decision, with a weight that depends on the gradient.
 
 The paper's thresholds, 50 and 500 us, belong to a network whose least round trip is 20 us. What they allow to
 queue, 30 and 480 us, is kept here and the path's own round trip is the flow's. An update is made for every
@@ -77,7 +78,7 @@ def decision_is_due(flow: Any, event: Any) -> bool:
 
 @njit(inline="always")
 def rtt_gradient(flow: Any, event: Any) -> float:
-    """The smoothed change of the round-trip time, relative to the least (4.2)."""
+    """The smoothed change of the round-trip time, relative to the least."""
     state = flow.state
     if state[PREVIOUS_RTT_NS] > 0.0:
         difference_ns = event.rtt_ns - state[PREVIOUS_RTT_NS]
@@ -87,14 +88,14 @@ def rtt_gradient(flow: Any, event: Any) -> float:
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Starts at line rate (C / (N + 1) beside N flows of the host, 4.1: the card divides it)."""
+    """Starts at line rate (C / (N + 1) beside N flows of the host: the card divides it)."""
     flow.cwnd = NO_WINDOW_PACKETS
     flow.state[DECIDED_AT_NS] = event.now_ns
     set_rate(flow, flow.line_rate_bps)
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Algorithm 1."""
+    """The decision, once a segment."""
     if not decision_is_due(flow, event):
         return
     state = flow.state
@@ -116,7 +117,7 @@ def on_ack(flow: Any, event: Any) -> None:
 
 
 def on_ack_patched(flow: Any, event: Any) -> None:
-    """Algorithm 2 of "ECN or Delay"; the reference delay is T_low."""
+    """The rule of "ECN or Delay"; the reference delay is T_low."""
     if not decision_is_due(flow, event):
         return
     gradient = rtt_gradient(flow, event)
@@ -141,7 +142,7 @@ def on_loss(flow: Any, event: Any) -> None:
 TIMELY = Transport(
     name="timely",
     summary="TIMELY: the rate follows the gradient of the round-trip time",
-    reference="Mittal et al., SIGCOMM 2015, algorithm 1",
+    reference="Mittal et al., SIGCOMM 2015",
     on_start=on_start,
     on_ack=on_ack,
     on_loss=on_loss,
@@ -151,7 +152,7 @@ TIMELY = Transport(
 TIMELY_PATCHED = Transport(
     name="timely_patched",
     summary="Patched TIMELY: the delay's gradient and its distance from a reference, so that shares converge",
-    reference="Zhu et al., CoNEXT 2016, algorithm 2",
+    reference="Zhu et al., CoNEXT 2016",
     on_start=on_start,
     on_ack=on_ack_patched,
     on_loss=on_loss,

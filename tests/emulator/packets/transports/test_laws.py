@@ -139,6 +139,17 @@ class TestCubic:
         driver.lose()  # below the last maximum: leaves room for others
         assert driver.flow.state[0] == pytest.approx(70 * (1 + BETA) / 2)
 
+    def test_after_a_time_out_the_curve_begins_on_its_plateau(self) -> None:
+        driver = Driver("cubic", cwnd=1000)
+        driver.lose()
+        driver.time_out()
+        assert driver.flow.ssthresh == pytest.approx(BETA * BETA * 1000, abs=1)
+        while driver.flow.cwnd < driver.flow.ssthresh:
+            driver.round_trip()
+        driver.ack(now_ns=10_000_000_000)
+        w_max, k_s = driver.flow.state[0], driver.flow.state[1]
+        assert (w_max, k_s) == (pytest.approx(BETA * BETA * 1000, abs=2), 0.0), "RFC 9438, 4.8"
+
     def test_constants_are_those_of_the_rfc(self) -> None:
         assert (C, BETA) == (0.4, 0.7)
         assert pytest.approx(0.529, abs=1e-3) == ALPHA
