@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from sysgym.scenarios import load_scenario
+from sysgym.scenarios.errors import ScenarioError
+
 MINIMAL = """\
 schema = 1
 name = "mine"
@@ -48,6 +51,7 @@ seeds = [20, 29]
 """
 
 WriteFile = Callable[..., Path]
+WriteText = Callable[[str], Path]
 
 
 @pytest.fixture
@@ -79,3 +83,34 @@ def tables() -> dict[str, Any]:
     import tomllib
 
     return copy.deepcopy(tomllib.loads(MINIMAL))
+
+
+@pytest.fixture
+def write_text(tmp_path: Path) -> WriteText:
+    """Write a scenario named mine, given as text, and return its path."""
+
+    def _write(text: str) -> Path:
+        path = tmp_path / "mine.toml"
+        path.write_text(text)
+        return path
+
+    return _write
+
+
+@pytest.fixture
+def refused(write_text: WriteText) -> Callable[..., None]:
+    """Check what a scenario is told in which one text was replaced."""
+
+    def _refused(text: str, old: str, new: str, key: str, got: Any, expected: str, advice: str = "") -> None:
+        assert text.count(old) == 1
+        path = write_text(text.replace(old, new))
+        with pytest.raises(ScenarioError) as caught:
+            load_scenario(path)
+        found = [problem for problem in caught.value.problems if problem.key == key]
+        assert found, str(caught.value)
+        assert found[0].got == got
+        assert expected in found[0].expected
+        assert advice in found[0].advice
+        assert str(path) in str(caught.value)
+
+    return _refused
