@@ -10,6 +10,7 @@ from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
+from sysgym.scenarios.schema.problems import range_problems
 
 MOST_LEVELS = 4
 """Levels that observations have room for."""
@@ -112,9 +113,9 @@ class DrawnSystems(Table):
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check the ranges, and that some system is small enough."""
-        yield from _ordered(self, "levels")
-        yield from _ordered(self, "bandwidth", "_bytes_per_s")
-        yield from _ordered(self, "latency", "_s")
+        yield from range_problems(self, "levels")
+        yield from range_problems(self, "bandwidth", "_bytes_per_s")
+        yield from range_problems(self, "latency", "_s")
         if self.latency_min_s == 0.0:
             yield Problem("latency_min_s", 0.0, "more than 0: latencies are drawn log-uniformly")
         least = min(self.cardinalities) ** self.levels_max
@@ -262,7 +263,7 @@ class ProblemTable(Table):
     def cross_checks(self) -> Iterator[Problem]:
         """Check ranges, and that reductions are over axes that there are."""
         for name, suffix in (("axes", ""), ("reductions", ""), ("size", "_bytes")):
-            yield from _ordered(self, name, suffix)
+            yield from range_problems(self, name, suffix)
         if self.size_min_bytes == 0.0 and not self.reductions:
             yield Problem("size_min_bytes", 0.0, "more than 0: sizes are drawn log-uniformly")
         n_axes = len(self.axes) or self.axes_min
@@ -337,9 +338,3 @@ class PlacementScenario(Scenario):
         elif devices is not None and math.prod(axes) != devices:
             expected = f"axes whose product is {devices}, the number of devices"
             yield Problem("problem.axes", shown, expected)
-
-
-def _ordered(table: Table, name: str, suffix: str = "") -> Iterator[Problem]:
-    low, high = getattr(table, f"{name}_min{suffix}"), getattr(table, f"{name}_max{suffix}")
-    if low > high:
-        yield Problem(f"{name}_min{suffix}", low, f"at most {name}_max{suffix} = {high:g}")

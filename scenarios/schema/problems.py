@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Discriminator, Tag, ValidationError
@@ -43,6 +43,19 @@ _LIMIT_WORDS = {
     "too_long": "at most {max_length} entries",
     "finite_number": "a finite number",
 }
+
+
+def range_problems(table: BaseModel, name: str, suffix: str = "") -> Iterator[Problem]:
+    """Yield a problem if the least value of a range is more than its greatest.
+
+    Args:
+        table: With the keys ``{name}_min{suffix}`` and ``{name}_max{suffix}``.
+        name: Of what has a range.
+        suffix: A unit, such as ``_bytes``.
+    """
+    low, high = getattr(table, f"{name}_min{suffix}"), getattr(table, f"{name}_max{suffix}")
+    if low > high:
+        yield Problem(f"{name}_min{suffix}", low, f"at most {name}_max{suffix} = {high:g}")
 
 
 def type_word(value: object) -> str | None:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
+from sysgym.scenarios.schema.problems import range_problems
 
 MOST_TASKS = 20_000
 MOST_MACHINES = 20_000
@@ -37,7 +38,7 @@ class _Jobs(Table):
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check the range of the number of tasks."""
-        yield from _ordered(self, "tasks")
+        yield from range_problems(self, "tasks")
 
 
 class Cluster(Table):
@@ -71,7 +72,7 @@ class Cluster(Table):
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check the range of factors."""
-        yield from _ordered(self, "slow_machine_factor")
+        yield from range_problems(self, "slow_machine_factor")
 
 
 class GeneratedJobs(_Jobs):
@@ -145,7 +146,7 @@ class GeneratedJobs(_Jobs):
     def cross_checks(self) -> Iterator[Problem]:
         """Check ranges, and that all tasks find a slot."""
         yield from super().cross_checks()
-        yield from _ordered(self, "interference_factor")
+        yield from range_problems(self, "interference_factor")
         slots = self.cluster.machines * self.cluster.slots_per_machine
         if self.tasks_max > slots:
             yield Problem(
@@ -261,9 +262,3 @@ class StragglerScenario(Scenario):
     control: StragglerControl = Field(default_factory=StragglerControl, description="when to decide")
     mitigation: Mitigation = Field(default_factory=Mitigation, description="what can be done")
     reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
-
-
-def _ordered(table: Table, key: str) -> Iterator[Problem]:
-    low, high = getattr(table, f"{key}_min"), getattr(table, f"{key}_max")
-    if low > high:
-        yield Problem(f"{key}_min", low, f"at most {key}_max = {high}")
