@@ -157,69 +157,71 @@ def collective_time_s(
     return form.rounds(n) * latency_s + form.wire(n) * size_bytes / bandwidth_bytes_per_s
 
 
-def hierarchical_time_s(
-    ranks_per_node: int,
-    nodes: int,
-    size_bytes: float,
-    *,
-    inner_bytes_per_s: float,
-    outer_bytes_per_s: float,
-    inner_latency_s: float,
-    outer_latency_s: float,
-) -> float:
+@dataclass(frozen=True)
+class Nodes:
+    """Nodes of ranks that are all alike.
+
+    Attributes:
+        ranks_per_node: At least 1.
+        nodes: At least 1.
+        inner_bytes_per_s: Of each rank and direction inside a node.
+        outer_bytes_per_s: Of each rank and direction between nodes, however many ranks of a node send.
+        inner_latency_s: Of a round inside a node.
+        outer_latency_s: Of a round between nodes.
+    """
+
+    ranks_per_node: int
+    nodes: int
+    inner_bytes_per_s: float
+    outer_bytes_per_s: float
+    inner_latency_s: float
+    outer_latency_s: float
+
+    def inside_s(self, collective: Collective, algorithm: str, size_bytes: float) -> float:
+        """Return the time of a collective in every node at once."""
+        return collective_time_s(
+            collective,
+            algorithm,
+            self.ranks_per_node,
+            size_bytes,
+            self.inner_bytes_per_s,
+            self.inner_latency_s,
+        )
+
+    def between_s(self, collective: Collective, algorithm: str, size_bytes: float) -> float:
+        """Return the time of a collective of one rank of every node."""
+        return collective_time_s(
+            collective, algorithm, self.nodes, size_bytes, self.outer_bytes_per_s, self.outer_latency_s
+        )
+
+
+def hierarchical_time_s(nodes: Nodes, size_bytes: float) -> float:
     """Return the time of reduce-scatter in nodes, all-reduce between them, all-gather in nodes, by rings.
 
     Args:
-        ranks_per_node: At least 1.
-        nodes: At least 1.
+        nodes: All ranks of a node send between nodes at once.
         size_bytes: Of the full vector.
-        inner_bytes_per_s: Of each rank and direction inside a node.
-        outer_bytes_per_s: Of each rank and direction between nodes: all ranks of a node send at once.
-        inner_latency_s: Of a round inside a node.
-        outer_latency_s: Of a round between nodes.
 
     Raises:
         SysgymError: A number of ranks or nodes is less than 1.
     """
-    inner = collective_time_s(
-        Collective.ALL_REDUCE, "ring", ranks_per_node, size_bytes, inner_bytes_per_s, inner_latency_s
-    )
-    shard_bytes = size_bytes / ranks_per_node
-    return inner + collective_time_s(
-        Collective.ALL_REDUCE, "ring", nodes, shard_bytes, outer_bytes_per_s, outer_latency_s
-    )
+    inner_s = nodes.inside_s(Collective.ALL_REDUCE, "ring", size_bytes)
+    shard_bytes = size_bytes / nodes.ranks_per_node
+    return inner_s + nodes.between_s(Collective.ALL_REDUCE, "ring", shard_bytes)
 
 
-def leaders_time_s(
-    ranks_per_node: int,
-    nodes: int,
-    size_bytes: float,
-    *,
-    inner_bytes_per_s: float,
-    outer_bytes_per_s: float,
-    inner_latency_s: float,
-    outer_latency_s: float,
-) -> float:
+def leaders_time_s(nodes: Nodes, size_bytes: float) -> float:
     """Return the time of a reduce in nodes, a ring all-reduce of their leaders, and a broadcast in nodes.
 
     Args:
-        ranks_per_node: At least 1.
-        nodes: At least 1.
+        nodes: Only leaders send between nodes.
         size_bytes: Of the full vector.
-        inner_bytes_per_s: Of each rank and direction inside a node.
-        outer_bytes_per_s: Of a leader and direction between nodes.
-        inner_latency_s: Of a round inside a node.
-        outer_latency_s: Of a round between nodes.
 
     Raises:
         SysgymError: A number of ranks or nodes is less than 1.
     """
-    chain = collective_time_s(
-        Collective.REDUCE, "pipelined_chain", ranks_per_node, size_bytes, inner_bytes_per_s, inner_latency_s
-    )
-    return 2.0 * chain + collective_time_s(
-        Collective.ALL_REDUCE, "ring", nodes, size_bytes, outer_bytes_per_s, outer_latency_s
-    )
+    chain_s = nodes.inside_s(Collective.REDUCE, "pipelined_chain", size_bytes)
+    return 2.0 * chain_s + nodes.between_s(Collective.ALL_REDUCE, "ring", size_bytes)
 
 
 def check_ranks(n: int) -> None:

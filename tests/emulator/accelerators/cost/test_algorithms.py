@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sysgym.emulator.accelerators.cost.algorithms import (
     CLOSED_FORMS,
+    Nodes,
     ceil_log2,
     closed_form,
     collective_time_s,
@@ -67,11 +68,12 @@ def test_hierarchical_and_leaders() -> None:
         "inner_latency_s": 1e-6,
         "outer_latency_s": 10e-6,
     }
+    two_of_four, two_of_one = Nodes(4, 2, **links), Nodes(1, 2, **links)
     # 4 GB: 2 * 3/4 * 4 GB inside, 2 * 1/2 of a quarter of 4 GB outside; 6 and 2 rounds.
-    assert hierarchical_time_s(4, 2, 4e9, **links) == pytest.approx(0.060 + 0.100 + 26e-6)
+    assert hierarchical_time_s(two_of_four, 4e9) == pytest.approx(0.060 + 0.100 + 26e-6)
     # Twice 4 GB inside, 2 * 1/2 of 4 GB outside; 6 and 2 rounds.
-    assert leaders_time_s(4, 2, 4e9, **links) == pytest.approx(0.080 + 0.400 + 26e-6)
-    assert hierarchical_time_s(1, 2, 4e9, **links) == leaders_time_s(1, 2, 4e9, **links)
+    assert leaders_time_s(two_of_four, 4e9) == pytest.approx(0.080 + 0.400 + 26e-6)
+    assert hierarchical_time_s(two_of_one, 4e9) == leaders_time_s(two_of_one, 4e9)
 
 
 @pytest.mark.parametrize("key", CLOSED_FORMS)
