@@ -25,7 +25,7 @@ from sysgym.emulator.packets.layout import (
     row_at,
 )
 from sysgym.emulator.packets.ports import following_link
-from sysgym.emulator.packets.routing import _distances, _flow_hashes, _mix, _switch_links, _up
+from sysgym.emulator.packets.routing import SwitchGraph, _flow_hashes, _mix, distances, switch_graph
 from sysgym.emulator.packets.topology import Topology
 
 ARRIVED = -2
@@ -53,11 +53,9 @@ def forwarding_table(topology: Topology, down: ArrayLike = ()) -> tuple[NDArray[
         ``rows``, shape (n_nodes * n_columns + 1,), and ``links``: those from node ``u`` towards the switch of
         column ``c`` are ``links[rows[u * n_columns + c] : rows[u * n_columns + c + 1]]``.
     """
-    first_link, links = _switch_links(topology)
+    graph = switch_graph(topology, down)
     edges = np.unique(topology.host_edge).astype(np.int64)
-    is_up = _up(topology, down)
-    distance = _distances(first_link, links, topology.link_target, edges, is_up)
-    rows, chosen = _table(first_link, links, topology.link_target, distance, is_up)
+    rows, chosen = _table(graph, distances(graph, edges))
     return rows, chosen if len(chosen) else np.zeros(1, np.int32)
 
 
@@ -73,13 +71,8 @@ def flow_hashes(
 
 
 @njit(cache=True, nogil=True)
-def _table(
-    first_link: NDArray[np.int64],
-    links: NDArray[np.int32],
-    link_target: NDArray[np.int32],
-    distance: NDArray[np.int32],
-    is_up: NDArray[np.bool_],
-) -> Any:
+def _table(graph: SwitchGraph, distance: NDArray[np.int32]) -> Any:
+    first_link, links, link_target, is_up = graph
     n_nodes, n_columns = len(first_link) - 1, len(distance)
     rows = np.zeros(n_nodes * n_columns + 1, np.int32)
     chosen = np.empty(len(links) * n_columns, np.int32)

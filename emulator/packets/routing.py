@@ -8,7 +8,7 @@ would see only the flows that the first has sorted, and leave some of its links 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -27,6 +27,22 @@ _FAR = np.int32(2**30)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _FACTOR_2 = np.uint64(0x94D049BB133111EB)
+
+
+class SwitchGraph(NamedTuple):
+    """Switches and the links between them.
+
+    Attributes:
+        first_link: Links from node ``u`` are ``links[first_link[u] : first_link[u + 1]]``.
+        links: Links between switches, by source.
+        link_target: Target of each link of the topology.
+        is_up: Whether each link of the topology is up.
+    """
+
+    first_link: NDArray[np.int64]
+    links: NDArray[np.int32]
+    link_target: NDArray[np.int32]
+    is_up: NDArray[np.bool_]
 
 
 def ecmp_routes(
@@ -82,11 +98,11 @@ def ecmp_routes(
     if np.any(sources == targets):
         raise SysgymError(f"routes: flow {int(np.argmax(sources == targets))} has the same host at both ends")
 
-    is_up = _up(topology, down)
-    first_link, links = _switch_links(topology)
+    graph = switch_graph(topology, down)
+    is_up = graph.is_up
     edges = np.asarray(topology.host_edge, dtype=np.int64)
     last_switches, column = np.unique(edges[targets], return_inverse=True)
-    distance = _distances(first_link, links, topology.link_target, last_switches, is_up)
+    distance = distances(graph, last_switches)
     hops = distance[column, edges[sources]] + 2
     reached = (hops < _FAR) & is_up[topology.host_uplink[sources]] & is_up[topology.host_downlink[targets]]
     if unreachable == "raise" and not reached.all():
@@ -104,10 +120,7 @@ def ecmp_routes(
         topology.host_downlink[targets],
         column.astype(np.int64),
         distance,
-        first_link,
-        links,
-        topology.link_target,
-        is_up,
+        graph,
         reached,
     )
     return routes
@@ -124,12 +137,21 @@ def _up(topology: Topology, down: ArrayLike) -> NDArray[np.bool_]:
     return is_up
 
 
-def _switch_links(topology: Topology) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Links between switches: those from node ``u`` are ``links[first_link[u] : first_link[u + 1]]``."""
+def switch_graph(topology: Topology, down: ArrayLike = ()) -> SwitchGraph:
+    """The links between switches, and which links are up.
+
+    Args:
+        topology: The network.
+        down: Links that are down.
+
+    Raises:
+        SysgymError: If there is no such link.
+    """
     between = np.flatnonzero(~topology.from_host & ~topology.to_host)
     by_source = between[np.argsort(topology.link_source[between], kind="stable")]
     degree = np.bincount(topology.link_source[between], minlength=topology.n_nodes)
-    return np.concatenate(([0], np.cumsum(degree))).astype(np.int64), by_source.astype(np.int32)
+    first_link = np.concatenate(([0], np.cumsum(degree))).astype(np.int64)
+    return SwitchGraph(first_link, by_source.astype(np.int32), topology.link_target, _up(topology, down))
 
 
 @njit(cache=True, nogil=True)
@@ -158,17 +180,12 @@ def _flow_hashes(
 
 
 @njit(cache=True, nogil=True)
-def _distances(
-    first_link: NDArray[np.int64],
-    links: NDArray[np.int32],
-    link_target: NDArray[np.int32],
-    last_switches: NDArray[np.int64],
-    is_up: NDArray[np.bool_],
-) -> NDArray[np.int32]:
+def distances(graph: SwitchGraph, last_switches: NDArray[np.int64]) -> NDArray[np.int32]:
     """Links from every switch to each last switch, shape (n_last, n_nodes), breadth first from the end.
 
     A step back goes over the cable's other link, the one that a packet would take: that one has to be up.
     """
+    first_link, links, link_target, is_up = graph
     n_nodes = len(first_link) - 1
     distance = np.full((len(last_switches), n_nodes), _FAR, dtype=np.int32)
     queue = np.empty(n_nodes, dtype=np.int64)
@@ -196,13 +213,11 @@ def _choose(
     downlink: NDArray[np.int64],
     column: NDArray[np.int64],
     distance: NDArray[np.int32],
-    first_link: NDArray[np.int64],
-    links: NDArray[np.int32],
-    link_target: NDArray[np.int32],
-    is_up: NDArray[np.bool_],
+    graph: SwitchGraph,
     reached: NDArray[np.bool_],
 ) -> None:
     """Walks every flow from its first to its last switch and writes the links into ``routes``."""
+    first_link, links, link_target, is_up = graph
     for flow in range(len(routes)):
         if not reached[flow]:
             continue
