@@ -33,6 +33,7 @@ from sysgym.envs.congestion.flow_presets import (
     get_preset,
     log_rate_action,
 )
+from sysgym.envs.congestion.flow_render import FlowRecorder
 from sysgym.envs.congestion.flow_world import (
     fair_flow_rates_bps,
     flow_network,
@@ -157,7 +158,7 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
     | `reward` | str or None | None | name of the reward; None: the scenario's, which is the preset's unless it says otherwise |
     | `history` | int or None | None | intervals in the observation; None: the scenario's, or the preset's |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"flow.background": "cubic"}` |
-    | `render_mode` | str or None | None | `"ansi"` |
+    | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
 
     ## Info
 
@@ -192,7 +193,10 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
     - v0: first version.
     """  # noqa: E501, a table's row is one line
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 10}  # noqa: RUF012, Gymnasium declares it on instances
+    metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 10,
+    }
 
     def __init__(
         self,
@@ -235,6 +239,9 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         self.episode_seed: int | None = None
         self._drawn: CongestionScenario | None = None
         self._meter: EpisodeMeter | None = None
+        self.recorder: FlowRecorder | None = None
+        if render_mode is not None:
+            self.recorder = FlowRecorder(self.scenario.name, self.preset.name, self.transport.name)
         self.share(self.senders_for(1), 0)
 
     def senders_for(self, n: int) -> Senders:
@@ -313,7 +320,13 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         warmup_s = self.network.scenario.control.warmup_s
         if warmup_s > 0.0:
             self.network.advance(warmup_s)
+        if self.recorder is not None:
+            # Where intervals follow the round trip nobody knows when the episode ends.
+            end_s = self.scenario.horizon_s if self._flow.decision_rtts is None else None
+            self.recorder.clear(self.network, FLOW_ID, end_s)
         self._senders.pass_first_interval(self._row)
+        if self.recorder is not None:
+            self.recorder.record(self.values[0])
         senders, row = self._senders, self._row
         self._meter = EpisodeMeter(self.network, senders.before[row], senders.values[row], self._slowest_link)
         return senders.features[row].copy(), self._info(senders.values[row].tolist())
@@ -323,6 +336,8 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         number = self.decision(action)
         senders, row = self._senders, self._row
         senders.decide(row, number)
+        if self.recorder is not None:
+            self.recorder.record(senders.values[row])
         terms = dict(zip(self.reward.terms, senders.terms[row].tolist(), strict=False))
         info = self._info(senders.values[row].tolist())
         info["reward_terms"] = terms
@@ -352,17 +367,13 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         return self._meter.metrics(self._senders.before[self._row], fair_bps)
 
     def render(self) -> Any:
-        """Return a line of text (``ansi``)."""
-        if self.render_mode is None:
-            gym.logger.warn('render() without render_mode: make the environment with render_mode="ansi"')
+        """Return a line (``ansi``) or a picture of shape (height, width, 3), uint8 (``rgb_array``)."""
+        if self.recorder is None:
+            gym.logger.warn(
+                'render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"'
+            )
             return None
-        metrics = interval_metrics(self.values[0].tolist())
-        return (
-            f"{self.scenario.name}, {self.preset.name}: {self.network.now_s * 1e3:.3f} ms, rate "
-            f"{metrics['rate_bps'] / 1e6:.3f} Mb/s, goodput {metrics['goodput_bps'] / 1e6:.3f} Mb/s, RTT "
-            f"{metrics['rtt_mean_s'] * 1e3:.3f} ms, lost {metrics['loss_fraction']:.2%}, marked "
-            f"{metrics['mark_fraction']:.2%}"
-        )
+        return self.recorder.text() if self.render_mode == "ansi" else self.recorder.picture()
 
     def fair_rate_bps(self) -> float:
         """Return the flow's max-min fair share of the links now, room for ACKs left, headers included."""

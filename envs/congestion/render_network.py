@@ -112,6 +112,13 @@ class NetworkPanel:
         self._draw_scales(ROOM, queue_word)
         self._limit_bytes = 0.0
 
+    def place(self, node: int) -> tuple[float, float]:
+        """Return where a host or switch stands, pixels from the panel's lower left corner."""
+        if node < self._topology.n_hosts:
+            return float(self._x[node]), self._host_y
+        left, bottom, width, height = self._boxes[node]
+        return left + 0.5 * width, bottom + 0.5 * height
+
     def update(
         self,
         utilization: FloatArray,
