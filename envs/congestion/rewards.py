@@ -120,7 +120,7 @@ def goodput_of_ideal(delivered_bytes: FloatArray, ideal_bytes: FloatArray) -> Fl
     less.
     """
     total_bytes: FloatArray = np.asarray(ideal_bytes.sum(axis=-1))
-    fair_bytes = np.minimum(delivered_bytes, ideal_bytes).sum(axis=-1)
+    fair_bytes: FloatArray = np.minimum(delivered_bytes, ideal_bytes).sum(axis=-1)
     return np.divide(fair_bytes, total_bytes, out=np.ones_like(total_bytes), where=total_bytes > 0.0)
 
 

@@ -1,4 +1,6 @@
-"""How fast: simulators, cost models, environments, import and compilation, on this machine, one core.
+"""How fast: simulators, cost models, environments, import and compilation, on this machine.
+
+All on one core, but for the vector forms of environments and what is trained on them.
 
 The workloads are those that other simulators were measured on: long-lived DCTCP flows, ECN threshold of 65
 packets, 10 Gb/s, 10 us a link. A packet-hop is one packet, data or ACK, crossing one link. Statistics, loss
@@ -16,9 +18,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from sysgym import perf_packets, perf_placement
+from sysgym import perf_environments, perf_packets, perf_placement
 
 if TYPE_CHECKING:
     from sysgym.scenarios import CongestionScenario
@@ -52,6 +55,8 @@ ENVIRONMENT_SCENARIOS = (
     "google-2011",
     "google-2011-mitigation",
 )
+VECTOR_WORLDS = {"flow-1g-1ms": 64, "dumbbell-10g": 8, "incast-32": 8, "fattree-k4-websearch": 8}
+TRAINING_SCENARIO = "flow-1g-1ms"
 
 _START = """
 import sysgym, gymnasium
@@ -71,6 +76,7 @@ class Figure:
         value: The median of the repetitions.
         unit: Of the value.
         yardstick: What the yardstick did in the same minute, in the same unit; None where there is none.
+        yardstick_name: What the yardstick is.
     """
 
     figure: str
@@ -78,6 +84,7 @@ class Figure:
     value: float
     unit: str
     yardstick: float | None = None
+    yardstick_name: str = "yardstick"
 
     @property
     def ratio(self) -> float | None:
@@ -87,7 +94,9 @@ class Figure:
     def row(self) -> dict[str, Any]:
         """As a JSON object; a figure without a yardstick has no keys for it."""
         row = {**asdict(self), "ratio": self.ratio}
-        return {key: value for key, value in row.items() if value is not None}
+        if self.yardstick is None:
+            del row["yardstick"], row["yardstick_name"], row["ratio"]
+        return row
 
 
 def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
@@ -108,6 +117,10 @@ def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
     yield f"synthesis {perf_placement.LARGEST_SYSTEM}", _synthesis_figure
     for scenario in ENVIRONMENT_SCENARIOS:
         yield f"environment {scenario}", _environment_measurement(scenario)
+    for scenario, n_worlds in VECTOR_WORLDS.items():
+        yield f"vector form {scenario}", _vector_measurement(scenario, n_worlds)
+    if find_spec("stable_baselines3") is not None:
+        yield f"training {TRAINING_SCENARIO}", _training_figure
     yield "import sysgym", lambda: Figure("import_s", "import sysgym", _median_run_s("import sysgym"), "s")
     yield "start, nothing compiled", lambda: _start_figure("first_compile_s", cached=False)
     yield "start, compiled before", lambda: _start_figure("cached_start_s", cached=True)
@@ -194,30 +207,36 @@ def _synthesis_figure() -> Figure:
 
 def _environment_measurement(scenario: str) -> Callable[[], Figure]:
     def measure() -> Figure:
-        import gymnasium
-
-        from sysgym.scenarios import load_scenario
-
-        env = gymnasium.make(load_scenario(scenario).env_id, scenario=scenario)
-        env.reset(seed=0)
-        env.action_space.seed(0)
-        # One flow sends as fast as its link, as where other gyms were measured: a random rate is less work.
-        highest = getattr(env.unwrapped, "uncapped_action", None)
-        rates = []
-        for _ in range(REPETITIONS):
-            steps = 0
-            began_s = time.perf_counter()
-            while (elapsed_s := time.perf_counter() - began_s) < MEASURED_S:
-                action = env.action_space.sample() if highest is None else highest
-                _, _, terminated, truncated, _ = env.step(action)
-                steps += 1
-                if terminated or truncated:
-                    env.reset()
-            rates.append(steps / elapsed_s)
+        env = perf_environments.single(scenario)
+        rates = [perf_environments.steps_per_s(env, MEASURED_S) for _ in range(REPETITIONS)]
         env.close()
         return Figure("env_steps_per_s", scenario, statistics.median(rates), "1/s")
 
     return measure
+
+
+def _vector_measurement(scenario: str, n_worlds: int) -> Callable[[], Figure]:
+    """All worlds together, on all cores, beside the single environment; they take turns."""
+
+    def measure() -> Figure:
+        env = perf_environments.single(scenario)
+        vector = perf_environments.side_by_side(scenario, n_worlds)
+        singles, rates = [], []
+        for _ in range(REPETITIONS):
+            singles.append(perf_environments.steps_per_s(env, MEASURED_S))
+            rates.append(perf_environments.vector_steps_per_s(vector, MEASURED_S))
+        env.close()
+        vector.close()
+        workload, single = f"{scenario}, {n_worlds} worlds", statistics.median(singles)
+        return Figure("vector_steps_per_s", workload, statistics.median(rates), "1/s", single, "one world")
+
+    return measure
+
+
+def _training_figure() -> Figure:
+    rate = perf_environments.training_steps_per_s(TRAINING_SCENARIO)
+    worlds = perf_environments.TRAINING_WORLDS
+    return Figure("training_steps_per_s", f"ppo on {TRAINING_SCENARIO}, {worlds} worlds", rate, "1/s")
 
 
 def _median_run_s(

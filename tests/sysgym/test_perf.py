@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sysgym import perf, perf_packets, perf_placement, perf_yardstick
+from sysgym import perf, perf_environments, perf_packets, perf_placement, perf_yardstick
 from sysgym.cli import main
 from sysgym.emulator.accelerators import programs
 
@@ -26,6 +26,8 @@ UNITS = {
     "cost_evaluations_per_s": "1/s",
     "synthesis_s": "s",
     "env_steps_per_s": "1/s",
+    "vector_steps_per_s": "1/s",
+    "training_steps_per_s": "1/s",
     "import_s": "s",
     "first_compile_s": "s",
     "cached_start_s": "s",
@@ -44,6 +46,9 @@ def smallest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perf, "FAT_TREE_KS", (4,))
     monkeypatch.setattr(perf, "JOB_TASKS", (100,))
     monkeypatch.setattr(perf, "ENVIRONMENT_SCENARIOS", ("iroko-dumbbell-10m",))
+    monkeypatch.setattr(perf, "VECTOR_WORLDS", {"flow-1g-1ms": 2})
+    monkeypatch.setattr(perf_environments, "TRAINING", {"n_steps": 8, "batch_size": 16, "n_epochs": 1})
+    monkeypatch.setattr(perf_environments, "TRAINING_WORLDS", 2)
     monkeypatch.setattr(perf, "_START", "import sysgym")
 
 
@@ -60,7 +65,8 @@ def test_every_figure_is_printed_and_written(tmp_path: Path, capsys: pytest.Capt
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     every = ["figure", "workload", "value", "unit"]
     for row in rows:
-        beside = ["yardstick", "ratio"] if row["figure"] == "packet_hops_per_s" else []
+        compared = ("packet_hops_per_s", "vector_steps_per_s")
+        beside = ["yardstick", "yardstick_name", "ratio"] if row["figure"] in compared else []
         assert list(row) == every + beside
         if beside:
             assert row["ratio"] == row["value"] / row["yardstick"]
@@ -74,7 +80,7 @@ def test_every_figure_is_printed_and_written(tmp_path: Path, capsys: pytest.Capt
     for row in rows:
         assert row["figure"] in printed
         assert row["workload"] in printed
-        assert "ratio" not in row or f" {row['ratio']:.1f} x yardstick" in printed
+        assert "ratio" not in row or f" {row['ratio']:.1f} x {row['yardstick_name']}" in printed
 
 
 @pytest.mark.usefixtures("smallest")
@@ -124,6 +130,8 @@ def test_what_is_measured_by_default() -> None:
         "placement costs 16x8x8",
         "synthesis 16x8x8",
         *(f"environment {name}" for name in perf.ENVIRONMENT_SCENARIOS),
+        *(f"vector form {name}" for name in perf.VECTOR_WORLDS),
+        "training flow-1g-1ms",
         "import sysgym",
         "start, nothing compiled",
         "start, compiled before",

@@ -53,4 +53,4 @@ def _beside(figure: Figure) -> tuple[str, str]:
 
     if figure.yardstick is None or figure.ratio is None:
         return "", ""
-    return significant(figure.yardstick), f"{figure.ratio:.1f} x yardstick"
+    return significant(figure.yardstick), f"{figure.ratio:.1f} x {figure.yardstick_name}"
