@@ -7,7 +7,8 @@
 #include "ns3/point-to-point-module.h"
 #include "ns3/traffic-control-module.h"
 
-#include <chrono>
+#include <algorithm>
+#include <ctime>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -79,6 +80,90 @@ class QueueMeter {
   QueueDisc::Stats at_begin_;
 };
 
+// A cable whose packets from a host arrive up to jitter_ns later, in order: what sysgym's hosts do.
+class HostCable : public PointToPointChannel {
+ public:
+  void AddJitter(Ptr<PointToPointNetDevice> host, int64_t jitter_ns) {
+    jitter_[PeekPointer(host)] = Jitter{jitter_ns, CreateObject<UniformRandomVariable>(), 0};
+  }
+  bool TransmitStart(Ptr<const Packet> packet, Ptr<PointToPointNetDevice> source, Time duration) override {
+    const auto found = jitter_.find(PeekPointer(source));
+    if (found != jitter_.end()) {
+      Jitter& jitter = found->second;
+      const int64_t now_ns = Simulator::Now().GetNanoSeconds();
+      const int64_t arrives_ns = now_ns + duration.GetNanoSeconds() +
+                                 static_cast<int64_t>(jitter.draw->GetValue(0, static_cast<double>(jitter.most_ns)));
+      jitter.last_ns = std::max(arrives_ns, jitter.last_ns);
+      duration = NanoSeconds(jitter.last_ns - now_ns);
+    }
+    return PointToPointChannel::TransmitStart(packet, source, duration);
+  }
+
+ private:
+  struct Jitter {
+    int64_t most_ns;
+    Ptr<UniformRandomVariable> draw;
+    int64_t last_ns;
+  };
+  std::map<const PointToPointNetDevice*, Jitter> jitter_;
+};
+
+// The way of every flow's data and of its ACKs through one node, looked up by the client's port.
+class FlowRouting : public Ipv4RoutingProtocol {
+ public:
+  void Add(uint32_t flow, bool acks, uint32_t interface) {
+    auto& ways = ways_[acks];
+    if (ways.size() <= flow) ways.resize(flow + 1, nullptr);
+    ways[flow] = RouteBy(interface);
+  }
+  Ptr<Ipv4Route> RouteOutput(Ptr<Packet>, const Ipv4Header&, Ptr<NetDevice>, Socket::SocketErrno& error) override {
+    error = Socket::ERROR_NOTERROR;
+    return RouteBy(1);  // a host has one cable
+  }
+  bool RouteInput(Ptr<const Packet> packet, const Ipv4Header& header, Ptr<const NetDevice> from,
+                  const UnicastForwardCallback& forward, const MulticastForwardCallback&,
+                  const LocalDeliverCallback& deliver, const ErrorCallback&) override {
+    const uint32_t interface = ipv4_->GetInterfaceForDevice(from);
+    if (ipv4_->IsDestinationAddress(header.GetDestination(), interface)) {
+      deliver(packet, header, interface);
+      return true;
+    }
+    uint8_t ports[4];
+    packet->CopyData(ports, sizeof ports);
+    const uint32_t source = ports[0] << 8 | ports[1], destination = ports[2] << 8 | ports[3];
+    const bool acks = source == kServicePort;
+    forward(ways_[acks].at((acks ? destination : source) - kFirstClientPort), packet, header);
+    return true;
+  }
+  void SetIpv4(Ptr<Ipv4> ipv4) override { ipv4_ = ipv4; }
+  void NotifyInterfaceUp(uint32_t) override {}
+  void NotifyInterfaceDown(uint32_t) override {}
+  void NotifyAddAddress(uint32_t, Ipv4InterfaceAddress) override {}
+  void NotifyRemoveAddress(uint32_t, Ipv4InterfaceAddress) override {}
+  void PrintRoutingTable(Ptr<OutputStreamWrapper>, Time::Unit) const override {}
+
+ private:
+  Ptr<Ipv4Route> RouteBy(uint32_t interface) {
+    Ptr<Ipv4Route>& route = by_interface_[interface];
+    if (!route) {
+      route = Create<Ipv4Route>();
+      route->SetSource(ipv4_->GetAddress(interface, 0).GetLocal());
+      route->SetGateway(Ipv4Address::GetAny());  // the cable's other end: no address has to be resolved
+      route->SetOutputDevice(ipv4_->GetNetDevice(interface));
+    }
+    return route;
+  }
+  Ptr<Ipv4> ipv4_;
+  std::map<uint32_t, Ptr<Ipv4Route>> by_interface_;
+  std::vector<Ptr<Ipv4Route>> ways_[2];
+};
+
+class FlowRoutingHelper : public Ipv4RoutingHelper {
+ public:
+  FlowRoutingHelper* Copy() const override { return new FlowRoutingHelper(*this); }
+  Ptr<Ipv4RoutingProtocol> Create(Ptr<Node>) const override { return CreateObject<FlowRouting>(); }
+};
+
 struct Flow {
   uint32_t src = 0, dst = 0;
   int64_t start_ns = 0;
@@ -122,6 +207,7 @@ T Read(const char* key) {
 int main() {
   const auto law = Read<std::string>("law");
   const auto sack = Read<int>("sack");
+  const auto recovery = Read<std::string>("recovery");
   const auto segment_bytes = Read<uint32_t>("segment_bytes");
   const auto window_bytes = Read<uint32_t>("window_bytes");
   const auto initial_window = Read<uint32_t>("initial_window");
@@ -130,6 +216,8 @@ int main() {
   const auto disc_bytes = Read<uint64_t>("disc_bytes");
   const auto mark_bytes = Read<uint64_t>("mark_bytes");  // 0: drop tail
   const auto host_disc_bytes = Read<uint64_t>("host_disc_bytes");
+  const auto host_jitter_ns = Read<int64_t>("host_jitter_ns");
+  RngSeedManager::SetSeed(Read<uint32_t>("seed"));
   const auto warmup_ns = Read<int64_t>("warmup_ns");
   const auto end_ns = Read<int64_t>("end_ns");
   const auto stop_when_done = Read<int>("stop_when_done");
@@ -145,8 +233,7 @@ int main() {
   Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(false));
   if (law == "TcpDctcp") Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue("On"));
   Config::SetDefault("ns3::TcpCubic::HyStart", BooleanValue(false));
-  Config::SetDefault("ns3::TcpL4Protocol::RecoveryType",
-                     TypeIdValue(sack ? TcpPrrRecovery::GetTypeId() : TcpClassicRecovery::GetTypeId()));
+  Config::SetDefault("ns3::TcpL4Protocol::RecoveryType", StringValue("ns3::" + recovery));
 
   const auto n_nodes = Read<uint32_t>("nodes");
   const auto n_hosts = Read<uint32_t>("hosts");
@@ -154,8 +241,7 @@ int main() {
   NodeContainer nodes;
   nodes.Create(n_nodes);
   InternetStackHelper stack;
-  Ipv4StaticRoutingHelper static_routing;
-  stack.SetRoutingHelper(static_routing);
+  stack.SetRoutingHelper(FlowRoutingHelper());
   stack.SetIpv6StackInstall(false);
   stack.Install(nodes);
 
@@ -178,17 +264,29 @@ int main() {
   std::map<Hop, uint32_t> interfaces;
   std::map<Hop, double> rates_bps;
   std::vector<Ipv4Address> addresses(n_nodes);
-  std::map<Hop, Ipv4Address> address_on;  // of the first node, on the cable to the second
   Ipv4AddressHelper subnets("10.0.0.0", "255.255.255.252");
   for (uint32_t cable = 0; cable < n_cables; ++cable) {
     uint32_t ends[2];
     double rate_bps, delay_s;
     std::cin >> ends[0] >> ends[1] >> rate_bps >> delay_s;
-    PointToPointHelper link;
-    link.SetDeviceAttribute("DataRate", DataRateValue(DataRate(static_cast<uint64_t>(rate_bps))));
-    link.SetChannelAttribute("Delay", TimeValue(Seconds(delay_s)));
-    link.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", StringValue("1p"));
-    NetDeviceContainer pair = link.Install(nodes.Get(ends[0]), nodes.Get(ends[1]));
+    Ptr<HostCable> channel = CreateObject<HostCable>();
+    channel->SetAttribute("Delay", TimeValue(NanoSeconds(static_cast<int64_t>(delay_s * 1e9 + 0.5))));
+    NetDeviceContainer pair;
+    for (const uint32_t end : ends) {
+      Ptr<PointToPointNetDevice> device = CreateObject<PointToPointNetDevice>();
+      device->SetAddress(Mac48Address::Allocate());
+      device->SetDataRate(DataRate(static_cast<uint64_t>(rate_bps)));
+      Ptr<DropTailQueue<Packet>> queue = CreateObject<DropTailQueue<Packet>>();
+      queue->SetMaxSize(QueueSize("1p"));
+      device->SetQueue(queue);
+      nodes.Get(end)->AddDevice(device);
+      Ptr<NetDeviceQueueInterface> queue_interface = CreateObject<NetDeviceQueueInterface>();
+      queue_interface->GetTxQueue(0)->ConnectQueueTraces(queue);
+      device->AggregateObject(queue_interface);
+      device->Attach(channel);
+      if (end < n_hosts && host_jitter_ns > 0) channel->AddJitter(device, host_jitter_ns);
+      pair.Add(device);
+    }
     for (uint32_t i = 0; i < 2; ++i) {
       const Hop hop{ends[i], ends[1 - i]};
       discs[hop] = (ends[i] < n_hosts ? host_port : switch_port).Install(pair.Get(i)).Get(0);
@@ -199,7 +297,7 @@ int main() {
     subnets.NewNetwork();
     for (uint32_t i = 0; i < 2; ++i) {
       const Hop hop{ends[i], ends[1 - i]};
-      addresses[ends[i]] = address_on[hop] = assigned.GetAddress(i);
+      addresses[ends[i]] = assigned.GetAddress(i);
       interfaces[hop] = assigned.Get(i).second;
     }
   }
@@ -212,20 +310,6 @@ int main() {
     meters.push_back(new QueueMeter(discs.at(hop), devices.at(hop), rates_bps.at(hop) / 8e9));
   }
 
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> next_hops;  // (node, destination) -> node
-  const auto n_routes = Read<uint32_t>("routes");
-  for (uint32_t i = 0; i < n_routes; ++i) {
-    uint32_t at, destination, next;
-    std::cin >> at >> destination >> next;
-    const auto known = next_hops.insert({{at, destination}, next});
-    if (!known.second) {
-      if (known.first->second != next) NS_FATAL_ERROR("two ways from " << at << " to " << destination);
-      continue;
-    }
-    static_routing.GetStaticRouting(nodes.Get(at)->GetObject<Ipv4>())
-        ->AddHostRouteTo(addresses[destination], address_on.at({next, at}), interfaces.at({at, next}));
-  }
-
   for (uint32_t host = 0; host < n_hosts; ++host) {
     Ptr<Socket> listener = Socket::CreateSocket(nodes.Get(host), TcpSocketFactory::GetTypeId());
     listener->Bind(InetSocketAddress(Ipv4Address::GetAny(), kServicePort));
@@ -235,7 +319,17 @@ int main() {
   flows.resize(Read<uint32_t>("flows"));
   for (uint32_t id = 0; id < flows.size(); ++id) {
     Flow& flow = flows[id];
-    std::cin >> flow.src >> flow.dst >> flow.start_ns >> flow.size_bytes;
+    std::cin >> flow.start_ns >> flow.size_bytes;
+    for (const bool acks : {false, true}) {  // the nodes on the way, both ends included
+      uint32_t n_nodes_on_way, at;
+      std::cin >> n_nodes_on_way >> at;
+      (acks ? flow.dst : flow.src) = at;
+      for (uint32_t next; --n_nodes_on_way > 0; at = next) {
+        std::cin >> next;
+        DynamicCast<FlowRouting>(nodes.Get(at)->GetObject<Ipv4>()->GetRoutingProtocol())
+            ->Add(id, acks, interfaces.at({at, next}));
+      }
+    }
     flow.socket = Socket::CreateSocket(nodes.Get(flow.src), TcpSocketFactory::GetTypeId());
     flow.socket->Bind(InetSocketAddress(Ipv4Address::GetAny(), static_cast<uint16_t>(kFirstClientPort + id)));
     flow.socket->TraceConnectWithoutContext("CongState", MakeCallback(&Flow::StateChanged, &flow));
@@ -265,9 +359,9 @@ int main() {
   };
   if (stop_when_done) Simulator::Schedule(NanoSeconds(kHandshakesNs), watch);
   Simulator::Stop(NanoSeconds(kHandshakesNs + end_ns));
-  const auto began = std::chrono::steady_clock::now();
+  const std::clock_t began = std::clock();
   Simulator::Run();
-  const double wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  const double cpu_s = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
   const int64_t stopped_ns = Simulator::Now().GetNanoSeconds() - kHandshakesNs;
 
   double byte_ns = 0, sent_bytes = 0;
@@ -285,7 +379,7 @@ int main() {
     timeouts += flow.timeouts;
   }
   std::cout.precision(17);
-  std::cout << "wall_s " << wall_s << "\nevents " << Simulator::GetEventCount() << "\nstopped_ns " << stopped_ns
+  std::cout << "cpu_s " << cpu_s << "\nevents " << Simulator::GetEventCount() << "\nstopped_ns " << stopped_ns
             << "\ndelivered_bytes " << delivered() - delivered_bytes << "\nqueue_byte_ns " << byte_ns
             << "\nsent_bytes " << sent_bytes << "\narrived " << arrived << "\ndropped " << dropped << "\nmarked "
             << marked << "\nrecoveries " << recoveries << "\ntimeouts " << timeouts << "\n";
