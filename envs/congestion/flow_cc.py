@@ -325,8 +325,7 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
             end_s = self.scenario.horizon_s if self._flow.decision_rtts is None else None
             self.recorder.clear(self.network, FLOW_ID, end_s)
         self._senders.pass_first_interval(self._row)
-        if self.recorder is not None:
-            self.recorder.record(self.values[0])
+        self.remember_interval()
         senders, row = self._senders, self._row
         self._meter = EpisodeMeter(self.network, senders.before[row], senders.values[row], self._slowest_link)
         return senders.features[row].copy(), self._info(senders.values[row].tolist())
@@ -336,8 +335,7 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         number = self.decision(action)
         senders, row = self._senders, self._row
         senders.decide(row, number)
-        if self.recorder is not None:
-            self.recorder.record(senders.values[row])
+        self.remember_interval()
         terms = dict(zip(self.reward.terms, senders.terms[row].tolist(), strict=False))
         info = self._info(senders.values[row].tolist())
         info["reward_terms"] = terms
@@ -345,6 +343,11 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         if truncated:
             info["episode_metrics"] = self.episode_metrics()
         return senders.features[row].copy(), sum(terms.values()), False, truncated, info
+
+    def remember_interval(self) -> None:
+        """Take the newest interval into the pictures, where there are any."""
+        if self.recorder is not None:
+            self.recorder.record(self._senders.values[self._row])
 
     def decision(self, action: Array) -> float:
         """Return an action's number, clipped to the space; changes nothing.

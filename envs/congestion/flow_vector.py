@@ -62,6 +62,9 @@ class FlowCCVector(WorldVector):
         self._senders.pass_intervals(first, behind_last)
 
     def _conclude(self, moved: BoolArray) -> FloatArray:
+        if self.render_mode is not None:
+            for world in np.flatnonzero(moved).tolist():
+                self.envs[world].remember_interval()
         terms = self._senders.terms
         rewards = np.zeros(self.num_envs)
         for place in range(len(self.envs[0].reward.terms)):

@@ -166,6 +166,22 @@ def test_it_declares_its_autoreset_mode(env_id: str, scenario: str, kind: type[W
     vector.close()
 
 
+@pytest.mark.parametrize(("env_id", "scenario"), [(ENV_ID, "dumbbell-10g"), (FLOW_ID, "flow-1g-1ms")])
+def test_every_world_is_drawn_as_it_is_alone(env_id: str, scenario: str) -> None:
+    vector = make_vector(2, scenario, env_id, render_mode="rgb_array")
+    single = gym.make(
+        env_id, scenario=scenario, overrides=SHORT, render_mode="rgb_array", disable_env_checker=True
+    )
+    vector.reset(seed=4)
+    single.reset(seed=5)
+    for _ in range(3):
+        vector.step(np.full(vector.action_space.shape, 0.2, np.float32))
+        single.step(np.full(single.action_space.shape or (), 0.2, np.float32))
+    np.testing.assert_array_equal(vector.render()[1], single.render())
+    vector.close()
+    single.close()
+
+
 def test_seeds_for_each_world_and_a_mask() -> None:
     vector = make_vector(3)
     first, _ = vector.reset(seed=[4, 5, 4])
