@@ -1,8 +1,8 @@
 """The networks of one or many controllers, a row each: a decision of all of them is one compiled call.
 
-A decision has stages, as in :mod:`sysgym.envs.congestion.senders`: the rates take effect, the interval passes,
-and all counters are read. Where Python is needed on the way, a row stops at its stage, Python moves that
-network on, and the call is made again.
+A decision has stages, as in :mod:`sysgym.envs.congestion.senders`: the rates take effect, the interval
+passes, and all counters are read. Where Python is needed on the way, a row stops at its stage, Python moves
+that network on, and the call is made again.
 """
 
 from __future__ import annotations

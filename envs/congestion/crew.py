@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
 
 WORTH_SHARING_S = 100e-6
 """Waking a thread takes some tens of microseconds: less work than this is done alone."""
@@ -51,7 +52,7 @@ class Crew:
         n_chunks = min(CHUNKS_PER_THREAD * (n_helpers + 1), n_rows)
         bounds = [chunk * n_rows // n_chunks for chunk in range(n_chunks + 1)]
         # An iterator over a list gives each chunk to one thread only.
-        chunks = iter(list(zip(bounds, bounds[1:], strict=False)))
+        chunks = iter(list(pairwise(bounds)))
 
         def take() -> float:
             began_s = time.perf_counter()
