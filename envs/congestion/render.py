@@ -36,6 +36,7 @@ class Recorder:
     def __init__(self, fabric: Fabric, scenario: str, transport: str) -> None:
         self._scenario, self._transport = scenario, transport
         self._contender: str | None = None
+        self._picture: EpisodePicture | None = None
         self.clear(fabric)
 
     @property
@@ -57,7 +58,7 @@ class Recorder:
         """
         self._fabric = fabric
         self._history = History(fabric, end_s)
-        self._picture: EpisodePicture | None = None
+        self._picture = None
 
     def record(self, interval: Interval) -> None:
         """Remember one interval."""

@@ -72,7 +72,7 @@ class EpisodePicture:
             self._goodput_panel.legend([(SOLID, "delivered", LINES[2]), (DASHED, IDEAL, INK)])
         for panel in (self._queue_panel, self._rate_panel, self._goodput_panel):
             panel.names_on_top()
-        self._named: tuple[list[int], list[int], bool] | None = None
+        self._named: tuple[list[tuple[int, int]], list[int], bool] | None = None
 
     def pixels(self) -> Picture:
         """Return the picture as the history is now."""
@@ -127,14 +127,14 @@ class EpisodePicture:
         """Write legends anew if curves came or went."""
         history = self._history
         dropped = bool(history.dropped_packets.column.any())
-        named = (list(history.ports), list(senders), dropped)
+        named = (history.curves, list(senders), dropped)
         if named == self._named:
             return
         self._named = named
         fabric = history.fabric
         entries = [
             (SOLID, fabric.port_names[port].replace("->", "→"), LINES[place])
-            for place, port in enumerate(history.ports)
+            for place, port in history.curves
         ]
         if fabric.n_ports > len(entries):
             entries.append(
@@ -158,9 +158,11 @@ class EpisodePicture:
         panel.raise_limit(min(HEADROOM * float(queues.max()), history.fabric.buffer_bytes))
         longest = queues.max(axis=1)
         panel.draw_band(self._longest, time_s, np.zeros_like(longest), longest, steps=False)
+        curves = dict(history.curves)
         for place, line in enumerate(self._queue_lines):
-            if place < len(history.ports):
-                panel.draw(line, time_s, queues[:, history.ports[place]])
+            line.set_visible(place in curves)
+            if place in curves:
+                panel.draw(line, time_s, queues[:, curves[place]])
         dropping = history.dropped_packets.column > 0.0
         panel.draw(self._drops, time_s[dropping], np.full(int(dropping.sum()), panel.limit))
 

@@ -219,7 +219,7 @@ class TimePanel:
             box[0] - 48, box[1] + box[3] + 25, "", fontsize=13, fontweight="bold", va="baseline"
         )
         self._legend: list[Text] = []
-        self._levels: list[tuple[float, Any, Text]] = []
+        self._levels: list[tuple[float, Any, Any]] = []
         self.limit = 0.0
         self._scale = self._time_scale = 1.0
         self._end_s = 0.0

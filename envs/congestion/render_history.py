@@ -14,7 +14,7 @@ PORTS_DRAWN = 3
 MOST_HOSTS_DRAWN = 6
 LEAST_LEAD = 1.25
 """How much longer a port's queue must have been than that of one that has a curve, to take its place."""
-LEAST_QUEUE_DRAWN = 0.02
+LEAST_QUEUE_DRAWN = 0.05
 """Of the longest queue: ports with less have no curve."""
 
 
@@ -79,6 +79,14 @@ class History:
         self._choose_ports()
         sending = np.flatnonzero(active | (interval.delivered_bytes > 0.0))
         self.senders += [int(host) for host in sending if int(host) not in self.senders]
+
+    @property
+    def curves(self) -> list[tuple[int, int]]:
+        """Places of ports with curves and the ports, without those that hardly had a queue after all."""
+        least = LEAST_QUEUE_DRAWN * float(self.longest_queue_bytes.max())
+        return [
+            (place, port) for place, port in enumerate(self.ports) if self.longest_queue_bytes[port] >= least
+        ]
 
     def _choose_ports(self) -> None:
         longest = self.longest_queue_bytes

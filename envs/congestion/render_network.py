@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.geometry import node_positions, node_tiers
 from sysgym.emulator.packets.topology import Topology
 from sysgym.envs.congestion.render_frame import FAINT, INK, SOFT, Box, Frame, prefix_scale
+from sysgym.envs.congestion.render_layout import NetworkLayout
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -23,10 +22,6 @@ QUEUE_COLOURS = ("#fffaf0", "#fdc35c", "#f4812f", "#c93312", "#6d0505")
 HOST = "#3f4650"
 ROOM: Box = (16.0, 84.0, 726.0, 556.0)
 """Of the network; the scales of colours stand below it."""
-MARGIN = 46.0
-HOST_Y = 46.0
-LEAST_PORT_WIDTH = 5.5
-"""Pixels; a row of narrower ports is shown as one, by its longest queue."""
 BAR_HEIGHT = 26.0
 """Pixels from which a queue has a bar as well as a colour."""
 LEAST_LANES = 8.0
@@ -34,36 +29,6 @@ LEAST_LANES = 8.0
 ROOM_FOR_HOST_NAME, ROOM_FOR_SWITCH_NAME = 29.0, 46.0
 KINDS = {"agg": "aggregation"}
 """Names of switches in words."""
-GAP_BESIDE = 2.4
-"""Between hosts of different switches where their switches are joined side by side, in distances of hosts."""
-
-
-@dataclass(frozen=True)
-class _Cells:
-    """The queues of a picture.
-
-    Attributes:
-        corner: Lower left corners, shape (n_cells, 2).
-        size: Widths and heights, shape (n_cells, 2).
-        ports: The ports of all cells, one cell after the other.
-        begin: Where each cell's ports begin.
-    """
-
-    corner: FloatArray
-    size: FloatArray
-    ports: IntArray
-    begin: IntArray
-
-    def rectangles(self, height: FloatArray | float = 1.0) -> FloatArray:
-        """Return corners of rectangles that fill a share of each cell, shape (n_cells, 4, 2)."""
-        low, high = (
-            self.corner,
-            self.corner
-            + self.size * np.column_stack((np.ones(len(self.size)), np.zeros(len(self.size)) + height)),
-        )
-        return np.stack(
-            (low, np.column_stack((high[:, 0], low[:, 1])), high, np.column_stack((low[:, 0], high[:, 1]))), 1
-        )
 
 
 class NetworkPanel:
@@ -92,14 +57,8 @@ class NetworkPanel:
         self._axes = frame.pixel_axes(ROOM)
         self._link_colours = LinearSegmentedColormap.from_list("links", LINK_COLOURS)
         self._queue_colours = LinearSegmentedColormap.from_list("queues", QUEUE_COLOURS)
-        self._port_of_link = {int(link): port for port, link in enumerate(port_links)}
-        self._positions, self._tiers = node_positions(topology), node_tiers(topology)
-        self._x = self._spread()
-        self._boxes: dict[int, Box] = {}
-        self._attach: dict[int, tuple[float, float]] = {}
-        """By link: where it leaves its source."""
-        self._lay_out()
-        self._cells = self._place_ports()
+        self._layout = layout = NetworkLayout(topology, port_links, self._width, self._height)
+        self._cells = layout.cells
         self._bars = bool(len(self._cells.ports)) and float(self._cells.size[:, 1].min()) >= BAR_HEIGHT
         self._captions: list[Any] = []
         self._draw_boxes()
@@ -115,8 +74,8 @@ class NetworkPanel:
     def place(self, node: int) -> tuple[float, float]:
         """Return where a host or switch stands, pixels from the panel's lower left corner."""
         if node < self._topology.n_hosts:
-            return float(self._x[node]), self._host_y
-        left, bottom, width, height = self._boxes[node]
+            return float(self._layout.x[node]), self._layout.host_y
+        left, bottom, width, height = self._layout.boxes[node]
         return left + 0.5 * width, bottom + 0.5 * height
 
     def update(
@@ -158,125 +117,14 @@ class NetworkPanel:
         self._hosts.set_edgecolor(colours)
 
     def _lane_begins(self) -> IntArray:
-        return np.arange(len(self._lanes), dtype=np.int64) * self._lanes.shape[1]
-
-    def _spread(self) -> FloatArray:
-        """Where every node stands, pixels from the left, shape (n_nodes,)."""
-        topology, x = self._topology, self._positions[:, 0].copy()
-        self._beside = self._tiers[topology.link_source] == self._tiers[topology.link_target]
-        if self._beside.any():
-            order = np.argsort(x[: topology.n_hosts], kind="stable")
-            edges = topology.host_edge[order]
-            gaps = np.concatenate(([0.0], np.diff(edges) != 0)) * GAP_BESIDE
-            x[order] = np.arange(len(order)) + np.cumsum(gaps)
-            x[: topology.n_hosts] /= max(float(x[: topology.n_hosts].max()), 1.0)
-            for switch in np.unique(edges):
-                x[switch] = x[: topology.n_hosts][topology.host_edge == switch].mean()
-        margin = 74.0 if topology.n_hosts <= 4 else MARGIN
-        return margin + x * (self._width - 2 * margin)
-
-    def _lay_out(self) -> None:
-        """Give every switch a box: above its hosts as wide as they are, higher ones evenly."""
-        topology, n_tiers = self._topology, int(self._tiers.max())
-        room = (self._height - HOST_Y - 26.0) / n_tiers
-        height = min(0.42 * room, 180.0)
-        gap = min(room - height, 230.0)
-        self._host_y = HOST_Y + 0.4 * max(self._height - HOST_Y - 26.0 - n_tiers * (height + gap), 0.0)
-        hosts_x = self._x[: topology.n_hosts]
-        self._host_pitch = float(np.diff(np.sort(hosts_x)).min()) if topology.n_hosts > 1 else 200.0
-        for tier in range(1, n_tiers + 1):
-            nodes = np.flatnonzero(self._tiers == tier)
-            x = self._x[nodes]
-            pitch = float(np.diff(np.sort(x)).min()) if len(nodes) > 1 else self._width
-            bottom = self._host_y + gap + (tier - 1) * (height + gap)
-            most = pitch - min(16.0, 0.16 * pitch)
-            for node, middle in zip(nodes, x, strict=True):
-                links = topology.link_source == node
-                below = topology.link_target[links]
-                below = below[self._tiers[below] == tier - 1]
-                width = max(44.0 * max(len(below), 2), min(most, 70.0))
-                if tier == 1:
-                    width = max(float(np.ptp(hosts_x[below])) + min(self._host_pitch, 56.0), min(most, 70.0))
-                width = min(width, most)
-                left, right = middle - 0.5 * width, middle + 0.5 * width
-                for link in np.flatnonzero(links & self._beside):
-                    if self._x[topology.link_target[link]] > middle:
-                        right = right + self._side_width() + 6.0
-                    else:
-                        left = left - self._side_width() - 6.0
-                left, right = max(left, 2.0), min(right, self._width - 2.0)
-                self._boxes[int(node)] = (left, bottom, right - left, height)
-
-    def _side_width(self) -> float:
-        """How wide the queue of a port at a switch's side is."""
-        return float(np.clip(0.6 * self._host_pitch, 8.0, 26.0))
-
-    def _place_ports(self) -> _Cells:
-        """Give every port of a switch its place at the side that it leads to, and its queue a cell there."""
-        topology = self._topology
-        corners: list[tuple[float, float]] = []
-        sizes: list[tuple[float, float]] = []
-        members: list[list[int]] = []
-        for node, (left, bottom, width, height) in self._boxes.items():
-            links = np.flatnonzero(topology.link_source == node)
-            there = topology.link_target[links]
-            order = np.argsort(self._positions[there, 0], kind="stable")
-            links, there = links[order], there[order]
-            tier = self._tiers[node]
-            down, up = links[self._tiers[there] < tier], links[self._tiers[there] > tier]
-            beside = links[self._tiers[there] == tier]
-            name_strip = 18.0 if height > 50 else 0.0
-            rows = 1 if not len(up) else 2
-            room = (height - name_strip - 8.0) / rows - (2.0 if rows > 1 else 0.0)
-            for link in beside:
-                to_right = self._positions[topology.link_target[link], 0] > self._positions[node, 0]
-                side = self._side_width()
-                edge = left + width if to_right else left
-                self._attach[int(link)] = (edge, bottom + 0.5 * height)
-                corners.append((edge - side - 3.0 if to_right else edge + 3.0, bottom + 4.0))
-                sizes.append((side, height - name_strip - 8.0))
-                members.append([int(link)])
-            for row, y, edge_y in (
-                (down, bottom + 4.0, bottom),
-                (up, bottom + height - 4.0 - room, bottom + height),
-            ):
-                if not len(row):
-                    continue
-                slot = width / len(row)
-                x = left + slot * (np.arange(len(row)) + 0.5)
-                if tier == 1 and row is down:
-                    x = self._x[topology.link_target[row]]
-                    slot = min(slot, self._host_pitch)
-                for link, port_x in zip(row, x, strict=True):
-                    self._attach[int(link)] = (float(port_x), edge_y)
-                if slot < LEAST_PORT_WIDTH:
-                    corners.append((left + 1.5, y))
-                    sizes.append((width - 3.0, room))
-                    members.append([int(link) for link in row])
-                    continue
-                cell = min(0.74 * slot, 34.0)
-                for link, port_x in zip(row, x, strict=True):
-                    corners.append((float(port_x) - 0.5 * cell, y))
-                    sizes.append((cell, room))
-                    members.append([int(link)])
-        ports = [
-            [self._port_of_link[link] for link in cell if link in self._port_of_link] for cell in members
-        ]
-        kept = [index for index, cell in enumerate(ports) if cell]
-        lengths = [len(ports[index]) for index in kept]
-        return _Cells(
-            corner=np.array([corners[index] for index in kept]).reshape(-1, 2),
-            size=np.array([sizes[index] for index in kept]).reshape(-1, 2),
-            ports=np.array([port for index in kept for port in ports[index]], dtype=np.int64),
-            begin=np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64)
-            if kept
-            else np.zeros(0, np.int64),
-        )
+        n_lanes, links_each = self._lanes.shape
+        begins: IntArray = np.arange(n_lanes, dtype=np.int64) * links_each
+        return begins
 
     def _draw_boxes(self) -> None:
         from matplotlib.collections import PolyCollection
 
-        boxes = np.array(list(self._boxes.values()))
+        boxes = np.array(list(self._layout.boxes.values()))
         low, high = boxes[:, :2], boxes[:, :2] + boxes[:, 2:]
         corners = np.stack(
             (low, np.column_stack((high[:, 0], low[:, 1])), high, np.column_stack((low[:, 0], high[:, 1]))), 1
@@ -295,12 +143,12 @@ class NetworkPanel:
                 )
             )
         names = self._topology.node_names
-        for tier in range(1, int(self._tiers.max()) + 1):
-            nodes = [int(node) for node in np.flatnonzero(self._tiers == tier)]
-            narrowest = min(self._boxes[node][2] for node in nodes)
-            if narrowest < ROOM_FOR_SWITCH_NAME or self._boxes[nodes[0]][3] <= 50:
+        for tier in range(1, int(self._layout.tiers.max()) + 1):
+            nodes = [int(node) for node in np.flatnonzero(self._layout.tiers == tier)]
+            narrowest = min(self._layout.boxes[node][2] for node in nodes)
+            if narrowest < ROOM_FOR_SWITCH_NAME or self._layout.boxes[nodes[0]][3] <= 50:
                 kind = KINDS.get(name := re.sub(r"[\d_]+$", "", names[nodes[0]]), name)
-                _, bottom, _, height = self._boxes[nodes[0]]
+                _, bottom, _, height = self._layout.boxes[nodes[0]]
                 self._captions.append(
                     self._axes.text(
                         0.0,
@@ -313,12 +161,12 @@ class NetworkPanel:
                 )
                 continue
             has_up = any(
-                self._tiers[self._topology.link_target[link]] > tier
+                self._layout.tiers[self._topology.link_target[link]] > tier
                 for node in nodes
                 for link in np.flatnonzero(self._topology.link_source == node)
             )
             for node in nodes:
-                left, bottom, width, height = self._boxes[node]
+                left, bottom, width, height = self._layout.boxes[node]
                 y = bottom + 0.5 * height if has_up else bottom + height - 11.0
                 self._axes.text(
                     left + 0.5 * width, y, names[node], fontsize=min(12.5, 1.12 * width / len(names[node])),
@@ -331,8 +179,11 @@ class NetworkPanel:
 
         topology = self._topology
         for host in range(topology.n_hosts):
-            self._attach[int(topology.host_uplink[host])] = (float(self._x[host]), self._host_y + 7.0)
-        begin = np.array([self._attach[link] for link in range(topology.n_links)])
+            self._layout.attach[int(topology.host_uplink[host])] = (
+                float(self._layout.x[host]),
+                self._layout.host_y + 7.0,
+            )
+        begin = np.array([self._layout.attach[link] for link in range(topology.n_links)])
         end = begin[np.arange(topology.n_links) ^ 1]
         pitch = self._least_pitch(begin)
         apart = pitch >= LEAST_LANES
@@ -374,8 +225,8 @@ class NetworkPanel:
 
     def _least_pitch(self, begin: FloatArray) -> float:
         """Least distance of neighbouring links of one node."""
-        least = self._host_pitch
-        for node in self._boxes:
+        least = self._layout.host_pitch
+        for node in self._layout.boxes:
             links = np.flatnonzero(self._topology.link_source == node)
             for y in np.unique(begin[links, 1]):
                 x = np.sort(begin[links[begin[links, 1] == y], 0])
@@ -397,30 +248,30 @@ class NetworkPanel:
 
     def _draw_hosts(self) -> Any:
         topology = self._topology
-        x = self._x[: topology.n_hosts]
-        diameter = float(np.clip(0.55 * self._host_pitch, 3.5, 17.0))
+        x = self._layout.x[: topology.n_hosts]
+        diameter = float(np.clip(0.55 * self._layout.host_pitch, 3.5, 17.0))
         made = self._axes.scatter(
             x,
-            np.full(len(x), self._host_y),
+            np.full(len(x), self._layout.host_y),
             s=(diameter * 72 / 100) ** 2,
             linewidths=1.4 if diameter > 6 else 0.6,
             zorder=4,
         )
         step = 1
-        while step * self._host_pitch < ROOM_FOR_HOST_NAME + (8.0 if topology.n_hosts > 99 else 0.0):
+        while step * self._layout.host_pitch < ROOM_FOR_HOST_NAME + (8.0 if topology.n_hosts > 99 else 0.0):
             step *= 2
         for host in np.argsort(x)[::step]:
             self._axes.text(
                 x[host],
-                self._host_y - 11,
+                self._layout.host_y - 11,
                 topology.node_names[host],
-                fontsize=11.5 if step * self._host_pitch > 36.0 else 10.0,
+                fontsize=11.5 if step * self._layout.host_pitch > 36.0 else 10.0,
                 color=INK,
                 ha="center",
                 va="top",
             )
         self._axes.text(
-            self._width, self._host_y - 34, "● host with data to send   ○ idle", fontsize=11, color=SOFT,
+            self._width, self._layout.host_y - 34, "● host with data to send   ○ idle", fontsize=11, color=SOFT,
             ha="right", va="top",
         )  # fmt: skip
         return self._frame.moves(made)

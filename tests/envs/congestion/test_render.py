@@ -241,5 +241,5 @@ def test_gymnasium_records_a_video(make_env: MakeEnv, tmp_path: Path) -> None:
     env = gym.wrappers.RecordVideo(make_env("dumbbell-10g", render_mode="rgb_array"), str(tmp_path / "new"))
     env.reset(seed=0)
     env.step(env.action_space.sample())
-    env.close()
+    env.close()  # type: ignore[no-untyped-call]
     assert (tmp_path / "new" / "rl-video-episode-0.mp4").stat().st_size > 1000
