@@ -52,6 +52,7 @@ class Dumbbell(NamedTuple):
     legs: Any  # links of its route behind it
     marked: Any  # of an ACK: whether the packet that it answers was
     route: Any  # [2N, LINKS_OF_ROUTE] links
+    length: Any  # [2N] links of the route
     heap_key: Any  # ns: arrival of the oldest packet of a link
     heap_link: Any
     heap_place: Any  # of a link in the heap
@@ -71,8 +72,7 @@ class Dumbbell(NamedTuple):
 def dumbbell(n_flows: int) -> Dumbbell:
     """A dumbbell of ``n_flows`` senders and as many receivers, each pair with one flow, about to start."""
     n_links = 2 * (one_way := 2 * n_flows + 1)
-    senders = np.arange(n_flows)
-    there = np.stack([senders, np.full(n_flows, n_flows), n_flows + 1 + senders], axis=1)
+    there = np.array([[sender, n_flows, n_flows + 1 + sender] for sender in range(n_flows)])
     constants = (RATE_BYTES_PER_NS, DELAY_NS, BUFFER_BYTES, MARKED_ABOVE_BYTES, 0.0)
     kinds = (np.float64, np.int32, np.int64, np.int8, np.int8)
 
@@ -84,12 +84,13 @@ def dumbbell(n_flows: int) -> Dumbbell:
         *counts(n_links, 4),
         *(np.zeros((n_links, RING_PACKETS), kind) for kind in kinds),
         np.concatenate([there, one_way + there]),
+        np.full(2 * n_flows, LINKS_OF_ROUTE),
         np.zeros(n_links + 1),
         *counts(n_links + 1, 2),
         *counts(n_flows, 3),
         *(np.full(n_flows, value) for value in (INITIAL_WINDOW_PACKETS, np.inf, 1.0)),
         *counts(n_flows, 4),
-        *counts(2, 1),
+        np.zeros(2, np.int64),
     )
     return Dumbbell._make(arrays)
 
@@ -139,11 +140,6 @@ def _grown(window: float, slow_start_to: float, news: int) -> float:
     return window + (news if window < slow_start_to else news / window)
 
 
-@njit(cache=True, inline="always")
-def _cut(window: float, fraction: float) -> float:
-    return max(LEAST_WINDOW_PACKETS, window * (1 - fraction / 2))
-
-
 # fmt: off
 @njit(cache=True, inline="always")
 def _put_on(
@@ -179,7 +175,7 @@ def advance(world: Dumbbell, until_ns: float) -> None:
     """Handles every arrival up to ``until_ns``; the first call starts the flows."""
     (
         rate, delay, room, threshold, free, first, held, drops, marks,
-        arrivals, streams, sequences, legs, marked, route, heap_key, heap_link, heap_place,
+        arrivals, streams, sequences, legs, marked, route, length, heap_key, heap_link, heap_place,
         sent, acked, expected, window, slow_start_to, fraction,
         round_acked, round_marked, round_end, cut_until, clock,
     ) = world
@@ -208,7 +204,7 @@ def advance(world: Dumbbell, until_ns: float) -> None:
             size -= 1
             if size > 0:
                 _sink(heap_key, heap_link, heap_place, size, heap_key[size], heap_link[size])
-        if leg + 1 < LINKS_OF_ROUTE:
+        if leg + 1 < length[stream]:
             size = _put_on(
                 rate, delay, room, threshold, free, first, held, drops, marks,
                 arrivals, streams, sequences, legs, marked, route, heap_key, heap_link, heap_place, size,
@@ -230,7 +226,7 @@ def advance(world: Dumbbell, until_ns: float) -> None:
             if mark:
                 round_marked[flow] += news
             if mark and sequence > cut_until[flow]:
-                window[flow] = _cut(window[flow], fraction[flow])
+                window[flow] = max(LEAST_WINDOW_PACKETS, window[flow] * (1 - fraction[flow] / 2))
                 slow_start_to[flow], cut_until[flow] = window[flow], sent[flow]
             else:
                 window[flow] = _grown(window[flow], slow_start_to[flow], news)
