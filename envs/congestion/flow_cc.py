@@ -321,8 +321,10 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         if warmup_s > 0.0:
             self.network.advance(warmup_s)
         if self.recorder is not None:
+            control = self.network.scenario.control
+            later_s = self.interval_s + control.episode_steps * control.decision_interval_s
             # Where intervals follow the round trip nobody knows when the episode ends.
-            end_s = self.scenario.horizon_s if self._flow.decision_rtts is None else None
+            end_s = self.network.now_s + later_s if self._flow.decision_rtts is None else None
             self.recorder.clear(self.network, FLOW_ID, end_s)
         self._senders.pass_first_interval(self._row)
         self.remember_interval()

@@ -79,7 +79,8 @@ def clock(now_s: float, end_s: float) -> str:
 def span_end(time_s: FloatArray, end_s: float | None) -> float:
     """Return where the axis of time ends: with the episode, or if that is not known, some way ahead."""
     begin_s, now_s = float(time_s[0]), float(time_s[-1])
-    if end_s is not None and end_s >= now_s and end_s > begin_s:
+    # Sums of intervals are not exact.
+    if end_s is not None and end_s > begin_s and now_s <= end_s + 1e-6 * (end_s - begin_s):
         return end_s
     return begin_s + round_up(1.02 * (now_s - begin_s) if now_s > begin_s else 1e-3)
 

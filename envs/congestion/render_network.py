@@ -271,9 +271,14 @@ class NetworkPanel:
                 va="top",
             )
         self._axes.text(
-            self._width, self._layout.host_y - 34, "● host with data to send   ○ idle", fontsize=11, color=SOFT,
-            ha="right", va="top",
-        )  # fmt: skip
+            self._width,
+            self._layout.host_y - 34,
+            "● host with data to send   ○ idle",
+            fontsize=11,
+            color=SOFT,
+            ha="right",
+            va="top",
+        )
         return self._frame.moves(made)
 
     def _draw_scales(self, box: Box, queue_word: str) -> None:

@@ -238,11 +238,11 @@ def _play_live(env: gym.Env[Any, Any], agent: Any, seed: int, fps: float) -> Pla
 
 
 def _write_picture(env: gym.Env[Any, Any], path: Path) -> None:
-    from matplotlib.image import imsave
+    from PIL import Image
 
     pixels: Any = env.render()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    imsave(path, pixels)
+    # A PNG takes no quality, a JPEG tries both.
+    Image.fromarray(pixels).save(path, optimize=True, quality=92)
 
 
 def _print_metrics(family: str, env_id: str, info: dict[str, Any], total: float, steps: int) -> None:

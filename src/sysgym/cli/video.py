@@ -30,6 +30,8 @@ MOST_FRAMES = {".mp4": 1500, ".gif": 250}
 """A minute at 25 frames a second; of a GIF fewer, whose frames are larger and kept in memory to the end."""
 GIF_WIDTH = 960
 GIF_COLOURS, GIF_EXACT_COLOURS = 256, 24
+NEAR = 10
+"""Of 255: colours that differ by less look the same."""
 GIF_PAUSE_MS = 1500
 """At the end, before it begins anew."""
 QUALITY = 7
@@ -285,7 +287,10 @@ def _palette(picture: Picture) -> Image.Image:
     shades, counts = np.unique(picture.reshape(-1, 3), axis=0, return_counts=True)
     exact = shades[np.argsort(-counts, kind="stable")[:GIF_EXACT_COLOURS]]
     n_others = GIF_COLOURS - GIF_EXACT_COLOURS
-    others = Image.fromarray(shades[None]).quantize(n_others, method=Image.Quantize.MEDIANCUT)
+    found = Image.fromarray(shades[None]).quantize(n_others, method=Image.Quantize.MEDIANCUT).getpalette()
+    others = np.array(found, dtype=np.int64).reshape(-1, 3)[:n_others]
+    # Pillow looks for the nearest colour roughly: one beside an exact one would often be taken for it.
+    distance = np.abs(others[:, None] - exact[None]).max(axis=2).min(axis=1)
     palette = Image.new("P", (1, 1))
-    palette.putpalette([*exact.ravel().tolist(), *(others.getpalette() or [])[: 3 * n_others]])
+    palette.putpalette([*exact.ravel().tolist(), *others[distance > NEAR].ravel().tolist()])
     return palette
