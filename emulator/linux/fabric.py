@@ -1,0 +1,255 @@
+"""A scenario's network as Linux nodes: addresses, routes, equal-cost paths and the hosts' TCP settings.
+
+Hosts and switches are network namespaces, switches are routers: modern datacenter fabrics route at every hop
+(RFC 7938), and the kernel's multipath routes with a hash of the 5-tuple are their ECMP. Every interface is
+unnumbered, neighbours are entered by hand, IPv6 is off: no packet but the scenario's own is ever in a queue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from ipaddress import IPv4Address
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.linux import rtnetlink
+from sysgym.emulator.linux.nodes import Namespace, VethLink, WaitingNode, make_links
+from sysgym.emulator.linux.rtnetlink import Interface, RouteSocket
+from sysgym.emulator.packets.topology import Topology
+from sysgym.scenarios.errors import BackendError
+from sysgym.scenarios.schema.network import Transport
+
+MOST_HOSTS_A_SWITCH = 254
+"""A switch's hosts share a /24."""
+
+_LONGEST_ROUTE = 32
+
+_EVERYWHERE = {
+    "ipv6/conf/all/disable_ipv6": "1",
+    "ipv6/conf/default/disable_ipv6": "1",
+    "ipv4/conf/all/rp_filter": "0",
+    "ipv4/conf/default/rp_filter": "0",
+}
+_IN_SWITCHES = {
+    "ipv4/ip_forward": "1",
+    "ipv4/conf/all/send_redirects": "0",
+    "ipv4/fib_multipath_hash_policy": "1",
+    "ipv4/fib_multipath_use_neigh": "0",
+}
+
+
+class Fabric:
+    """The nodes and links of a topology, up and routed.
+
+    Args:
+        topology: The network.
+        ends: Constants of the hosts: windows, time-outs and acknowledgements become settings of routes.
+        first_port: Number of link 0's port; link ``i`` has ``first_port + i``.
+
+    Attributes:
+        nodes: Mininet's nodes, by node id.
+        interfaces: The interface that sends on each link, by link.
+        addresses: Every host's address.
+        absent: Kernel settings that were wanted and are not there.
+
+    Raises:
+        BackendError: If the kernel refuses something. What was made until then is gone again.
+        BackendUnavailable: If Mininet is missing.
+    """
+
+    def __init__(self, topology: Topology, ends: Transport, *, first_port: int = 1) -> None:
+        self.topology = topology
+        self.nodes: list[WaitingNode] = []
+        self.interfaces: list[Interface] = []
+        self.addresses: list[IPv4Address] = _host_addresses(topology)
+        self.absent: list[str] = []
+        self._route_sockets: list[RouteSocket] = []
+        self._mtu_bytes = ends.mtu_bytes
+        try:
+            self._make_nodes()
+            self._set_sysctls(ends)
+            self._make_links(first_port)
+            self._make_routes(ends)
+        except BaseException:
+            self.close()
+            raise
+
+    def namespace(self, node: int) -> Namespace:
+        """The network namespace of a node."""
+        return self.nodes[node].namespace
+
+    def netns_pid(self, link: int) -> int:
+        """A process in the namespace of the node that sends on a link."""
+        return self.nodes[int(self.topology.link_source[link])].pid
+
+    def route(self, src: int, dst: int, src_port: int, dst_port: int) -> NDArray[np.int32]:
+        """The links that a TCP flow takes, as the kernels of its switches choose them; ask any time.
+
+        Raises:
+            BackendError: If the packets would never arrive.
+        """
+        topology = self.topology
+        links: list[int] = []
+        node, incoming = src, 0
+        while node != dst:
+            index = self._route_sockets[node].next_hop(
+                incoming, self.addresses[src], self.addresses[dst], src_port, dst_port
+            )
+            link = self._link_of[node, index]
+            links.append(link)
+            node, incoming = int(topology.link_target[link]), self.interfaces[link ^ 1].index
+            if len(links) > _LONGEST_ROUTE:
+                raise BackendError(f"no way from host {src} to host {dst}: the routes form a circle")
+        return np.array(links, dtype=np.int32)
+
+    def close(self) -> None:
+        """Ends all nodes. A namespace goes when its last socket does, too."""
+        for routes in self._route_sockets:
+            routes.close()
+        self._route_sockets = []
+        for node in self.nodes:
+            node.terminate()
+        self.nodes = []
+
+    def _make_nodes(self) -> None:
+        for name in self.topology.node_names:
+            self.nodes.append(WaitingNode(name))
+        for node in self.nodes:
+            node.ready()
+            with node.namespace.entered():
+                self._route_sockets.append(RouteSocket())
+
+    def _set_sysctls(self, ends: Transport) -> None:
+        absent: set[str] = set()
+        for node_id, node in enumerate(self.nodes):
+            if node_id < self.topology.n_hosts:
+                own = _host_sysctls(ends)
+            else:
+                # Without seeds of their own all switches hash alike, and the second stage of a fabric would
+                # see only the flows that the first has sorted.
+                own = {**_IN_SWITCHES, "ipv4/fib_multipath_hash_seed": str(_hash_seed(node_id))}
+            absent.update(node.namespace.set_sysctls({**_EVERYWHERE, **own}))
+        self.absent = sorted(absent)
+
+    def _make_links(self, first_port: int) -> None:
+        links = []
+        for cable in range(self.topology.n_links // 2):
+            there, back = 2 * cable, 2 * cable + 1
+            source, target = self.topology.link_source[there], self.topology.link_target[there]
+            groups = (first_port + there, first_port + back)
+            link = VethLink(self.nodes[source], self.nodes[target], groups)
+            self.interfaces += link.ends
+            links.append(link)
+        make_links(links, self._mtu_bytes)
+        self._link_of = {
+            (int(self.topology.link_source[link]), interface.index): link
+            for link, interface in enumerate(self.interfaces)
+        }
+
+    def _make_routes(self, ends: Transport) -> None:
+        topology = self.topology
+        requests: list[list[bytes]] = [[rtnetlink.up(1)] for _ in self.nodes]
+        for link, interface in enumerate(self.interfaces):
+            requests[topology.link_source[link]].append(rtnetlink.up(interface.index))
+        for node in range(topology.n_nodes):
+            index = self.interfaces[topology.host_uplink[node]].index if node < topology.n_hosts else 1
+            requests[node].append(rtnetlink.address(index, self._address_of(node)))
+        for link in range(topology.n_links):
+            source, target = int(topology.link_source[link]), int(topology.link_target[link])
+            index, mac = self.interfaces[link].index, self.interfaces[link ^ 1].mac
+            requests[source].append(rtnetlink.neighbour(index, self._address_of(target), mac))
+        for host in range(topology.n_hosts):
+            up, down = int(topology.host_uplink[host]), int(topology.host_downlink[host])
+            edge = int(topology.host_edge[host])
+            way_out = [(self.interfaces[up].index, self._address_of(edge))]
+            requests[host].append(rtnetlink.route(IPv4Address(0), 0, way_out, _route_metrics(ends)))
+            hop = [(self.interfaces[down].index, None)]
+            requests[edge].append(rtnetlink.route(self.addresses[host], 32, hop))
+        for edge in np.unique(topology.host_edge).tolist():
+            network = _edge_network(topology, edge)
+            for switch, links in _links_towards(topology, edge).items():
+                hops = [
+                    (self.interfaces[link].index, self._address_of(int(topology.link_target[link])))
+                    for link in links
+                ]
+                requests[switch].append(rtnetlink.route(network, 24, hops))
+        for node, of_node in enumerate(requests):
+            self._route_sockets[node].send(of_node, f"addresses and routes of {topology.node_names[node]}")
+
+    def _address_of(self, node: int) -> IPv4Address:
+        if node < self.topology.n_hosts:
+            return self.addresses[node]
+        return IPv4Address("172.16.0.0") + 1 + node
+
+
+def _hash_seed(node_id: int) -> int:
+    """Any number but 0 (which means a random one), far from those of the neighbours."""
+    return (node_id * 0x9E3779B1 + 1) % 2**32 or 1
+
+
+def _edge_network(topology: Topology, edge: int) -> IPv4Address:
+    return IPv4Address("10.0.0.0") + ((edge - topology.n_hosts) << 8)
+
+
+def _host_addresses(topology: Topology) -> list[IPv4Address]:
+    """Address ``10.x.y.z``: x.y is the switch, z the place among its hosts."""
+    n_of_edge: dict[int, int] = {}
+    addresses = []
+    for edge in topology.host_edge.tolist():
+        n_of_edge[edge] = n_of_edge.get(edge, 0) + 1
+        addresses.append(_edge_network(topology, edge) + n_of_edge[edge])
+    return addresses
+
+
+def _links_towards(topology: Topology, edge: int) -> dict[int, list[int]]:
+    """For every other switch, its links on shortest paths to one switch, ascending."""
+    between = np.flatnonzero(~topology.from_host & ~topology.to_host).tolist()
+    links_from: dict[int, list[int]] = {}
+    for link in between:
+        links_from.setdefault(int(topology.link_source[link]), []).append(link)
+    distance = {edge: 0}
+    waiting = deque([edge])
+    while waiting:
+        node = waiting.popleft()
+        for link in links_from.get(node, []):
+            neighbour = int(topology.link_target[link])
+            if neighbour not in distance:
+                distance[neighbour] = distance[node] + 1
+                waiting.append(neighbour)
+    return {
+        switch: [
+            link for link in links_from[switch] if distance[int(topology.link_target[link])] == hops - 1
+        ]
+        for switch, hops in distance.items()
+        if hops > 0
+    }
+
+
+def _host_sysctls(ends: Transport) -> dict[str, str]:
+    return {
+        # ECN where the sender's congestion control asks for it (dctcp, learned); others do as on the simulator.
+        "ipv4/tcp_ecn": "2",
+        "ipv4/tcp_ecn_fallback": "0",
+        "ipv4/tcp_no_metrics_save": "1",
+        "ipv4/tcp_slow_start_after_idle": "0",
+        # Twelve bytes of every packet, beyond the 40 of IPv4 and TCP without options.
+        "ipv4/tcp_timestamps": str(int(ends.header_bytes > 40)),
+        "ipv4/tcp_rto_min_us": str(round(ends.min_rto_s * 1e6)),
+        "ipv4/tcp_rto_max_ms": str(max(round(ends.max_rto_s * 1e3), 1000)),
+        "ipv4/ip_local_port_range": "10240 49151",
+        "ipv4/tcp_fastopen": "0",
+        "core/somaxconn": "65535",
+        "ipv4/tcp_max_syn_backlog": "65535",
+        "ipv4/tcp_syncookies": "0",
+    }
+
+
+def _route_metrics(ends: Transport) -> dict[int, int]:
+    metrics = {
+        rtnetlink.METRIC_RTO_MIN_MS: max(round(ends.min_rto_s * 1e3), 1),
+        rtnetlink.METRIC_INITCWND: ends.initial_window_packets,
+    }
+    if ends.delayed_ack_packets == 1:
+        metrics[rtnetlink.METRIC_QUICKACK] = 1
+    return metrics
