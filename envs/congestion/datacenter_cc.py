@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports import Transport
+from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.envs.congestion.backends import PACKETS, check_backend, network_on
 from sysgym.envs.congestion.controllers import Controllers
 from sysgym.envs.congestion.episodes import draw_episode_seed, resolve_scenario
 from sysgym.envs.congestion.measurement import Fabric, Interval, Reading
@@ -21,11 +21,8 @@ from sysgym.envs.congestion.observation import DEFAULT_FEATURES, ObservationBuil
 from sysgym.envs.congestion.render import Recorder
 from sysgym.envs.congestion.rewards import get_reward
 from sysgym.scenarios import CongestionScenario
-from sysgym.scenarios.errors import BackendUnavailable, UnknownName
 
 Array = NDArray[np.float32]
-
-BACKENDS = ("linux", "packets")
 
 
 class DatacenterCC(gym.Env[Array, Array], EzPickle):
@@ -119,7 +116,7 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
     | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
     | `features` | sequence of str | the groups marked * | feature groups of the observation |
     | `history` | int | 1 | intervals in the observation |
-    | `backend` | str | `"packets"` | `"packets"`: the simulator; `"linux"`: not in this version |
+    | `backend` | str | `"packets"` | `"packets"`: the simulator; `"linux"`: real hosts, TCP and queues of the kernel, in wall time |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"workload.load": 0.6}` |
     | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
 
@@ -138,7 +135,8 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
     `fattree-k4-websearch`, `fattree-k8-permutation`, `incast-32`, `incast-64`, `incast-websearch-mix`,
     `iroko-dumbbell-10m`, `iroko-dumbbell-1g`, `iroko-fattree-10m`, `iroko-fattree-1g`,
     `leafspine-2to1-websearch`, `leafspine-hadoop`, `leafspine-link-failure`, `leafspine-slow-spine`,
-    `leafspine-storage`, `onoff-dumbbell`, `parking-lot-4`, or a file of your own.
+    `leafspine-storage`, `linux-dumbbell-100m`, `linux-dumbbell-1g`, `linux-fattree-incast`,
+    `linux-fattree-stride`, `onoff-dumbbell`, `parking-lot-4`, or a file of your own.
 
     ## Baselines
 
@@ -182,18 +180,19 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         Raises:
             ScenarioError: If the scenario cannot be used.
             UnknownName: If a split, transport, reward, feature group or backend does not exist.
-            BackendUnavailable: If ``backend`` is ``"linux"``.
+            BackendUnavailable: If the backend cannot be had here, such as ``"linux"`` without its service.
         """
         EzPickle.__init__(
             self, scenario, split, transport, reward, features, history, backend, overrides, render_mode
         )
-        _check_backend(backend)
+        check_backend(backend)
+        self.backend = backend
         self.scenario = resolve_scenario(scenario, overrides)
         self.split = split
         self.render_mode = render_mode
         self._seeds = self.scenario.splits[split].seeds
-        self.network = PacketNetwork(self.scenario, transport=transport)
-        self.transport = self.network.transport
+        self.transport = get_transport(transport) if isinstance(transport, str) else transport
+        self.network: Any = network_on(backend, self.scenario, self.transport)
         self.fabric = Fabric.of(self.scenario)
         weights = self.scenario.reward.weights if reward in (None, self.scenario.reward.name) else {}
         self.reward = get_reward(reward or self.scenario.reward.name).with_weights(weights)
@@ -211,11 +210,15 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         self._began: Reading | None = None
         self.share(self.controllers_for(1), 0, np.zeros((history, self._observations.frame_size), np.float32))
 
-    def controllers_for(self, n: int) -> Controllers:
-        """Return what this many worlds of this kind keep together."""
-        return Controllers(n, self.fabric)
+    def controllers_for(self, n: int) -> Any:
+        """Return what this many worlds of this kind keep together; on the kernel there is only one."""
+        if self.backend == PACKETS:
+            return Controllers(n, self.fabric)
+        from sysgym.envs.congestion.live import LiveController
 
-    def share(self, controllers: Controllers, row: int, frames: Array) -> None:
+        return LiveController()
+
+    def share(self, controllers: Any, row: int, frames: Array) -> None:
         """Keep what a decision needs in a row of some controllers, which other worlds may share.
 
         Args:
@@ -248,7 +251,8 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
         drawn = self.scenario.draw(self.split, self.episode_seed)
         if drawn != self.network.scenario:
-            self.network = PacketNetwork(drawn, transport=self.transport)
+            self.close()
+            self.network = network_on(self.backend, drawn, self.transport)
             self.fabric = Fabric.of(drawn)
         self.network.reset(self.episode_seed)
         if self.recorder is not None:
@@ -319,20 +323,14 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
             return None
         return self.recorder.text() if self.render_mode == "ansi" else self.recorder.picture()
 
+    def close(self) -> None:
+        """Give back what the network holds: on the kernel its interfaces and connections."""
+        if self.backend != PACKETS:
+            self.network.close()
+
     def _info(self, interval: Interval) -> dict[str, Any]:
         return {
             "metrics": interval_metrics(interval),
             "episode_seed": self.episode_seed,
             "time_s": interval.after.now_s,
         }
-
-
-def _check_backend(backend: str) -> None:
-    if backend == "linux":
-        raise BackendUnavailable(
-            "linux",
-            "it is not in this version; it will come with the extra sysgym[emulator]",
-            'use backend="packets", the simulator',
-        )
-    if backend not in BACKENDS:
-        raise UnknownName("backend", backend, BACKENDS)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sysgym.envs.congestion.controllers import ACTS, Controllers
 from sysgym.envs.congestion.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.metrics import interval_metrics, interval_values
-from sysgym.envs.congestion.vector import WorldVector, as_infos, check_sizes
+from sysgym.envs.congestion.vector import WorldVector, as_infos, check_arguments
 
 Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
@@ -31,12 +31,13 @@ class DatacenterCCVector(WorldVector):
 
     Raises:
         ValueError: If ``num_envs`` or ``threads`` is less than 1.
+        SysgymError: If the backend is not the simulator.
     """
 
     envs: list[DatacenterCC]
 
     def __init__(self, num_envs: int = 1, threads: int | None = None, **arguments: Any) -> None:
-        check_sizes(num_envs, threads)
+        check_arguments(num_envs, threads, arguments)
         envs = [DatacenterCC(**arguments) for _ in range(num_envs)]
         super().__init__(envs, threads)
         self._controllers: Controllers = envs[0].controllers_for(num_envs)

@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.envs.congestion.backends import PACKETS, check_backend, network_on
 from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed, resolve_scenario
 from sysgym.envs.congestion.flow_intervals import (
     BASE_RTT_S,
@@ -36,7 +36,6 @@ from sysgym.envs.congestion.flow_presets import (
 from sysgym.envs.congestion.flow_render import FlowRecorder
 from sysgym.envs.congestion.flow_world import (
     fair_flow_rates_bps,
-    flow_network,
     flow_of,
     history_of,
     is_alone,
@@ -55,6 +54,7 @@ from sysgym.envs.congestion.senders import (
     Senders,
 )
 from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
@@ -157,6 +157,7 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
     | `transport` | str or `Transport` | `"paced"` | law of the agent's flow. `"paced"`: none but the agent, in Orca `flow.base_transport`; of another law the rate is a cap, the line rate none |
     | `reward` | str or None | None | name of the reward; None: the scenario's, which is the preset's unless it says otherwise |
     | `history` | int or None | None | intervals in the observation; None: the scenario's, or the preset's |
+    | `backend` | str | `"packets"` | `"packets"`: the simulator; `"linux"`: real TCP and queues of the kernel, in wall time; not with `orca` |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"flow.background": "cubic"}` |
     | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
 
@@ -206,6 +207,7 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         transport: str | Transport = "paced",
         reward: str | None = None,
         history: int | None = None,
+        backend: str = "packets",
         overrides: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
@@ -213,10 +215,16 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
 
         Raises:
             ScenarioError: If the scenario cannot be used.
-            UnknownName: If a split, preset, transport or reward does not exist.
-            SysgymError: If ``history`` is not positive, or Orca's preset meets a law without a window.
+            UnknownName: If a split, preset, transport, reward or backend does not exist.
+            SysgymError: If ``history`` is not positive, or Orca's preset meets a law without a window, or the
+                kernel, whose windows nobody can multiply.
+            BackendUnavailable: If the backend cannot be had here, such as ``"linux"`` without its service.
         """
-        EzPickle.__init__(self, scenario, split, preset, transport, reward, history, overrides, render_mode)
+        EzPickle.__init__(
+            self, scenario, split, preset, transport, reward, history, backend, overrides, render_mode
+        )
+        check_backend(backend)
+        self.backend = backend
         self.scenario = resolve_scenario(scenario, overrides)
         self.split = split
         self.render_mode = render_mode
@@ -224,6 +232,8 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         self._flow = flow_of(self.scenario)
         self.preset = get_preset(preset or self._flow.preset)
         self.transport = sender_transport(self.preset, transport, self._flow)
+        if self.preset.window and backend != PACKETS:
+            raise SysgymError(f'the preset "{self.preset.name}" multiplies a window: backend="packets" only')
         get_transport(self._flow.background)  # an unknown name is told of now, and not in the first episode
         chosen = self.scenario.reward
         of_scenario = self.preset.name if chosen.name == "default" else chosen.name
@@ -235,7 +245,7 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         limit = np.float32(self.preset.action_limit)
         self.action_space = gym.spaces.Box(-limit, limit, (1,), np.float32)
         self.observation_space = gym.spaces.Box(*self.preset.bounds(self.history), dtype=np.float32)
-        self.network: PacketNetwork
+        self.network: Any = None
         self.episode_seed: int | None = None
         self._drawn: CongestionScenario | None = None
         self._meter: EpisodeMeter | None = None
@@ -244,11 +254,15 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
             self.recorder = FlowRecorder(self.scenario.name, self.preset.name, self.transport.name)
         self.share(self.senders_for(1), 0)
 
-    def senders_for(self, n: int) -> Senders:
-        """Return what this many worlds of this kind keep together."""
-        return Senders(n, self.preset, self.history, self.reward, self._weights)
+    def senders_for(self, n: int) -> Any:
+        """Return what this many worlds of this kind keep together; on the kernel there is only one."""
+        if self.backend == PACKETS:
+            return Senders(n, self.preset, self.history, self.reward, self._weights)
+        from sysgym.envs.congestion.live import LiveSender
 
-    def share(self, senders: Senders, row: int) -> None:
+        return LiveSender(self.preset, self.history, self.reward, self._weights)
+
+    def share(self, senders: Any, row: int) -> None:
         """Keep what a decision needs in a row of some senders, which other worlds may share."""
         self._senders, self._row = senders, row
 
@@ -384,14 +398,23 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         """Return the flow's max-min fair share of the links now, room for ACKs left, headers included."""
         return float(fair_flow_rates_bps(self.network, _OWN)[0])
 
+    def close(self) -> None:
+        """Give back what the network holds: on the kernel its interfaces and connections."""
+        if self.backend != PACKETS and self.network is not None:
+            self.network.close()
+
     def _begin_world(self, drawn: CongestionScenario, seed: int) -> None:
         flow = drawn.flow or self._flow
         if drawn != self._drawn:
+            self.close()
             self._drawn = drawn
-            self.network = flow_network(with_relative_buffer(drawn, flow), flow, self.transport)
+            self.network = network_on(
+                self.backend, with_relative_buffer(drawn, flow), flow.background, {FLOW_ID: self.transport}
+            )
         schedule = schedule_of(self.network, flow, seed)
-        alone = is_alone(schedule)
-        self.network.flow_transports[FLOW_ID] = pacing_transport(self.transport, alone=alone)
+        alone = is_alone(schedule) and self.backend == PACKETS
+        if self.backend == PACKETS:
+            self.network.flow_transports[FLOW_ID] = pacing_transport(self.transport, alone=alone)
         self.network.reset(seed, schedule)
         control = self.network.scenario.control
         values = of_flows(self.network, _OWN, control.min_rate_fraction)[0]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sysgym.envs.congestion.flow_cc import FlowCC
 from sysgym.envs.congestion.flow_metrics import interval_metrics
 from sysgym.envs.congestion.senders import ACTS, Senders
-from sysgym.envs.congestion.vector import WorldVector, as_infos, check_sizes
+from sysgym.envs.congestion.vector import WorldVector, as_infos, check_arguments
 
 Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
@@ -28,12 +28,13 @@ class FlowCCVector(WorldVector):
 
     Raises:
         ValueError: If ``num_envs`` or ``threads`` is less than 1.
+        SysgymError: If the backend is not the simulator.
     """
 
     envs: list[FlowCC]
 
     def __init__(self, num_envs: int = 1, threads: int | None = None, **arguments: Any) -> None:
-        check_sizes(num_envs, threads)
+        check_arguments(num_envs, threads, arguments)
         envs = [FlowCC(**arguments) for _ in range(num_envs)]
         super().__init__(envs, threads)
         self._senders: Senders = envs[0].senders_for(num_envs)

@@ -95,11 +95,6 @@ def pacing_transport(transport: Transport, *, alone: bool) -> Transport:
     return PACED_FLOW if transport == PACED and not alone else transport
 
 
-def flow_network(scenario: CongestionScenario, flow: Flow, transport: Transport) -> PacketNetwork:
-    """Return a network in which flow 0 has a law of its own, the agent's."""
-    return PacketNetwork(scenario, transport=flow.background, flow_transports={0: transport})
-
-
 def schedule_of(network: PacketNetwork, flow: Flow, seed: int) -> FlowSchedule:
     """Return an episode's flows, the agent's first."""
     schedule = network.draw_schedule(seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +11,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from sysgym.envs.congestion.backends import PACKETS
 from sysgym.envs.congestion.crew import Crew
+from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
@@ -171,10 +173,20 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         raise NotImplementedError
 
 
-def check_sizes(num_envs: int, threads: int | None) -> None:
-    """Raise ValueError if there is no world, or nobody to move it."""
+def check_arguments(num_envs: int, threads: int | None, arguments: Mapping[str, Any]) -> None:
+    """Check what a vector form is made with.
+
+    Raises:
+        ValueError: If there is no world, or nobody to move it.
+        SysgymError: If the backend is not the simulator: the kernel's networks go on by themselves.
+    """
     if num_envs < 1 or (threads is not None and threads < 1):
         raise ValueError(f"num_envs and threads: expected at least 1, got {num_envs} and {threads}")
+    if arguments.get("backend", PACKETS) != PACKETS:
+        raise SysgymError(
+            f'backend: the vector form is of the simulator, got "{arguments["backend"]}"; make one'
+            " environment for each network of the kernel"
+        )
 
 
 def as_infos(values: dict[str, NDArray[Any]], present: BoolArray) -> dict[str, Any]:

@@ -38,6 +38,10 @@ CONGESTION = {
     "leafspine-link-failure",
     "leafspine-slow-spine",
     "leafspine-storage",
+    "linux-dumbbell-100m",
+    "linux-dumbbell-1g",
+    "linux-fattree-incast",
+    "linux-fattree-stride",
     "onoff-dumbbell",
     "parking-lot-4",
 }

@@ -1,0 +1,59 @@
+"""What moves a network of the congestion environments: the simulator, or the Linux kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.transports import Transport
+from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.errors import MissingExtra, UnknownName
+
+PACKETS, LINUX = "packets", "linux"
+BACKENDS = (LINUX, PACKETS)
+
+PACED, LEARNED = "paced", "learned"
+"""A flow whose rate the agent sets, and the kernel's congestion control that takes it from the agent."""
+
+
+def check_backend(backend: str) -> None:
+    """Raise UnknownName unless there is a backend of that name."""
+    if backend not in BACKENDS:
+        raise UnknownName("backend", backend, BACKENDS)
+
+
+def network_on(
+    backend: str,
+    scenario: CongestionScenario,
+    transport: str | Transport,
+    flow_transports: Mapping[int, str | Transport] | None = None,
+) -> Any:
+    """Return a network: a ``PacketNetwork``, or a ``LinuxNetwork``, which has the same methods.
+
+    Args:
+        backend: ``"packets"`` or ``"linux"``.
+        scenario: What it is like.
+        transport: Congestion control of its flows.
+        flow_transports: Flow -> its own law.
+
+    Raises:
+        MissingExtra: If the extra ``emulator`` is not installed.
+        BackendUnavailable: If the kernel, or its service, cannot be had here.
+        ScenarioError: If the kernel cannot be what the scenario says.
+        UnknownName: If there is no such transport.
+    """
+    if backend == PACKETS:
+        return PacketNetwork(scenario, transport=transport, flow_transports=flow_transports)
+    try:
+        from sysgym.emulator.linux.client import LinuxNetwork
+    except ImportError as error:
+        raise MissingExtra("emulator", 'backend="linux"') from error
+    own = {flow_id: _name(law) for flow_id, law in (flow_transports or {}).items()}
+    # A paced flow of the simulator has no law at all; the kernel's takes its rate from a map.
+    own = {flow_id: LEARNED if law == PACED else law for flow_id, law in own.items()}
+    return LinuxNetwork(scenario, transport=_name(transport), flow_transports=own)
+
+
+def _name(transport: str | Transport) -> str:
+    return transport if isinstance(transport, str) else transport.name
