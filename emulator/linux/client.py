@@ -1,0 +1,387 @@
+"""The Linux backend as environments see it: the same face as the packet simulator's network."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.linux import messages as m
+from sysgym.emulator.linux.connection import Connection, Disconnected
+from sysgym.emulator.linux.discovery import START_ONE, PrivateService, running_service
+from sysgym.emulator.linux.keys import KEYS_VARIABLE
+from sysgym.emulator.linux.runtime import ENDPOINT_VARIABLE, pid_namespace, start_ticks
+from sysgym.emulator.packets.statistics import FlowTable, HostCounters, PortCounters
+from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.workloads import FlowSchedule, build_flows
+from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.errors import BackendError, BackendUnavailable, SysgymError
+
+FloatArray = NDArray[np.float64]
+FlowIds = NDArray[np.int64]
+MessageT = TypeVar("MessageT", bound=m.Message)
+
+OPEN_WITHIN_S = 120.0
+"""A first start compiles programs for this kernel."""
+
+ANSWER_WITHIN_S = 30.0
+
+_MEASURED = frozenset(("queue_bytes", "queue_byte_s", "queue_max_bytes", "paused_s", "rtt_sum_s"))
+
+
+class Readings(NamedTuple):
+    """Everything read at the end of an interval."""
+
+    now_s: float
+    jitter_s: float
+    """By how much the end of the interval came late."""
+    ports: PortCounters
+    hosts: HostCounters
+    flow_counters: FloatArray | None
+    """Shape (n, 13), columns as in :mod:`sysgym.emulator.packets.single_flows`, for the flows asked for."""
+
+
+class LinuxNetwork:
+    """A scenario's network on the real Linux kernel, in a world process of a privileged service.
+
+    Time is real: it passes also between calls. Counters are those of the end of the last :meth:`advance`,
+    :meth:`step`, :meth:`reset` or :meth:`refresh`, so that what an interval is judged by is that interval.
+
+    Args:
+        scenario: What to build.
+        transport: Congestion control of all flows, by name.
+        flow_transports: Flow -> its own.
+        service: Where a service listens, ``ipc://FILE`` or ``tcp://HOST:PORT``; None: what
+            ``$SYSGYM_EMULATOR`` names; else, for root, a private service that lives as long as this object;
+            else the one that runs on this machine.
+        keys: Folder of keys, for tcp; None: what ``$SYSGYM_EMULATOR_KEYS`` names.
+
+    Raises:
+        BackendUnavailable: If no service can be reached or started, or the kernel lacks something; says what.
+        BackendError: If the world could not be built.
+        ScenarioError: If the kernel cannot express the scenario; names the field.
+        UnknownName: If there is no such transport.
+    """
+
+    def __init__(
+        self,
+        scenario: CongestionScenario,
+        *,
+        transport: str = "dctcp",
+        flow_transports: Mapping[int, str] | None = None,
+        service: str | None = None,
+        keys: Path | None = None,
+    ) -> None:
+        self.scenario, self.transport = scenario, transport
+        self.flow_transports = dict(flow_transports or {})
+        self.topology: Topology = build_topology(scenario.topology)
+        self.line_rate_bps: FloatArray = self.topology.link_rate_bps[self.topology.host_uplink]
+        self.warnings: tuple[str, ...] = ()
+        self._private: PrivateService | None = None
+        self._service: Connection | None = None
+        self._world: Connection | None = None
+        self._opened: m.Opened | None = None
+        self._readings: Readings
+        self._schedule: FlowSchedule
+        try:
+            self._connect(service, keys)
+            self.reset(0)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, service: str | None, keys: Path | None) -> None:
+        named = service or os.environ.get(ENDPOINT_VARIABLE)
+        if named is None and os.geteuid() == 0:
+            self._private = PrivateService()
+            named = self._private.endpoint
+        endpoint = named or running_service()
+        if keys is None and KEYS_VARIABLE in os.environ:
+            keys = Path(os.environ[KEYS_VARIABLE])
+        self._service = Connection(endpoint, keys)
+        try:
+            self._service.ask(m.Hello(), m.Greeting, timeout_s=10.0)
+        except Disconnected as error:
+            raise BackendUnavailable("linux", str(error), START_ONE) from None
+        me = m.Client(pid=os.getpid(), start_ticks=start_ticks(os.getpid()), pid_namespace=pid_namespace())
+        request = m.Open.of(
+            scenario=self.scenario.resolved(),
+            transport=self.transport,
+            flow_transports=sorted(self.flow_transports.items()),
+            client=me if endpoint.startswith("ipc:") else None,
+        )
+        self._opened = self._service.ask(request, m.Opened, OPEN_WITHIN_S)
+        self._world = Connection(_reachable(self._opened.endpoint, endpoint), keys)
+        world = self._ask(m.Attach(token=self._opened.token), m.World)
+        self.warnings = tuple(world.warnings)
+        if (world.n_links, world.n_hosts) != (self.n_links, self.n_hosts):
+            raise BackendError(
+                f"the world has {world.n_hosts} hosts, {world.n_links} links; expected this topology's"
+            )
+
+    @property
+    def n_hosts(self) -> int:
+        """Number of hosts."""
+        return int(self.topology.n_hosts)
+
+    @property
+    def n_links(self) -> int:
+        """Number of directed links, each with its output port."""
+        return int(self.topology.n_links)
+
+    @property
+    def now_s(self) -> float:
+        """Time from the reset to the last reading, by the kernel's monotonic clock."""
+        return self._readings.now_s
+
+    @property
+    def jitter_s(self) -> float:
+        """By how much the last interval's end came late."""
+        return self._readings.jitter_s
+
+    @property
+    def schedule(self) -> FlowSchedule:
+        """The flows of this episode."""
+        return self._schedule
+
+    def draw_schedule(self, seed: int) -> FlowSchedule:
+        """The scenario's workload for a seed: the flows that the simulator has for it."""
+        ends = self.scenario.transport
+        return build_flows(
+            self.scenario.workload,
+            self.topology,
+            np.random.default_rng(seed),
+            self.scenario.control.episode_s,
+            mtu_bytes=ends.mtu_bytes,
+            header_bytes=ends.header_bytes,
+        )
+
+    def reset(self, seed: int, schedule: FlowSchedule | None = None) -> None:
+        """Empties the network and goes back to time 0; caps are lifted.
+
+        Args:
+            seed: Of the workload, unless there is a schedule.
+            schedule: Flows to run instead of the scenario's workload.
+        """
+        chosen = self.draw_schedule(seed) if schedule is None else schedule
+        if len(chosen.src) > m.MAX_FLOWS:
+            raise SysgymError(f"{len(chosen.src)} flows; the Linux backend has room for {m.MAX_FLOWS}")
+        request = m.Reset.of(seed=seed, schedule=m.Schedule.from_flows(chosen))
+        self._keep(self._ask(request, m.Readings, timeout_s=2 * ANSWER_WITHIN_S))
+        self._schedule = chosen
+
+    def set_host_rate_caps(self, rate_bps: FloatArray) -> None:
+        """Caps what each host sends, headers included, from now on.
+
+        Args:
+            rate_bps: Shape (n_hosts,), positive; ``inf`` lifts a cap.
+
+        Raises:
+            SysgymError: If the shape is wrong or a rate is not positive.
+        """
+        self._ask(m.Apply.of(host_caps_bps=self._caps(rate_bps)), m.Ok)
+
+    def set_flow_rates(self, flow_ids: FlowIds, rate_bps: FloatArray | float) -> None:
+        """Paces single flows, whatever else their hosts send.
+
+        Args:
+            flow_ids: Shape (n,).
+            rate_bps: One for all or one for each, headers included, positive and finite.
+        """
+        self._ask(m.Apply.of(flow_rates=_pairs((flow_ids, rate_bps))), m.Ok)
+
+    def set_windows(self, flow_ids: FlowIds, packets: FloatArray | float) -> None:
+        """Sets the congestion windows of flows of the transport ``learned``.
+
+        Args:
+            flow_ids: Shape (n,).
+            packets: One for all or one for each.
+        """
+        self._ask(m.Apply.of(windows=_pairs((flow_ids, packets))), m.Ok)
+
+    def scale_windows(self, flow_ids: FlowIds, factor: FloatArray | float) -> None:
+        """Multiplies congestion windows of flows of the transport ``learned``; at least one packet remains.
+
+        Args:
+            flow_ids: Shape (n,).
+            factor: One for all or one for each.
+        """
+        from sysgym.emulator.packets.single_flows import CWND_PACKETS
+
+        now = self.flow_counters(flow_ids)[:, CWND_PACKETS]
+        largest = float(self.scenario.transport.max_window_packets)
+        self.set_windows(flow_ids, np.clip(np.maximum(now, 1.0) * factor, 1.0, largest))
+
+    def advance(self, duration_s: float) -> None:
+        """Lets time pass, and reads all counters at the end."""
+        self.step(None, duration_s)
+
+    def step(
+        self,
+        host_caps_bps: FloatArray | None,
+        duration_s: float,
+        *,
+        flow_rates: tuple[FlowIds, FloatArray | float] | None = None,
+        windows: tuple[FlowIds, FloatArray | float] | None = None,
+        read_flows: FlowIds | None = None,
+    ) -> Readings:
+        """Sets caps, rates and windows, lets time pass, reads everything: one round trip.
+
+        Args:
+            host_caps_bps: As for :meth:`set_host_rate_caps`; None leaves them.
+            duration_s: Length of the interval.
+            flow_rates: Flows and their rates, as for :meth:`set_flow_rates`.
+            windows: Flows and their windows, as for :meth:`set_windows`.
+            read_flows: Flows whose counters are wanted.
+        """
+        request = m.Step.of(
+            duration_s=float(duration_s),
+            host_caps_bps=None if host_caps_bps is None else self._caps(host_caps_bps),
+            flow_rates=None if flow_rates is None else _pairs(flow_rates),
+            windows=None if windows is None else _pairs(windows),
+            read_flows=None if read_flows is None else _ids(read_flows),
+        )
+        return self._keep(self._ask(request, m.Readings, timeout_s=duration_s + ANSWER_WITHIN_S))
+
+    def refresh(self, read_flows: FlowIds | None = None) -> Readings:
+        """Reads all counters now."""
+        request = m.Read.of(read_flows=None if read_flows is None else _ids(read_flows))
+        return self._keep(self._ask(request, m.Readings))
+
+    def ports(self) -> PortCounters:
+        """Counters of all output ports."""
+        return self._readings.ports
+
+    def hosts(self) -> HostCounters:
+        """Counters of all hosts."""
+        return self._readings.hosts
+
+    def flow_counters(self, flow_ids: FlowIds) -> FloatArray:
+        """Counters of some flows now, shape (n, 13)."""
+        found = self.refresh(flow_ids).flow_counters
+        assert found is not None
+        return found
+
+    def flows(self) -> FlowTable:
+        """Counters of all flows now."""
+        answer = self._ask(m.ReadFlows(), m.Flows)
+        return FlowTable(*(getattr(answer, name) for name in FlowTable._fields))
+
+    def queue_quantile_bytes(self, quantile: float) -> FloatArray:
+        """Time-weighted quantile of every port's queue since the reset, shape (n_links,)."""
+        return self._ask(m.QueueQuantiles.of(quantile=quantile), m.Numbers).values
+
+    def oracle_rates_bps(self) -> FloatArray:
+        """Max-min fair send rate of every host for the flows active now, shape (n_hosts,)."""
+        return self._ask(m.OracleRates(), m.Numbers).values
+
+    def clear_maxima(self) -> None:
+        """Begins a new interval for the largest queues."""
+        self._ask(m.ClearMaxima(), m.Ok)
+
+    def close(self) -> None:
+        """Ends the session and, where it is private, the service; more than once is harmless."""
+        world, service, private = self._world, self._service, self._private
+        self._world = self._service = self._private = None
+        for connection in (world, service):
+            if connection is not None:
+                with contextlib.suppress(SysgymError):
+                    if connection is world:
+                        connection.ask(m.Bye(), m.Ok, timeout_s=5.0)
+                connection.close()
+        if private is not None:
+            private.stop()
+
+    def __enter__(self) -> LinuxNetwork:
+        """Itself; closed at the end."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes."""
+        self.close()
+
+    def __del__(self) -> None:
+        """What is forgotten is closed."""
+        if "_private" in self.__dict__ and not sys.is_finalizing():
+            self.close()
+
+    def _ask(
+        self, request: m.Message, answer: type[MessageT], timeout_s: float = ANSWER_WITHIN_S
+    ) -> MessageT:
+        if self._world is None:
+            raise BackendError("this network is closed")
+        try:
+            return self._world.ask(request, answer, timeout_s)
+        except Disconnected as error:
+            raise self._death(error) from None
+
+    def _death(self, error: BackendError) -> BackendError:
+        """Why the world has gone, as its service tells it."""
+        if self._service is not None and self._opened is not None:
+            question = m.WhatHappened(session=self._opened.session, token=self._opened.token)
+            with contextlib.suppress(SysgymError):
+                for _ in range(20):
+                    story = self._service.ask(question, m.Story, timeout_s=5.0)
+                    if not story.alive:
+                        return BackendError(story.words, story.log)
+                    select.select([], [], [], 0.05)
+        return BackendError(f"the world has gone: {error.message}")
+
+    def _keep(self, read: m.Readings) -> Readings:
+        self._readings = Readings(
+            now_s=read.now_s,
+            jitter_s=read.jitter_s,
+            ports=PortCounters(
+                *(
+                    _column(name, row, "sent_bytes")
+                    for name, row in zip(PortCounters._fields, read.ports, strict=True)
+                )
+            ),
+            hosts=HostCounters(
+                *(_column(name, row) for name, row in zip(HostCounters._fields, read.hosts, strict=True))
+            ),
+            flow_counters=read.flow_counters,
+        )
+        return self._readings
+
+    def _caps(self, rate_bps: FloatArray) -> FloatArray:
+        caps_bps = np.ascontiguousarray(rate_bps, dtype=np.float64)
+        if caps_bps.shape != (self.n_hosts,) or not np.all(caps_bps > 0):
+            raise SysgymError(
+                f"host rate caps: got shape {caps_bps.shape}, least {caps_bps.min(initial=np.inf)}; "
+                f"expected {self.n_hosts} positive rates in bit/s"
+            )
+        return caps_bps
+
+
+def _reachable(world: str, service: str) -> str:
+    """A world's address as seen from here: a service that listens on all addresses knows none of them."""
+    if not world.startswith("tcp://"):
+        return world
+    return service.rpartition(":")[0] + ":" + world.rpartition(":")[2]
+
+
+def _ids(flow_ids: FlowIds) -> FlowIds:
+    return np.ascontiguousarray(flow_ids, dtype=np.int64)
+
+
+def _pairs(pair: tuple[FlowIds, FloatArray | float]) -> tuple[FlowIds, FloatArray]:
+    flow_ids, values = pair
+    chosen = _ids(flow_ids)
+    each = np.ascontiguousarray(np.broadcast_to(np.asarray(values, dtype=np.float64), chosen.shape))
+    return chosen, each
+
+
+def _column(name: str, row: FloatArray, *also_measured: str) -> NDArray[np.float64] | NDArray[np.int64]:
+    """What is counted, not measured, becomes whole numbers again."""
+    return row if name in _MEASURED or name in also_measured else row.astype(np.int64)

@@ -1,0 +1,75 @@
+"""Finding a service on this machine, or starting one of one's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from sysgym.emulator.linux.runtime import ENDPOINT_VARIABLE, known_roots, runtime_root, services
+from sysgym.emulator.linux.worlds import KERNEL
+from sysgym.scenarios.errors import BackendUnavailable
+
+START_ONE = "start one in another terminal: sudo sysgym emulator serve"
+CHECK = "sysgym emulator check says what is missing"
+
+
+class PrivateService:
+    """A service of this process's own, which ends with it.
+
+    Args:
+        root: Folder for its folder; None: this user's.
+        kind: Kind of worlds.
+
+    Raises:
+        BackendUnavailable: If it does not start.
+    """
+
+    def __init__(self, root: Path | None = None, kind: str = KERNEL) -> None:
+        module = "sysgym.emulator.linux.service"
+        words = [sys.executable, "-m", module, str(os.getpid()), str(root or runtime_root()), kind]
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+        )
+        assert self._process.stdout is not None
+        self.pid = self._process.pid
+        with self._process.stdout as pipe:
+            self.endpoint = pipe.readline().decode().strip()
+        if not self.endpoint:
+            status = self._process.wait()
+            raise BackendUnavailable("linux", f"its service did not start (exit code {status})", CHECK)
+
+    def stop(self) -> None:
+        """Stops it and waits until everything is taken down."""
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=30.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def running_service() -> str:
+    """Where the service of this machine that this user can talk to listens.
+
+    Raises:
+        BackendUnavailable: If there is none, or more than one.
+    """
+    found = []
+    for service in services():
+        path = Path(service.endpoint.removeprefix("ipc://"))
+        if service.alive and service.endpoint.startswith("ipc://") and os.access(path, os.W_OK):
+            found.append(service.endpoint)
+    if not found:
+        searched = ", ".join(map(str, known_roots()))
+        raise BackendUnavailable(
+            "linux", f"no service runs here for this user (looked in {searched})", START_ONE
+        )
+    if len(found) > 1:
+        raise BackendUnavailable(
+            "linux",
+            f"{len(found)} services run here: {', '.join(found)}",
+            f"name one in ${ENDPOINT_VARIABLE}",
+        )
+    return found[0]

@@ -1,0 +1,126 @@
+"""The packet simulator behind the World API: what a service can serve without any privilege.
+
+Time is simulated and passes only in ``advance``; everything else is as with the kernel's worlds. Scenario names
+beginning with ``unruly-`` make it misbehave, for the tests of a service's supervision.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.linux.worlds import FloatArray, Kind, Pairs, WorldOfSession
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.single_flows import N_COUNTERS, read_flows
+from sysgym.emulator.packets.workloads import FlowSchedule
+from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.errors import BackendUnavailable
+from sysgym.scenarios.loader import scenario_from_resolved
+
+
+class PacketWorld:
+    """A :class:`PacketNetwork` with the methods of a world."""
+
+    warnings = ("time is simulated",)
+
+    def __init__(self, scenario: dict[str, Any], transport: str, flow_transports: dict[int, str]) -> None:
+        self._scenario = scenario_from_resolved(scenario, expect=CongestionScenario)
+        self._network = PacketNetwork(self._scenario, transport=transport, flow_transports=flow_transports)
+        if self._scenario.name == "unruly-child":  # what a real world's iperf3 would be: it outlives a kill
+            self._child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+
+    def reset(self, seed: int, schedule: FlowSchedule | None) -> None:
+        self._network.reset(seed, schedule)
+
+    def apply(
+        self, host_caps_bps: FloatArray | None, flow_rates: Pairs | None, windows: Pairs | None
+    ) -> None:
+        if host_caps_bps is not None:
+            self._network.set_host_rate_caps(host_caps_bps)
+        if flow_rates is not None:
+            self._network.set_flow_rates(*flow_rates)
+        if windows is not None:
+            ids, packets = windows
+            now = self.flow_counters(ids)[:, 9]
+            self._network.scale_windows(ids, packets / now)
+
+    def advance(self, duration_s: float) -> float:
+        if self._scenario.name == "unruly-exit":
+            print("the last words", flush=True)
+            os._exit(3)
+        if self._scenario.name == "unruly-sleep":
+            time.sleep(duration_s)
+        self._network.advance(duration_s)
+        return 0.0
+
+    def wait(self, fds: Sequence[int], timeout_s: float) -> None:
+        select.select(fds, [], [], timeout_s)
+
+    def readings(self) -> dict[str, Any]:
+        network = self._network
+        return {
+            "ports": np.array(network.ports(), dtype=np.float64),
+            "hosts": np.array(network.hosts(), dtype=np.float64),
+            "now_s": network.now_s,
+        }
+
+    def flows(self) -> dict[str, NDArray[Any]]:
+        return self._network.flows()._asdict()
+
+    def flow_counters(self, flow_ids: NDArray[np.int64]) -> FloatArray:
+        out = np.empty((len(flow_ids), N_COUNTERS))
+        read_flows(self._network.address, flow_ids, out)
+        return out
+
+    def queue_quantiles(self, quantile: float) -> FloatArray:
+        return self._network.queue_quantile_bytes(quantile)
+
+    def oracle_rates_bps(self) -> FloatArray:
+        return self._network.oracle_rates_bps()
+
+    def clear_maxima(self) -> None:
+        self._network.clear_maxima()
+
+    def close(self) -> None:
+        if self._scenario.name == "unruly-close":
+            time.sleep(1000)
+
+
+class _Packets:
+    def prepare(self, sid: str) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
+
+    def build(
+        self,
+        sid: str,
+        session: int,
+        scenario: dict[str, Any],
+        transport: str,
+        flow_transports: dict[int, str],
+    ) -> WorldOfSession:
+        return PacketWorld(scenario, transport, flow_transports)
+
+
+class _Lacking(_Packets):
+    def prepare(self, sid: str) -> None:
+        raise BackendUnavailable("linux", "this kernel has no BTF", "boot another")
+
+
+def packets() -> Kind:
+    """The packet simulator."""
+    return _Packets()
+
+
+def lacking() -> Kind:
+    """A machine that lacks something."""
+    return _Lacking()
