@@ -7,6 +7,7 @@ unnumbered, neighbours are entered by hand, IPv6 is off: no packet but the scena
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from ipaddress import IPv4Address
 
@@ -24,6 +25,7 @@ MOST_HOSTS_A_SWITCH = 254
 """A switch's hosts share a /24."""
 
 _LONGEST_ROUTE = 32
+_RUNNING_S = 5.0
 
 _EVERYWHERE = {
     "ipv6/conf/all/disable_ipv6": "1",
@@ -71,6 +73,7 @@ class Fabric:
             self._set_sysctls(ends)
             self._make_links(first_port)
             self._make_routes(ends)
+            self._wait_until_running()
         except BaseException:
             self.close()
             raise
@@ -176,6 +179,15 @@ class Fabric:
                 requests[switch].append(rtnetlink.route(network, 24, hops))
         for node, of_node in enumerate(requests):
             self._route_sockets[node].send(of_node, f"addresses and routes of {topology.node_names[node]}")
+
+    def _wait_until_running(self) -> None:
+        """Until the kernel has noticed that both ends are up it throws away what an interface is to send."""
+        deadline_s = time.monotonic() + _RUNNING_S
+        for link, interface in enumerate(self.interfaces):
+            while not self._route_sockets[self.topology.link_source[link]].is_running(interface.index):
+                if time.monotonic() > deadline_s:
+                    raise BackendError(f"link {self.topology.link_names[link]} does not come up")
+                time.sleep(1e-3)
 
     def _address_of(self, node: int) -> IPv4Address:
         if node < self.topology.n_hosts:

@@ -195,14 +195,17 @@ class VethLink(Link):  # type: ignore[misc]
         assert node is not None and other_node is not None
         first, second = self._groups
         self.ends = (
-            Interface(node.namespace.fd, name, _index_of(name), _mac_of(first), first),
-            Interface(other_node.namespace.fd, other_name, _index_of(other_name), _mac_of(second), second),
+            Interface(node.namespace.fd, name, _index_of(first), _mac_of(first), first),
+            Interface(other_node.namespace.fd, other_name, _index_of(second), _mac_of(second), second),
         )
 
 
-def _index_of(name: str) -> int:
-    """Mininet calls a node's interfaces NAME-eth0, NAME-eth1, ...; index 1 is lo."""
-    return 2 + int(name.rpartition("-eth")[2])
+def _index_of(group: int) -> int:
+    """Never that of the other end: the kernel would take the pair for one device, and be a second late to use it.
+
+    (``linkwatch_urgent_event`` compares the two; index 1 is lo.)
+    """
+    return group + 1
 
 
 def _mac_of(group: int) -> bytes:

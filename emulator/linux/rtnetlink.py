@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 from sysgym.scenarios.errors import BackendError
 
-_RTM_NEWLINK, _RTM_NEWADDR, _RTM_NEWROUTE, _RTM_GETROUTE, _RTM_NEWNEIGH = 16, 20, 24, 26, 28
+_RTM_NEWLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_NEWROUTE, _RTM_GETROUTE, _RTM_NEWNEIGH = 16, 18, 20, 24, 26, 28
 _F_REQUEST, _F_ACK, _F_EXCL, _F_REPLACE, _F_CREATE = 0x1, 0x4, 0x200, 0x100, 0x400
 _NEW = _F_REQUEST | _F_ACK | _F_CREATE
 _ERROR = 2
 _HEADER, _ATTRIBUTE, _LINK = struct.Struct("=IHHII"), struct.Struct("=HH"), struct.Struct("=BxHiII")
 _NESTED = 0x8000
-_UP = 0x1
+_UP, _RUNNING = 0x1, 0x40
 _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_TXQLEN, _IFLA_LINKINFO = 1, 3, 4, 13, 18
 _IFLA_GROUP, _IFLA_NET_NS_FD, _IFLA_TX_QUEUES, _IFLA_RX_QUEUES = 27, 28, 31, 32
 _IFLA_GSO_MAX_SEGS = 40
@@ -185,6 +185,13 @@ class RouteSocket:
                 offset += (length + 3) & ~3
         if refused:
             raise BackendError(f"the kernel refused {what}: {os.strerror(refused)}")
+
+    def is_running(self, index: int) -> bool:
+        """Whether an interface sends what it is given: shortly after both ends have been brought up."""
+        self._socket.send(_request(_RTM_GETLINK, _F_REQUEST, _LINK.pack(socket.AF_UNSPEC, 0, index, 0, 0)))
+        data = self._socket.recv(65536)
+        _, kind, _, _, _ = _HEADER.unpack_from(data)
+        return bool(kind == _RTM_NEWLINK and _LINK.unpack_from(data, 16)[3] & _RUNNING)
 
     def next_hop(
         self,
