@@ -99,6 +99,7 @@ def make_contender(
     contender: Contender,
     folder: Path | None = None,
     render_mode: str | None = None,
+    backend: str | None = None,
 ) -> tuple[gym.Env[Any, Any], Agent]:
     """Return the environment, in networks with the contender's transport, and its agent.
 
@@ -108,6 +109,7 @@ def make_contender(
         contender: Who plays.
         folder: What the checkpoint's path is relative to.
         render_mode: Passed to the environment.
+        backend: Passed to it, in networks; None: its own default.
 
     Raises:
         SysgymError: The checkpoint is missing or wrong, or the environment cannot be made.
@@ -124,6 +126,7 @@ def make_contender(
     arguments: dict[str, Any] = dict(environment_arguments(agent))
     if scenario["family"] == "congestion":
         arguments["transport"] = contender.transport
+        arguments |= {} if backend is None else {"backend": backend}
     # The checker looks at every step and is for those who write environments.
     env = gym.make(
         scenario["env_id"],

@@ -20,7 +20,10 @@ FILE = "survey.json"
 Progress = Callable[[int, int], None]
 """Told how many parts of how many are done."""
 
-SURVEYS = {"p2": "sysgym.bench.p2_survey:survey"}
+SURVEYS = {
+    "p2": "sysgym.bench.p2_survey:survey",
+    "sim-vs-linux": "sysgym.bench.sim_vs_linux:survey",
+}
 """Name in suites -> ``module:function(n_workers, progress)``."""
 
 
