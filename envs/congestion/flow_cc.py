@@ -274,7 +274,8 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
     @property
     def values(self) -> FloatArray:
         """The newest interval, shape (1, N_VALUES); see :mod:`sysgym.envs.congestion.flow_intervals`."""
-        return self._senders.values[self._row : self._row + 1]
+        values: FloatArray = self._senders.values[self._row : self._row + 1]
+        return values
 
     @property
     def rate_bps(self) -> float:

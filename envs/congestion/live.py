@@ -55,7 +55,7 @@ class LiveController:
         settings["episode_seed"][row] = episode_seed
         settings["episode_steps"][row] = control.episode_steps
         last_s = min(control.decision_interval_s, control.warmup_s)
-        self._before = network.step(duration_s=control.warmup_s - last_s)
+        self._before = network.step(None, control.warmup_s - last_s)
         self._pass(row, np.ones(fabric.n_hosts), last_s, None)
         settings["steps"][row] = 0
         return self._interval
@@ -75,7 +75,7 @@ class LiveController:
     def _pass(self, row: int, rates: FloatArray, duration_s: float, caps_bps: FloatArray | None) -> None:
         ideal_bytes = self._ideal_bytes(row, duration_s)
         self._network.clear_maxima()
-        after = self._network.step(caps_bps, duration_s=duration_s)
+        after = self._network.step(caps_bps, duration_s)
         began, ended = (Reading(one.now_s, one.ports, one.hosts) for one in (self._before, after))
         self._interval = Interval(self._fabric, began, ended, rates, ideal_bytes)
         self._before = after
@@ -110,7 +110,8 @@ class LiveSender:
         self.before = counters(1)
         self._preset, self._reward, self._weights = preset, reward, weights
         self._network: LinuxNetwork
-        self._pending: dict[str, Any] = {}
+        self._caps_bps: FloatArray | None = None
+        self._flow_rates: tuple[NDArray[np.int64], FloatArray] | None = None
 
     def begin(self, row: int, network: LinuxNetwork, settings: dict[str, float], values: FloatArray) -> None:
         """Take up an episode; as :meth:`Senders.begin`."""
@@ -131,9 +132,9 @@ class LiveSender:
         if settings["sets"] == HOST_CAP:
             caps_bps = np.full(self._network.n_hosts, np.inf)
             caps_bps[int(settings["host"])] = rate_bps
-            self._pending = {"caps": caps_bps}
+            self._caps_bps = caps_bps
         elif settings["sets"] == FLOW_PACE:
-            self._pending = {"flow_rates": (_OWN, np.array([rate_bps]))}
+            self._flow_rates = (_OWN, np.array([rate_bps]))
         elif rate_bps < math.inf:
             raise SysgymError(
                 f"{self._network.scenario.name}: the agent's flow shares host {settings['host']} with others,"
@@ -190,7 +191,8 @@ class LiveSender:
 
     def _step(self, duration_s: float) -> FloatArray:
         """Let time pass; returns the flow's counters, shape (1, N_COUNTERS)."""
-        pending, self._pending = self._pending, {}
-        readings = self._network.step(duration_s=max(duration_s, 0.0), read_flows=_OWN, **pending)
+        caps_bps, flow_rates = self._caps_bps, self._flow_rates
+        self._caps_bps = self._flow_rates = None
+        readings = self._network.step(caps_bps, max(duration_s, 0.0), flow_rates=flow_rates, read_flows=_OWN)
         read: FloatArray = np.asarray(readings.flow_counters, dtype=np.float64)
         return read

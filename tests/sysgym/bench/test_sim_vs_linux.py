@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sysgym.bench import sim_vs_linux
+from sysgym.bench.contenders import parse_contender
 from sysgym.bench.sim_vs_linux import METRICS, SCENARIOS, SEEDS, TRANSPORTS, Measured
 from sysgym.envs.congestion.metrics import EPISODE_METRICS
 from sysgym.scenarios import load_scenario, load_suite
@@ -52,7 +53,7 @@ def test_its_scenarios_and_metrics_exist() -> None:
 def test_the_simulators_half_is_played() -> None:
     measured = list(
         sim_vs_linux._episodes(
-            "linux-fattree-incast", sim_vs_linux.parse_contender("dctcp", (), "congestion"), "packets", None
+            "linux-fattree-incast", parse_contender("dctcp", (), "congestion"), "packets", None
         )
     )
     assert len(measured) == len(SEEDS)
