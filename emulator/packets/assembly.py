@@ -195,6 +195,7 @@ class Assembly:
         world["sprays"] = routing.ecmp == "packet"
         world["paths_keep_order"] = routing.ecmp == "flow" and not faults.links
         world["links_fail"] = len(faults.links) > 0
+        world["loses_at_random"] = len(faults.links) > 0 or faults.loss_probability > 0.0
         world["by_table"] = self._by_table
         world["loss_q31"] = round(faults.loss_probability * Q31)
         world["red"] = queue.discipline == "red"

@@ -14,6 +14,8 @@ from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.transports import Transport
 from sysgym.scenarios.errors import TransportError
 
+_raise_known: Any = raise_known
+
 CALLBACKS = ("on_start", "on_ack", "on_loss", "on_timeout", "on_tick")
 """Names by number, as the event loop has them."""
 
@@ -76,7 +78,7 @@ def _exception(known: int) -> BaseException | None:
 
 @njit
 def _raise_compiled(known: int) -> None:
-    raise_known(known)
+    _raise_known(known)
 
 
 _raise: Any = _raise_compiled

@@ -34,10 +34,8 @@ PACKET_RESUME = 32
 """Frames of priority flow control: they go from one end of a cable to the other and no further."""
 
 OUT_OF_PACKETS = 1
-"""Why a world has halted: a sender found no free slot, so the pool has to grow."""
-
 TRANSPORT_FAILED = 2
-"""Why a world has halted: a transport raised, or wrote a window or a rate that is none."""
+"""Why a world has halted: a sender found no free slot; a transport raised, or its window or rate is none."""
 
 NEW_RENO = 0
 """Loss recovery by duplicate and partial ACKs (RFC 5681, RFC 6582), go-back-N after a time-out."""
@@ -166,6 +164,11 @@ FLOW = np.dtype(
         ("next_send_ns", np.int64),
         ("paced_since_ns", np.int64),  # when the packet was sent that the next one is spaced from
         ("paced_bytes", np.int64),  # its size; 0: none was sent
+        ("has_more", np.int64),  # when that packet had left, there was another one to send
+        ("resent_below", np.int64),  # SACK: all holes below were sent again ...
+        ("resent_by_ns", np.int64),  # ... by this time; 0: not noted
+        ("repair_cursor", np.int64),  # SACK: holes from here on ...
+        ("repair_below", np.int64),  # ... to here are lost again: their retransmissions did not arrive
         ("delivered_packets", np.int64),
         ("delivered_ns", np.int64),  # when that number last grew
         ("first_sent_ns", np.int64),  # when the packet was sent that was last delivered
@@ -257,6 +260,10 @@ NOTE = np.dtype(
         # Written by the receiver.
         ("received_ns", np.int64),
         ("endpoint_delay_ns", np.int64),
+        (
+            "recent_arrivals",
+            np.uint64,
+        ),  # of 64 packets; the highest bit: the one that caused the ACK
         ("covers", np.int32),  # arrivals that the ACK answers
         ("came_by", np.int32),  # the link over which it came to the switch it is at
     ],
@@ -387,6 +394,7 @@ WORLD = np.dtype(
         ("delayed_ack_ns", np.int64),
         ("duplicate_threshold", np.int64),
         ("paths_keep_order", np.int64),
+        ("loses_at_random", np.int64),  # on links; then ACKs repeat what others have said
         ("red", np.int64),
         ("red_weight", np.float64),
         ("red_max_probability", np.float64),

@@ -24,6 +24,9 @@ from sysgym.emulator.packets.layout import (
 
 _FRACTION_BITS = 20
 _FRACTION_MASK = (1 << _FRACTION_BITS) - 1
+CATCH_UP_PACKETS = 4
+"""What a paced flow may make good of turns that it missed, in packets; more is forgotten."""
+
 _SLOWEST_Q20 = float(1 << 46)
 """About 119 bit/s: a packet of 9216 bytes then still lasts less than the largest time."""
 
@@ -62,15 +65,24 @@ def bring_pace_into_force(world: Any, flow: Any, callback: int) -> None:
 
 
 @njit(inline="always")
-def space_next_packet(flow: Any, size_bytes: int, now_ns: int) -> None:
-    """The next packet leaves when this one is over at the pacing rate; fractions of a ns add up."""
+def space_next_packet(flow: Any, size_bytes: int, has_more: bool, now_ns: int) -> None:
+    """The next packet leaves when this one is over at the pacing rate; fractions of a ns add up.
+
+    If this one was late because others of its host had their turn, the next ones are due from when it was due
+    itself, up to four packets' time ago: a bounded burst, as Linux's fair queueing allows one (less than a
+    packet's time, net/sched/sch_fq.c). What was late for want of data or of a window is not made good.
+    """
     if flow.pace_ns_per_byte_q20 == 0:
         return
     lasts_q20 = size_bytes * flow.pace_ns_per_byte_q20 + flow.pace_fraction_q20
-    flow.next_send_ns = now_ns + (lasts_q20 >> _FRACTION_BITS)
-    flow.pace_fraction_q20 = lasts_q20 & _FRACTION_MASK
+    lasts_ns = lasts_q20 >> _FRACTION_BITS
     flow.paced_since_ns = now_ns
+    if flow.has_more:
+        flow.paced_since_ns = min(max(flow.next_send_ns, now_ns - CATCH_UP_PACKETS * lasts_ns), now_ns)
+    flow.has_more = 1 if has_more else 0
+    flow.pace_fraction_q20 = lasts_q20 & _FRACTION_MASK
     flow.paced_bytes = size_bytes
+    flow.next_send_ns = flow.paced_since_ns + lasts_ns
 
 
 @njit(inline="always")

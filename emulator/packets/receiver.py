@@ -45,6 +45,23 @@ def clear_bit(bitmap: Any, offset: int, index: int) -> None:
 
 
 @njit
+def bits_up_to(bitmap: Any, flow: Any, first: int, seq: int) -> Any:
+    """Bits of the 64 packets up to one, that one's the highest, 0 before ``first``; none in tiny windows."""
+    ahead = seq - first
+    if ahead < 0 or flow.window_mask < 63:
+        return np.uint64(0)
+    index = seq & flow.window_mask
+    word, bit = index >> 6, index & 63
+    bits = word_at(bitmap, flow.bitmap_offset + word).bits << np.uint64(63 - bit)
+    if ahead > bit and bit < 63:
+        before = word - 1 if word > 0 else flow.window_mask >> 6
+        bits |= word_at(bitmap, flow.bitmap_offset + before).bits >> np.uint64(bit + 1)
+    if ahead < 63:
+        bits &= ~(~np.uint64(0) >> np.uint64(ahead + 1))
+    return bits
+
+
+@njit
 def deliver_held_packets(world: Any, flow: Any) -> None:
     """Moves the receiver past the packets that it already holds."""
     while flow.held_out_of_order > 0:
@@ -87,6 +104,10 @@ def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     segment.ack = flow.rcv_nxt
     packet.flags = PACKET_IS_ACK | ce
     packet.size_bytes = world.ack_bytes
+    if extras is not None and world.loses_at_random:
+        note_at(world.notes, slot).recent_arrivals = bits_up_to(
+            world.received, flow, flow.rcv_nxt, segment.seq
+        )
     if extras is not None and ce and notification_is_due(world, flow, now_ns):
         packet.flags |= PACKET_CNP
     enqueue(world, first_link(world, packet, packet.flow, 1), slot, now_ns, extras)
@@ -139,6 +160,10 @@ def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     flow.held_ack_slot = NOBODY
     flow.unacked_arrivals = 0
     segment_at(world.segments, slot).ack = flow.rcv_nxt
+    if world.loses_at_random:
+        note.recent_arrivals = bits_up_to(
+            world.received, flow, flow.rcv_nxt, segment_at(world.segments, slot).seq
+        )
     packet.flags = PACKET_IS_ACK | (PACKET_CE if flow.ce_state else 0)
     if flow.cnp_due:
         packet.flags |= PACKET_CNP

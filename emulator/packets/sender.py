@@ -40,7 +40,15 @@ from sysgym.emulator.packets.rates import (
     read_telemetry,
     space_next_packet,
 )
-from sysgym.emulator.packets.receiver import clear_bit, set_bit, test_bit
+from sysgym.emulator.packets.scoreboard import (
+    declare_lost,
+    forget_acked,
+    next_hole,
+    repair_later_retransmissions,
+    repair_lost_retransmission,
+    take_repeated,
+    take_sack,
+)
 
 DUPLICATE_THRESHOLD = 3
 
@@ -97,15 +105,6 @@ def pipe_packets(flow: Any) -> int:
 
 
 @njit(inline="always")
-def next_hole(world: Any, flow: Any) -> int:
-    """SACK: moves the cursor to the next lost packet. Called only while there is one."""
-    flow.hole_cursor = max(flow.hole_cursor, flow.una)
-    while test_bit(world.sacked, flow.bitmap_offset, flow.hole_cursor & flow.window_mask):
-        flow.hole_cursor += 1
-    return flow.hole_cursor
-
-
-@njit(inline="always")
 def next_sequence(world: Any, flow: Any) -> int:
     """Number of the packet that the flow would send now, or NOBODY."""
     if flow.resend_una:
@@ -133,12 +132,18 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
         flow.resend_una = 0
     elif seq == flow.nxt:
         flow.nxt += 1
+    elif seq < flow.hole_cursor:
+        flow.repair_cursor = seq + 1
+        flow.lost -= 1
     else:
         flow.hole_cursor = seq + 1
         flow.lost -= 1
     if seq < flow.high:
         flow.retransmitted_packets += 1
         host.retransmitted_packets += 1
+        if extras is not None and world.loses_at_random and seq == flow.una:
+            # The timer waits for this one's answer, as in Linux (tcp_xmit_retransmit_queue).
+            flow.rto_deadline_ns = now_ns + flow.rto_ns
     else:
         flow.high = seq + 1
     slot = world.first_free_packet
@@ -160,7 +165,7 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
     if extras is not None:
         note_at(world.notes, slot).came_by = NOBODY
         begin_sample(world, flow, slot, pipe_packets(flow) <= 1, now_ns)
-        space_next_packet(flow, size_bytes, now_ns)
+        space_next_packet(flow, size_bytes, next_sequence(world, flow) != NOBODY, now_ns)
     enqueue(world, first_link(world, packet, flow_id, 0), slot, now_ns, extras)
     return size_bytes
 
@@ -179,7 +184,7 @@ def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
         error = rtt_ns - flow.srtt_ns
         flow.srtt_ns += 0.125 * error
         flow.rttvar_ns += 0.25 * (abs(error) - flow.rttvar_ns)
-    rto_ns = int(flow.srtt_ns + 4.0 * flow.rttvar_ns)
+    rto_ns = int(flow.srtt_ns + max(4.0 * flow.rttvar_ns, float(world.timer_tick_ns)))
     flow.rto_ns = min(max(rto_ns, world.min_rto_ns), world.max_rto_ns)
 
 
@@ -194,33 +199,6 @@ def enter_recovery(flow: Any) -> bool:
     flow.in_recovery = 1
     flow.recover = flow.high
     return True
-
-
-@njit(inline="always")
-def forget_acked(world: Any, flow: Any, ack: int) -> int:
-    """SACK: takes the packets before ``ack`` out of the scoreboard.
-
-    Returns how many of them were known to have arrived.
-    """
-    n_sacked = 0
-    for seq in range(flow.una, ack):
-        index = seq & flow.window_mask
-        if test_bit(world.sacked, flow.bitmap_offset, index):
-            clear_bit(world.sacked, flow.bitmap_offset, index)
-            n_sacked += 1
-        elif flow.hole_cursor <= seq < flow.lost_below:
-            flow.lost -= 1
-    flow.sacked -= n_sacked
-    return n_sacked
-
-
-@njit(inline="always")
-def declare_lost(world: Any, flow: Any, below: int) -> None:
-    """SACK: takes every hole below a number for lost that is not yet."""
-    for seq in range(max(flow.lost_below, flow.una), below):
-        if not test_bit(world.sacked, flow.bitmap_offset, seq & flow.window_mask):
-            flow.lost += 1
-    flow.lost_below = max(flow.lost_below, below)
 
 
 @njit(inline="always")
@@ -259,20 +237,6 @@ def take_duplicate_ack(flow: Any, threshold: int) -> bool:
 
 
 @njit(inline="always")
-def take_sack(world: Any, flow: Any, seq: int, threshold: int) -> int:
-    """SACK: notes that a packet beyond the first hole has arrived; returns 1 if that is news."""
-    index = seq & flow.window_mask
-    if seq < flow.una or test_bit(world.sacked, flow.bitmap_offset, index):
-        return 0
-    set_bit(world.sacked, flow.bitmap_offset, index)
-    flow.sacked += 1
-    if flow.hole_cursor <= seq < flow.lost_below:
-        flow.lost -= 1
-    declare_lost(world, flow, seq + 1 - threshold)
-    return 1
-
-
-@njit(inline="always")
 def first_recovery_credit(world: Any, flow: Any) -> int:
     """SACK: packets that may leave in a recovery before the next one is delivered.
 
@@ -280,20 +244,6 @@ def first_recovery_credit(world: Any, flow: Any) -> int:
     without a window, whose rate is set from outside, is not bound.
     """
     return 1 if flow.cwnd < world.max_window_packets else int(LONG_LIVED_PACKETS)
-
-
-@njit(inline="always")
-def repair_lost_retransmission(flow: Any, advanced: bool, sent_ns: int, now_ns: int) -> None:
-    """SACK: sends the first hole again if a packet sent after its retransmission has arrived (as RFC 8985).
-
-    Paths keep their order, so what was sent earlier and has not arrived is lost.
-    """
-    if advanced:
-        flow.una_sent_ns = (
-            now_ns  # not known for a hole that was sent again before it became the first: later is safe
-        )
-    elif flow.una < flow.hole_cursor and sent_ns > flow.una_sent_ns:
-        flow.resend_una = 1
 
 
 @njit(inline="always")
@@ -328,6 +278,9 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     event.duplicate = 0 if advances or not keeps_order(world, extras) else 1
     if advances:
         event.acked_packets = take_cumulative_ack(world, flow, segment.ack)
+    if extras is not None and world.loses_at_random and flow.recovery == SACK and segment.seq > segment.ack:
+        event.acked_packets += take_repeated(world, flow, slot)
+    if advances:
         flow.rto_deadline_ns = now_ns + flow.rto_ns if flow.high > flow.una else NEVER_NS
         if extras is not None and flow.recovery == SACK and segment.seq > segment.ack:
             # The ACKs between were lost: this one brings both a new edge and a packet beyond it.
@@ -340,6 +293,8 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
         begins_recovery = flow.lost > 0 and enter_recovery(flow)
     if flow.recovery == SACK and flow.hole_cursor > 0 and keeps_order(world, extras):
         repair_lost_retransmission(flow, advances, segment.sent_ns, now_ns)
+        if extras is not None and world.loses_at_random:
+            repair_later_retransmissions(world, flow, segment.sent_ns, now_ns)
     flow.recovery_credit += event.acked_packets
     if extras is not None:
         event.lost_packets = flow.lost
@@ -384,6 +339,8 @@ def time_out(world: Any, flow: Any, now_ns: int, extras: Any) -> None:
     else:
         flow.hole_cursor = flow.una
         flow.lost_below = flow.una
+        flow.repair_below = 0
+        flow.resent_by_ns = 0
         flow.lost = 0
         declare_lost(world, flow, flow.high)
     flow.rto_ns = min(2 * flow.rto_ns, world.max_rto_ns)

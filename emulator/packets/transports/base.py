@@ -162,7 +162,7 @@ def _compiled(function: Callback) -> Any:
     # A division by zero gives inf or nan, as in NumPy; what of that reaches a window or a rate is an error.
     # Bounds cost nothing where an index is a constant, as in flow.state[ALPHA].
     function = getattr(function, "py_func", function)
-    options = {"error_model": "numpy", "boundscheck": True, "no_cfunc_wrapper": True}
+    options: dict[str, Any] = {"error_model": "numpy", "boundscheck": True, "no_cfunc_wrapper": True}
     try:
         try:
             return njit(_SIGNATURE, cache=True, **options)(function)

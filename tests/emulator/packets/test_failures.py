@@ -151,7 +151,8 @@ def test_the_callback_is_named(make_network: MakeNetwork, callback: str) -> None
 
     reno = get_transport("reno")
     own = Transport("mine", "", reno.on_ack, reno.on_loss, reno.on_timeout)
-    own = dataclasses.replace(own, **{callback: fails}, tick_s=1e-4 if callback == "on_tick" else 0.0)
+    changed: dict[str, Any] = {callback: fails, "tick_s": 1e-4 if callback == "on_tick" else 0.0}
+    own = dataclasses.replace(own, **changed)
     network = make_network(own, faults__loss_probability=0.5 if callback == "on_timeout" else 0.02)
     with pytest.raises(TransportError) as caught:
         network.advance(50e-3)

@@ -310,3 +310,71 @@ def test_what_a_transport_needs_is_read_from_its_code() -> None:
     assert not any(
         get_transport(name).needs_extras for name in ("reno", "cubic", "dctcp", "newvegas", "paced")
     )
+
+
+def a_paced_flow_beside_three_greedy_ones(
+    make_network: MakeNetwork, rate_bps: float, window: float
+) -> PacketNetwork:
+    """Four flows of one host; the first is paced, the others have a window and send as ACKs come back."""
+
+    def on_start(flow, event):  # type: ignore[no-untyped-def]
+        flow.cwnd = 1e9 if flow.start_ns == 0 else window
+        flow.pacing_rate_bps = rate_bps if flow.start_ns == 0 else 0.0
+
+    network = make_network(
+        transport_of("beside", on_start=on_start), topology__hosts_per_side=1, queue__buffer_bytes=10_000_000
+    )
+    pairs = np.zeros(4, np.int64)
+    rng = np.random.default_rng(0)
+    network.reset(1, make_schedule(rng, pairs, pairs + 1, size_bytes=-1, start_ns=np.arange(4)))
+    network.advance(2e-3)
+    return network
+
+
+@pytest.mark.parametrize(
+    ("share", "window"),
+    [
+        (0.5, 8.0),  # three windows of eight packets a round trip: less than half of the line
+        (0.3, 12.0),
+        (0.24, 1e4),  # greedy without end: each of four has a quarter
+        (0.1, 1e4),
+    ],
+)
+def test_a_paced_flow_makes_good_of_turns_that_it_missed(
+    make_network: MakeNetwork, share: float, window: float
+) -> None:
+    network = a_paced_flow_beside_three_greedy_ones(make_network, share * 10e9, window)
+    before, sent_before = network.flows().delivered_bytes, network.hosts().sent_bytes[0]
+    network.advance(20e-3)
+    goodput_bps = 8 * (network.flows().delivered_bytes - before) / 20e-3
+    assert goodput_bps[0] == pytest.approx(share * 10e9 * 1460 / 1500, rel=0.03)
+    others = 8 * (network.hosts().sent_bytes[0] - sent_before) / 20e-3 - share * 10e9
+    assert others > 2e9, "the others are there"
+
+
+def test_what_was_late_for_want_of_data_or_of_a_window_is_not_made_good(make_network: MakeNetwork) -> None:
+    network = make_network(
+        paced_at(1e9, window=2.0), topology__hosts_per_side=1, workload__start_jitter_s=0.0,
+        topology__link_delay_s=100e-6, transport__host_jitter_s=0.0,
+    )  # fmt: skip
+    recording = network.record(["h0->west"])
+    network.advance(20e-3)
+    times_ns = recording.packets["time_ns"]
+    assert np.diff(times_ns).min() == 12_000, "two packets a round trip, spaced by the pace"
+
+
+def test_what_is_made_good_is_bounded(make_network: MakeNetwork) -> None:
+    """After ten milliseconds with few turns: four packets beyond the pace, and no more."""
+    network = make_network(
+        paced_at(1e9), topology__hosts_per_side=1, workload__start_jitter_s=0.0,
+        transport__host_jitter_s=0.0,
+    )  # fmt: skip
+    network.set_host_rate_caps(np.full(2, 1e8))
+    network.advance(10e-3)
+    recording = network.record(["h0->west"])
+    network.set_host_rate_caps(np.full(2, np.inf))
+    network.advance(1e-3)
+    spacing_ns = np.diff(recording.packets["time_ns"])
+    ahead_of_pace = np.arange(1, len(spacing_ns) + 1) - spacing_ns.cumsum() / 12_000
+    assert 3.0 < ahead_of_pace.max() <= 4.0
+    assert np.all(spacing_ns[5:] == 12_000)
