@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.routing import ecmp_routes
+from sysgym.emulator.packets.round_trips import longest_round_trip_s
 from sysgym.emulator.packets.statistics import HostCounters, PortCounters
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.scenarios import CongestionScenario
@@ -105,18 +105,8 @@ class Fabric:
 
 
 def longest_base_rtt_s(topology: Topology, mtu_bytes: int, ack_bytes: int) -> float:
-    """Return the round trip of a full packet and its ACK between the first host and the one farthest from it.
-
-    The topologies are symmetric, so the first host sees the longest path there is.
-    """
-    others = np.arange(1, topology.n_hosts, dtype=np.int32)
-    first, port = np.zeros_like(others), np.zeros_like(others)
-    total_s = np.zeros(len(others))
-    for src, dst, size_bytes in ((first, others, mtu_bytes), (others, first, ack_bytes)):
-        routes = ecmp_routes(topology, src, dst, port, port)
-        hop_s = size_bytes * 8 / topology.link_rate_bps + topology.link_delay_s
-        total_s += np.where(routes >= 0, hop_s[routes], 0.0).sum(axis=1)
-    return float(total_s.max())
+    """Return the longest round trip of a full packet and its ACK between two hosts of the empty network."""
+    return longest_round_trip_s(topology, mtu_bytes, ack_bytes)
 
 
 @dataclass(frozen=True)
