@@ -230,9 +230,7 @@ def _links_towards(topology: Topology, edge: int) -> dict[int, list[int]]:
                 distance[neighbour] = distance[node] + 1
                 waiting.append(neighbour)
     return {
-        switch: [
-            link for link in links_from[switch] if distance[int(topology.link_target[link])] == hops - 1
-        ]
+        switch: [link for link in links_from[switch] if distance[int(topology.link_target[link])] == hops - 1]
         for switch, hops in distance.items()
         if hops > 0
     }

@@ -131,7 +131,9 @@ class WaitingNode(Node):  # type: ignore[misc]  # mininet has no types
             ready, _, _ = select.select([self._read_fd], [], [], max(deadline_s - time.monotonic(), 0.0))
             more = os.read(self._read_fd, 4096) if ready else b""
             if not more:
-                raise BackendError(f"the namespace of {self.name} cannot be made", said.decode(errors="replace"))
+                raise BackendError(
+                    f"the namespace of {self.name} cannot be made", said.decode(errors="replace")
+                )
             said += more
         os.close(self._read_fd)
         if not said.startswith(b"\1"):

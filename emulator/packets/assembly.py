@@ -195,6 +195,7 @@ class Assembly:
         world["sprays"] = routing.ecmp == "packet"
         world["paths_keep_order"] = routing.ecmp == "flow" and not faults.links
         world["links_fail"] = len(faults.links) > 0
+        world["rates_change"] = len(faults.rate_changes) > 0
         world["loses_at_random"] = len(faults.links) > 0 or faults.loss_probability > 0.0
         world["by_table"] = self._by_table
         world["loss_q31"] = round(faults.loss_probability * Q31)
@@ -361,6 +362,7 @@ def world_needs_extras(scenario: CongestionScenario) -> bool:
         or routing.duplicate_threshold != DUPLICATE_THRESHOLD
         or faults.loss_probability > 0.0
         or len(faults.links) > 0
+        or len(faults.rate_changes) > 0
     )
 
 
@@ -388,6 +390,7 @@ def new_ports(topology: Topology) -> Records:
     """What the extended loop knows of every port at time 0."""
     ports = np.zeros(topology.n_links, layout.PORT)
     ports["rate_bps"] = np.rint(topology.link_rate_bps)
+    ports["drain_scale"] = 1.0
     ports["target"] = topology.link_target
     ports["waiting_head"] = NOBODY
     ports["waiting_tail"] = NOBODY

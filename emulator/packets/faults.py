@@ -1,13 +1,15 @@
-"""Links that fail: which are down at a time, and what the switches know of it."""
+"""Links that fail or change their rate: which are down at a time, and what the switches know of it."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.forwarding import forwarding_table
+from sysgym.emulator.packets.rate_changes import RateChanges
 from sysgym.emulator.packets.state import State
 from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios import CongestionScenario
@@ -23,7 +25,7 @@ class Failure(NamedTuple):
 
 
 class LinkFaults:
-    """The failures of a scenario.
+    """The failures and changes of a scenario.
 
     Args:
         scenario: Whose ``[faults]`` they are.
@@ -38,7 +40,7 @@ class LinkFaults:
         self._reroute_ns = round(scenario.faults.reroute_s * 1e9)
         self._failures = [
             Failure(
-                _links_named(scenario.name, index, fault.link, topology),
+                _links_named(scenario.name, f"faults.links[{index}].link", fault.link, topology),
                 round(fault.down_s * 1e9),
                 None if fault.up_s is None else round(fault.up_s * 1e9),
             )
@@ -46,11 +48,33 @@ class LinkFaults:
         ]
         changes_ns = [failure.down_ns for failure in self._failures]
         changes_ns += [failure.up_ns for failure in self._failures if failure.up_ns is not None]
-        self._stops_ns = sorted({time + lag for time in changes_ns for lag in (0, self._reroute_ns)})
+        self._failures_ns = sorted({time + lag for time in changes_ns for lag in (0, self._reroute_ns)})
+        changes = scenario.faults.rate_changes
+        concerned = [
+            _links_named(scenario.name, f"faults.rate_changes[{index}].link", change.link, topology)
+            for index, change in enumerate(changes)
+        ]
+        self._rates = RateChanges(changes, concerned, topology, scenario.control.episode_s)
+        self._stops_ns = self._failures_ns
+
+    @property
+    def link_rate_bps(self) -> NDArray[np.float64]:
+        """Present rate of every link, shape (n_links,)."""
+        return self._rates.link_rate_bps
+
+    def begin(self, seed: int) -> None:
+        """Draws what is drawn for each episode."""
+        self._rates.draw(seed)
+        self._stops_ns = sorted({*self._failures_ns, *self._rates.stops_ns})
+
+    def next_ns(self, after_ns: int) -> int | None:
+        """First time after another at which something changes."""
+        place = bisect_right(self._stops_ns, after_ns)
+        return self._stops_ns[place] if place < len(self._stops_ns) else None
 
     def stops_ns(self, after_ns: int, until_ns: int) -> list[int]:
         """Times at which something changes, after the one and up to the other."""
-        return [stop_ns for stop_ns in self._stops_ns if after_ns < stop_ns <= until_ns]
+        return self._stops_ns[bisect_right(self._stops_ns, after_ns) : bisect_right(self._stops_ns, until_ns)]
 
     def down_at(self, now_ns: int) -> NDArray[np.int64]:
         """Links that are down at a time, ascending."""
@@ -63,6 +87,7 @@ class LinkFaults:
 
     def apply(self, state: State, now_ns: int) -> State:
         """Brings links and forwarding tables to what they are at a time; returns the state, bound."""
+        self._rates.apply(state, now_ns)
         if not self._failures:
             return state
         state.ports["down"] = 0
@@ -73,14 +98,14 @@ class LinkFaults:
         return state
 
 
-def _links_named(scenario: str, index: int, pattern: str, topology: Topology) -> NDArray[np.int64]:
+def _links_named(scenario: str, key: str, pattern: str, topology: Topology) -> NDArray[np.int64]:
     links = topology.links_named(pattern)
     if len(links):
         return links
     close = closest_name(pattern, topology.link_names)
     raise ScenarioError(
         scenario,
-        f"faults.links[{index}].link",
+        key,
         pattern,
         f"a link of this network, such as {topology.link_names[0]} or {topology.link_names[-1]}",
         advice=f'did you mean "{close}"?' if close else "* stands for any text",

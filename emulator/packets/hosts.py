@@ -73,14 +73,16 @@ def deactivate(world: Any, flow_id: int) -> None:
 @njit(inline="always")
 def ready_ns(world: Any, host: Any, now_ns: int) -> int:
     """Earliest time at which the host may send its next packet."""
+    capped_ns = now_ns
     if host.cap_ns_per_byte_q20 > 0:
-        return max(
-            now_ns, host.last_sent_ns + serialisation_ns(host.last_size_bytes, host.cap_ns_per_byte_q20)
-        )
+        since_ns = serialisation_ns(host.last_size_bytes, host.cap_ns_per_byte_q20)
+        capped_ns = max(now_ns, host.last_sent_ns + since_ns)
+        if not world.rates_change:  # else the card may be slower than the cap
+            return capped_ns
     busy_until_ns = link_at(world.links, host.uplink).busy_until_ns
     if busy_until_ns - now_ns <= host.backlog_limit_ns:
-        return now_ns
-    return busy_until_ns - (host.backlog_limit_ns >> 1)
+        return capped_ns
+    return max(capped_ns, busy_until_ns - (host.backlog_limit_ns >> 1))
 
 
 @njit(inline="always")

@@ -289,6 +289,7 @@ PORT = np.dtype(
         ("lost_packets", np.int64),  # on the link, by faults
         ("rate_bps", np.int64),
         ("recorded", np.int64),
+        ("drain_scale", np.float64),  # time of a byte at first over that at present
         # RED (Floyd and Jacobson, 1993); limits are drain times.
         ("red_min_ns", np.float64),
         ("red_max_ns", np.float64),
@@ -402,6 +403,7 @@ WORLD = np.dtype(
         ("red_marks", np.int64),
         ("loss_q31", np.int64),  # probability that a crossing loses the packet, times 2^31
         ("links_fail", np.int64),
+        ("rates_change", np.int64),
         ("by_table", np.int64),  # every switch looks the next link up; else routes are fixed at the start
         ("sprays", np.int64),
         ("n_columns", np.int64),

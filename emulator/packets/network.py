@@ -91,6 +91,11 @@ class PacketNetwork:
         return int(self.topology.n_links)
 
     @property
+    def link_rate_bps(self) -> FloatArray:
+        """Present rate of every link, shape (n_links,): the topology's, unless the scenario changes it."""
+        return self._faults.link_rate_bps
+
+    @property
     def now_ns(self) -> int:
         """Simulated time since the reset."""
         return int(self._state.world["now_ns"][0])
@@ -129,6 +134,7 @@ class PacketNetwork:
         self._loop = EXTENDED if assembly.extended else PLAIN
         self._recording: Recording | None = None
         self._failure: TransportError | None = None
+        self._faults.begin(seed)
         self._state = self._faults.apply(self._state, 0)
         self._state.world["random_state"] = rng.integers(1, 2**63)
         self._give_flows_their_own_transports()
@@ -328,7 +334,7 @@ class PacketNetwork:
         Shape (n_hosts,).
         """
         by_host_bps: FloatArray = np.zeros(self.n_hosts)
-        read_fair_rates(self._address, self.topology.link_rate_bps, by_host_bps)
+        read_fair_rates(self._address, self.link_rate_bps, by_host_bps)
         return by_host_bps
 
     def _bind_callbacks(self) -> None:
@@ -348,8 +354,8 @@ class PacketNetwork:
 
     def _say_when_python_is_needed(self) -> None:
         """At once while packets are recorded; else when links next change, or time ends."""
-        changes_ns = self._faults.stops_ns(self.now_ns, MAX_TIME_NS)
-        next_ns = changes_ns[0] if changes_ns else MAX_TIME_NS + 1
+        change_ns = self._faults.next_ns(self.now_ns)
+        next_ns = MAX_TIME_NS + 1 if change_ns is None else change_ns
         self._state.world["python_needed_ns"] = 0 if self._recording is not None else next_ns
 
     def _give_flows_their_own_transports(self) -> None:

@@ -117,6 +117,8 @@ def sample_queues(world: Any, now_ns: int, extras: Any) -> None:
         if extras is not None and world.lossless:
             port = port_at(world.ports, link_id)
             drain_ns += serialisation_ns(port.queued_bytes - port.sending_bytes, link.ns_per_byte_q20)
+        if extras is not None and world.rates_change:
+            drain_ns = int(drain_ns * port_at(world.ports, link_id).drain_scale)
         if drain_ns > 0:
             bucket = min(queue_bucket(drain_ns), QUEUE_BUCKETS - 1)
             bucket_at(world.queue_histogram, link_id * QUEUE_BUCKETS + bucket).samples += 1

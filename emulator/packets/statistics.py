@@ -159,7 +159,10 @@ def queue_quantile_bytes(state: State, quantile: float) -> FloatArray:
     reached = n_below >= max(quantile * samples, 1)
     bucket = np.where(reached.any(axis=1), reached.argmax(axis=1), 0)
     middle_ns = _bucket_middles_ns(n_buckets)[bucket]
-    return middle_ns * 2.0**FIXED_POINT_BITS / state.links["ns_per_byte_q20"]
+    first_ns_per_byte_q20 = state.links["ns_per_byte_q20"]
+    if len(state.ports) == len(state.links):
+        first_ns_per_byte_q20 = first_ns_per_byte_q20 * state.ports["drain_scale"]
+    return middle_ns * 2.0**FIXED_POINT_BITS / first_ns_per_byte_q20
 
 
 def _bucket_middles_ns(n_buckets: int) -> FloatArray:

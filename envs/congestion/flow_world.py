@@ -127,7 +127,7 @@ def fair_flow_rates_bps(network: PacketNetwork, flow_ids: NDArray[np.int64]) -> 
     active[flow_ids] = True
     of_active = np.cumsum(active) - 1
     data, acks = network.routes()[active], network.routes(acks=True)[active]
-    capacity_bps = network.topology.link_rate_bps.astype(np.float64)
+    capacity_bps = network.link_rate_bps.astype(np.float64)
     ends = network.scenario.transport
     capacity_bps[np.unique(acks[acks >= 0])] /= 1.0 + ends.ack_bytes / ends.mtu_bytes
     rates_bps: NDArray[np.float64] = max_min_rates(data, capacity_bps)[of_active[flow_ids]]

@@ -10,7 +10,7 @@ from pydantic import Field
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.schema.common import Reward, Scenario, Table
 from sysgym.scenarios.schema.flow import Flow, flow_problems
-from sysgym.scenarios.schema.network import Faults, LinkFault, Queue, Routing, Transport
+from sysgym.scenarios.schema.network import Faults, LinkFault, Queue, RateChange, Routing, Transport
 from sysgym.scenarios.schema.offered import offered_problems
 from sysgym.scenarios.schema.topology import (
     DumbbellTopology,
@@ -52,6 +52,7 @@ __all__ = [
     "ParkingLotTopology",
     "PoissonWorkload",
     "Queue",
+    "RateChange",
     "Routing",
     "SingleSwitchTopology",
     "Topology",
@@ -61,6 +62,10 @@ __all__ = [
     "Workload",
     "WorkloadTable",
 ]
+
+
+MOST_RATE_CHANGES = 100_000
+"""Of a link in an episode."""
 
 
 class Control(Table):
@@ -153,6 +158,22 @@ class CongestionScenario(Scenario):
                 "no failing links with queue.pfc_pause_bytes",
                 "a link that fails while it is paused would stop its neighbours for good",
             )
+        for index, change in enumerate(self.faults.rate_changes):
+            if self.queue.pfc_pause_bytes is not None:
+                yield Problem(
+                    f"faults.rate_changes[{index}].link",
+                    change.link,
+                    "no changing links with queue.pfc_pause_bytes",
+                    "how much room a pause needs hangs on the link's rate",
+                )
+            most = self.control.episode_s / float(change.interval_s.low)
+            if most > MOST_RATE_CHANGES:
+                yield Problem(
+                    f"faults.rate_changes[{index}].interval_s",
+                    change.interval_s.low,
+                    f"at most {MOST_RATE_CHANGES} changes in an episode of {self.control.episode_s:g} s",
+                    "use longer intervals or shorter episodes",
+                )
 
     def _check_queue(self) -> Iterator[Problem]:
         if self.queue.buffer_bytes < self.transport.mtu_bytes:

@@ -8,7 +8,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sysgym.scenarios.errors import NOTHING, Problem
-from sysgym.scenarios.schema.common import FromList, Table
+from sysgym.scenarios.schema.common import FromList, Range, Table
+
+SHORTEST_CHANGE_S, LONGEST_CHANGE_S = 1e-6, 7200.0
+"""Bounds of the time between two changes of a link's rate."""
 
 
 class Queue(Table):
@@ -170,6 +173,42 @@ class LinkFault(Table):
             yield Problem("up_s", self.up_s, f"later than down_s = {self.down_s:g}")
 
 
+class RateChange(Table):
+    """Links whose rate changes again and again at random times, drawn with the episode's seed."""
+
+    link: str = Field(
+        min_length=1,
+        description=(
+            'name of a link such as "west->east", with * and ? as in file names; "<->": both directions.'
+            " All that the pattern names change together"
+        ),
+    )
+    interval_s: Range = Field(
+        description="time from the beginning to the first change and between changes: { low, high, scale }, s"
+    )
+    factor: Range | None = Field(
+        default=None,
+        description="new rate over the one that the topology gives the link: { low, high, scale }",
+    )
+    rate_bps: Range | None = Field(
+        default=None, description="new rate: { low, high, scale }, bit/s; this or factor"
+    )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that there is one way to draw a rate, and that times and rates are positive."""
+        if (self.factor is None) == (self.rate_bps is None):
+            got = NOTHING if self.factor is None else "factor and rate_bps"
+            yield Problem("rate_bps", got, "factor or rate_bps, one of them")
+        least = (
+            ("interval_s", self.interval_s, SHORTEST_CHANGE_S, LONGEST_CHANGE_S),
+            ("factor", self.factor, 1e-6, 1e6),
+            ("rate_bps", self.rate_bps, 1e3, 1e13),
+        )
+        for key, ends, low, high in least:
+            if ends is not None and not (low <= ends.low and ends.high <= high):
+                yield Problem(key, {"low": ends.low, "high": ends.high}, f"from {low:g} to {high:g}")
+
+
 class Faults(Table):
     """What goes wrong on links."""
 
@@ -178,6 +217,9 @@ class Faults(Table):
     )
     links: Annotated[tuple[LinkFault, ...], FromList] = Field(
         default=(), description="links that fail, and when"
+    )
+    rate_changes: Annotated[tuple[RateChange, ...], FromList] = Field(
+        default=(), description="links whose rate changes within an episode"
     )
     reroute_s: Annotated[float, Field(ge=0.0, le=7200.0)] = Field(
         default=0.01,

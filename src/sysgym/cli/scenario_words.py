@@ -243,6 +243,15 @@ def _faults(scenario: CongestionScenario) -> str:
     for fault in faults.links:
         until = "for good" if fault.up_s is None else f"until {_exact('s', fault.up_s)}"
         parts.append(f"{fault.link} is down from {_exact('s', fault.down_s)} {until}.")
+    for change in faults.rate_changes:
+        low, high = (float(end) for end in (change.interval_s.low, change.interval_s.high))
+        drawn = f"every {_exact('s', low)} to {_exact('s', high)}"
+        if change.rate_bps is not None:
+            rates = f"{_exact('bps', change.rate_bps.low)} to {_exact('bps', change.rate_bps.high)}"
+        else:
+            assert change.factor is not None
+            rates = f"{change.factor.low:g} to {change.factor.high:g} times its rate"
+        parts.append(f"The rate of {change.link} is drawn anew {drawn}: {rates}.")
     if faults.links:
         parts.append(f"Switches route around it after {_exact('s', faults.reroute_s)}.")
     return " ".join(parts)
