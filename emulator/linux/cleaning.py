@@ -27,6 +27,7 @@ from sysgym.emulator.linux.runtime import (
     remove_folder,
     services,
 )
+from sysgym.scenarios.errors import BackendError
 
 FOLDER_VARIABLE = "SYSGYM_SERVICE_FOLDER"
 """Environment variable of a service's children: its folder, whose lock says whether it lives."""
@@ -38,6 +39,7 @@ LINK_PREFIX = "sg"
 """Names of links begin with this and the service's id."""
 
 _DIES_WITHIN_S = 5.0
+_RTM_DELLINK = 17  # linux/rtnetlink.h
 
 
 @dataclass(frozen=True)
@@ -170,13 +172,12 @@ def _links(sids: set[str]) -> list[tuple[str, str]]:
 
 
 def _remove_links(names: list[str]) -> None:
-    if not names or os.geteuid() != 0:
+    if not names:
         return
-    from pyroute2 import IPRoute
-    from pyroute2.netlink.exceptions import NetlinkError
+    from sysgym.emulator.linux.netlink import REQUEST, Netlink, link_message
 
-    with IPRoute() as route:
-        for name in names:
-            with contextlib.suppress(NetlinkError):  # the other end of a pair goes with the first
-                for index in route.link_lookup(ifname=name):
-                    route.link("del", index=index)
+    connection = Netlink(0)
+    for name in names:
+        with contextlib.suppress(BackendError):  # the other end of a pair goes with the first
+            connection.request(_RTM_DELLINK, REQUEST, link_message(connection.index(name)), f"remove {name}")
+    connection.close()

@@ -6,10 +6,10 @@ import contextlib
 import os
 import select
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -341,15 +341,8 @@ class LinuxNetwork:
         self._readings = Readings(
             now_s=read.now_s,
             jitter_s=read.jitter_s,
-            ports=PortCounters(
-                *(
-                    _column(name, row, "sent_bytes")
-                    for name, row in zip(PortCounters._fields, read.ports, strict=True)
-                )
-            ),
-            hosts=HostCounters(
-                *(_column(name, row) for name, row in zip(HostCounters._fields, read.hosts, strict=True))
-            ),
+            ports=PortCounters(*_columns(PortCounters._fields, read.ports, {"sent_bytes"})),
+            hosts=HostCounters(*_columns(HostCounters._fields, read.hosts, set())),
             flow_counters=read.flow_counters,
         )
         return self._readings
@@ -382,6 +375,7 @@ def _pairs(pair: tuple[FlowIds, FloatArray | float]) -> tuple[FlowIds, FloatArra
     return chosen, each
 
 
-def _column(name: str, row: FloatArray, *also_measured: str) -> NDArray[np.float64] | NDArray[np.int64]:
+def _columns(names: tuple[str, ...], rows: FloatArray, also_measured: set[str]) -> Iterator[Any]:
     """What is counted, not measured, becomes whole numbers again."""
-    return row if name in _MEASURED or name in also_measured else row.astype(np.int64)
+    measured = _MEASURED | also_measured
+    return (row if name in measured else row.astype(np.int64) for name, row in zip(names, rows, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import time
 from pathlib import Path
@@ -86,7 +87,7 @@ class Connection:
             left_ms = (end - time.monotonic()) * 1000
             if left_ms <= 0:
                 raise BackendError(f"no answer from {self.endpoint} within {timeout_s:.0f} s")
-            happened = dict(self._poller.poll(left_ms))
+            happened = dict(self._poller.poll(math.ceil(left_ms)))
             if self._socket in happened:
                 got, content = p.decode(self._socket.recv())
                 if got == number or (got == 0 and "error" in content):

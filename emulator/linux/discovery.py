@@ -50,19 +50,22 @@ class PrivateService:
             self._process.wait()
 
 
-def running_service() -> str:
+def running_service(roots: list[Path] | None = None) -> str:
     """Where the service of this machine that this user can talk to listens.
+
+    Args:
+        roots: Folders to look in; None: root's and this user's.
 
     Raises:
         BackendUnavailable: If there is none, or more than one.
     """
     found = []
-    for service in services():
+    for service in services(roots):
         path = Path(service.endpoint.removeprefix("ipc://"))
         if service.alive and service.endpoint.startswith("ipc://") and os.access(path, os.W_OK):
             found.append(service.endpoint)
     if not found:
-        searched = ", ".join(map(str, known_roots()))
+        searched = ", ".join(map(str, known_roots() if roots is None else roots))
         raise BackendUnavailable(
             "linux", f"no service runs here for this user (looked in {searched})", START_ONE
         )

@@ -1,7 +1,7 @@
 """Keys for services that listen on the network: CURVE (RFC 26 of ZeroMQ), as SSH's keys are used.
 
-A service's folder of keys holds ``server.key_secret``, ``server.key`` and, in ``clients/``, the public keys of
-those who may come in; a client's folder holds ``server.key`` and its own ``client.key_secret``. Without a key
+A service's folder of keys holds ``server.key_secret``, ``server.key`` and, in ``clients/``, the public keys
+of those who may come in; a client's folder holds ``server.key`` and its own ``client.key_secret``. Without a key
 in ``clients/`` nobody comes in.
 """
 
@@ -63,7 +63,7 @@ def introduce(socket: zmq.Socket[bytes], folder: Path | None) -> None:
         raise BackendUnavailable(
             "linux",
             "a service on the network wants a key",
-            f"copy its server.key and your client.key_secret into a folder, and name that in ${KEYS_VARIABLE}",
+            f"copy its server.key and your client.key_secret into a folder and name it in ${KEYS_VARIABLE}",
         )
     try:
         server, _ = zmq.auth.load_certificate(folder / "server.key")

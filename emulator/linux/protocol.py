@@ -78,7 +78,7 @@ def encode(request_id: int, body: Message) -> bytes:
 
 
 def encode_error(request_id: int, error: Mapping[str, Any]) -> bytes:
-    """The frame that says what went wrong; ``error`` from :func:`sysgym.emulator.linux.wire_errors.to_wire`."""
+    """The frame that says what went wrong, as :mod:`sysgym.emulator.linux.wire_errors` puts it in a map."""
     return _packed(request_id, {"error": dict(error)})
 
 
@@ -189,4 +189,5 @@ def _array(code: int, data: bytes) -> NDArray[Any]:
     if dtype == np.bool_:  # a byte that is neither 0 nor 1 is no bool that NumPy could work with
         return (np.frombuffer(data, np.uint8, offset=start) != 0).reshape(shape)
     # A copy: what lies in a message is read-only, and not aligned as compiled code wants it.
-    return np.frombuffer(data, dtype, offset=start).reshape(shape).copy()
+    array: NDArray[Any] = np.frombuffer(data, dtype, offset=start).reshape(shape).copy()
+    return array

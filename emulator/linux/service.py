@@ -138,7 +138,7 @@ class Service:
             waker.close()
 
     def prepare(self) -> None:
-        """Loads what all worlds share; where that cannot be, every client that asks for a world is told why."""
+        """Loads what all worlds share; where that cannot be, those who ask for a world are told why."""
         try:
             self._kind.prepare(self.sid)
         except SysgymError as error:
@@ -292,7 +292,7 @@ class Service:
 
     @staticmethod
     def _watch(client: m.Client | None) -> int:
-        """A file that can be read when the client's process has ended; -1 where it is none of this machine."""
+        """A file that can be read when the client's process has ended; -1 if it is none of this machine."""
         if client is None or client.pid_namespace != pid_namespace():
             return -1
         try:

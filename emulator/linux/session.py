@@ -8,6 +8,7 @@ the same signal).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hmac
 import os
@@ -100,11 +101,9 @@ class Session:
 
     def serve(self) -> None:
         """Until the session ends."""
-        fds = [self._socket.getsockopt(zmq.FD), self._monitor.getsockopt(zmq.FD)]
-        while not self._ended:
-            while not self._ended and self._take_one():
-                pass
-            if not self._ended and not self._client_gone():
+        fds = [int(self._socket.getsockopt(zmq.FD)), int(self._monitor.getsockopt(zmq.FD))]
+        while not self._client_gone():
+            if not self._take_one():
                 self._world.wait(fds, 0.25)
 
     def _take_one(self) -> bool:
@@ -327,10 +326,8 @@ def main() -> None:
     try:
         run(order)
     except Exception as error:
-        try:
+        with contextlib.suppress(OSError):  # it was ready and has failed since: the log has the traceback
             _say(order.ready_fd, {"error": to_wire(error)})
-        except OSError:
-            pass  # it was ready, and has failed since: the log has the traceback
         if not isinstance(error, SysgymError):
             raise
         sys.exit(f"{type(error).__name__}: {error}")

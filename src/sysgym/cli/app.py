@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from sysgym.cli.emulator import emulator
+
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -15,6 +17,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Learned systems control on simulated datacenters: environments, agents, benchmark.",
 )
+app.add_typer(emulator, name="emulator")
 
 
 class Kind(StrEnum):

@@ -1,0 +1,136 @@
+"""``sysgym emulator``: what the Linux backend needs, its service, and what dead services left."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+emulator = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="The real Linux kernel as a backend: check this machine, serve networks, clean up.",
+)
+
+
+@emulator.command()
+def check(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Do not try to load the eBPF programs into the kernel.")
+    ] = False,
+) -> None:
+    """Show what the Linux backend needs and whether it is here; exit code 1 if something essential is not."""
+    from rich.text import Text
+
+    from sysgym.cli.terminal import console, table
+    from sysgym.emulator.linux.requirements import requirements
+
+    marks = {
+        True: Text("yes", style="green"),
+        False: Text("no", style="bold red"),
+        None: Text("?", style="yellow"),
+    }
+    found = requirements(try_programs=not quick)
+    rows = [
+        (
+            one.name,
+            marks[one.present]
+            if one.present or one.essential
+            else Text("no" if one.present is False else "?"),
+            one.found,
+            one.needed_for,
+            "" if one.present else one.remedy,
+        )
+        for one in found
+    ]
+    out = console()
+    out.print(table("requirement", "here", "found", "needed for", "how to get it", rows=rows))
+    missing = [one.name for one in found if one.essential and one.present is False]
+    if missing:
+        out.print(f"\nThe Linux backend cannot run here: {', '.join(missing)} missing.")
+        raise typer.Exit(1)
+    out.print("\nThe Linux backend can run here.")
+
+
+@emulator.command()
+def serve(
+    user: Annotated[
+        str | None,
+        typer.Option("--user", help="Who may use it besides root; whoever called sudo if left out."),
+    ] = None,
+    tcp: Annotated[
+        str | None,
+        typer.Option("--tcp", metavar="HOST:PORT", help="Listen on the network, for holders of keys only."),
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option("--keys", metavar="DIR", help="Keys for --tcp, made there at the first start."),
+    ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option("--root", metavar="DIR", help="Folder for sockets; /run/sysgym if left out."),
+    ] = None,
+    kind: Annotated[str | None, typer.Option("--kind", hidden=True)] = None,
+) -> None:
+    """Build networks for environments of this machine until Ctrl-C. Needs root, environments do not."""
+    from sysgym.cli.terminal import console
+    from sysgym.emulator.linux.cleaning import clean as remove_leftovers
+    from sysgym.emulator.linux.keys import make_server_keys
+    from sysgym.emulator.linux.service import Service
+    from sysgym.emulator.linux.worlds import KERNEL
+    from sysgym.errors import BackendUnavailable, SysgymError
+
+    if kind is None and (not hasattr(os, "geteuid") or os.geteuid() != 0):
+        raise BackendUnavailable("linux", "the service needs root", "sudo sysgym emulator serve")
+    if (tcp is None) != (keys is None):
+        raise SysgymError("--tcp needs --keys, a folder for keys, and --keys needs --tcp")
+    out = console(stderr=True)
+    for found in remove_leftovers():
+        out.print(f"removed what service {found.sid} had left: {found.kind} {found.name}")
+    if keys is not None:
+        for path in make_server_keys(keys):
+            out.print(f"made {path}: a client needs this file")
+    service = Service(
+        root=root,
+        kind=kind or KERNEL,
+        tcp=None if tcp is None else f"tcp://{tcp.removeprefix('tcp://')}",
+        keys=keys,
+        owner=_owner(user),
+        say=lambda words: out.print(words, markup=False, soft_wrap=True),
+    )
+    out.print(f"service {service.sid} listens at {service.endpoint}; Ctrl-C ends it", soft_wrap=True)
+    service.run()
+    out.print("ended; nothing is left behind")
+
+
+@emulator.command()
+def clean() -> None:
+    """Remove what services that were killed have left on this machine, and nothing else."""
+    from sysgym.cli.terminal import console
+    from sysgym.emulator.linux.cleaning import clean as remove_leftovers
+
+    removed = remove_leftovers()
+    out = console()
+    for found in removed:
+        out.print(f"removed {found.kind} {found.name} of service {found.sid}", soft_wrap=True)
+    if not removed:
+        out.print("nothing to remove")
+
+
+def _owner(user: str | None) -> tuple[int, int] | None:
+    """User and group whom the sockets belong to."""
+    import pwd  # not on every system, where --help is to work all the same
+
+    from sysgym.errors import UnknownName
+
+    if user is not None:
+        try:
+            entry = pwd.getpwnam(user)
+        except KeyError:
+            raise UnknownName("user", user, [one.pw_name for one in pwd.getpwall()]) from None
+        return entry.pw_uid, entry.pw_gid
+    if os.geteuid() == 0 and "SUDO_UID" in os.environ:
+        return int(os.environ["SUDO_UID"]), int(os.environ.get("SUDO_GID", "0"))
+    return None
