@@ -1,0 +1,297 @@
+"""The kernel side of a service: its eBPF programs and the memory that they share with Python.
+
+One object per service loads them (:meth:`Programs.load`), worlds find them by name (:meth:`Programs.open`).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.linux.netlink import Sockets, attach_program
+from sysgym.emulator.linux.objects import LoadedObject, find_map, find_program, map_into_memory
+from sysgym.scenarios.errors import BackendError, BackendUnavailable
+
+PORT_SLOTS = 4096
+"""Ports of all worlds of a service; a port's number is that of its record."""
+FLOW_SLOTS = 16384
+"""Connections of all worlds of a service under the control ``learned``; slot 0 is nobody's."""
+HISTOGRAM_BUCKETS = 512
+_SUB_BUCKETS = 16
+
+PORT_RECORD = np.dtype(
+    [
+        (name, np.uint64)
+        for name in (
+            # written by user space
+            "rate_bytes_per_s",
+            "ecn_threshold_bytes",
+            "buffer_bytes",
+            "since_ns",
+            # written by the program
+            "packets",
+            "bytes",
+            "marked_packets",
+            "dropped_packets",
+            "dropped_bytes",
+            "backlog_bytes",
+            "backlog_max_bytes",
+            "backlog_integral_byte_ns",
+            "last_ns",
+            "last_packet_bytes",
+            "qdisc_drops",
+            "reserved",
+        )
+    ]
+)
+"""One port, as ``struct port`` in ``bpf/port.bpf.c``; times are those of CLOCK_MONOTONIC."""
+
+ACTION_RECORD = np.dtype([("cwnd_packets", np.uint64), ("pacing_bytes_per_s", np.uint64)])
+"""What a connection is told: its window (0: Reno decides) and its pacing rate (0: none)."""
+
+FLOW_RECORD = np.dtype(
+    [
+        (name, np.uint64)
+        for name in (
+            "delivered",
+            "delivered_ce",
+            "lost",
+            "retransmitted",
+            "sent",
+            "delivered_bytes",
+            "acks",
+            "marked_acks",
+            "timeouts",
+            "rtt_sum_us",
+            "rtt_samples",
+            "rtt_us",
+            "srtt_us",
+            "min_rtt_us",
+            "in_flight",
+            "cwnd_packets",
+            "ssthresh_packets",
+            "pacing_bytes_per_s",
+            "updated_ns",
+            "phase",
+        )
+    ]
+)
+"""What a connection reports, as ``struct flow`` in ``bpf/learned.bpf.c``, since it was made."""
+
+_KERNELS_OWN = {"dctcp": "dctcp", "newvegas": "nv"}
+"""Transport -> the kernel's name for it, where a kernel has it."""
+_OURS = {"dctcp": "sgdctcp", "newvegas": "sgnv", "learned": "sglearn"}
+"""Transport -> source in ``bpf/`` (the key) and prefix of the name that it registers."""
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+_N_SETTINGS = 3  # the first fields of a port stay when it is cleared
+
+
+class Programs:
+    """The programs of one service.
+
+    Args:
+        sid: The service's own four hex digits; they are part of every name.
+
+    Raises:
+        BackendUnavailable: From :meth:`load` and :meth:`open`: what this machine lacks, and how to get it.
+    """
+
+    def __init__(self, sid: str) -> None:
+        if not re.fullmatch("[0-9a-f]{4}", sid):
+            raise ValueError(f"sid is four hex digits, got {sid!r}")
+        self.sid = sid
+        self._objects: list[LoadedObject] = []
+        self._port_program = -1
+        self._ports: NDArray[Any] | None = None
+        self._histograms: NDArray[Any] | None = None
+        self._actions: NDArray[Any] | None = None
+        self._flows: NDArray[Any] | None = None
+        self._reasons: dict[str, BackendUnavailable] = {}
+        self.sockets = Sockets()
+        """One netlink socket a namespace, for ports and queues."""
+
+    def load(self) -> None:
+        """Compiles where nobody has yet, and loads: the service does this once."""
+        port = self._load_object("port")
+        self._port_program = os.dup(port.program_fd(self._name("sgport")))
+        learned = None
+        for transport, prefix in _OURS.items():
+            if _kernel_has(_KERNELS_OWN.get(transport, "")):
+                continue
+            try:
+                loaded = self._load_object(transport, registers=self._name(prefix))
+            except BackendUnavailable as reason:
+                self._reasons[transport] = reason
+                continue
+            if transport == "learned":
+                learned = loaded
+        owners = {"sgports": port, "sghisto": port, "sgacts": learned, "sgflows": learned}
+        for prefix, owner in owners.items():
+            if owner is not None:
+                self._map_memory(prefix, owner.map_fd(self._name(prefix)))
+
+    def open(self) -> None:
+        """Finds what the service of this sid has loaded: a world process does this."""
+        self._port_program = find_program(self._name("sgport"))
+        for prefix in ("sgports", "sghisto", "sgacts", "sgflows"):
+            descriptor = find_map(self._name(prefix))
+            self._map_memory(prefix, descriptor)
+            os.close(descriptor)
+
+    def unload(self) -> None:
+        """Lets go of everything; the kernel frees what no other process and no interface uses."""
+        self.sockets.close()
+        for loaded in self._objects:
+            loaded.close()
+        self._objects.clear()
+        if self._port_program >= 0:
+            os.close(self._port_program)
+        self._port_program = -1
+        # Unmapped when the last array of them is gone.
+        self._ports = self._histograms = self._actions = self._flows = None
+
+    def __enter__(self) -> Programs:
+        self.load()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.unload()
+
+    def congestion_control(self, transport: str) -> str:
+        """Name under which the kernel knows a transport, for the socket option TCP_CONGESTION.
+
+        The kernel's own module comes first, then the eBPF program of this service.
+
+        Args:
+            transport: Such as ``cubic``, ``dctcp``, ``newvegas`` or ``learned``.
+
+        Raises:
+            BackendUnavailable: Neither is there; says what would bring it.
+        """
+        own = _KERNELS_OWN.get(transport, transport)
+        if transport != "learned" and _kernel_has(own):
+            return own
+        if transport in self._reasons:
+            raise self._reasons[transport]
+        if transport in _OURS and _kernel_has(self._name(_OURS[transport])):
+            return self._name(_OURS[transport])
+        raise BackendUnavailable(
+            "linux",
+            f'the congestion control "{transport}"; the kernel has {", ".join(_available())}',
+            f"modprobe tcp_{own}",
+        )
+
+    def flow_slots(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Actions and reports of all connections under ``learned``, shape (FLOW_SLOTS,) each.
+
+        A connection's slot is its socket's mark (SO_MARK). The arrays are the kernel's own memory: what is
+        written to the actions holds from the next ACK on; reports are as of the last ACK.
+
+        Raises:
+            BackendUnavailable: The kernel does not take the program.
+        """
+        if "learned" in self._reasons:
+            raise self._reasons["learned"]
+        return _present(self._actions), _present(self._flows)
+
+    def clear_flow(self, slot: int) -> None:
+        """Sets a slot's action and report to zero, for the next connection."""
+        actions, flows = self.flow_slots()
+        actions[slot] = 0
+        flows[slot] = 0
+
+    def ports(self) -> NDArray[Any]:
+        """Records of all ports, :data:`PORT_RECORD`, shape (PORT_SLOTS,): memory that the kernel writes."""
+        return _present(self._ports)
+
+    def port_histograms(self) -> NDArray[np.uint64]:
+        """Time at each backlog, ns, shape (PORT_SLOTS, HISTOGRAM_BUCKETS); see :func:`bucket_middles`."""
+        return _present(self._histograms)
+
+    def clear_port(self, port: int) -> None:
+        """Sets a port's counters to zero; its rate, buffer and threshold stay."""
+        ports, histograms = self.ports(), self.port_histograms()
+        ports[port : port + 1].view(np.uint64)[_N_SETTINGS:] = 0
+        ports["since_ns"][port] = time.monotonic_ns()
+        histograms[port] = 0
+
+    def attach_port(self, netns_pid: int, interface: str, port: int) -> None:
+        """Attaches the port program to an interface's egress, in place of one that was there.
+
+        Args:
+            netns_pid: Process in whose network namespace the interface is; 0 for this one's.
+            interface: Its name there.
+            port: Number of the record that the program keeps for it.
+
+        Raises:
+            BackendError: The kernel refuses.
+        """
+        if not 0 <= port < PORT_SLOTS:
+            raise ValueError(f"port is 0 .. {PORT_SLOTS - 1}, got {port}")
+        attach_program(self.sockets.of(netns_pid), interface, self._port_program, port)
+
+    def _name(self, prefix: str) -> str:
+        return f"{prefix}_{self.sid}"
+
+    def _load_object(self, name: str, registers: str = "") -> LoadedObject:
+        loaded = LoadedObject(name, self.sid)
+        self._objects.append(loaded)
+        if registers:
+            loaded.register_for_as_long_as_this_process(registers)
+        loaded.load()
+        if registers:
+            loaded.register(registers)
+        return loaded
+
+    def _map_memory(self, prefix: str, descriptor: int) -> None:
+        if prefix == "sgports":
+            self._ports = map_into_memory(descriptor, PORT_RECORD, PORT_SLOTS)
+        elif prefix == "sghisto":
+            flat = map_into_memory(descriptor, np.dtype(np.uint64), PORT_SLOTS * HISTOGRAM_BUCKETS)
+            self._histograms = flat.reshape(PORT_SLOTS, HISTOGRAM_BUCKETS)
+        elif prefix == "sgacts":
+            self._actions = map_into_memory(descriptor, ACTION_RECORD, FLOW_SLOTS)
+        else:
+            self._flows = map_into_memory(descriptor, FLOW_RECORD, FLOW_SLOTS)
+
+
+def _available() -> list[str]:
+    return _AVAILABLE.read_text().split()
+
+
+def _kernel_has(name: str) -> bool:
+    """Whether the kernel has a congestion control; a module of it that is on disk is loaded."""
+    if not name or name in _available():
+        return bool(name)
+    modules = Path("/lib/modules", os.uname().release)
+    if not any(modules.glob(f"kernel/net/ipv4/tcp_{name}.ko*")):
+        return False
+    subprocess.run(["modprobe", "-q", f"tcp_{name}"], check=False)
+    return name in _available()
+
+
+def _present(array: NDArray[Any] | None) -> NDArray[Any]:
+    if array is None:
+        raise BackendError("the programs are not loaded")
+    return array
+
+
+@functools.cache
+def bucket_middles() -> NDArray[np.float64]:
+    """Backlog in the middle of each bucket of a port's histogram, bytes, shape (HISTOGRAM_BUCKETS,)."""
+    bucket = np.arange(HISTOGRAM_BUCKETS)
+    octave = np.maximum(bucket // _SUB_BUCKETS - 1, 0)
+    low = (bucket - octave * _SUB_BUCKETS).astype(np.float64) * 2.0**octave
+    return np.where(octave > 0, low + 0.5 * (2.0**octave - 1.0), low)
