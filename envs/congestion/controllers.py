@@ -125,7 +125,7 @@ class Controllers:
                 if self.rows["stage"][row] == PASSES:
                     network = self._networks[row]
                     network.advance_to(int(self.rows["end_ns"][row]))
-                    self._link_rate_bps[row] = network.topology.link_rate_bps
+                    self._link_rate_bps[row] = network.link_rate_bps
 
     def interval(self, row: int) -> Interval:
         """Return one network's newest interval, as it is now."""
@@ -159,7 +159,7 @@ class Controllers:
         warmup_s, interval_s = scenario.control.warmup_s, scenario.control.decision_interval_s
         if warmup_s > interval_s:
             network.advance(warmup_s - interval_s)
-        self._link_rate_bps[row] = network.topology.link_rate_bps
+        self._link_rate_bps[row] = network.link_rate_bps
         self.rows["interval_s"][row] = 0.0
         self._measure_from_now(row)
         self.rows["interval_s"][row] = min(interval_s, warmup_s)
