@@ -48,6 +48,7 @@ class Fabric:
         topology: The network.
         ends: Constants of the hosts: windows, time-outs and acknowledgements become settings of routes.
         first_port: Number of link 0's port; link ``i`` has ``first_port + i``.
+        bundle_packets: Most packets that travel as one; 1: every packet by itself.
 
     Attributes:
         nodes: Mininet's nodes, by node id.
@@ -60,14 +61,16 @@ class Fabric:
         BackendUnavailable: If Mininet is missing.
     """
 
-    def __init__(self, topology: Topology, ends: Transport, *, first_port: int = 1) -> None:
+    def __init__(
+        self, topology: Topology, ends: Transport, *, first_port: int = 1, bundle_packets: int = 1
+    ) -> None:
         self.topology = topology
         self.nodes: list[WaitingNode] = []
         self.interfaces: list[Interface] = []
         self.addresses: list[IPv4Address] = _host_addresses(topology)
         self.absent: list[str] = []
         self._route_sockets: list[RouteSocket] = []
-        self._mtu_bytes = ends.mtu_bytes
+        self._mtu_bytes, self._bundle_packets = ends.mtu_bytes, bundle_packets
         try:
             self._make_nodes()
             self._set_sysctls(ends)
@@ -144,7 +147,7 @@ class Fabric:
             link = VethLink(self.nodes[source], self.nodes[target], groups)
             self.interfaces += link.ends
             links.append(link)
-        make_links(links, self._mtu_bytes)
+        make_links(links, self._mtu_bytes, self._bundle_packets)
         self._link_of = {
             (int(self.topology.link_source[link]), interface.index): link
             for link, interface in enumerate(self.interfaces)
@@ -238,7 +241,7 @@ def _links_towards(topology: Topology, edge: int) -> dict[int, list[int]]:
 
 def _host_sysctls(ends: Transport) -> dict[str, str]:
     return {
-        # ECN where the sender's congestion control asks for it (dctcp, learned); others do as on the simulator.
+        # ECN where the sender's congestion control asks for it (dctcp, learned); as on the simulator.
         "ipv4/tcp_ecn": "2",
         "ipv4/tcp_ecn_fallback": "0",
         "ipv4/tcp_no_metrics_save": "1",

@@ -56,7 +56,7 @@ class Namespace:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Inside, this thread's sockets and /proc/sys/net are the namespace's; it comes back whatever happens."""
+        """Inside, this thread's sockets and /proc/sys/net are the namespace's; it always comes back."""
         _enter(self.fd)
         try:
             yield
@@ -103,7 +103,7 @@ class WaitingNode(Node):  # type: ignore[misc]  # mininet has no types
     pid: int
     namespace: Namespace
 
-    def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802, ARG002  (Mininet's name)
+    def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802  (Mininet's name)
         """Starts the process; no shell."""
         self._read_fd, write_fd = os.pipe()
         try:
@@ -191,10 +191,11 @@ class VethLink(Link):  # type: ignore[misc]
         _other_mac: str | None = None,
         node: WaitingNode | None = None,
         other_node: WaitingNode | None = None,
-        deleteIntfs: bool = True,  # noqa: N803, ARG002
+        deleteIntfs: bool = True,  # noqa: N803
     ) -> None:
         """Names the pair; :func:`make_links` makes all pairs of a network at once."""
-        assert node is not None and other_node is not None
+        assert node is not None
+        assert other_node is not None
         first, second = self._groups
         self.ends = (
             Interface(node.namespace.fd, name, _index_of(first), _mac_of(first), first),
@@ -203,10 +204,7 @@ class VethLink(Link):  # type: ignore[misc]
 
 
 def _index_of(group: int) -> int:
-    """Never that of the other end: the kernel would take the pair for one device, and be a second late to use it.
-
-    (``linkwatch_urgent_event`` compares the two; index 1 is lo.)
-    """
+    """Unique in the network: the kernel takes a pair with one index for one device. Index 1 is lo."""
     return group + 1
 
 
@@ -215,7 +213,7 @@ def _mac_of(group: int) -> bytes:
     return b"\x02\x00" + group.to_bytes(4, "big")
 
 
-def make_links(links: list[VethLink], mtu_bytes: int) -> None:
+def make_links(links: list[VethLink], mtu_bytes: int, bundle_packets: int) -> None:
     """Makes the interfaces of links.
 
     Raises:
@@ -223,7 +221,7 @@ def make_links(links: list[VethLink], mtu_bytes: int) -> None:
     """
     routes = RouteSocket()
     try:
-        routes.send([veth(*link.ends, mtu_bytes) for link in links], "virtual Ethernet links")
+        routes.send([veth(*link.ends, mtu_bytes, bundle_packets) for link in links], "virtual Ethernet links")
     finally:
         routes.close()
 

@@ -63,8 +63,15 @@ def _packed(address: IPv4Address) -> bytes:
     return address.packed
 
 
-def veth(one: Interface, other: Interface, mtu_bytes: int, queue_packets: int = 1000) -> bytes:
-    """A pair of interfaces, still down, each made in its own namespace and without segmentation offload."""
+def veth(one: Interface, other: Interface, mtu_bytes: int, bundle_packets: int) -> bytes:
+    """A pair of interfaces, still down, each made in its own namespace.
+
+    Args:
+        one: An interface.
+        other: Its other end.
+        mtu_bytes: Largest packet.
+        bundle_packets: Most packets that TCP hands on as one; 1: no segmentation offload.
+    """
 
     def end(interface: Interface) -> bytes:
         return (
@@ -73,11 +80,11 @@ def veth(one: Interface, other: Interface, mtu_bytes: int, queue_packets: int = 
             + _attribute(_IFLA_ADDRESS, interface.mac)
             + _u32(_IFLA_NET_NS_FD, interface.netns_fd)
             + _u32(_IFLA_MTU, mtu_bytes)
-            + _u32(_IFLA_TXQLEN, queue_packets)
+            + _u32(_IFLA_TXQLEN, 1000)
             + _u32(_IFLA_GROUP, interface.group)
             + _u32(_IFLA_TX_QUEUES, 1)
             + _u32(_IFLA_RX_QUEUES, 1)
-            + _u32(_IFLA_GSO_MAX_SEGS, 1)
+            + _u32(_IFLA_GSO_MAX_SEGS, bundle_packets)
         )
 
     peer = _attribute(_VETH_PEER | _NESTED, end(other))

@@ -1,0 +1,81 @@
+"""Waiting with the precision of the kernel's timers, and noticing when the machine has no time left."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sysgym.scenarios.errors import BackendError
+
+_POLLIN = 0x1
+_PR_SET_TIMERSLACK = 29
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+now_ns = time.monotonic_ns
+"""CLOCK_MONOTONIC: the clock of eBPF programs, too."""
+
+
+class _PollFd(ctypes.Structure):
+    _fields_ = (("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short))
+
+
+class _TimeSpec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+def sharpen_timers() -> None:
+    """Asks the kernel to wake this thread on time; by default it may be 50 us late, to save energy."""
+    _LIBC.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+
+
+class Waiter:
+    """Waits until one of some files can be read, or until a time is over.
+
+    ``select.poll`` and ``epoll`` know milliseconds only, and ``select.select`` no file beyond number 1023.
+    """
+
+    def __init__(self, fds: Sequence[int]) -> None:
+        self._fds = (_PollFd * len(fds))(*(_PollFd(fd, _POLLIN, 0) for fd in fds))
+        self._timeout = _TimeSpec()
+
+    def wait(self, timeout_ns: int) -> bool:
+        """Whether one became readable.
+
+        Raises:
+            BackendError: If a file is none.
+        """
+        self._timeout.seconds, self._timeout.nanoseconds = divmod(max(timeout_ns, 0), 1_000_000_000)
+        ready = _LIBC.ppoll(self._fds, len(self._fds), ctypes.byref(self._timeout), None)
+        if ready < 0:
+            error = ctypes.get_errno()
+            if error == 4:  # EINTR: a signal came; the caller looks at the clock anyway
+                return False
+            raise BackendError(f"cannot wait: {os.strerror(error)}")
+        return bool(ready)
+
+    def is_readable(self, place: int) -> bool:
+        """Whether the last wait found this one of the files readable (or closed at its other end)."""
+        return bool(self._fds[place].revents)
+
+
+class CpuTime(NamedTuple):
+    """What the processors have done since the machine came up, in ticks of all of them together."""
+
+    idle: int
+    total: int
+
+
+def cpu_time() -> CpuTime:
+    """Reads /proc/stat."""
+    with open("/proc/stat", "rb") as file:
+        fields = [int(field) for field in file.readline().split()[1:9]]
+    return CpuTime(fields[3] + fields[4], sum(fields))  # idle and iowait
+
+
+def idle_share(before: CpuTime, after: CpuTime) -> float:
+    """The share of the time between that the processors had nothing to do; nan if none has passed."""
+    total = after.total - before.total
+    return (after.idle - before.idle) / total if total else float("nan")

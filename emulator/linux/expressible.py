@@ -1,0 +1,125 @@
+"""Which scenarios the kernel can run, and the name of the field where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sysgym.emulator.linux.fabric import MOST_HOSTS_A_SWITCH
+from sysgym.emulator.packets.topology import Topology
+from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.errors import Problem, ScenarioError
+
+OWN_DELAY_S = 50e-6
+"""Delays up to this are left to the kernel, which takes some 10 to 30 us for each hop."""
+
+_LEAST_MAX_RTO_S = 1.0
+
+
+def check_expressible(scenario: CongestionScenario, topology: Topology, most_links: int) -> None:
+    """Holds that the kernel can do what a scenario asks for.
+
+    Args:
+        scenario: The scenario.
+        topology: Its network.
+        most_links: Ports that this world may have.
+
+    Raises:
+        ScenarioError: If it cannot; names every field, and what would do.
+    """
+    problems = (
+        *_topology_problems(scenario, topology, most_links),
+        *_queue_problems(scenario),
+        *_host_problems(scenario),
+    )
+    if problems:
+        raise ScenarioError(f"{scenario.name} on the Linux backend", problems=problems)
+
+
+def differences(scenario: CongestionScenario) -> list[str]:
+    """What the kernel does a little otherwise than the scenario says, a sentence each."""
+    ends = scenario.transport
+    found = []
+    if ends.max_rto_s < _LEAST_MAX_RTO_S:
+        found.append(f"transport.max_rto_s = {ends.max_rto_s:g}: the kernel's is never below 1 s")
+    if ends.delayed_ack_packets == 2 and ends.delayed_ack_timeout_s < 0.04:
+        found.append(
+            f"transport.delayed_ack_timeout_s = {ends.delayed_ack_timeout_s:g}: the kernel waits 0.04 s"
+        )
+    return found
+
+
+def _topology_problems(
+    scenario: CongestionScenario, topology: Topology, most_links: int
+) -> Iterator[Problem]:
+    advice = 'use backend="packets" for this scenario, or override the field'
+    spec = scenario.topology
+    if spec.link_delay_s > OWN_DELAY_S:
+        yield Problem(
+            "topology.link_delay_s",
+            spec.link_delay_s,
+            f"at most {OWN_DELAY_S:g}: this kernel has no netem (CONFIG_NET_SCH_NETEM) to hold packets back",
+            advice,
+        )
+    for index, override in enumerate(spec.overrides):
+        if override.delay_s is not None and override.delay_s > OWN_DELAY_S:
+            yield Problem(
+                f"topology.overrides[{index}].delay_s",
+                override.delay_s,
+                f"at most {OWN_DELAY_S:g}: this kernel has no netem (CONFIG_NET_SCH_NETEM)",
+                advice,
+            )
+    if topology.n_links > most_links:
+        yield Problem(
+            "topology", spec.kind, f"at most {most_links} links; it has {topology.n_links}", "make it smaller"
+        )
+    crowd = int(np.bincount(topology.host_edge).max(initial=0))
+    if crowd > MOST_HOSTS_A_SWITCH:
+        yield Problem("topology", spec.kind, f"at most {MOST_HOSTS_A_SWITCH} hosts a switch; one has {crowd}")
+
+
+def _queue_problems(scenario: CongestionScenario) -> Iterator[Problem]:
+    queue, faults, routing = scenario.queue, scenario.faults, scenario.routing
+    advice = 'use backend="packets" for this scenario, or override the field'
+    if queue.discipline != "fifo":
+        yield Problem("queue.discipline", queue.discipline, '"fifo": RED is not done on this backend', advice)
+    if queue.pfc_pause_bytes is not None:
+        yield Problem(
+            "queue.pfc_pause_bytes", queue.pfc_pause_bytes, "none: Linux routers do not pause links", advice
+        )
+    if faults.loss_probability > 0:
+        yield Problem(
+            "faults.loss_probability", faults.loss_probability, "0: links of the kernel lose nothing", advice
+        )
+    if faults.links:
+        yield Problem("faults.links", [fault.link for fault in faults.links], "no failing links", advice)
+    if routing.ecmp != "flow":
+        yield Problem("routing.ecmp", routing.ecmp, '"flow": the kernel hashes the 5-tuple', advice)
+    if routing.reordering_packets not in (None, 3):
+        yield Problem(
+            "routing.reordering_packets",
+            routing.reordering_packets,
+            "3: the kernel adapts it by itself",
+            advice,
+        )
+
+
+def _host_problems(scenario: CongestionScenario) -> Iterator[Problem]:
+    ends = scenario.transport
+    if ends.delayed_ack_packets > 2:
+        yield Problem(
+            "transport.delayed_ack_packets",
+            ends.delayed_ack_packets,
+            "1 (every packet is acknowledged at once) or 2 (the kernel's own way)",
+        )
+    if ends.header_bytes not in (40, 52):
+        yield Problem(
+            "transport.header_bytes", ends.header_bytes, "40 (IPv4 and TCP) or 52 (with TCP's time stamps)"
+        )
+    if ends.host_jitter_s is not None and ends.host_jitter_s > OWN_DELAY_S:
+        yield Problem(
+            "transport.host_jitter_s",
+            ends.host_jitter_s,
+            f"at most {OWN_DELAY_S:g}: real hosts have their own jitter, and no more is added",
+        )

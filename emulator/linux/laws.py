@@ -1,0 +1,140 @@
+"""From the names of transports to the kernel's congestion controls, and what an agent may set of a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.linux.programs import Programs
+from sysgym.emulator.linux.sockets import PACED_BUT_NOT_LIMITED, Law
+from sysgym.emulator.packets.topology import Topology
+from sysgym.emulator.packets.workloads.schedule import FlowSchedule
+from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.errors import SysgymError, UnknownName
+
+if TYPE_CHECKING:
+    from sysgym.emulator.linux.traffic import Traffic
+
+FloatArray = NDArray[np.float64]
+
+KERNEL_TRANSPORTS = ("bbr", "cubic", "dctcp", "newvegas", "reno")
+MANAGED_TRANSPORTS = ("learned", "paced", "paced_flow")
+"""Window and rate are set from outside, in memory shared with a congestion control of ours."""
+
+N_SLOTS = 4095
+
+
+class Laws:
+    """The congestion controls of a world's flows.
+
+    Args:
+        scenario: The scenario.
+        topology: Its network.
+        programs: The eBPF programs, loaded.
+        transport: Of all flows.
+        flow_transports: Flow -> its own.
+        first_slot: Slots ``first_slot + 1 .. first_slot + N_SLOTS`` are this world's.
+
+    Attributes:
+        laws: One for each transport, the common one's first.
+
+    Raises:
+        UnknownName: If the kernel has no such transport.
+        BackendUnavailable: If this machine lacks it.
+    """
+
+    def __init__(
+        self,
+        scenario: CongestionScenario,
+        topology: Topology,
+        programs: Programs,
+        transport: str,
+        flow_transports: Mapping[int, str],
+        *,
+        first_slot: int,
+    ) -> None:
+        self.programs = programs
+        self.slots = range(first_slot + 1, first_slot + 1 + N_SLOTS)
+        self._names = list(dict.fromkeys([transport, *flow_transports.values()]))
+        self._own = {flow: self._names.index(name) for flow, name in flow_transports.items()}
+        self.laws = [self._law(name) for name in self._names]
+        self._line_rate_bps: FloatArray = topology.link_rate_bps[topology.host_uplink]
+        self._schedule: FlowSchedule | None = None
+        ends = scenario.transport
+        self._initial_window, self._largest_window = ends.initial_window_packets, ends.max_window_packets
+        self._payload_share = ends.payload_bytes / ends.mtu_bytes
+        self._actions: NDArray[Any] | None = None
+        if any(law.managed for law in self.laws):
+            self._actions, _ = programs.flow_slots()
+
+    def of_flow(self, flow: int) -> int:
+        """Index of a flow's law."""
+        return self._own.get(flow, 0)
+
+    def of_flows(self, schedule: FlowSchedule) -> NDArray[np.int64]:
+        """Index of every flow's law, shape (n_flows,)."""
+        self._schedule = schedule
+        laws = np.zeros(len(schedule.src), dtype=np.int64)
+        for flow, law in self._own.items():
+            if flow < len(laws):
+                laws[flow] = law
+        return laws
+
+    def prepare_slot(self, flow: int, slot: int) -> None:
+        """Writes what a managed flow begins with, before its socket is made."""
+        assert self._actions is not None
+        assert self._schedule is not None
+        self.programs.clear_flow(slot)
+        name = self._names[self.of_flow(flow)]
+        is_learned = name == "learned"
+        self._actions["cwnd_packets"][slot] = self._initial_window if is_learned else self._largest_window
+        line_rate_bps = self._line_rate_bps[self._schedule.src[flow]]
+        rate = self._payload_bytes_per_s(float(line_rate_bps)) if name == "paced_flow" else 0
+        self._actions["pacing_bytes_per_s"][slot] = rate
+
+    def set_rates(self, traffic: Traffic, flow_ids: NDArray[np.int64], rates_bps: FloatArray) -> None:
+        """Spaces the packets of flows: managed ones through the shared memory, others by a socket option."""
+        for flow, rate_bps in zip(flow_ids.tolist(), rates_bps.tolist(), strict=True):
+            connection = traffic.connection(flow)
+            if connection is None:
+                continue
+            rate = self._payload_bytes_per_s(rate_bps)
+            if connection.slot:
+                assert self._actions is not None
+                self._actions["pacing_bytes_per_s"][connection.slot] = rate
+            else:
+                connection.set_rate(rate)
+
+    def set_windows(self, traffic: Traffic, flow_ids: NDArray[np.int64], packets: FloatArray) -> None:
+        """Sets the windows of managed flows.
+
+        Raises:
+            SysgymError: If a flow is not managed.
+        """
+        for flow, window in zip(flow_ids.tolist(), packets.tolist(), strict=True):
+            law = self.of_flow(flow)
+            if not self.laws[law].managed:
+                raise SysgymError(
+                    f'flow {flow}: the window belongs to its congestion control, "{self._names[law]}";'
+                    f" transports whose window can be set: {', '.join(MANAGED_TRANSPORTS)}"
+                )
+            slot = traffic.slot(flow)
+            if slot:
+                assert self._actions is not None
+                self._actions["cwnd_packets"][slot] = min(max(round(window), 1), self._largest_window)
+
+    def _law(self, name: str) -> Law:
+        if name in MANAGED_TRANSPORTS:
+            return Law(self.programs.congestion_control("learned"), managed=True)
+        if name not in KERNEL_TRANSPORTS:
+            raise UnknownName(
+                "transport of the Linux backend", name, (*KERNEL_TRANSPORTS, *MANAGED_TRANSPORTS)
+            )
+        return Law(self.programs.congestion_control(name))
+
+    def _payload_bytes_per_s(self, rate_bps: float) -> int:
+        """The kernel paces payload, the scenario means whole packets."""
+        return int(min(max(rate_bps / 8 * self._payload_share, 1.0), PACED_BUT_NOT_LIMITED))

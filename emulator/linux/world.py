@@ -1,0 +1,390 @@
+"""A scenario on the real kernel: the world behind the environments with ``backend="linux"``.
+
+One thread does everything: it moves the flows' data while time passes, and answers in between. Time is the
+wall clock's. It begins with the first :meth:`World.advance` after a reset and does not wait for anyone: what
+an agent takes to decide belongs to the interval that follows.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.linux.clock import cpu_time, idle_share, now_ns, sharpen_timers
+from sysgym.emulator.linux.expressible import check_expressible, differences
+from sysgym.emulator.linux.fabric import Fabric
+from sysgym.emulator.linux.flow_records import FlowRecords
+from sysgym.emulator.linux.laws import Laws
+from sysgym.emulator.linux.programs import Programs
+from sysgym.emulator.linux.queues import PortSettings, Queues
+from sysgym.emulator.linux.sockets import ConnectionMaker
+from sysgym.emulator.linux.traffic import Traffic, no_flows
+from sysgym.emulator.packets.fairness import max_min_rates
+from sysgym.emulator.packets.routing import ecmp_routes
+from sysgym.emulator.packets.statistics import ideal_completion_s
+from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.workloads import FlowSchedule, build_flows
+from sysgym.emulator.packets.workloads.schedule import SERVICE_PORT
+from sysgym.scenarios import CongestionScenario, scenario_from_resolved
+from sysgym.scenarios.errors import ScenarioError
+
+FloatArray = NDArray[np.float64]
+Pairs = tuple[NDArray[np.int64], FloatArray]
+
+PORTS_A_SESSION, SLOTS_A_SESSION = 256, 4096
+"""Port records and flow slots of one world; a service's programs have them for 16 worlds."""
+
+HOST_BUFFER_BYTES = 64 << 20
+"""Queue of a host's card: it drops nothing, TCP itself puts no more into it than a millisecond's worth."""
+
+_CPU_WINDOW_NS = 200_000_000
+_LEAST_IDLE = 0.03
+_DRAIN_BYTES = 3000
+
+
+class World:
+    """A scenario's network in the kernel of this machine, its flows and its counters.
+
+    Args:
+        sid: Id of the service, four hex digits.
+        scenario_resolved: What ``scenario.resolved()`` gives.
+        transport: Congestion control of all flows: ``cubic``, ``reno``, ``bbr``, ``dctcp``, ``newvegas``,
+            ``paced``, ``paced_flow`` or ``learned``.
+        flow_transports: Flow -> its own.
+        programs: The eBPF programs, loaded.
+        session: Number of this world among those of the service, 0 to 15.
+
+    Attributes:
+        topology: The network.
+        warnings: What the user should know, a sentence each; it grows.
+        bundle_packets: Most packets that travel as one; 1: each by itself.
+        overruns: Intervals of this episode that were over before they were asked for.
+
+    Raises:
+        ScenarioError: If the kernel cannot do what the scenario says; names the field.
+        BackendUnavailable: If this machine lacks something; says what and how to get it.
+        BackendError: If the kernel refuses something.
+    """
+
+    def __init__(
+        self,
+        sid: str,
+        scenario_resolved: Mapping[str, Any],
+        transport: str,
+        flow_transports: Mapping[int, str],
+        programs: Programs,
+        *,
+        session: int = 0,
+    ) -> None:
+        scenario = scenario_from_resolved(dict(scenario_resolved))
+        if not isinstance(scenario, CongestionScenario):
+            raise ScenarioError(scenario.name, "family", scenario.family, "congestion")
+        self.sid = sid
+        self.scenario = scenario
+        self.topology: Topology = build_topology(scenario.topology)
+        check_expressible(scenario, self.topology, PORTS_A_SESSION - 1)
+        self.warnings: list[str] = differences(scenario)
+        self.overruns = 0
+        self._closed = False
+        self._laws = Laws(
+            scenario,
+            self.topology,
+            programs,
+            transport,
+            flow_transports,
+            first_slot=session * SLOTS_A_SESSION,
+        )
+        first_port = session * PORTS_A_SESSION + 1
+        self._ports = np.arange(first_port, first_port + self.topology.n_links)
+        self._traffic: Traffic | None = None
+        import os
+
+        bundle = int(os.environ.get("BUNDLE", "1"))
+        self._fabric = Fabric(self.topology, scenario.transport, first_port=first_port, bundle_packets=bundle)
+        try:
+            self._queues = Queues(programs)
+            self._set_ports()
+            window_bytes = scenario.transport.max_window_packets * scenario.transport.payload_bytes
+            self._maker = ConnectionMaker(
+                self._fabric, self._laws.laws, first_port=SERVICE_PORT, window_bytes=window_bytes
+            )
+            self.warnings += [f"the kernel has no setting net/{path}" for path in self._fabric.absent]
+            sharpen_timers()
+            self._schedule = no_flows()
+            self._begin_episode()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def n_hosts(self) -> int:
+        """Number of hosts."""
+        return int(self.topology.n_hosts)
+
+    def reset(self, seed: int, schedule: FlowSchedule | None = None) -> None:
+        """Begins an episode: sockets gone, queues empty, counters zero, caps lifted, connections open.
+
+        Args:
+            seed: Of the workload, unless there is a schedule.
+            schedule: Flows to run instead of the scenario's workload.
+
+        Raises:
+            BackendError: If connections cannot be opened.
+        """
+        if schedule is None:
+            ends = self.scenario.transport
+            schedule = build_flows(
+                self.scenario.workload,
+                self.topology,
+                np.random.default_rng(seed),
+                self.scenario.control.episode_s,
+                mtu_bytes=ends.mtu_bytes,
+                header_bytes=ends.header_bytes,
+            )
+        if self._traffic is not None:
+            self._traffic.close()
+            self._traffic = None
+        self._schedule = schedule
+        self._empty_queues()
+        self._begin_episode()
+
+    def apply(
+        self,
+        host_caps_bps: FloatArray | None = None,
+        flow_rates: Pairs | None = None,
+        windows: Pairs | None = None,
+    ) -> None:
+        """Sets what an agent decides; None leaves as it is.
+
+        Args:
+            host_caps_bps: What each host sends at most, headers included, shape (n_hosts,); inf: no cap.
+            flow_rates: Flows and their rates, bit/s, headers included.
+            windows: Flows and their congestion windows, packets; only of flows whose transport is
+                ``learned``, ``paced`` or ``paced_flow``.
+
+        Raises:
+            SysgymError: If a flow's window is its congestion control's own.
+        """
+        if host_caps_bps is not None:
+            for host, cap_bps in enumerate(np.asarray(host_caps_bps, dtype=np.float64).tolist()):
+                self._set_cap(host, cap_bps)
+        assert self._traffic is not None
+        if flow_rates is not None:
+            self._laws.set_rates(self._traffic, *flow_rates)
+        if windows is not None:
+            self._laws.set_windows(self._traffic, *windows)
+
+    def advance(self, duration_s: float) -> float:
+        """Lets time pass: up to ``duration_s`` after the end of the interval before.
+
+        Where that is over already, it is ``duration_s`` from now, and :attr:`overruns` counts it.
+
+        Returns:
+            By how much the end came late, s.
+        """
+        traffic = self._traffic
+        assert traffic is not None
+        if self._end_ns is None:
+            traffic.begin()
+            self._zero_ns = self._end_ns = now_ns()
+        wanted_ns = self._end_ns + round(duration_s * 1e9)
+        end_ns = wanted_ns
+        if wanted_ns <= now_ns():
+            self.overruns += 1
+            end_ns = now_ns() + round(duration_s * 1e9)
+        traffic.run(end_ns)
+        late_s = (now_ns() - wanted_ns) * 1e-9
+        self._end_ns = end_ns
+        self._look_at_cpu(end_ns)
+        return late_s
+
+    def wait(self, fds: Sequence[int], timeout_s: float) -> None:
+        """Keeps traffic going until one of the files can be read or the time is over."""
+        assert self._traffic is not None
+        self._traffic.run(now_ns() + round(timeout_s * 1e9), fds, spin=False)
+
+    def readings(self) -> dict[str, Any]:
+        """Counters since the reset.
+
+        Returns:
+            ``ports`` (11, n_links) and ``hosts`` (11, n_hosts), rows as ``PortCounters`` and
+            ``HostCounters``; ``now_s``, when they were read.
+        """
+        assert self._traffic is not None
+        self._traffic.sample()
+        now_s = 0.0 if self._end_ns is None else (now_ns() - self._zero_ns) * 1e-9
+        return {"ports": self._queues.readings(self._ports), "hosts": self._records.hosts(), "now_s": now_s}
+
+    def flows(self) -> dict[str, NDArray[Any]]:
+        """Columns of a ``FlowTable``, shape (n_flows,)."""
+        assert self._traffic is not None
+        self._traffic.sample()
+        return self._records.table(self._ideal_fct_s())
+
+    def flow_counters(self, flow_ids: NDArray[np.int64]) -> FloatArray:
+        """Counters of some flows as of the last readings, shape (n, 13), columns as in ``single_flows``."""
+        return self._records.counters(np.asarray(flow_ids, dtype=np.int64))
+
+    def queue_quantiles(self, quantile: float) -> FloatArray:
+        """Time-weighted quantile of every port's queue since the reset, bytes, shape (n_links,)."""
+        return self._queues.quantiles(self._ports, quantile)
+
+    def clear_maxima(self) -> None:
+        """Begins a new interval for the largest queues."""
+        self._queues.clear_maxima(self._ports)
+
+    def oracle_rates_bps(self) -> FloatArray:
+        """Max-min fair send rate of every host for the flows active now, room for ACKs left.
+
+        The routes are those that the kernels of the switches choose. Shape (n_hosts,).
+        """
+        assert self._traffic is not None
+        rates_bps = np.zeros(self.n_hosts)
+        flows = self._traffic.active_flows
+        if flows:
+            ways = [self._routes(flow) for flow in flows]
+            ends = self.scenario.transport
+            room_bps = self.topology.link_rate_bps.copy()
+            carry_acks = np.unique(np.concatenate([back for _, back in ways]))
+            room_bps[carry_acks] /= 1.0 + ends.ack_bytes / ends.mtu_bytes
+            of_flow = max_min_rates(_padded([way for way, _ in ways]), room_bps)
+            np.add.at(rates_bps, self._schedule.src[flows], of_flow)
+        return rates_bps
+
+    def close(self) -> None:
+        """Takes everything down; more than once is harmless."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._traffic is not None:
+            self._traffic.close()
+        if hasattr(self, "_maker"):
+            self._maker.close()
+        self._fabric.close()
+
+    def _set_ports(self) -> None:
+        topology, queue = self.topology, self.scenario.queue
+        for link, interface in enumerate(self._fabric.interfaces):
+            buffer_bytes: float = topology.link_buffer_bytes[link]
+            threshold: float | None = topology.link_ecn_threshold_bytes[link]
+            if np.isnan(buffer_bytes):
+                buffer_bytes = queue.buffer_bytes
+            if threshold is None or np.isnan(threshold):
+                threshold = queue.ecn_threshold_bytes
+            if topology.from_host[link]:  # hosts neither drop nor mark
+                buffer_bytes, threshold = HOST_BUFFER_BYTES, None
+            settings = PortSettings(
+                rate_bps=float(topology.link_rate_bps[link]),
+                buffer_bytes=int(buffer_bytes),
+                ecn_threshold_bytes=None if threshold is None else int(threshold),
+            )
+            self._queues.set_port(
+                self._fabric.netns_pid(link), interface.name, settings, int(self._ports[link])
+            )
+
+    def _set_cap(self, host: int, cap_bps: float) -> None:
+        link = int(self.topology.host_uplink[host])
+        self._queues.set_host_cap(self._fabric.netns_pid(link), self._fabric.interfaces[link].name, cap_bps)
+
+    def _empty_queues(self) -> None:
+        """Sockets have gone. Long queues are thrown away; what the last resets left passes by itself."""
+        for link, interface in enumerate(self._fabric.interfaces):
+            pid = self._fabric.netns_pid(link)
+            if self._queues.counters(pid, interface.name).backlog_bytes > _DRAIN_BYTES:
+                self._queues.reset_port(pid, interface.name)
+        for host in range(self.n_hosts):
+            self._set_cap(host, np.inf)
+
+    def _begin_episode(self) -> None:
+        schedule, ends = self._schedule, self.scenario.transport
+        self._records = FlowRecords(
+            schedule, self.n_hosts, header_bytes=ends.header_bytes, payload_bytes=ends.payload_bytes
+        )
+        self._traffic = Traffic(
+            schedule, self._records, self._maker, self._laws, self._laws.of_flows(schedule)
+        )
+        self._way_of_flow: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
+        self._ideal_s: FloatArray | None = None
+        self._end_ns: int | None = None
+        self._zero_ns = 0
+        self.overruns = 0
+        self._n_failures = 0
+        self._saturated = False
+        self._cpu_since_ns = 0
+        for port in self._ports.tolist():
+            self._laws.programs.clear_port(port)
+        gc.freeze()  # what lives as long as the episode need not be looked through during it
+
+    def _routes(self, flow: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Links of a flow's data and of its ACKs."""
+        way = self._way_of_flow.get(flow)
+        if way is None:
+            assert self._traffic is not None
+            src, dst = int(self._schedule.src[flow]), int(self._schedule.dst[flow])
+            src_port = self._traffic.source_port(flow)
+            dst_port = self._maker.port(self._laws.of_flow(flow))
+            way = (
+                self._fabric.route(src, dst, src_port, dst_port),
+                self._fabric.route(dst, src, dst_port, src_port),
+            )
+            self._way_of_flow[flow] = way
+        return way
+
+    def _ideal_fct_s(self) -> FloatArray:
+        """As the simulator has it, of a path of the same length."""
+        if self._ideal_s is None:
+            schedule, ends = self._schedule, self.scenario.transport
+            sized = schedule.size_bytes >= 0
+            n_packets = np.where(sized, -(-schedule.size_bytes // ends.payload_bytes), 1)
+            last_bytes = np.where(sized, schedule.size_bytes - (n_packets - 1) * ends.payload_bytes, 1)
+            routes = (
+                ecmp_routes(self.topology, schedule.src, schedule.dst, schedule.src_port, schedule.dst_port)
+                if len(sized)
+                else np.empty((0, 1), np.int32)
+            )
+            ideal_s = ideal_completion_s(
+                routes,
+                ends.mtu_bytes,
+                n_packets,
+                last_bytes + ends.header_bytes,
+                self.topology.link_rate_bps,
+                self.topology.link_delay_s,
+            )
+            self._ideal_s = np.where(sized, ideal_s, np.nan)
+        return self._ideal_s
+
+    def _look_at_cpu(self, present_ns: int) -> None:
+        """Warns once an episode where the processor is what keeps the packets waiting, not a queue."""
+        assert self._traffic is not None
+        for failure in self._traffic.failures[self._n_failures :]:
+            self.warnings.append(failure)
+        self._n_failures = len(self._traffic.failures)
+        elapsed_ns = present_ns - self._cpu_since_ns
+        if self._saturated or (self._cpu_since_ns and elapsed_ns < _CPU_WINDOW_NS):
+            return
+        counted, cpu = self._queues.readings(self._ports), cpu_time()
+        if self._cpu_since_ns:
+            switch_ports = self.topology.switch_ports
+            change = (counted - self._counted_before)[:, switch_ports] / (elapsed_ns * 1e-9)
+            longest_bytes, fastest_bps = change[1].max(initial=0.0), 8 * change[3].max(initial=0.0)
+            idle = idle_share(self._cpu_before, cpu)
+            is_empty = longest_bytes < self.scenario.transport.mtu_bytes
+            if self._traffic.active_flows and idle < _LEAST_IDLE and is_empty:
+                self._saturated = True
+                self.warnings.append(
+                    f"the processor is the bottleneck, not a queue: {100 * idle:.0f} % idle while the queues of"
+                    f" all switches were empty and no link carried more than {fastest_bps / 1e6:.0f} Mb/s; use slower"
+                    " links or a faster machine"
+                )
+        self._cpu_since_ns, self._cpu_before, self._counted_before = present_ns, cpu, counted
+
+
+def _padded(routes: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
+    table = np.full((len(routes), max(map(len, routes))), -1, dtype=np.int32)
+    for row, route in zip(table, routes, strict=True):
+        row[: len(route)] = route
+    return table
