@@ -16,6 +16,7 @@ from sysgym.emulator.packets.fairness import max_min_rates
 from sysgym.emulator.packets.routing import ecmp_routes
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.workloads import build_flows
+from sysgym.emulator.packets.workloads.schedule import SERVICE_PORT
 from sysgym.scenarios import CongestionScenario
 
 PACKET_HOPS_PER_S = 200_000.0
@@ -45,7 +46,8 @@ def packets_a_bundle(scenario: CongestionScenario, topology: Topology) -> int:
     ends_of = np.unique(np.column_stack([flows.src, flows.dst])[:_MOST_FLOWS], axis=0)
     if not len(ends_of):
         return 1
-    routes = ecmp_routes(topology, ends_of[:, 0], ends_of[:, 1], 50_000 + np.arange(len(ends_of)), 5001)
+    ports = 50_000 + np.arange(len(ends_of))
+    routes = ecmp_routes(topology, ends_of[:, 0], ends_of[:, 1], ports, np.full_like(ports, SERVICE_PORT))
     hops = (routes >= 0).sum(axis=1)
     acks = 1 if ends.delayed_ack_packets == 1 else 0.5
     rates_bps = max_min_rates(routes, topology.link_rate_bps)

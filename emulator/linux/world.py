@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.emulator.linux.bundles import packets_a_bundle
 from sysgym.emulator.linux.clock import cpu_time, idle_share, now_ns, sharpen_timers
 from sysgym.emulator.linux.expressible import check_expressible, differences
 from sysgym.emulator.linux.fabric import Fabric
@@ -101,10 +102,14 @@ class World:
         first_port = session * PORTS_A_SESSION + 1
         self._ports = np.arange(first_port, first_port + self.topology.n_links)
         self._traffic: Traffic | None = None
-        import os
-
-        bundle = int(os.environ.get("BUNDLE", "1"))
-        self._fabric = Fabric(self.topology, scenario.transport, first_port=first_port, bundle_packets=bundle)
+        self.bundle_packets = packets_a_bundle(scenario, self.topology)
+        if self.bundle_packets > 1:
+            self.warnings.append(
+                f"packets travel in bundles of up to {self.bundle_packets} (TSO) to spare the processor"
+            )
+        self._fabric = Fabric(
+            self.topology, scenario.transport, first_port=first_port, bundle_packets=self.bundle_packets
+        )
         try:
             self._queues = Queues(programs)
             self._set_ports()
@@ -376,9 +381,9 @@ class World:
             if self._traffic.active_flows and idle < _LEAST_IDLE and is_empty:
                 self._saturated = True
                 self.warnings.append(
-                    f"the processor is the bottleneck, not a queue: {100 * idle:.0f} % idle while the queues of"
-                    f" all switches were empty and no link carried more than {fastest_bps / 1e6:.0f} Mb/s; use slower"
-                    " links or a faster machine"
+                    f"the processor is the bottleneck, not a queue: {100 * idle:.0f} % idle while the"
+                    f" queues of switches were empty and no link carried over {fastest_bps / 1e6:.0f} Mb/s;"
+                    " use slower links or a faster machine"
                 )
         self._cpu_since_ns, self._cpu_before, self._counted_before = present_ns, cpu, counted
 
