@@ -28,7 +28,6 @@ from sysgym.envs.congestion.flow_intervals import (
 from sysgym.envs.congestion.flow_metrics import EpisodeMeter, interval_metrics
 from sysgym.envs.congestion.flow_presets import (
     ORCA_BASE,
-    Preset,
     get_flow_reward,
     get_preset,
     log_rate_action,
@@ -42,24 +41,16 @@ from sysgym.envs.congestion.flow_world import (
     pacing_transport,
     schedule_of,
     sender_transport,
+    slowest_link,
     with_relative_buffer,
 )
-from sysgym.envs.congestion.senders import (
-    FLOW_ID,
-    FLOW_PACE,
-    HOST_CAP,
-    NOTHING,
-    SHORTEST_INTERVAL_S,
-    WINDOW,
-    Senders,
-)
+from sysgym.envs.congestion.senders import FLOW_ID, Senders, sender_settings, what_it_sets
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
 
-FIRST_INTERVAL_RTTS = 1.5
 _OWN = np.array([FLOW_ID])
 
 
@@ -382,8 +373,10 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
     def episode_metrics(self) -> dict[str, float]:
         """Return the metrics of the episode so far."""
         assert self._meter is not None
-        forever = self.network.scenario.workload.kind == "long_lived"
-        fair_bps = self.fair_rate_bps() if forever else None
+        scenario = self.network.scenario
+        # A share of all time is known only where neither flows nor links change.
+        steady = scenario.workload.kind == "long_lived" and not scenario.faults.rate_changes
+        fair_bps = self.fair_rate_bps() if steady else None
         return self._meter.metrics(self._senders.before[self._row], fair_bps)
 
     def render(self) -> Any:
@@ -420,28 +413,10 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         control = self.network.scenario.control
         values = of_flows(self.network, _OWN, control.min_rate_fraction)[0]
         values[WINDOWED] = not self.transport.rate_driven
-        values[RATE_BPS] = 0.0
-        links = self.network.routes()[FLOW_ID]
-        links = links[links >= 0]
-        self._slowest_link = int(links[self.network.topology.link_rate_bps[links].argmin()])
-        # Long enough for ACKs to come back before the first decision, as in Aurora.
-        interval_s = max(FIRST_INTERVAL_RTTS * float(values[BASE_RTT_S]), SHORTEST_INTERVAL_S)
-        if flow.decision_rtts is None:
-            interval_s = max(interval_s, control.decision_interval_s)
-        settings = {
-            "host": int(schedule.src[0]),
-            "sets": _what_it_sets(self.preset, self.transport, alone=alone),
-            "has_law": not self.transport.rate_driven,
-            "rate_bps": values[LINE_RATE_BPS],
-            "least_bps": values[LEAST_RATE_BPS],
-            "line_rate_bps": values[LINE_RATE_BPS],
-            "action_step": flow.action_step,
-            "interval_s": interval_s,
-            "longest_s": control.decision_interval_s,
-            "decision_rtts": flow.decision_rtts or 0.0,
-            "episode_seed": seed,
-            "episode_steps": control.episode_steps,
-        }
+        self._slowest_link = slowest_link(self.network, FLOW_ID)
+        settings = sender_settings(flow, control, values, int(schedule.src[0]), seed)
+        settings["sets"] = what_it_sets(self.preset, self.transport, alone=alone)
+        settings["has_law"] = not self.transport.rate_driven
         self._senders.begin(self._row, self.network, settings, values)
         if self.transport.rate_driven:
             self._senders.set_rate(self._row, flow.start_rate * float(values[SLOWEST_LINK_BPS]))
@@ -452,10 +427,3 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
             "episode_seed": self.episode_seed,
             "time_s": self._setting("now_s"),
         }
-
-
-def _what_it_sets(preset: Preset, transport: Transport, *, alone: bool) -> int:
-    """What an action changes. A flow that is alone on its host is capped there, the cheapest way to pace."""
-    if preset.window:
-        return WINDOW
-    return HOST_CAP if alone else FLOW_PACE if transport.rate_driven else NOTHING

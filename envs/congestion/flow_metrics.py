@@ -49,14 +49,14 @@ _PLACES = (
 
 EPISODE_METRICS: dict[str, str] = {
     "goodput_bps": "payload of the agent's flow delivered in order, bit/s",
-    "utilization": "share of its rate that the slowest link on the flow's path sent, all traffic",
+    "utilization": "share of its nominal rate that the slowest link on the flow's path sent, all traffic",
     "queue_mean_bytes": "mean queue of that link's port, bytes",
     "rtt_mean_s": "mean round trip of the flow, s",
     "queue_delay_mean_s": "the same less the round trip of the empty path, s",
     "loss_fraction": "packets of the flow that its sender took for lost, of lost or acknowledged",
     "mark_fraction": "ACKs of the flow that echoed a mark, of all",
     "timeouts": "retransmission time-outs of the flow",
-    "fair_share": "goodput over the flow's max-min fair share where flows never end (absent elsewhere)",
+    "fair_share": "goodput over the flow's max-min fair share (absent where flows end or links change)",
 } | {
     name: NETWORK_EPISODE_METRICS[name]
     for name in NETWORK_EPISODE_METRICS

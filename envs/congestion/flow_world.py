@@ -105,6 +105,13 @@ def schedule_of(network: PacketNetwork, flow: Flow, seed: int) -> FlowSchedule:
     return merged(rng, [own, schedule])
 
 
+def slowest_link(network: PacketNetwork, flow_id: int) -> int:
+    """Return the slowest link on a flow's path, the first if several are."""
+    links = network.routes()[flow_id]
+    links = links[links >= 0]
+    return int(links[network.topology.link_rate_bps[links].argmin()])
+
+
 def is_alone(schedule: FlowSchedule) -> bool:
     """Return whether the host of flow 0 has no other flow."""
     return int((schedule.src == schedule.src[0]).sum()) == 1

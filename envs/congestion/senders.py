@@ -26,7 +26,16 @@ from sysgym.emulator.packets.single_flows import (
     source_digest,
 )
 from sysgym.emulator.packets.stepping import cap_rate, reaches
-from sysgym.envs.congestion.flow_intervals import N_VALUES, RATE_BPS, RTT_S, counters
+from sysgym.emulator.packets.transports import Transport
+from sysgym.envs.congestion.flow_intervals import (
+    BASE_RTT_S,
+    LEAST_RATE_BPS,
+    LINE_RATE_BPS,
+    N_VALUES,
+    RATE_BPS,
+    RTT_S,
+    counters,
+)
 from sysgym.envs.congestion.flow_presets import (
     FlowReward,
     Preset,
@@ -36,6 +45,8 @@ from sysgym.envs.congestion.flow_presets import (
 )
 from sysgym.envs.congestion.flow_signals import AURORA, MOST_TERMS, conclude
 from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.schema.congestion import Control
+from sysgym.scenarios.schema.flow import Flow
 
 FloatArray = NDArray[np.float64]
 
@@ -48,6 +59,7 @@ WINDOW, HOST_CAP, FLOW_PACE, NOTHING = 0, 1, 2, 3
 ACTS, BEGINS, FIRST_HALF, SECOND_HALF, DONE, REFUSED = 0, 1, 2, 3, 4, 5
 """Stages of a decision; REFUSED: there is nothing that the rate could be set of."""
 
+FIRST_INTERVAL_RTTS = 1.5
 SHORTEST_INTERVAL_S = 1e-6
 
 SENDER = np.dtype(
@@ -186,6 +198,46 @@ class Senders:
             return
         until = "middle_ns" if stage == FIRST_HALF else "end_ns"
         network.advance_to(int(self.rows[until][row]))
+
+
+def what_it_sets(preset: Preset, transport: Transport, *, alone: bool) -> int:
+    """Return what an action changes.
+
+    A flow that is alone on its host is capped there, which is the cheapest way to space packets.
+    """
+    if preset.window:
+        return WINDOW
+    return HOST_CAP if alone else FLOW_PACE if transport.rate_driven else NOTHING
+
+
+def sender_settings(
+    flow: Flow, control: Control, values: FloatArray, host: int, episode_seed: int
+) -> dict[str, float]:
+    """Return the fields of a row that do not depend on the flow's law.
+
+    Args:
+        flow: The agent's, of the scenario.
+        control: Decisions of the scenario.
+        values: What is constant, shape (N_VALUES,).
+        host: The flow's.
+        episode_seed: Of the episode.
+    """
+    # Long enough for ACKs to come back before the first decision, as in Aurora.
+    interval_s = max(FIRST_INTERVAL_RTTS * float(values[BASE_RTT_S]), SHORTEST_INTERVAL_S)
+    if flow.decision_rtts is None:
+        interval_s = max(interval_s, control.decision_interval_s)
+    return {
+        "host": host,
+        "rate_bps": values[LINE_RATE_BPS],
+        "least_bps": values[LEAST_RATE_BPS],
+        "line_rate_bps": values[LINE_RATE_BPS],
+        "action_step": flow.action_step,
+        "interval_s": interval_s,
+        "longest_s": control.decision_interval_s,
+        "decision_rtts": flow.decision_rtts or 0.0,
+        "episode_seed": episode_seed,
+        "episode_steps": control.episode_steps,
+    }
 
 
 @njit(inline="always")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -12,11 +13,12 @@ from gymnasium.vector import AutoresetMode
 import sysgym
 from sysgym.emulator.packets import network
 from sysgym.emulator.packets.assembly import with_more_packets
+from sysgym.emulator.packets.transports import get_transport
 from sysgym.envs.congestion import crew
 from sysgym.envs.congestion.datacenter_vector import DatacenterCCVector
 from sysgym.envs.congestion.flow_vector import FlowCCVector
 from sysgym.envs.congestion.vector import WorldVector
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import SysgymError, TransportError
 
 REGISTERED = sysgym.__version__
 ENV_ID = "sysgym/DatacenterCC-v0"
@@ -103,6 +105,29 @@ def test_worlds_that_differ_are_measured_one_by_one() -> None:
             assert_same(got, expected)
     vector.close()
     sync.close()
+
+
+def _fails_late(flow: Any, event: Any) -> None:
+    flow.state[0] += 1.0
+    if flow.state[0] > 2000.0 and flow.src == 0:
+        raise ValueError("two thousand ACKs")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_transport_that_fails_is_told_of_and_its_world_begins_anew(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew, "WORTH_SHARING_S", 0.0)
+    failing = replace(get_transport("dctcp"), name="failing", on_ack=_fails_late)
+    vector = make_vector(3, transport=failing, threads=threads)
+    vector.reset(seed=1)
+    ones = np.ones(vector.action_space.shape, np.float32)
+    with pytest.raises(TransportError, match="two thousand ACKs"):
+        for _ in range(200):
+            vector.step(ones)
+    vector.reset(seed=1)
+    vector.step(ones)
+    vector.close()
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 7, 64])
