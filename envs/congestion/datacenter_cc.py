@@ -216,7 +216,7 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
             return Controllers(n, self.fabric)
         from sysgym.envs.congestion.live import LiveController
 
-        return LiveController()
+        return LiveController(has_law=not self.transport.rate_driven)
 
     def share(self, controllers: Any, row: int, frames: Array) -> None:
         """Keep what a decision needs in a row of some controllers, which other worlds may share.

@@ -38,10 +38,14 @@ class LiveController:
 
     Attributes:
         rows: What :data:`~sysgym.envs.congestion.controllers.CONTROLLER` says, shape (1,).
+
+    Args:
+        has_law: Whether the hosts' transport sets rates too, so that the line rate is no cap.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_law: bool) -> None:
         self.rows: NDArray[Any] = np.zeros(1, CONTROLLER)
+        self.rows["has_law"] = has_law
         self._network: LinuxNetwork
         self._before: Readings
         self._interval: Interval
@@ -50,7 +54,6 @@ class LiveController:
         """Take up an episode and let its warm-up pass, without caps; returns the last interval of that."""
         control, settings = network.scenario.control, self.rows
         self._network, self._fabric = network, fabric
-        settings["has_law"][row] = not network.rate_driven
         settings["flows_end"][row] = network.scenario.workload.kind != "long_lived"
         settings["episode_seed"][row] = episode_seed
         settings["episode_steps"][row] = control.episode_steps

@@ -23,7 +23,7 @@ from stable_baselines3.common.env_checker import check_env as check_with_sb3
 import sysgym
 from sysgym.envs.congestion.datacenter_cc import DatacenterCC
 from sysgym.scenarios import CongestionScenario, list_scenarios, load_scenario
-from sysgym.scenarios.errors import BackendUnavailable, ScenarioError, UnknownName
+from sysgym.scenarios.errors import ScenarioError, UnknownName
 
 MakeEnv = Callable[..., Any]
 Trace = list[tuple[NDArray[np.float32], float, dict[str, Any]]]
@@ -242,11 +242,6 @@ def test_step_before_reset_is_an_error(make_env: MakeEnv) -> None:
     env = make_env()
     with pytest.raises(gym.error.ResetNeeded):
         env.step(env.action_space.high)
-
-
-def test_the_linux_backend_says_what_it_is_waiting_for() -> None:
-    with pytest.raises(BackendUnavailable, match=r"not in this version.*sysgym\[emulator\]"):
-        gym.make(ENV_ID, backend="linux")
 
 
 @pytest.mark.parametrize(
