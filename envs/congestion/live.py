@@ -58,7 +58,7 @@ class LiveController:
         settings["episode_seed"][row] = episode_seed
         settings["episode_steps"][row] = control.episode_steps
         last_s = min(control.decision_interval_s, control.warmup_s)
-        self._before = network.step(None, control.warmup_s - last_s)
+        self._before = self._read(control.warmup_s - last_s, None)
         self._pass(row, np.ones(fabric.n_hosts), last_s, None)
         settings["steps"][row] = 0
         return self._interval
@@ -78,10 +78,16 @@ class LiveController:
     def _pass(self, row: int, rates: FloatArray, duration_s: float, caps_bps: FloatArray | None) -> None:
         ideal_bytes = self._ideal_bytes(row, duration_s)
         self._network.clear_maxima()
-        after = self._network.step(caps_bps, duration_s)
+        after = self._read(duration_s, caps_bps)
         began, ended = (Reading(one.now_s, one.ports, one.hosts) for one in (self._before, after))
         self._interval = Interval(self._fabric, began, ended, rates, ideal_bytes)
         self._before = after
+
+    def _read(self, duration_s: float, caps_bps: FloatArray | None) -> Readings:
+        network = self._network
+        if duration_s > 0.0:
+            return network.step(caps_bps, duration_s)
+        return network.refresh()
 
     def _ideal_bytes(self, row: int, duration_s: float) -> FloatArray:
         fair_bytes = self._network.oracle_rates_bps() * (self._fabric.payload_fraction * duration_s / 8.0)
