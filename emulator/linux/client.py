@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -121,7 +121,6 @@ class LinuxNetwork:
         self._opened = self._service.ask(request, m.Opened, OPEN_WITHIN_S)
         self._world = Connection(_reachable(self._opened.endpoint, endpoint), keys)
         world = self._ask(m.Attach(token=self._opened.token), m.World)
-        self.warnings = tuple(world.warnings)
         if (world.n_links, world.n_hosts) != (self.n_links, self.n_hosts):
             raise BackendError(
                 f"the world has {world.n_hosts} hosts, {world.n_links} links; expected this topology's"
@@ -288,15 +287,20 @@ class LinuxNetwork:
         self._ask(m.ClearMaxima(), m.Ok)
 
     def close(self) -> None:
-        """Ends the session and, where it is private, the service; more than once is harmless."""
+        """Ends the session and waits until it is taken down; more than once is harmless.
+
+        A private service ends with it.
+        """
         world, service, private = self._world, self._service, self._private
         self._world = self._service = self._private = None
-        for connection in (world, service):
-            if connection is not None:
-                with contextlib.suppress(SysgymError):
-                    if connection is world:
-                        connection.ask(m.Bye(), m.Ok, timeout_s=5.0)
-                connection.close()
+        if world is not None:
+            with contextlib.suppress(SysgymError):
+                world.ask(m.Bye(), m.Ok, timeout_s=5.0)
+            world.close()
+        if service is not None:
+            if private is None:
+                self._story(service, within_s=10.0)
+            service.close()
         if private is not None:
             private.stop()
 
@@ -327,17 +331,27 @@ class LinuxNetwork:
 
     def _death(self, error: BackendError) -> BackendError:
         """Why the world has gone, as its service tells it."""
-        if self._service is not None and self._opened is not None:
+        story = None if self._service is None else self._story(self._service, within_s=5.0)
+        if story is None or story.alive:
+            return BackendError(f"the world has gone: {error.message}")
+        return BackendError(story.words, story.log)
+
+    def _story(self, service: Connection, within_s: float) -> m.Story | None:
+        """What the service says of this session once it has ended; None where it says nothing."""
+        story = None
+        if self._opened is not None:
             question = m.WhatHappened(session=self._opened.session, token=self._opened.token)
+            end = time.monotonic() + within_s
             with contextlib.suppress(SysgymError):
-                for _ in range(20):
-                    story = self._service.ask(question, m.Story, timeout_s=5.0)
+                while time.monotonic() < end:
+                    story = service.ask(question, m.Story, timeout_s=within_s)
                     if not story.alive:
-                        return BackendError(story.words, story.log)
-                    select.select([], [], [], 0.05)
-        return BackendError(f"the world has gone: {error.message}")
+                        break
+                    time.sleep(0.01)
+        return story
 
     def _keep(self, read: m.Readings) -> Readings:
+        self.warnings += tuple(read.new_warnings)
         self._readings = Readings(
             now_s=read.now_s,
             jitter_s=read.jitter_s,

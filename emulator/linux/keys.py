@@ -1,8 +1,8 @@
 """Keys for services that listen on the network: CURVE (RFC 26 of ZeroMQ), as SSH's keys are used.
 
 A service's folder of keys holds ``server.key_secret``, ``server.key`` and, in ``clients/``, the public keys
-of those who may come in; a client's folder holds ``server.key`` and its own ``client.key_secret``. Without a key
-in ``clients/`` nobody comes in.
+of those who may come in; a client's folder holds ``server.key`` and its own ``client.key_secret``. Without a
+key in ``clients/`` nobody comes in.
 """
 
 from __future__ import annotations

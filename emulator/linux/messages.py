@@ -74,6 +74,12 @@ def words_of(error: ValidationError) -> str:
     return "; ".join(each)[:600]
 
 
+AS_LIST = Field(strict=False)
+"""Of a tuple: on the wire it is a list."""
+
+Pairs = Annotated[tuple[FlowIds, Rates], AS_LIST]
+
+
 class Message(BaseModel):
     """Body of a message; unknown keys and wrong types are refused."""
 
@@ -132,7 +138,9 @@ class Open(Message):
     op: Literal["open"] = "open"
     scenario: dict[str, Any]
     transport: TransportName
-    flow_transports: list[tuple[Annotated[int, Field(ge=0, lt=MAX_FLOWS)], TransportName]] = []
+    flow_transports: list[
+        Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_FLOWS)], TransportName], AS_LIST]
+    ] = []
     client: Client | None = None
 
 
@@ -181,7 +189,6 @@ class World(Message):
 
     n_hosts: int
     n_links: int
-    warnings: list[str] = []
 
 
 class Schedule(Message):
@@ -233,8 +240,8 @@ class Controls(Message):
     """What a controller may set; what is left out stays as it is."""
 
     host_caps_bps: Caps | None = None
-    flow_rates: tuple[FlowIds, Rates] | None = None
-    windows: tuple[FlowIds, Rates] | None = None
+    flow_rates: Pairs | None = None
+    windows: Pairs | None = None
 
     @model_validator(mode="after")
     def _one_each(self) -> Controls:
@@ -281,6 +288,7 @@ class Readings(Message):
     ports: FloatRows
     hosts: FloatRows
     flow_counters: FloatRows | None = None
+    new_warnings: list[str] = []
 
 
 class ReadFlows(Message):

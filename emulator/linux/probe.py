@@ -27,7 +27,7 @@ _TIMEOUT_S = 20.0
 
 
 def ask() -> dict[str, bool]:
-    """What the kernel has: ``queue htb``, ``control dctcp`` and so on; without an entry: it cannot be known."""
+    """What the kernel has: ``queue htb``, ``control dctcp`` and so on; no entry: who knows."""
     words = [sys.executable, "-m", "sysgym.emulator.linux.probe"]
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
@@ -56,7 +56,7 @@ def _queues() -> dict[str, bool]:
 
 
 def _controls() -> dict[str, bool]:
-    """Choosing one loads its module, for root; others may be told that they may not, but not that it is not."""
+    """For root, choosing one loads its module; that there is none is certain for root only."""
     found = {}
     for name in CONTROLS:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:

@@ -43,6 +43,8 @@ CLOSE_WITHIN_S = 10
 
 ATTACH_WITHIN_S = 30.0
 
+NICENESS = -10
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -82,6 +84,7 @@ class Session:
         self._world, self._socket, self._token = world, socket, token
         self._owner: bytes | None = None
         self._n_flows = 0
+        self._n_warnings = 0
         self._shape = self._shape_of_world()
         self._ended = False
         self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
@@ -142,7 +145,7 @@ class Session:
             raise BackendError("this session is busy: another client is in it")
         self._owner = sender
         n_links, n_hosts = self._shape
-        return m.World(n_hosts=n_hosts, n_links=n_links, warnings=list(getattr(self._world, "warnings", ())))
+        return m.World(n_hosts=n_hosts, n_links=n_links)
 
     def _reset(self, request: m.Reset) -> m.Readings:
         schedule = None if request.schedule is None else request.schedule.flows()
@@ -197,7 +200,14 @@ class Session:
             ports=found["ports"],
             hosts=found["hosts"],
             flow_counters=counters,
+            new_warnings=self._new_warnings(),
         )
+
+    def _new_warnings(self) -> list[str]:
+        """What the world has noticed since it was last asked."""
+        new = [str(words)[:500] for words in self._world.warnings[self._n_warnings :][:20]]
+        self._n_warnings += len(new)
+        return new
 
     def _shape_of_world(self) -> tuple[int, int]:
         found = self._world.readings()
@@ -323,6 +333,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _stop)
     die_with_parent(order.service_pid)
     np.seterr(all="ignore")
+    with contextlib.suppress(OSError):  # traffic and deadlines come before what learns from them
+        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     try:
         run(order)
     except Exception as error:

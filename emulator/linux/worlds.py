@@ -32,6 +32,10 @@ KERNEL = "sysgym.emulator.linux.worlds:kernel"
 class WorldOfSession(Protocol):
     """A scenario's network, in the process of its session."""
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What it has noticed so far: what differs from the scenario, that the CPU is the bottleneck."""
+
     def reset(self, seed: int, schedule: FlowSchedule | None) -> None:
         """Begins an episode: queues empty, sockets gone, counters zero."""
 

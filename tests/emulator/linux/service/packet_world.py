@@ -1,7 +1,7 @@
 """The packet simulator behind the World API: what a service can serve without any privilege.
 
-Time is simulated and passes only in ``advance``; everything else is as with the kernel's worlds. Scenarios whose
-names begin with ``unruly-`` make it misbehave, for the tests of a service's supervision.
+Time is simulated and passes only in ``advance``; everything else is as with the kernel's worlds. Scenarios
+whose names begin with ``unruly-`` make it misbehave, for the tests of a service's supervision.
 """
 
 from __future__ import annotations

@@ -1,0 +1,42 @@
+"""Services of the packet simulator's worlds: everything but the kernel's part, and no privilege needed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sysgym.emulator.linux.discovery import PrivateService
+from tests.emulator.linux.service.helpers import KIND, n_sessions, wait_until
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder with a name short enough for sockets in it."""
+    with tempfile.TemporaryDirectory(prefix="sg-", dir="/tmp") as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[PrivateService]:
+    """One service for the tests that leave it as it was."""
+    with tempfile.TemporaryDirectory(prefix="sg-", dir="/tmp") as name:
+        started = PrivateService(Path(name), KIND)
+        yield started
+        wait_until(lambda: n_sessions(started.endpoint) == 0)
+        started.stop()
+        assert list(Path(name).iterdir()) == []
+
+
+@pytest.fixture
+def own_service(short_path: Path) -> Iterator[PrivateService]:
+    """A service that a test may kill."""
+    started = PrivateService(short_path, KIND)
+    yield started
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(started.pid, signal.SIGCONT)
+    started.stop()

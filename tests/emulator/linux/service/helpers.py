@@ -1,0 +1,74 @@
+"""What tests of services share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from sysgym.emulator.linux.client import LinuxNetwork
+from sysgym.emulator.linux.connection import Connection
+from sysgym.emulator.linux.messages import Greeting, Hello
+from sysgym.scenarios import CongestionScenario, load_scenario
+
+KIND = f"{Path(__file__).parent / 'packet_world.py'}:packets"
+
+
+def small(name: str = "dumbbell-10g") -> CongestionScenario:
+    """A scenario; the test world takes its name for how to behave."""
+    scenario = load_scenario("dumbbell-10g", expect=CongestionScenario)
+    return scenario.model_copy(update={"name": name})
+
+
+def wait_until(holds: Callable[[], bool], within_s: float = 10.0) -> None:
+    """Waits for something that takes a moment; fails if it does not come."""
+    end = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < end, "it has not come"
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def n_sessions(endpoint: str) -> int:
+    """How many sessions a service has."""
+    connection = Connection(endpoint)
+    try:
+        return connection.ask(Hello(), Greeting, 10.0).sessions
+    finally:
+        connection.close()
+
+
+def world_pid(network: LinuxNetwork) -> int:
+    """The process of a network's world."""
+    assert network._opened is not None
+    return network._opened.pid
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process has started and that live."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(entry.name))
+    return found
+
+
+def in_child(act: Callable[[], object]) -> int:
+    """Runs something in a forked process; returns its exit status, negative for a signal."""
+    pid = os.fork()
+    if not pid:
+        status = 70
+        with contextlib.suppress(BaseException):
+            status = int(act() or 0)  # type: ignore[call-overload]
+        os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

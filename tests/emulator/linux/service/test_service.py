@@ -1,0 +1,308 @@
+"""A service and its clients, well and badly behaved: everything but the kernel's part."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+import zmq
+
+from sysgym.emulator.linux import messages as m
+from sysgym.emulator.linux import protocol as p
+from sysgym.emulator.linux.client import LinuxNetwork
+from sysgym.emulator.linux.connection import Connection, Disconnected
+from sysgym.emulator.linux.discovery import PrivateService, running_service
+from sysgym.emulator.linux.wire_errors import from_wire
+from sysgym.emulator.linux.worlds import MAX_SESSIONS, get_kind
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.single_flows import CWND_PACKETS, SENT_PACKETS
+from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.scenarios.errors import BackendError, BackendUnavailable, SysgymError, UnknownName
+from tests.emulator.linux.service.helpers import (
+    KIND,
+    in_child,
+    n_sessions,
+    small,
+    wait_until,
+    world_pid,
+)
+
+
+def raw(endpoint: str) -> zmq.Socket[bytes]:
+    """A client that does not know the protocol."""
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+    socket.linger = 0
+    socket.rcvtimeo = 10_000
+    socket.connect(endpoint)
+    return socket
+
+
+def error_to(endpoint: str, *frames: bytes) -> SysgymError:
+    """What is answered to a message of these frames."""
+    with raw(endpoint) as socket:
+        socket.send_multipart(frames)
+        return from_wire(msgpack.unpackb(socket.recv())["error"])
+
+
+@pytest.mark.parametrize("name", ["dumbbell-10g", "incast-32"])
+def test_the_network_behind_a_service_is_the_network(service: PrivateService, name: str) -> None:
+    scenario = load_scenario(name, expect=CongestionScenario)
+    here = PacketNetwork(scenario, transport="dctcp")
+    caps_bps = np.linspace(0.2, 1.0, here.n_hosts) * here.line_rate_bps
+    with LinuxNetwork(scenario, transport="dctcp", service=service.endpoint) as there:
+        assert (there.n_hosts, there.n_links) == (here.n_hosts, here.n_links)
+        assert there.warnings == ("time is simulated",)
+        for network in (here, there):
+            network.reset(5, here.draw_schedule(5))
+            network.set_host_rate_caps(caps_bps)
+            network.advance(2e-3)
+            network.clear_maxima()
+            network.advance(1e-3)
+        assert there.now_s == here.now_s == 3e-3
+        tables: list[tuple[Any, Any]] = [
+            (there.ports(), here.ports()),
+            (there.hosts(), here.hosts()),
+            (there.flows(), here.flows()),
+            (there.schedule, here.schedule),
+        ]
+        for mine, theirs in tables:
+            for column, one, other in zip(mine._fields, mine, theirs, strict=True):
+                np.testing.assert_array_equal(one, other, err_msg=column)
+                assert one.dtype == other.dtype, column
+        np.testing.assert_array_equal(there.queue_quantile_bytes(0.99), here.queue_quantile_bytes(0.99))
+        np.testing.assert_array_equal(there.oracle_rates_bps(), here.oracle_rates_bps())
+        assert there.hosts().sent_bytes.sum() > 100_000
+
+
+def test_a_step_is_setting_advancing_and_reading(service: PrivateService) -> None:
+    with LinuxNetwork(small(), transport="reno", service=service.endpoint) as network:
+        network.reset(1)
+        read = network.step(np.full(network.n_hosts, 5e8), 4e-3, read_flows=np.arange(2))
+        assert read.flow_counters is not None
+        assert read.flow_counters.shape == (2, 13)
+        assert read.flow_counters[0, SENT_PACKETS] > 50
+        assert read.hosts is network.hosts()
+        assert read.hosts.sent_bytes[0] * 8 == pytest.approx(5e8 * 4e-3, rel=0.05)
+        network.set_windows(np.array([0]), 7.0)
+        assert network.flow_counters(np.array([0, 1]))[0, CWND_PACKETS] == pytest.approx(7.0)
+        network.scale_windows(np.array([0]), 2.0)
+        assert network.flow_counters(np.array([0]))[0, CWND_PACKETS] == pytest.approx(14.0)
+
+
+@pytest.mark.parametrize(
+    ("frames", "words"),
+    [
+        ([b"garbage"], "no msgpack|without a version"),
+        ([b""], "no msgpack"),
+        ([b"a", b"b"], "2 frames"),
+        ([msgpack.packb({"v": 99, "id": 1, "body": {"op": "hello"}})], "version 99 .* version 1"),
+        ([msgpack.packb({"v": 1, "id": 1, "body": {"op": "step"}})], "a request that cannot be"),
+        ([bytes(5_000_000)], "5000000 bytes; the largest is 4000000"),
+    ],
+    ids=["garbage", "empty", "frames", "version", "request", "oversized"],
+)
+def test_nonsense_is_answered_and_the_service_lives_on(
+    service: PrivateService, frames: list[bytes], words: str
+) -> None:
+    with LinuxNetwork(small(), service=service.endpoint) as network:
+        assert network._world is not None
+        for endpoint in (service.endpoint, network._world.endpoint):
+            error = error_to(endpoint, *frames)
+            assert type(error) is p.ProtocolError
+            with pytest.raises(p.ProtocolError, match=words):
+                raise error
+        network.advance(1e-4)
+    assert n_sessions(service.endpoint) == 0
+
+
+def test_a_frame_beyond_all_measure_ends_that_connection_only(service: PrivateService) -> None:
+    with LinuxNetwork(small(), service=service.endpoint) as network:
+        for endpoint in (service.endpoint, network._world.endpoint):  # type: ignore[union-attr]
+            with raw(endpoint) as socket:
+                socket.rcvtimeo = 300
+                socket.send(bytes(20_000_000))
+                with pytest.raises(zmq.Again):
+                    socket.recv()
+        network.advance(1e-4)
+
+
+def test_a_second_client_is_told_that_the_session_is_busy(service: PrivateService) -> None:
+    with LinuxNetwork(small(), service=service.endpoint) as network:
+        assert network._world is not None
+        assert network._opened is not None
+        other = Connection(network._world.endpoint)
+        with pytest.raises(BackendError, match="busy"):
+            other.ask(m.Attach(token=network._opened.token), m.World, 5.0)
+        with pytest.raises(BackendError, match="another client"):
+            other.ask(m.Attach(token="0" * 32), m.World, 5.0)
+        with pytest.raises(BackendError, match="another client"):
+            other.ask(m.Bye(), m.Ok, 5.0)
+        at_service = Connection(service.endpoint)
+        with pytest.raises(BackendError, match="another client"):
+            at_service.ask(m.End(session=network._opened.session, token="0" * 32), m.Ok, 5.0)
+        with pytest.raises(BackendError, match="no session 999"):
+            at_service.ask(m.End(session=999, token=""), m.Ok, 5.0)
+        other.close()
+        at_service.close()
+        network.advance(1e-4)
+
+
+def test_several_networks_at_once(service: PrivateService) -> None:
+    networks = [LinuxNetwork(small(), service=service.endpoint) for _ in range(3)]
+    assert len({world_pid(one) for one in networks}) == 3
+    assert n_sessions(service.endpoint) == 3
+    for seed, one in enumerate(networks):
+        one.reset(seed)
+        one.advance(1e-3)
+    sent = [tuple(one.hosts().sent_bytes) for one in networks]
+    assert len(set(sent)) == 3
+    for one in networks:
+        one.close()
+    wait_until(lambda: n_sessions(service.endpoint) == 0)
+
+
+def test_a_service_that_is_full_says_so(service: PrivateService) -> None:
+    assert MAX_SESSIONS == 16
+    scenario = small().resolved()
+    asking = [Connection(service.endpoint) for _ in range(MAX_SESSIONS + 1)]
+    # Nobody attaches: worlds are asked for, and ended before they are built.
+    frame = p.encode(1, m.Open(scenario=scenario, transport="dctcp"))
+    for one in asking:
+        one._socket.send(frame)
+    number, content = p.decode(asking[-1]._socket.recv())
+    assert "all 16 sessions" in str(from_wire(content["error"]))
+    for one in asking[:-1]:
+        _, content = p.decode(one._socket.recv())
+        opened = p.parse_answer(m.Opened, content)
+        one.ask(m.End(session=opened.session, token=opened.token), m.Ok, 5.0)
+    for one in asking:
+        one.close()
+    wait_until(lambda: n_sessions(service.endpoint) == 0)
+
+
+def test_what_cannot_be_asked_for(service: PrivateService) -> None:
+    with LinuxNetwork(small(), service=service.endpoint) as network:
+        with pytest.raises(SysgymError, match="positive"):
+            network.set_host_rate_caps(np.zeros(network.n_hosts))
+        with pytest.raises(SysgymError, match="expected 8 positive"):
+            network.set_host_rate_caps(np.ones(3))
+        with pytest.raises(SysgymError, match="flow 99: there are 4"):
+            network.flow_counters(np.array([99]))
+        with pytest.raises(SysgymError, match="flow 99"):
+            network.set_windows(np.array([99]), 1.0)
+        with pytest.raises(SysgymError, match="finite"):
+            network.set_flow_rates(np.array([0]), np.inf)
+        with pytest.raises(SysgymError, match="no flow of this network is paced"):
+            network.set_flow_rates(np.array([0]), 1e9)
+        with pytest.raises(SysgymError, match="duration_s"):
+            network.advance(0.0)
+        with pytest.raises(SysgymError, match="quantile"):
+            network.queue_quantile_bytes(2.0)
+        schedule = network.schedule
+        with pytest.raises(SysgymError, match="flow of host 77: there are 8"):
+            network.reset(1, schedule._replace(src=np.full_like(schedule.src, 77)))
+        network.reset(2)
+        network.advance(1e-4)
+    with pytest.raises(BackendError, match="closed"):
+        network.advance(1e-4)
+    network.close()
+
+
+def test_errors_of_a_world_that_cannot_be_built_are_the_clients(service: PrivateService) -> None:
+    with pytest.raises(UnknownName, match='did you mean "dctcp"'):
+        LinuxNetwork(small(), transport="dctpc", service=service.endpoint)
+    odd = small('$(touch /tmp/sysgym-was-here); "`id`" \n')
+    with pytest.raises(SysgymError):
+        LinuxNetwork(odd.model_copy(update={"env_id": "; reboot"}), service=service.endpoint)
+    assert not Path("/tmp/sysgym-was-here").exists()
+    wait_until(lambda: n_sessions(service.endpoint) == 0)
+
+
+def test_what_the_machine_lacks_is_told_to_every_client(short_path: Path) -> None:
+    lacking = PrivateService(short_path, KIND.replace(":packets", ":lacking"))
+    for _ in range(2):
+        with pytest.raises(BackendUnavailable, match="no BTF\nto do: boot another"):
+            LinuxNetwork(small(), service=lacking.endpoint)
+    lacking.stop()
+
+
+def test_sockets_are_their_users_alone(service: PrivateService) -> None:
+    with LinuxNetwork(small(), service=service.endpoint) as network:
+        assert network._world is not None
+        for endpoint in (service.endpoint, network._world.endpoint):
+            mode = Path(endpoint.removeprefix("ipc://")).stat().st_mode
+            assert stat.S_ISSOCK(mode)
+            assert stat.S_IMODE(mode) == 0o600
+
+
+def test_a_forked_process_is_told_that_it_cannot(service: PrivateService) -> None:
+    with LinuxNetwork(small(), service=service.endpoint) as network:
+
+        def act() -> int:
+            with pytest.raises(BackendError, match="forked"):
+                network.advance(1e-4)
+            return 17
+
+        assert in_child(act) == 17
+        network.advance(1e-4)
+
+
+def test_where_nobody_listens(short_path: Path) -> None:
+    with pytest.raises(BackendUnavailable, match="nobody listens"):
+        LinuxNetwork(small(), service=f"ipc://{short_path}/nothing.sock")
+    with pytest.raises(BackendUnavailable, match="no address"):
+        LinuxNetwork(small(), service="carrier pigeon")
+    with pytest.raises(BackendUnavailable, match="wants a key"):
+        LinuxNetwork(small(), service="tcp://127.0.0.1:1")
+    with pytest.raises(BackendUnavailable, match="no service runs here"):
+        running_service([short_path])
+
+
+def test_a_stale_socket_is_not_taken_for_a_service(short_path: Path) -> None:
+    folder = short_path / "0bad"
+    folder.mkdir()
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    path = folder / "service.sock"
+    in_child(lambda: zmq.Context().socket(zmq.ROUTER).bind(f"ipc://{path}"))
+    context.destroy()
+    (folder / "lock").write_text(f'{{"pid": {os.getpid()}, "endpoint": "ipc://{path}"}}')
+    with pytest.raises(BackendUnavailable, match="no service runs here"):
+        running_service([short_path])
+    with pytest.raises(BackendUnavailable, match="nobody listens"):
+        LinuxNetwork(small(), service=f"ipc://{path}")
+
+
+def test_two_services_are_asked_which(short_path: Path) -> None:
+    one, other = PrivateService(short_path, KIND), PrivateService(short_path, KIND)
+    assert one.endpoint != other.endpoint
+    with pytest.raises(BackendUnavailable, match="2 services run here"):
+        running_service([short_path])
+    with LinuxNetwork(small(), service=one.endpoint), LinuxNetwork(small(), service=other.endpoint):
+        assert (n_sessions(one.endpoint), n_sessions(other.endpoint)) == (1, 1)
+    other.stop()
+    assert running_service([short_path]) == one.endpoint
+    one.stop()
+
+
+def test_a_service_ends_whole(own_service: PrivateService, short_path: Path) -> None:
+    network = LinuxNetwork(small(), service=own_service.endpoint)
+    pid = world_pid(network)
+    own_service.stop()
+    assert not Path(f"/proc/{pid}").exists()
+    assert list(short_path.iterdir()) == []
+    with pytest.raises(BackendError, match="the world has gone"):
+        network.advance(1e-3)
+    with pytest.raises(Disconnected):
+        n_sessions(own_service.endpoint)
+    network.close()
+
+
+def test_only_kinds_that_exist_are_served() -> None:
+    for name in ("no.such.module:x", "/no/such/file.py:x", f"{KIND}x", "os"):
+        with pytest.raises(SysgymError, match="no kind of worlds"):
+            get_kind(name)
