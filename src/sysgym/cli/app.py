@@ -149,6 +149,10 @@ def run(
         str | None,
         typer.Option("--split", help="train, validation or test; the one that has the seed if left out."),
     ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option("--backend", help="packets: the simulator; linux: the kernel, in wall time (networks)."),
+    ] = None,
     set_: SetOption = None,
     render: Annotated[Render, typer.Option("--render", help="ansi: watch queues and rates.")] = Render.none,
     fps: Annotated[
@@ -193,6 +197,7 @@ def run(
             checkpoint=checkpoint,
             seed=seed,
             split=split,
+            backend=backend,
             overrides=set_ or [],
             plugins=plugin or [],
         ),

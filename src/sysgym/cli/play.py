@@ -33,6 +33,7 @@ class Episode:
     checkpoint: Path | None
     seed: int | None
     split: str | None
+    backend: str | None
     overrides: Sequence[str]
     plugins: Sequence[Path]
 
@@ -77,8 +78,9 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
     Raises:
         SysgymError: Something asked for does not exist, does not fit or cannot be written.
     """
-    from sysgym.bench.contenders import load_plugin
+    from sysgym.bench.contenders import NETWORKS, load_plugin
     from sysgym.bench.episodes import make_contender
+    from sysgym.errors import SysgymError
     from sysgym.scenarios import load_scenario, parse_overrides
 
     render_mode = shown.render_mode
@@ -86,7 +88,13 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
     scenario = load_scenario(episode.scenario, overrides=parse_overrides(episode.overrides))
     contender = _contender(episode, plugins, scenario.family)
     split, seed = _split_and_seed(scenario, episode.split, episode.seed)
-    env, agent = make_contender(scenario.resolved(), split, contender, render_mode=render_mode)
+    if episode.backend is not None and scenario.family != NETWORKS:
+        raise SysgymError(f"--backend: {scenario.name} is no network, it has no other backend")
+    if files.wanted and episode.backend not in (None, "packets"):
+        raise SysgymError("--trace and --pcap record the simulator; on the kernel, tcpdump and tshark do")
+    env, agent = make_contender(
+        scenario.resolved(), split, contender, render_mode=render_mode, backend=episode.backend
+    )
     if render_mode == "rgb_array":
         _prepare_pictures(env, contender, shown)
     traced = Traced(env, files) if files.wanted else None
