@@ -38,7 +38,7 @@ _CHUNK_BYTES = 64 << 10
 _WAKE_BYTES = 64 << 10
 """A receiver is woken for so much at a time, or for all that is left."""
 
-_SENDER, _RECEIVER, _LISTENER = range(3)
+_SENDER, _RECEIVER, _LISTENER, _NOBODY = range(4)
 _FOREVER = 2**62
 
 
@@ -266,7 +266,9 @@ class Traffic:
             self._epoll.register(connection.sender, select.EPOLLOUT)
 
     def _handle(self, fd: int) -> None:
-        kind, flow = self._handlers[fd]
+        kind, flow = self._handlers.get(fd, (_NOBODY, 0))
+        if kind == _NOBODY:  # it was closed by what came before it in the same batch of events
+            return
         if kind == _LISTENER:
             for connection in self._maker.accept(self._listeners[fd]):
                 self._attach_receiver(connection)

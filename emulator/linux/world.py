@@ -269,6 +269,7 @@ class World:
             self._traffic.close()
         if hasattr(self, "_maker"):
             self._maker.close()
+        self._laws.programs.sockets.close()  # they keep namespaces alive; whoever needs one opens it anew
         self._fabric.close()
 
     def _set_ports(self) -> None:

@@ -143,6 +143,9 @@ int sgport_0000(struct __sk_buff *packet)
 
 	if (!device)
 		return TC_ACT_OK;
+	/* The sender's socket has drawn a number for the packet, and draws another one after a time-out. With it
+	 * the next router would choose among its paths by that, not by its own hash of the 5-tuple. */
+	bpf_set_hash_invalid(packet);
 	number = device->group;
 	queue = device->qdisc;
 	port = bpf_map_lookup_elem(&sgports_0000, &number);
