@@ -1,4 +1,4 @@
-"""Waiting with the precision of the kernel's timers, and noticing when the machine has no time left."""
+"""Waiting with the precision of the kernel's timers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ctypes
 import os
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from sysgym.scenarios.errors import BackendError
 
@@ -59,23 +58,3 @@ class Waiter:
     def is_readable(self, place: int) -> bool:
         """Whether the last wait found this one of the files readable (or closed at its other end)."""
         return bool(self._fds[place].revents)
-
-
-class CpuTime(NamedTuple):
-    """What the processors have done since the machine came up, in ticks of all of them together."""
-
-    idle: int
-    total: int
-
-
-def cpu_time() -> CpuTime:
-    """Reads /proc/stat."""
-    with open("/proc/stat", "rb") as file:
-        fields = [int(field) for field in file.readline().split()[1:9]]
-    return CpuTime(fields[3] + fields[4], sum(fields))  # idle and iowait
-
-
-def idle_share(before: CpuTime, after: CpuTime) -> float:
-    """The share of the time between that the processors had nothing to do; nan if none has passed."""
-    total = after.total - before.total
-    return (after.idle - before.idle) / total if total else float("nan")

@@ -104,7 +104,7 @@ class Fabric:
             )
             link = self._link_of[node, index]
             links.append(link)
-            node, incoming = int(topology.link_target[link]), self.interfaces[link ^ 1].index
+            node, incoming = int(topology.link_target[link]), self.interfaces[link ^ 1].ifindex
             if len(links) > _LONGEST_ROUTE:
                 raise BackendError(f"no way from host {src} to host {dst}: the routes form a circle")
         return np.array(links, dtype=np.int32)
@@ -149,7 +149,7 @@ class Fabric:
             links.append(link)
         make_links(links, self._mtu_bytes, self._bundle_packets)
         self._link_of = {
-            (int(self.topology.link_source[link]), interface.index): link
+            (int(self.topology.link_source[link]), interface.ifindex): link
             for link, interface in enumerate(self.interfaces)
         }
 
@@ -157,26 +157,26 @@ class Fabric:
         topology = self.topology
         requests: list[list[bytes]] = [[rtnetlink.up(1)] for _ in self.nodes]
         for link, interface in enumerate(self.interfaces):
-            requests[topology.link_source[link]].append(rtnetlink.up(interface.index))
+            requests[topology.link_source[link]].append(rtnetlink.up(interface.ifindex))
         for node in range(topology.n_nodes):
-            index = self.interfaces[topology.host_uplink[node]].index if node < topology.n_hosts else 1
+            index = self.interfaces[topology.host_uplink[node]].ifindex if node < topology.n_hosts else 1
             requests[node].append(rtnetlink.address(index, self._address_of(node)))
         for link in range(topology.n_links):
             source, target = int(topology.link_source[link]), int(topology.link_target[link])
-            index, mac = self.interfaces[link].index, self.interfaces[link ^ 1].mac
+            index, mac = self.interfaces[link].ifindex, self.interfaces[link ^ 1].mac
             requests[source].append(rtnetlink.neighbour(index, self._address_of(target), mac))
         for host in range(topology.n_hosts):
             up, down = int(topology.host_uplink[host]), int(topology.host_downlink[host])
             edge = int(topology.host_edge[host])
-            way_out = [(self.interfaces[up].index, self._address_of(edge))]
+            way_out = [(self.interfaces[up].ifindex, self._address_of(edge))]
             requests[host].append(rtnetlink.route(IPv4Address(0), 0, way_out, _route_metrics(ends)))
-            hop = [(self.interfaces[down].index, None)]
+            hop = [(self.interfaces[down].ifindex, None)]
             requests[edge].append(rtnetlink.route(self.addresses[host], 32, hop))
         for edge in np.unique(topology.host_edge).tolist():
             network = _edge_network(topology, edge)
             for switch, links in _links_towards(topology, edge).items():
                 hops = [
-                    (self.interfaces[link].index, self._address_of(int(topology.link_target[link])))
+                    (self.interfaces[link].ifindex, self._address_of(int(topology.link_target[link])))
                     for link in links
                 ]
                 requests[switch].append(rtnetlink.route(network, 24, hops))
@@ -187,7 +187,7 @@ class Fabric:
         """Until the kernel has noticed that both ends are up it throws away what an interface is to send."""
         deadline_s = time.monotonic() + _RUNNING_S
         for link, interface in enumerate(self.interfaces):
-            while not self._route_sockets[self.topology.link_source[link]].is_running(interface.index):
+            while not self._route_sockets[self.topology.link_source[link]].is_running(interface.ifindex):
                 if time.monotonic() > deadline_s:
                     raise BackendError(f"link {self.topology.link_names[link]} does not come up")
                 time.sleep(1e-3)

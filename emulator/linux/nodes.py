@@ -107,7 +107,7 @@ class WaitingNode(Node):  # type: ignore[misc]  # mininet has no types
         """Starts the process; no shell."""
         self._read_fd, write_fd = os.pipe()
         try:
-            self.shell = subprocess.Popen(
+            self.shell: Any = subprocess.Popen(
                 ["mnexec", "-cdnp", "cat"], stdin=subprocess.PIPE, stdout=write_fd, stderr=subprocess.STDOUT
             )
         except FileNotFoundError as error:
@@ -157,10 +157,10 @@ class WaitingNode(Node):  # type: ignore[misc]  # mininet has no types
             return
         if hasattr(self, "namespace"):
             self.namespace.close()
-        self.shell.kill()
-        self.shell.stdin.close()
-        self.shell.wait()
-        self.shell = None
+        process, self.shell = self.shell, None
+        process.kill()
+        process.stdin.close()
+        process.wait()
 
 
 class QuietInterface(Intf):  # type: ignore[misc]

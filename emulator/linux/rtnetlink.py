@@ -44,8 +44,8 @@ class Interface(NamedTuple):
 
     netns_fd: int
     name: str
-    index: int
-    """Its ifindex: the caller numbers the interfaces of a namespace, 2 and up (1 is lo)."""
+    ifindex: int
+    """Its index: the caller numbers the interfaces of a namespace, 2 and up (1 is lo)."""
     mac: bytes
     group: int
     """Device group: the number of the port that it is."""
@@ -75,7 +75,7 @@ def veth(one: Interface, other: Interface, mtu_bytes: int, bundle_packets: int) 
 
     def end(interface: Interface) -> bytes:
         return (
-            _LINK.pack(socket.AF_UNSPEC, 0, interface.index, 0, 0)
+            _LINK.pack(socket.AF_UNSPEC, 0, interface.ifindex, 0, 0)
             + _attribute(_IFLA_IFNAME, interface.name.encode() + b"\0")
             + _attribute(_IFLA_ADDRESS, interface.mac)
             + _u32(_IFLA_NET_NS_FD, interface.netns_fd)

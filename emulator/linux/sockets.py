@@ -213,7 +213,7 @@ class ConnectionMaker:
     def accept(self, listener: socket.socket) -> list[Connection]:
         """The connections that have come up at a listener; waits for none."""
         expected = self._expected.get(listener.fileno(), {})
-        there = []
+        there: list[Connection] = []
         while True:
             try:
                 receiver, sender_name = listener.accept()

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.linux.bundles import packets_a_bundle
-from sysgym.emulator.linux.clock import cpu_time, idle_share, now_ns, sharpen_timers
+from sysgym.emulator.linux.clock import now_ns, sharpen_timers
 from sysgym.emulator.linux.expressible import check_expressible, differences
 from sysgym.emulator.linux.fabric import Fabric
 from sysgym.emulator.linux.flow_records import FlowRecords
 from sysgym.emulator.linux.laws import Laws
 from sysgym.emulator.linux.programs import Programs
 from sysgym.emulator.linux.queues import PortSettings, Queues
+from sysgym.emulator.linux.saturation import SaturationWatch
 from sysgym.emulator.linux.sockets import ConnectionMaker
 from sysgym.emulator.linux.traffic import Traffic, no_flows
 from sysgym.emulator.packets.fairness import max_min_rates
@@ -42,8 +43,6 @@ PORTS_A_SESSION, SLOTS_A_SESSION = 256, 4096
 HOST_BUFFER_BYTES = 64 << 20
 """Queue of a host's card: it drops nothing, TCP itself puts no more into it than a millisecond's worth."""
 
-_CPU_WINDOW_NS = 200_000_000
-_LEAST_IDLE = 0.03
 _DRAIN_BYTES = 3000
 
 
@@ -102,6 +101,9 @@ class World:
         first_port = session * PORTS_A_SESSION + 1
         self._ports = np.arange(first_port, first_port + self.topology.n_links)
         self._traffic: Traffic | None = None
+        self._watch = SaturationWatch(self.topology, scenario.transport.mtu_bytes)
+        self._zero_ns = 0
+        self._end_ns: int | None = None  # of the last interval; None before the first
         self.bundle_packets = packets_a_bundle(scenario, self.topology)
         if self.bundle_packets > 1:
             self.warnings.append(
@@ -204,7 +206,7 @@ class World:
         traffic.run(end_ns)
         late_s = (now_ns() - wanted_ns) * 1e-9
         self._end_ns = end_ns
-        self._look_at_cpu(end_ns)
+        self._note_warnings(end_ns)
         return late_s
 
     def wait(self, fds: Sequence[int], timeout_s: float) -> None:
@@ -294,6 +296,7 @@ class World:
 
     def _set_cap(self, host: int, cap_bps: float) -> None:
         link = int(self.topology.host_uplink[host])
+        self._watch.set_cap(link, cap_bps)
         self._queues.set_host_cap(self._fabric.netns_pid(link), self._fabric.interfaces[link].name, cap_bps)
 
     def _empty_queues(self) -> None:
@@ -315,12 +318,10 @@ class World:
         )
         self._way_of_flow: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
         self._ideal_s: FloatArray | None = None
-        self._end_ns: int | None = None
-        self._zero_ns = 0
+        self._end_ns = None
+        self._watch = SaturationWatch(self.topology, self.scenario.transport.mtu_bytes)
         self.overruns = 0
         self._n_failures = 0
-        self._saturated = False
-        self._cpu_since_ns = 0
         for port in self._ports.tolist():
             self._laws.programs.clear_port(port)
         gc.freeze()  # what lives as long as the episode need not be looked through during it
@@ -363,30 +364,12 @@ class World:
             self._ideal_s = np.where(sized, ideal_s, np.nan)
         return self._ideal_s
 
-    def _look_at_cpu(self, present_ns: int) -> None:
-        """Warns once an episode where the processor is what keeps the packets waiting, not a queue."""
+    def _note_warnings(self, present_ns: int) -> None:
         assert self._traffic is not None
-        for failure in self._traffic.failures[self._n_failures :]:
-            self.warnings.append(failure)
+        self.warnings += self._traffic.failures[self._n_failures :]
         self._n_failures = len(self._traffic.failures)
-        elapsed_ns = present_ns - self._cpu_since_ns
-        if self._saturated or (self._cpu_since_ns and elapsed_ns < _CPU_WINDOW_NS):
-            return
-        counted, cpu = self._queues.readings(self._ports), cpu_time()
-        if self._cpu_since_ns:
-            switch_ports = self.topology.switch_ports
-            change = (counted - self._counted_before)[:, switch_ports] / (elapsed_ns * 1e-9)
-            longest_bytes, fastest_bps = change[1].max(initial=0.0), 8 * change[3].max(initial=0.0)
-            idle = idle_share(self._cpu_before, cpu)
-            is_empty = longest_bytes < self.scenario.transport.mtu_bytes
-            if self._traffic.active_flows and idle < _LEAST_IDLE and is_empty:
-                self._saturated = True
-                self.warnings.append(
-                    f"the processor is the bottleneck, not a queue: {100 * idle:.0f} % idle while the"
-                    f" queues of switches were empty and no link carried over {fastest_bps / 1e6:.0f} Mb/s;"
-                    " use slower links or a faster machine"
-                )
-        self._cpu_since_ns, self._cpu_before, self._counted_before = present_ns, cpu, counted
+        if self._traffic.active_flows:
+            self.warnings += self._watch.look(present_ns, lambda: self._queues.readings(self._ports))
 
 
 def _padded(routes: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:

@@ -20,7 +20,7 @@ from sysgym.emulator.linux.fabric import Fabric
 from sysgym.emulator.linux.programs import Programs
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.errors import BackendError, BackendUnavailable
-from sysgym.scenarios import load_scenario
+from sysgym.scenarios import CongestionScenario, load_scenario
 
 pytestmark = pytest.mark.linux
 
@@ -38,9 +38,15 @@ def _needs_programs(programs: Programs) -> None:
     """Skips, with the reason, where there is no root."""
 
 
+def congestion(name: str, overrides: dict[str, Any]) -> CongestionScenario:
+    scenario = load_scenario(name, overrides=overrides)
+    assert isinstance(scenario, CongestionScenario)
+    return scenario
+
+
 @pytest.fixture(params=sorted(TOPOLOGIES))
 def fabric(request: pytest.FixtureRequest) -> Iterator[Fabric]:
-    scenario = load_scenario(request.param, overrides=TOPOLOGIES[request.param])
+    scenario = congestion(request.param, TOPOLOGIES[request.param])
     made = Fabric(build_topology(scenario.topology), scenario.transport)
     yield made
     made.close()
@@ -82,7 +88,7 @@ def test_routes_are_shortest_paths_over_links_of_the_topology(fabric: Fabric) ->
 
 
 def fat_tree() -> tuple[Topology, Any]:
-    scenario = load_scenario("iroko-fattree-10m")
+    scenario = congestion("iroko-fattree-10m", {})
     return build_topology(scenario.topology), scenario.transport
 
 
@@ -129,7 +135,7 @@ def test_packets_take_the_route_that_is_told(programs: Programs) -> None:
 
 
 def test_set_up_takes_less_than_half_a_second() -> None:
-    topology = build_topology(load_scenario("iroko-dumbbell-1g").topology)
+    topology = build_topology(congestion("iroko-dumbbell-1g", {}).topology)
     _, ends = fat_tree()
     took_s = []
     for _ in range(3):

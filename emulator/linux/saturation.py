@@ -1,0 +1,90 @@
+"""Notices when the processors, not a link or a queue, are what keeps packets waiting.
+
+An emulator that cannot forward as fast as its links would measures itself. Then every queue of the network is
+empty while the machine has no time left, and that is what is looked for, a few times a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.packets.topology import Topology
+
+FloatArray = NDArray[np.float64]
+
+_WINDOW_NS = 200_000_000
+_LEAST_IDLE = 0.03
+_FULL = 0.9
+"""Share of a link's rate from which on the link is what limits."""
+
+_QUEUE_INTEGRAL, _SENT_BYTES = 1, 3
+
+
+class CpuTime(NamedTuple):
+    """What the processors have done since the machine came up, in ticks of all of them together."""
+
+    idle: int
+    total: int
+
+
+def cpu_time() -> CpuTime:
+    """Reads /proc/stat."""
+    with open("/proc/stat", "rb") as file:
+        fields = [int(field) for field in file.readline().split()[1:9]]
+    return CpuTime(fields[3] + fields[4], sum(fields))  # idle and iowait
+
+
+class SaturationWatch:
+    """Watches one episode.
+
+    Args:
+        topology: The network.
+        packet_bytes: A full packet: a mean queue below this is none.
+    """
+
+    def __init__(self, topology: Topology, packet_bytes: int) -> None:
+        self._limits_bps = topology.link_rate_bps.copy()
+        self._line_rate_bps = topology.link_rate_bps
+        self._switch_ports = topology.switch_ports
+        self._packet_bytes = packet_bytes
+        self._before: tuple[int, CpuTime, FloatArray] | None = None
+        self._told = False
+
+    def set_cap(self, link: int, cap_bps: float) -> None:
+        """A link carries no more than this now."""
+        self._limits_bps[link] = min(cap_bps, self._line_rate_bps[link])
+
+    def look(self, present_ns: int, read_ports: Callable[[], FloatArray]) -> list[str]:
+        """What there is to say, at most one sentence an episode.
+
+        Args:
+            present_ns: The time.
+            read_ports: Gives the counters of all ports, rows as ``PortCounters``; seldom called.
+        """
+        if self._told or (self._before is not None and present_ns - self._before[0] < _WINDOW_NS):
+            return []
+        before, self._before = self._before, (present_ns, cpu_time(), read_ports())
+        return [] if before is None else self._compare(before, self._before)
+
+    def _compare(
+        self, before: tuple[int, CpuTime, FloatArray], after: tuple[int, CpuTime, FloatArray]
+    ) -> list[str]:
+        elapsed_s = (after[0] - before[0]) * 1e-9
+        ticks = after[1].total - before[1].total
+        idle = (after[1].idle - before[1].idle) / ticks if ticks else 1.0
+        change = (after[2] - before[2]) / elapsed_s
+        queue_bytes = change[_QUEUE_INTEGRAL, self._switch_ports].max(initial=0.0)
+        carried_bps = 8 * change[_SENT_BYTES]
+        is_full = bool(np.any(carried_bps > _FULL * self._limits_bps)) or queue_bytes > self._packet_bytes
+        if idle >= _LEAST_IDLE or is_full:
+            return []
+        self._told = True
+        return [
+            "the processors are the bottleneck, not a link: they had no time left while the queues of the"
+            f" switches were empty and the fastest link carried {carried_bps.max() / 1e6:.0f} Mb/s;"
+            " use slower links or a faster machine"
+        ]
