@@ -7,8 +7,10 @@ unnumbered, neighbours are entered by hand, IPv6 is off: no packet but the scena
 
 from __future__ import annotations
 
+import operator
 import time
 from collections import deque
+from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 import numpy as np
@@ -24,7 +26,6 @@ from sysgym.scenarios.schema.network import Transport
 MOST_HOSTS_A_SWITCH = 254
 """A switch's hosts share a /24."""
 
-_LONGEST_ROUTE = 32
 _RUNNING_S = 5.0
 
 _EVERYWHERE = {
@@ -70,6 +71,9 @@ class Fabric:
         self.addresses: list[IPv4Address] = _host_addresses(topology)
         self.absent: list[str] = []
         self._route_sockets: list[RouteSocket] = []
+        self._towards = {
+            edge: _links_towards(topology, edge) for edge in np.unique(topology.host_edge).tolist()
+        }
         self._mtu_bytes, self._bundle_packets = ends.mtu_bytes, bundle_packets
         try:
             self._make_nodes()
@@ -85,6 +89,11 @@ class Fabric:
         """The network namespace of a node."""
         return self.nodes[node].namespace
 
+    @property
+    def has_choices(self) -> bool:
+        """Whether some switch has more than one shortest path to a host."""
+        return any(len(links) > 1 for towards in self._towards.values() for links in towards.values())
+
     def netns_pid(self, link: int) -> int:
         """A process in the namespace of the node that sends on a link."""
         return self.nodes[int(self.topology.link_source[link])].pid
@@ -95,19 +104,31 @@ class Fabric:
         Raises:
             BackendError: If the packets would never arrive.
         """
+        return np.fromiter(self._walk(src, dst, src_port, dst_port), dtype=np.int32)
+
+    def takes(self, route: NDArray[np.int32], src: int, dst: int, src_port: int, dst_port: int) -> bool:
+        """Whether a TCP flow would take these links; may be padded with -1."""
+        wanted = (link for link in route.tolist() if link >= 0)
+        return all(map(operator.eq, self._walk(src, dst, src_port, dst_port), wanted))
+
+    def _walk(self, src: int, dst: int, src_port: int, dst_port: int) -> Iterator[int]:
+        """A flow's links one after the other; kernels are asked only where there is a choice."""
         topology = self.topology
-        links: list[int] = []
-        node, incoming = src, 0
-        while node != dst:
-            index = self._route_sockets[node].next_hop(
-                incoming, self.addresses[src], self.addresses[dst], src_port, dst_port
-            )
-            link = self._link_of[node, index]
-            links.append(link)
-            node, incoming = int(topology.link_target[link]), self.interfaces[link ^ 1].ifindex
-            if len(links) > _LONGEST_ROUTE:
-                raise BackendError(f"no way from host {src} to host {dst}: the routes form a circle")
-        return np.array(links, dtype=np.int32)
+        edge = int(topology.host_edge[dst])
+        link = int(topology.host_uplink[src])
+        yield link
+        while (node := int(topology.link_target[link])) != edge:
+            choices = self._towards[edge][node]
+            if len(choices) == 1:
+                link = choices[0]
+            else:
+                incoming = self.interfaces[link ^ 1].ifindex
+                index = self._route_sockets[node].next_hop(
+                    incoming, self.addresses[src], self.addresses[dst], src_port, dst_port
+                )
+                link = self._link_of[node, index]
+            yield link
+        yield int(topology.host_downlink[dst])
 
     def close(self) -> None:
         """Ends all nodes. A namespace goes when its last socket does, too."""
@@ -172,9 +193,9 @@ class Fabric:
             requests[host].append(rtnetlink.route(IPv4Address(0), 0, way_out, _route_metrics(ends)))
             hop = [(self.interfaces[down].ifindex, None)]
             requests[edge].append(rtnetlink.route(self.addresses[host], 32, hop))
-        for edge in np.unique(topology.host_edge).tolist():
+        for edge in self._towards:
             network = _edge_network(topology, edge)
-            for switch, links in _links_towards(topology, edge).items():
+            for switch, links in self._towards[edge].items():
                 hops = [
                     (self.interfaces[link].ifindex, self._address_of(int(topology.link_target[link])))
                     for link in links

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sysgym.emulator.linux.clock import Waiter, now_ns
 from sysgym.emulator.linux.flow_records import FlowRecords
 from sysgym.emulator.linux.laws import Laws
+from sysgym.emulator.linux.paths import Paths
 from sysgym.emulator.linux.sockets import Connection, ConnectionMaker, Wanted
 from sysgym.emulator.packets.layout import NEVER_NS, NOBODY
 from sysgym.emulator.packets.workloads.schedule import FlowSchedule
@@ -51,6 +52,7 @@ class Traffic:
         maker: Opens their connections.
         laws: Congestion controls, and what managed flows begin with.
         law_of_flow: Index of each flow's law.
+        paths: Chooses the flows' source ports.
 
     Attributes:
         failures: What went wrong with single flows, in words.
@@ -67,6 +69,7 @@ class Traffic:
         maker: ConnectionMaker,
         laws: Laws,
         law_of_flow: NDArray[np.int64],
+        paths: Paths,
     ) -> None:
         self._schedule, self._records, self._maker = schedule, records, maker
         self._law_of_flow = law_of_flow.tolist()
@@ -91,7 +94,7 @@ class Traffic:
         self._waits_for = schedule.needs.tolist()
         self._first_waiting, self._waiting = (array.tolist() for array in schedule.successors())
         self._released: list[tuple[int, int]] = []
-        self._taken_ports: set[tuple[int, int, int, int]] = set()
+        self._paths = paths
         self._zero_ns = _FOREVER
         self._next_sample_ns = _FOREVER
         self.failures: list[str] = []
@@ -181,12 +184,8 @@ class Traffic:
     def _wanted(self, flow: int) -> Wanted:
         law = self._law_of_flow[flow]
         schedule = self._schedule
-        src, dst, src_port = int(schedule.src[flow]), int(schedule.dst[flow]), int(schedule.src_port[flow])
-        # Flows that share a connection on the simulator share its path; here each has a port of its own.
-        ends = (src, src_port, dst, law)
-        if ends in self._taken_ports:
-            src_port = 0
-        self._taken_ports.add(ends)
+        src, dst = int(schedule.src[flow]), int(schedule.dst[flow])
+        src_port = self._paths.source_port(flow, self._maker.port(law))
         slot = 0
         if self._managed[law]:
             slot = self._free_slots.pop()

@@ -20,6 +20,7 @@ from sysgym.emulator.linux.expressible import check_expressible, differences
 from sysgym.emulator.linux.fabric import Fabric
 from sysgym.emulator.linux.flow_records import FlowRecords
 from sysgym.emulator.linux.laws import Laws
+from sysgym.emulator.linux.paths import Paths
 from sysgym.emulator.linux.programs import Programs
 from sysgym.emulator.linux.queues import PortSettings, Queues
 from sysgym.emulator.linux.saturation import SaturationWatch
@@ -313,9 +314,11 @@ class World:
         self._records = FlowRecords(
             schedule, self.n_hosts, header_bytes=ends.header_bytes, payload_bytes=ends.payload_bytes
         )
-        self._traffic = Traffic(
-            schedule, self._records, self._maker, self._laws, self._laws.of_flows(schedule)
-        )
+        law_of_flow = self._laws.of_flows(schedule)
+        paths = Paths(self._fabric, schedule)
+        self._traffic = Traffic(schedule, self._records, self._maker, self._laws, law_of_flow, paths)
+        if paths.n_astray:
+            self.warnings.append(f"{paths.n_astray} flows take other paths than on the simulator")
         self._way_of_flow: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
         self._ideal_s: FloatArray | None = None
         self._end_ns = None
