@@ -30,7 +30,7 @@ _SUB_BUCKETS = 16
 
 PORT_RECORD = np.dtype(
     [
-        (name, np.uint64)
+        (name, np.int64)
         for name in (
             # written by user space
             "rate_bytes_per_s",
@@ -55,12 +55,12 @@ PORT_RECORD = np.dtype(
 )
 """One port, as ``struct port`` in ``bpf/port.bpf.c``; times are those of CLOCK_MONOTONIC."""
 
-ACTION_RECORD = np.dtype([("cwnd_packets", np.uint64), ("pacing_bytes_per_s", np.uint64)])
+ACTION_RECORD = np.dtype([("cwnd_packets", np.int64), ("pacing_bytes_per_s", np.int64)])
 """What a connection is told: its window (0: Reno decides) and its pacing rate (0: none)."""
 
 FLOW_RECORD = np.dtype(
     [
-        (name, np.uint64)
+        (name, np.int64)
         for name in (
             "delivered",
             "delivered_ce",
@@ -216,14 +216,14 @@ class Programs:
         """Records of all ports, :data:`PORT_RECORD`, shape (PORT_SLOTS,): memory that the kernel writes."""
         return _present(self._ports)
 
-    def port_histograms(self) -> NDArray[np.uint64]:
+    def port_histograms(self) -> NDArray[np.int64]:
         """Time at each backlog, ns, shape (PORT_SLOTS, HISTOGRAM_BUCKETS); see :func:`bucket_middles`."""
         return _present(self._histograms)
 
     def clear_port(self, port: int) -> None:
         """Sets a port's counters to zero; its rate, buffer and threshold stay."""
         ports, histograms = self.ports(), self.port_histograms()
-        ports[port : port + 1].view(np.uint64)[_N_SETTINGS:] = 0
+        ports[port : port + 1].view(np.int64)[_N_SETTINGS:] = 0
         ports["since_ns"][port] = time.monotonic_ns()
         histograms[port] = 0
 
@@ -259,7 +259,7 @@ class Programs:
         if prefix == "sgports":
             self._ports = map_into_memory(descriptor, PORT_RECORD, PORT_SLOTS)
         elif prefix == "sghisto":
-            flat = map_into_memory(descriptor, np.dtype(np.uint64), PORT_SLOTS * HISTOGRAM_BUCKETS)
+            flat = map_into_memory(descriptor, np.dtype(np.int64), PORT_SLOTS * HISTOGRAM_BUCKETS)
             self._histograms = flat.reshape(PORT_SLOTS, HISTOGRAM_BUCKETS)
         elif prefix == "sgacts":
             self._actions = map_into_memory(descriptor, ACTION_RECORD, FLOW_SLOTS)

@@ -52,15 +52,12 @@ struct sk_buff {
 /* ---- TCP ---- */
 
 enum tcp_ca_state {
-	TCP_CA_Open = 0,
-	TCP_CA_Disorder = 1,
 	TCP_CA_CWR = 2,
 	TCP_CA_Recovery = 3,
 	TCP_CA_Loss = 4,
 };
 
 enum tcp_ca_event {
-	CA_EVENT_LOSS = 3,
 	CA_EVENT_ECN_NO_CE = 4,
 	CA_EVENT_ECN_IS_CE = 5,
 };
@@ -134,7 +131,6 @@ struct tcp_congestion_ops {
 	void (*release)(struct sock *);
 	u32 (*ssthresh)(struct sock *);
 	u32 (*undo_cwnd)(struct sock *);
-	void (*cong_avoid)(struct sock *, u32, u32);
 #if KERNEL >= 6010
 	void (*cong_control)(struct sock *, u32, int, const struct rate_sample *);
 #else
@@ -142,14 +138,12 @@ struct tcp_congestion_ops {
 #endif
 	void (*set_state)(struct sock *, u8);
 	void (*cwnd_event)(struct sock *, enum tcp_ca_event);
-	void (*in_ack_event)(struct sock *, u32);
 	void (*pkts_acked)(struct sock *, const struct ack_sample *);
 	u32 flags;
 	char name[16];
 };
 
 extern void tcp_reno_cong_avoid(struct sock *, u32, u32) __ksym;
-extern void tcp_cong_avoid_ai(struct tcp_sock *, u32, u32) __ksym;
 
 /* A sequence number that lies behind another one. */
 INLINE bool behind(u32 sequence, u32 other)

@@ -10,8 +10,10 @@
  * this file may be used under the GPL as well as under the project's licence.
  */
 #include "receiver.h"
+#include "window.h"
 
 #define FLOW_SLOTS 16384
+#define UNLIMITED (~0ul)
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -39,7 +41,7 @@ struct flow {
 	u64 in_flight;
 	u64 cwnd_packets;
 	u64 ssthresh_packets;
-	u64 pacing_bytes_per_s;
+	u64 pacing_bytes_per_s; /* 0: none */
 	u64 updated_ns; /* CLOCK_MONOTONIC */
 	u64 phase; /* 1 connected, 2 closed */
 };
@@ -62,10 +64,9 @@ struct {
 
 struct state {
 	struct receiver receiver;
-	u32 first_delivered; /* the SYN counts as a packet, here not */
-	u32 last_delivered_ce;
-	u32 loss_cwnd;
-	u32 in_reduction;
+	struct window window;
+	u64 first_bytes; /* the SYN counts as a byte and a packet, here not */
+	u32 first_delivered;
 };
 
 INLINE struct flow *flow_of(struct sock *sk)
@@ -82,13 +83,6 @@ INLINE struct action *action_of(struct sock *sk)
 	return slot ? bpf_map_lookup_elem(&sgacts_0000, &slot) : NULL;
 }
 
-INLINE bool is_steered(struct sock *sk)
-{
-	struct action *action = action_of(sk);
-
-	return action && action->cwnd_packets;
-}
-
 INLINE void write_counters(struct flow *flow, struct sock *sk, struct state *state)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -98,23 +92,27 @@ INLINE void write_counters(struct flow *flow, struct sock *sk, struct state *sta
 	flow->lost = tp->lost;
 	flow->retransmitted = tp->total_retrans;
 	flow->sent = tp->data_segs_out;
-	flow->delivered_bytes = tp->bytes_acked;
+	flow->delivered_bytes = tp->bytes_acked - state->first_bytes;
 	flow->srtt_us = tp->srtt_us >> 3;
 	flow->min_rtt_us = tp->rtt_min.s[0].v;
 	flow->in_flight = tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 	flow->cwnd_packets = tp->snd_cwnd;
 	flow->ssthresh_packets = tp->snd_ssthresh;
-	flow->pacing_bytes_per_s = sk->sk_pacing_rate;
+	flow->pacing_bytes_per_s = sk->sk_pacing_rate == UNLIMITED ? 0 : sk->sk_pacing_rate;
 	flow->updated_ns = bpf_ktime_get_ns();
 }
 
-INLINE void act(struct action *action, struct sock *sk)
+INLINE void set_window(struct window *window, struct tcp_sock *tp, u64 packets)
 {
-	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	u64 window = action->cwnd_packets, rate = action->pacing_bytes_per_s;
+	u32 most = tp->snd_cwnd_clamp;
 
-	if (window)
-		tp->snd_cwnd = window < tp->snd_cwnd_clamp ? window : tp->snd_cwnd_clamp;
+	window_set(window, tp, packets < most ? packets : most);
+	window->ssthresh = window->cwnd; /* where Reno takes over, it goes on from here */
+	tp->snd_ssthresh = window->ssthresh;
+}
+
+INLINE void set_pacing(struct sock *sk, u64 rate)
+{
 	if (rate && rate < sk->sk_max_pacing_rate) {
 		sk->sk_pacing_rate = rate;
 		if (sk->sk_pacing_status == PACING_NONE)
@@ -133,12 +131,12 @@ void BPF_PROG(learned_init, struct sock *sk)
 	struct action *action = action_of(sk);
 
 	receiver_init(&state->receiver, sk);
+	window_init(&state->window, tp);
+	state->first_bytes = tp->bytes_acked;
 	state->first_delivered = tp->delivered;
-	state->last_delivered_ce = tp->delivered_ce;
-	state->loss_cwnd = 0;
-	state->in_reduction = 0;
-	if (action)
-		act(action, sk);
+	if (action && action->cwnd_packets)
+		set_window(&state->window, tp, action->cwnd_packets);
+	set_pacing(sk, action ? action->pacing_bytes_per_s : 0);
 	if (flow) {
 		write_counters(flow, sk, state);
 		flow->phase = 1;
@@ -157,26 +155,38 @@ void BPF_PROG(learned_release, struct sock *sk)
 	}
 }
 
-INLINE void on_ack(struct sock *sk, u32 ack, const struct rate_sample *sample)
+INLINE void reno(struct window *window, struct sock *sk, u32 ack, u32 acked, bool marked, bool may_grow)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+
+	if (marked && may_grow) {
+		if (window_due(window, tp)) /* a mark is as a loss (RFC 3168, 6.1.2) */
+			window_reduce(window, tp, window->cwnd / 2);
+	} else if (may_grow) {
+		window_grow(window, sk, ack, acked);
+	}
+}
+
+INLINE void learned_on_ack(struct sock *sk, u32 ack, const struct rate_sample *sample)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct state *state = PRIVATE(sk);
 	struct flow *flow = flow_of(sk);
 	struct action *action = action_of(sk);
+	struct window *window = &state->window;
+	bool may_grow = window_after_losses(window, tp, HALF_1024THS);
+	bool marked = window_marked(window, tp);
 
-	if (!(action && action->cwnd_packets) && !state->in_reduction)
-		tcp_reno_cong_avoid(sk, ack, sample->acked_sacked);
-	if (action)
-		act(action, sk);
+	if (action && action->cwnd_packets)
+		set_window(window, tp, action->cwnd_packets);
 	else
-		sk->sk_pacing_rate = sk->sk_max_pacing_rate;
+		reno(window, sk, ack, sample->acked_sacked, marked, may_grow);
+	set_pacing(sk, action ? action->pacing_bytes_per_s : 0);
 	if (!flow)
 		return;
 	flow->acks += 1;
-	if (tp->delivered_ce != state->last_delivered_ce) {
-		state->last_delivered_ce = tp->delivered_ce;
+	if (marked)
 		flow->marked_acks += 1;
-	}
 	if (sample->rtt_us > 0) {
 		flow->rtt_us = sample->rtt_us;
 		flow->rtt_sum_us += sample->rtt_us;
@@ -185,58 +195,16 @@ INLINE void on_ack(struct sock *sk, u32 ack, const struct rate_sample *sample)
 	write_counters(flow, sk, state);
 }
 
-#if KERNEL >= 6010
-SEC("struct_ops")
-void BPF_PROG(learned_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *sample)
-{
-	on_ack(sk, ack, sample);
-}
-#else
-SEC("struct_ops")
-void BPF_PROG(learned_cong_control, struct sock *sk, const struct rate_sample *sample)
-{
-	on_ack(sk, ((struct tcp_sock *)sk)->snd_una, sample);
-}
-#endif
-
-SEC("struct_ops")
-u32 BPF_PROG(learned_ssthresh, struct sock *sk)
-{
-	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct state *state = PRIVATE(sk);
-
-	state->loss_cwnd = tp->snd_cwnd;
-	return larger(is_steered(sk) ? tp->snd_cwnd : tp->snd_cwnd >> 1, 2);
-}
+CONG_CONTROL(learned)
+RESULTS(learned)
 
 SEC("struct_ops")
 void BPF_PROG(learned_set_state, struct sock *sk, u8 new_state)
 {
-	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct state *state = PRIVATE(sk);
+	struct flow *flow = new_state == TCP_CA_Loss ? flow_of(sk) : NULL;
 
-	if (new_state == TCP_CA_Loss) {
-		struct flow *flow = flow_of(sk);
-
-		if (flow)
-			flow->timeouts += 1;
-		state->in_reduction = 0; /* slow start, from one packet */
-	} else if (new_state == TCP_CA_CWR || new_state == TCP_CA_Recovery) {
-		/* Steered by nobody, the window falls at once to what Reno wants. */
-		if (!state->in_reduction && !is_steered(sk))
-			tp->snd_cwnd = tp->snd_ssthresh;
-		state->in_reduction = 1;
-	} else if (new_state == TCP_CA_Open) {
-		state->in_reduction = 0;
-	}
-}
-
-SEC("struct_ops")
-u32 BPF_PROG(learned_undo_cwnd, struct sock *sk)
-{
-	struct state *state = PRIVATE(sk);
-
-	return larger(((struct tcp_sock *)sk)->snd_cwnd, state->loss_cwnd);
+	if (flow)
+		flow->timeouts += 1;
 }
 
 SEC("struct_ops")

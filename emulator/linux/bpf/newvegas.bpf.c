@@ -8,7 +8,7 @@
  * The licence string must say GPL: the kernel admits congestion controls under no other licence. That is why
  * this file may be used under the GPL as well as under the project's licence.
  */
-#include "kernel.h"
+#include "window.h"
 
 #define PAD_PACKETS 10 /* allowed to queue */
 #define GROWTH_GAP_PACKETS 2
@@ -20,7 +20,6 @@
 #define ROUNDS_BETWEEN_DECISIONS 2
 #define ROUNDS_WITHOUT_SAMPLES 10
 #define MOST_GROWTH_SHIFT 8
-#define MIN_CWND 2
 #define FIRST_RESET_NS 2000000000ull
 #define RESET_NS 5000000000ull
 #define RATE_SHIFT 20 /* rates are packets/us in fixed point */
@@ -30,16 +29,17 @@ char LICENSE[] SEC("license") = "GPL";
 struct state {
 	u64 max_rate; /* in this round trip */
 	u64 reset_at_ns; /* when the minimum RTT is taken from a newer window */
+	struct window window;
 	u32 avg_rtt_us;
 	u32 min_rtt_us;
 	u32 next_min_rtt_us;
 	u32 round_end;
-	u32 samples; /* since the last decision */
-	u32 rounds; /* since the last decision */
-	u32 growth_allowed;
-	u32 growth_shift; /* Reno's growth divided by 2^shift */
-	u32 loss_cwnd;
-	u32 connection_state;
+	u32 growth_count;
+	u16 samples; /* since the last decision */
+	u16 rounds; /* since the last decision */
+	u8 growth_allowed;
+	u8 growth_shift; /* Reno's growth divided by 2^shift */
+	u8 recovering;
 };
 
 SEC("struct_ops")
@@ -51,6 +51,7 @@ void BPF_PROG(newvegas_init, struct sock *sk)
 	state->growth_allowed = 1;
 	state->reset_at_ns = bpf_ktime_get_ns() + FIRST_RESET_NS;
 	state->round_end = ((struct tcp_sock *)sk)->snd_nxt;
+	window_init(&state->window, (struct tcp_sock *)sk);
 }
 
 /* Smoothed RTT, its minimum over some seconds, and the round's best rate. */
@@ -76,7 +77,8 @@ INLINE void take_sample(struct state *state, struct tcp_sock *tp, u32 rtt_us, u3
 	rate = ((u64)in_flight_bytes << RATE_SHIFT) / segment / state->avg_rtt_us;
 	if (rate > state->max_rate)
 		state->max_rate = rate;
-	state->samples += 1;
+	if (state->samples < 0xffff)
+		state->samples += 1;
 	if (now_ns >= state->reset_at_ns) {
 		/* 0.75 to 1.25 of the period, so that flows do not reset together */
 		u64 spread = RESET_NS / 2 * (bpf_get_prandom_u32() & 1023) / 1024;
@@ -89,9 +91,10 @@ INLINE void take_sample(struct state *state, struct tcp_sock *tp, u32 rtt_us, u3
 
 INLINE void decide_congested(struct state *state, struct tcp_sock *tp, u32 most)
 {
-	bool slow_started = tp->snd_ssthresh < UNKNOWN_SSTHRESH;
+	struct window *window = &state->window;
+	bool slow_started = window->ssthresh < UNKNOWN_SSTHRESH;
 	u32 needed = slow_started ? SAMPLES_TO_SHRINK : SAMPLES_TO_LEAVE_SLOW_START;
-	u32 excess = tp->snd_cwnd - most;
+	u32 excess = window->cwnd - most;
 
 	if (state->rounds < ROUNDS_BETWEEN_DECISIONS)
 		return;
@@ -100,11 +103,11 @@ INLINE void decide_congested(struct state *state, struct tcp_sock *tp, u32 most)
 			state->growth_allowed = 0;
 		return;
 	}
-	tp->snd_ssthresh = larger(most, MIN_CWND);
+	window->ssthresh = larger(most, MIN_CWND);
+	tp->snd_ssthresh = window->ssthresh;
 	if (excess > 2)
-		tp->snd_cwnd = larger(tp->snd_cwnd - larger(2, excess * DECREASE_128THS / 128), MIN_CWND);
-	else
-		tp->snd_cwnd = larger(most, MIN_CWND);
+		most = window->cwnd - larger(2, (u64)excess * DECREASE_128THS / 128);
+	window_set(window, tp, larger(most, MIN_CWND));
 	state->growth_allowed = 0;
 	state->samples = 0;
 	state->rounds = 0;
@@ -115,10 +118,11 @@ INLINE void end_round(struct state *state, struct tcp_sock *tp)
 {
 	u32 most = ((state->max_rate * state->min_rtt_us) >> RATE_SHIFT) + PAD_PACKETS;
 
-	state->rounds += 1;
-	if (tp->snd_cwnd > most) {
+	if (state->rounds < 0xffff)
+		state->rounds += 1;
+	if (state->window.cwnd > most) {
 		decide_congested(state, tp, most);
-	} else if (tp->snd_cwnd + GROWTH_GAP_PACKETS <= most && state->samples >= SAMPLES_TO_GROW) {
+	} else if (state->window.cwnd + GROWTH_GAP_PACKETS <= most && state->samples >= SAMPLES_TO_GROW) {
 		state->growth_allowed = 1;
 		if (state->growth_shift)
 			state->growth_shift -= 1;
@@ -135,64 +139,62 @@ void BPF_PROG(newvegas_pkts_acked, struct sock *sk, const struct ack_sample *sam
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct state *state = PRIVATE(sk);
 
-	if (state->connection_state > TCP_CA_CWR || sample->rtt_us <= 0)
+	if (state->recovering || sample->rtt_us <= 0)
 		return;
 	take_sample(state, tp, sample->rtt_us, sample->in_flight);
 	if (behind(state->round_end, tp->snd_una))
 		end_round(state, tp);
 }
 
-SEC("struct_ops")
-void BPF_PROG(newvegas_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+INLINE void grow(struct state *state, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	struct state *state = PRIVATE(sk);
+	struct window *window = &state->window;
+	u32 needed = window->cwnd << state->growth_shift;
 
-	if (!state->growth_allowed)
+	if (state->growth_shift == 0 || window->cwnd < window->ssthresh) {
+		window_grow(window, sk, ack, acked);
 		return;
-	if (state->growth_shift == 0 || tp->snd_cwnd < tp->snd_ssthresh) {
-		tcp_reno_cong_avoid(sk, ack, acked);
-	} else if (tp->packets_out + acked >= tp->snd_cwnd) { /* else the window is not what limits it */
-		tcp_cong_avoid_ai(tp, tp->snd_cwnd << state->growth_shift, acked);
+	}
+	if (tp->packets_out + acked < window->cwnd)
+		return; /* the window is not what limits the sender */
+	state->growth_count += acked;
+	if (state->growth_count >= needed) {
+		state->growth_count = 0;
+		window_set(window, tp, window->cwnd + 1);
 	}
 }
 
-SEC("struct_ops")
-u32 BPF_PROG(newvegas_ssthresh, struct sock *sk)
+INLINE void newvegas_on_ack(struct sock *sk, u32 ack, const struct rate_sample *sample)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct state *state = PRIVATE(sk);
-
-	state->loss_cwnd = tp->snd_cwnd;
-	return larger((u64)tp->snd_cwnd * LOSS_1024THS / 1024, MIN_CWND);
-}
-
-SEC("struct_ops")
-void BPF_PROG(newvegas_set_state, struct sock *sk, u8 new_state)
-{
-	struct state *state = PRIVATE(sk);
+	struct window *window = &state->window;
+	u32 timed_out = window->timed_out;
+	bool may_grow = window_after_losses(window, tp, LOSS_1024THS);
 
 	/* After a time-out it grows more slowly. */
-	if (new_state == TCP_CA_Loss && state->growth_shift < MOST_GROWTH_SHIFT)
+	if (window->timed_out && !timed_out && state->growth_shift < MOST_GROWTH_SHIFT)
 		state->growth_shift += 1;
-	state->connection_state = new_state;
+	state->recovering = behind(tp->snd_una, window->recovery_end);
+	if (window_marked(window, tp) && may_grow) {
+		if (window_due(window, tp))
+			window_reduce(window, tp, (u64)window->cwnd * LOSS_1024THS / 1024);
+	} else if (may_grow && state->growth_allowed) {
+		grow(state, sk, ack, sample->acked_sacked);
+	}
+	window_pace(sk);
 }
 
-SEC("struct_ops")
-u32 BPF_PROG(newvegas_undo_cwnd, struct sock *sk)
-{
-	struct state *state = PRIVATE(sk);
-
-	return larger(((struct tcp_sock *)sk)->snd_cwnd, state->loss_cwnd);
-}
+CONG_CONTROL(newvegas)
+RESULTS(newvegas)
 
 SEC(".struct_ops")
 struct tcp_congestion_ops sgnv_0000 = {
 	.init = (void *)newvegas_init,
 	.pkts_acked = (void *)newvegas_pkts_acked,
-	.cong_avoid = (void *)newvegas_cong_avoid,
+	.cong_control = (void *)newvegas_cong_control,
 	.ssthresh = (void *)newvegas_ssthresh,
-	.set_state = (void *)newvegas_set_state,
 	.undo_cwnd = (void *)newvegas_undo_cwnd,
 	.name = "sgnv_0000",
 };

@@ -81,9 +81,9 @@ struct {
 	__type(value, struct guard);
 } sgguard_0000 SEC(".maps");
 
-INLINE u32 bucket_of(u64 bytes)
+INLINE u32 bucket_of(u32 value)
 {
-	u32 value = bytes, octave = 0;
+	u32 octave = 0;
 
 	if (value < 32)
 		return value;
@@ -100,33 +100,33 @@ INLINE u32 bucket_of(u64 bytes)
 	return octave * 16 + (value >> octave);
 }
 
-INLINE void spend(struct histogram *histogram, u64 bytes, u64 time_ns)
+INLINE void spend(struct histogram *histogram, u32 bytes, u64 time_ns)
 {
 	histogram->time_ns[bucket_of(bytes) & (BUCKETS - 1)] += time_ns;
 }
 
 /* Accounts for the time since the last packet, in which the backlog fell from `from` to `to`. */
-INLINE void account(struct port *port, struct histogram *histogram, u64 from, u64 to, u64 elapsed_ns)
+INLINE void account(struct port *port, struct histogram *histogram, u32 from, u32 to, u64 elapsed_ns)
 {
 	u64 busy_ns = elapsed_ns;
 
 	if (to == 0 && port->rate_bytes_per_s) {
-		u64 drain_ns = from * NS_PER_S / port->rate_bytes_per_s;
+		u64 drain_ns = (u64)from * NS_PER_S / port->rate_bytes_per_s;
 
 		if (drain_ns < busy_ns)
 			busy_ns = drain_ns;
 	}
-	port->backlog_integral_byte_ns += (from + to) * busy_ns / 2;
+	port->backlog_integral_byte_ns += ((u64)from + to) * busy_ns / 2;
 	spend(histogram, 0, elapsed_ns - busy_ns);
 	if (bucket_of(from) == bucket_of(to)) {
 		spend(histogram, from, busy_ns);
 		return;
 	}
 	/* The line from one to the other, as four steps. */
-	spend(histogram, (7 * from + to) / 8, busy_ns / 4);
-	spend(histogram, (5 * from + 3 * to) / 8, busy_ns / 4);
-	spend(histogram, (3 * from + 5 * to) / 8, busy_ns / 4);
-	spend(histogram, (from + 7 * to) / 8, busy_ns - busy_ns / 4 * 3);
+	spend(histogram, from / 8 * 7 + to / 8, busy_ns / 4);
+	spend(histogram, from / 8 * 5 + to / 8 * 3, busy_ns / 4);
+	spend(histogram, from / 8 * 3 + to / 8 * 5, busy_ns / 4);
+	spend(histogram, from / 8 + to / 8 * 7, busy_ns - busy_ns / 4 * 3);
 }
 
 SEC("tc")

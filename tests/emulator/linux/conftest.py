@@ -36,6 +36,14 @@ class Connection:
     receiver: socket.socket
     received_bytes: int = 0
 
+    def read(self) -> None:
+        """Takes what has come."""
+        try:
+            while content := self.receiver.recv(1 << 20):
+                self.received_bytes += len(content)
+        except BlockingIOError:
+            pass
+
 
 @dataclass
 class Wire:
@@ -79,9 +87,10 @@ class Wire:
                 self.queues.set_single_packets(pid, interface)
         for pid in (self.sender, self.router, self.receiver):
             with inside(pid):
-                for key in ("ip_forward", "tcp_ecn", "tcp_no_metrics_save"):
+                # With 2, only a control that asks for ECN has it: dctcp and learned, as in the simulator.
+                for key, value in (("ip_forward", "1"), ("tcp_no_metrics_save", "1"), ("tcp_ecn", "2")):
                     with open(f"/proc/sys/net/ipv4/{key}", "w") as setting:
-                        setting.write("1")
+                        setting.write(value)
 
     def bottleneck(self, settings: PortSettings) -> None:
         """Makes R's port to D a port with number ROUTER_PORT."""

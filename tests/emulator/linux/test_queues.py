@@ -49,7 +49,7 @@ def test_port_keeps_its_rate_and_counts_as_tc_does(wire: Wire) -> None:
 
 def test_marks_above_the_threshold_and_only_there(wire: Wire) -> None:
     wire.bottleneck(PortSettings(RATE_BPS, buffer_bytes=200_000, ecn_threshold_bytes=15_000))
-    wire.connect("cubic")  # with tcp_ecn=1 it answers marks as it does losses
+    wire.connect("dctcp")
     wire.transfer(1.0)
     ports = np.array([ROUTER_PORT])
     marked = wire.queues.readings(ports)
