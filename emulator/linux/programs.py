@@ -294,4 +294,5 @@ def bucket_middles() -> NDArray[np.float64]:
     bucket = np.arange(HISTOGRAM_BUCKETS)
     octave = np.maximum(bucket // _SUB_BUCKETS - 1, 0)
     low = (bucket - octave * _SUB_BUCKETS).astype(np.float64) * 2.0**octave
-    return np.where(octave > 0, low + 0.5 * (2.0**octave - 1.0), low)
+    middle: NDArray[np.float64] = np.where(octave > 0, low + 0.5 * (2.0**octave - 1.0), low)
+    return middle

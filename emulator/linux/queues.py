@@ -143,15 +143,16 @@ class Queues:
         if port is not None:
             self._programs.clear_port(port)
 
-    def set_single_packets(self, netns_pid: int, interface: str) -> None:
-        """Makes TCP hand single packets to an interface, not bundles of up to 64 kB (GSO).
+    def limit_bundles(self, netns_pid: int, interface: str, packets: int = 1) -> None:
+        """Makes TCP hand bundles (GSO) of so many packets at most to an interface, not of up to 64 kB.
 
-        Bundles pass a queue as one packet, and routers forward them as they are. Sockets learn of it when
-        they find their route: call it before they are opened.
+        A bundle passes a queue as one packet, is marked or dropped as one, and routers forward it as it is: 1
+        is what a switch sees, more costs less processor time. Sockets learn of it when they find their route:
+        call it before they are opened.
         """
         socket = self._programs.sockets.of(netns_pid)
         body = netlink.link_message(socket.index(interface))
-        body += attribute(netlink.IFLA_GSO_MAX_SEGS, 1)
+        body += attribute(netlink.IFLA_GSO_MAX_SEGS, packets)
         socket.request(netlink.RTM_NEWLINK, 0, body, f"limit bundles of {interface}")
 
     def counters(self, netns_pid: int, interface: str) -> QueueCounters:
@@ -193,7 +194,8 @@ class Queues:
         total_ns = time.monotonic_ns() - self._records[ports]["since_ns"].astype(np.float64)
         time_ns[:, 0] += total_ns - time_ns.sum(axis=1)
         reached = np.cumsum(time_ns, axis=1) >= quantile * total_ns[:, None]
-        return bucket_middles()[reached.argmax(axis=1)]
+        backlog: FloatArray = bucket_middles()[reached.argmax(axis=1)]
+        return backlog
 
     def clear_maxima(self, ports: Sequence[int] | IntArray) -> None:
         """Begins a new interval for the largest backlogs."""

@@ -84,7 +84,7 @@ class Wire:
             run(*enter, "link", "set", interface, "up")
             if gateway:
                 run(*enter, "route", "add", "default", "via", gateway)
-                self.queues.set_single_packets(pid, interface)
+                self.queues.limit_bundles(pid, interface)
         for pid in (self.sender, self.router, self.receiver):
             with inside(pid):
                 # With 2, only a control that asks for ECN has it: dctcp and learned, as in the simulator.

@@ -30,11 +30,12 @@ def test_window_from_python_holds_at_once(wire: Wire) -> None:
     actions["cwnd_packets"][SLOT] = 4
     wire.connect("learned", SLOT)
     queues = []
+    highest: list[int] = []
     for window in (4, 20, 80, 200):
         actions["cwnd_packets"][SLOT] = window
         wire.transfer(0.2)
-        highest = []
-        wire.transfer(0.3, lambda seen=highest: seen.append(int(flows["in_flight"][SLOT])))
+        highest.clear()
+        wire.transfer(0.3, lambda: highest.append(int(flows["in_flight"][SLOT])))
         assert flows["cwnd_packets"][SLOT] == window
         assert window - 4 <= max(highest) <= window
         queues.append(wire.queues.readings([ROUTER_PORT])[0, 0])
