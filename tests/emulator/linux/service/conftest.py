@@ -14,6 +14,7 @@ import pytest
 from sysgym.emulator.linux.discovery import PrivateService
 from tests.emulator.linux.service.helpers import KIND, n_sessions, wait_until
 
+
 @pytest.fixture
 def short_path() -> Iterator[Path]:
     """A folder with a name short enough for sockets in it."""

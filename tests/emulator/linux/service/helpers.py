@@ -72,3 +72,24 @@ def in_child(act: Callable[[], object]) -> int:
             status = int(act() or 0)  # type: ignore[call-overload]
         os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def forked(act: Callable[[int], object]) -> tuple[int, list[int]]:
+    """Starts a process that does something and then waits for its end.
+
+    Returns:
+        Its number, and the numbers that it has written into the file that it was given.
+    """
+    read_fd, write_fd = os.pipe()
+    pid = os.fork()
+    if not pid:
+        with contextlib.suppress(BaseException):
+            os.close(read_fd)
+            kept = act(write_fd)
+            time.sleep(1000)
+            del kept
+        os._exit(1)
+    os.close(write_fd)
+    with os.fdopen(read_fd) as pipe:
+        words = pipe.readline().split()
+    return pid, [int(word) for word in words]

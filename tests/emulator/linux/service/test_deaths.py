@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,6 +24,7 @@ from tests.emulator.linux.service.helpers import (
     KIND,
     alive,
     children,
+    forked,
     n_sessions,
     small,
     wait_until,
@@ -33,23 +32,6 @@ from tests.emulator.linux.service.helpers import (
 )
 
 ROUNDS = int(os.environ.get("SYSGYM_KILL_ROUNDS", "2"))
-
-
-def forked(act: Callable[[int], object]) -> tuple[int, list[int]]:
-    """Starts a process that does something and waits for its end; what it writes on a file comes back."""
-    read_fd, write_fd = os.pipe()
-    pid = os.fork()
-    if not pid:
-        with contextlib.suppress(BaseException):
-            os.close(read_fd)
-            kept = act(write_fd)
-            time.sleep(1000)
-            del kept
-        os._exit(1)
-    os.close(write_fd)
-    with os.fdopen(read_fd) as pipe:
-        words = pipe.readline().split()
-    return pid, [int(word) for word in words]
 
 
 def kill_and_wait(pid: int, number: int) -> None:
@@ -133,9 +115,12 @@ def test_the_next_service_removes_what_a_killed_one_left(short_path: Path) -> No
 
 
 def test_a_world_that_dies_tells_its_client_why(own_service: PrivateService) -> None:
-    with LinuxNetwork(small("unruly-exit"), service=own_service.endpoint) as network:
-        with pytest.raises(BackendError, match=r"(?s)ended by itself \(exit code 3\).*the last words"):
-            network.advance(1e-3)
+    words = r"(?s)ended by itself \(exit code 3\).*the last words"
+    with (
+        LinuxNetwork(small("unruly-exit"), service=own_service.endpoint) as network,
+        pytest.raises(BackendError, match=words),
+    ):
+        network.advance(1e-3)
     with LinuxNetwork(small(), service=own_service.endpoint) as network:
         pid = world_pid(network)
         os.kill(pid, signal.SIGKILL)
@@ -199,10 +184,19 @@ def test_a_private_service_ends_with_its_process(short_path: Path, number: int) 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_a_service_whole(short_path: Path, number: int) -> None:
-    command = [str(Path(sys.executable).with_name("sysgym")), "emulator", "serve", "--root", str(short_path), "--kind", KIND]
+    command = [
+        str(Path(sys.executable).with_name("sysgym")),
+        "emulator",
+        "serve",
+        "--root",
+        str(short_path),
+        "--kind",
+        KIND,
+    ]
     served = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert served.stderr is not None
-    assert "Ctrl-C ends it" in (words := served.stderr.readline())
+    words = served.stderr.readline()
+    assert "Ctrl-C ends it" in words
     endpoint = next(word for word in words.split() if word.startswith("ipc://")).rstrip(";")
     network = LinuxNetwork(small("unruly-child"), service=endpoint)
     world = world_pid(network)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import typing
 from typing import Any
 
 import msgpack
@@ -43,10 +44,11 @@ PLAIN = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
-OPS = (
-    "attach reset apply step read flows queue_quantiles oracle_rates clear_maxima bye"
-    " hello open end what_happened"
-).split()
+OPS = [
+    kind.model_fields["op"].default
+    for union in (m.ToService, m.ToWorld)
+    for kind in typing.get_args(typing.get_args(union)[0])
+]
 
 
 def frame(**content: Any) -> bytes:

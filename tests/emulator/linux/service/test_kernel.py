@@ -1,0 +1,222 @@
+"""The service with the kernel's worlds: what it serves, and what is left of it when somebody is killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sysgym.emulator.linux.cleaning import SESSION_VARIABLE, clean, kill_tagged, leftovers
+from sysgym.emulator.linux.client import LinuxNetwork
+from sysgym.emulator.linux.discovery import PrivateService
+from sysgym.emulator.linux.requirements import requirements
+from sysgym.emulator.linux.runtime import SID_VARIABLE
+from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.scenarios.errors import BackendError, BackendUnavailable, ScenarioError, UnknownName
+from tests.emulator.linux.service.helpers import alive, children, forked, n_sessions, wait_until, world_pid
+
+pytestmark = [pytest.mark.linux, pytest.mark.xdist_group("linux")]
+
+ROUNDS = int(os.environ.get("SYSGYM_KILL_ROUNDS", "2"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _possible() -> None:
+    """Skips where the kernel's worlds cannot be, and says why; with CI=true that is a failure."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    missing = [one.name for one in requirements() if one.essential and not one.present]
+    if missing:
+        words = f"the Linux backend lacks here: {', '.join(missing)}"
+        if os.environ.get("CI"):
+            pytest.fail(words)
+        pytest.skip(words)
+
+
+@pytest.fixture
+def kernel_service(short_path: Path) -> Iterator[PrivateService]:
+    """A service that a test may kill; afterwards nothing of it is left."""
+    service = PrivateService(short_path)
+    sid = Path(service.endpoint.removeprefix("ipc://")).parent.name
+    yield service
+    service.stop()
+    clean([short_path])
+    wait_until(lambda: traces(sid) == [])
+    assert list(short_path.iterdir()) == []
+
+
+def scenario(name: str = "linux-dumbbell-100m", **overrides: object) -> CongestionScenario:
+    return load_scenario(name, overrides=overrides, expect=CongestionScenario)
+
+
+def traces(sid: str) -> list[str]:
+    """What this machine has of a service: processes, links, named namespaces, programs, struct_ops.
+
+    The kernel frees maps a moment after their last user has gone.
+    """
+    found = [f"process {pid}" for pid in tagged(sid)]
+    commands = [["ip", "-o", "link"], ["ip", "netns", "list"]]
+    if shutil.which("bpftool"):
+        commands += [
+            ["bpftool", "struct_ops", "list"],
+            ["bpftool", "map", "list"],
+            ["bpftool", "link", "list"],
+        ]
+    for command in commands:
+        listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        found += [line for line in listed.splitlines() if f"sg{sid}" in line or f"_{sid}" in line]
+    return found
+
+
+def tagged(sid: str) -> list[int]:
+    found: list[int] = []
+
+    def note(environment: dict[str, str]) -> bool:
+        if environment[SID_VARIABLE] == sid:
+            found.append(int(environment.get(SESSION_VARIABLE, "-1")))
+        return False
+
+    kill_tagged(note)
+    return found
+
+
+def sid_of(service: PrivateService) -> str:
+    return Path(service.endpoint.removeprefix("ipc://")).parent.name
+
+
+@pytest.mark.parametrize("transport", ["cubic", "dctcp"])
+def test_a_network_of_the_kernel(kernel_service: PrivateService, transport: str) -> None:
+    with LinuxNetwork(scenario(), transport=transport, service=kernel_service.endpoint) as network:
+        assert traces(sid_of(kernel_service)) != []
+        network.reset(1)
+        network.advance(0.3)
+        assert 0.3 <= network.now_s < 0.4
+        assert network.hosts().delivered_bytes.sum() > 100_000
+        before = network.hosts().delivered_bytes.sum()
+        read = network.step(np.full(network.n_hosts, 1e6), 0.3, read_flows=np.arange(2))
+        assert read.flow_counters is not None
+        assert 0 < read.hosts.delivered_bytes.sum() - before < 0.3 * network.n_hosts * 1e6 / 8 * 4
+        flows = network.flows()
+        assert flows.started.any()
+        assert flows.rtt_min_s[flows.started].min() > 0
+        assert network.queue_quantile_bytes(0.99).shape == (network.n_links,)
+        assert (network.oracle_rates_bps() >= 0).all()
+        network.reset(1)
+        assert network.hosts().delivered_bytes.sum() == 0
+
+
+def test_two_networks_of_one_service(kernel_service: PrivateService) -> None:
+    one = LinuxNetwork(scenario(), transport="dctcp", service=kernel_service.endpoint)
+    other = LinuxNetwork(scenario(), transport="dctcp", service=kernel_service.endpoint)
+    for network in (one, other):
+        network.reset(1)
+    one.advance(0.2)
+    assert one.hosts().delivered_bytes.sum() > 0
+    assert other.refresh().hosts.delivered_bytes.sum() == 0
+    other.close()
+    one.advance(0.1)
+    one.close()
+    assert n_sessions(kernel_service.endpoint) == 0
+
+
+def test_what_the_kernel_cannot_express(kernel_service: PrivateService) -> None:
+    with pytest.raises(ScenarioError, match=r"topology\.link_delay_s"):
+        LinuxNetwork(scenario(**{"topology.link_delay_s": 1e-3}), service=kernel_service.endpoint)
+    with pytest.raises((UnknownName, BackendUnavailable, ScenarioError)):
+        LinuxNetwork(scenario(), transport="hpcc", service=kernel_service.endpoint)
+    odd = scenario().model_copy(update={"title": "$(touch /tmp/sysgym-was-here); `id`"})
+    with LinuxNetwork(odd, transport="cubic", service=kernel_service.endpoint) as network:
+        network.advance(0.01)
+    assert not Path("/tmp/sysgym-was-here").exists()
+
+
+def client_of(endpoint: str) -> Callable[[int], object]:
+    """A client in the middle of an episode, and the numbers of its world and that one's children."""
+
+    def act(fd: int) -> object:
+        network = LinuxNetwork(scenario(), transport="dctcp", service=endpoint)
+        pid = world_pid(network)
+        os.write(fd, f"{pid} {' '.join(map(str, children(pid)))}\n".encode())
+        os.close(fd)
+        network.reset(1)
+        network.advance(100.0)
+        return network
+
+    return act
+
+
+def test_a_killed_client_leaves_nothing(kernel_service: PrivateService) -> None:
+    for _ in range(ROUNDS):
+        pid, processes = forked(client_of(kernel_service.endpoint))
+        assert len(processes) > 4
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        wait_until(lambda processes=processes: not any(map(alive, processes)))  # type: ignore[misc]
+        wait_until(lambda: n_sessions(kernel_service.endpoint) == 0)
+        assert tagged(sid_of(kernel_service)) == []
+
+
+def test_a_killed_service_leaves_nothing_that_cleaning_does_not_find(short_path: Path) -> None:
+    for _ in range(ROUNDS):
+        service = PrivateService(short_path)
+        sid = sid_of(service)
+        network = LinuxNetwork(scenario(), transport="dctcp", service=service.endpoint)
+        network.advance(0.05)
+        world = world_pid(network)
+        processes = [world, *children(world)]
+        os.kill(service.pid, signal.SIGKILL)
+        service._process.wait()
+        with pytest.raises(BackendError):
+            network.advance(10.0)
+        network.close()
+        wait_until(lambda processes=processes: not any(map(alive, processes)))  # type: ignore[misc]
+        assert {found.kind for found in leftovers([short_path])} == {"folder"}
+        clean([short_path])
+        wait_until(lambda sid=sid: traces(sid) == [])  # type: ignore[misc]
+        assert list(short_path.iterdir()) == []
+
+
+def test_a_killed_process_takes_its_private_service_along(kernel_service: PrivateService) -> None:
+    for _ in range(ROUNDS):
+
+        def act(fd: int) -> object:
+            network = LinuxNetwork(scenario(), transport="dctcp")  # root: a service of its own
+            assert network._private is not None
+            endpoint = network._private.endpoint
+            os.write(fd, f"{network._private.pid} {int(endpoint.split('/')[-2], 16)}\n".encode())
+            os.close(fd)
+            return network.advance(100.0)  # type: ignore[func-returns-value]
+
+        pid, (service, number) = forked(act)
+        sid = f"{number:04x}"
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        wait_until(lambda service=service: not alive(service))  # type: ignore[misc]
+        wait_until(lambda sid=sid: traces(sid) == [])  # type: ignore[misc]
+        assert not Path("/run/sysgym", sid).exists()
+
+
+def test_without_root_a_service_has_to_run(kernel_service: PrivateService, short_path: Path) -> None:
+    del kernel_service
+
+    def act(fd: int) -> object:
+        os.environ.pop("SYSGYM_EMULATOR", None)
+        os.environ["XDG_RUNTIME_DIR"] = str(short_path / "nowhere")
+        os.setuid(65534)
+        try:
+            LinuxNetwork(scenario())
+        except BackendUnavailable as error:
+            found = "sudo sysgym emulator serve" in str(error)
+            os.write(fd, f"{int(found)}\n".encode())
+            os.close(fd)
+        os._exit(0)
+
+    pid, (found,) = forked(act)
+    os.waitpid(pid, 0)
+    assert found == 1
