@@ -273,6 +273,9 @@ def _host_sysctls(ends: Transport) -> dict[str, str]:
         "ipv4/tcp_rto_max_ms": str(max(round(ends.max_rto_s * 1e3), 1000)),
         "ipv4/ip_local_port_range": "10240 49151",
         "ipv4/tcp_fastopen": "0",
+        # A socket that nobody owns any more keeps its namespace: not for minutes.
+        "ipv4/tcp_orphan_retries": "1",
+        "ipv4/tcp_fin_timeout": "1",
         "core/somaxconn": "65535",
         "ipv4/tcp_max_syn_backlog": "65535",
         "ipv4/tcp_syncookies": "0",

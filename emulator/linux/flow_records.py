@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.linux.sockets import TCP_INFO, Connection, read_infos
-from sysgym.emulator.packets.layout import NEVER_NS
+from sysgym.emulator.packets.layout import NEVER_NS, NOBODY
 from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 
 FloatArray = NDArray[np.float64]
@@ -166,3 +166,11 @@ class FlowRecords:
         known = (least_us != 2**32 - 1) & (self._sums[flow_ids, _RTT_SAMPLES] > 0)
         seconds: FloatArray = np.where(known, least_us * 1e-6, none)
         return seconds
+
+
+def no_flows() -> FlowSchedule:
+    """A schedule in which nothing happens."""
+    nobody, never = np.empty(0, np.int32), np.empty(0, np.int64)
+    return FlowSchedule(
+        nobody, nobody, never, never, nobody, nobody, nobody, np.full((0, 0), NOBODY, np.int32), never
+    )

@@ -26,7 +26,9 @@ from sysgym.scenarios.errors import BackendError
 
 _SO_MARK, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE, _SO_MAX_PACING_RATE = 36, 32, 33, 47
 _TCP_NOTSENT_LOWAT = 25
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+"""SO_LINGER of no time: closing sends a reset, and nothing waits any more (RFC 9293, 3.5.2)."""
+
 _MOST_AT_ONCE = 128
 """Connections that are opened together: so many SYNs fit into any queue."""
 
@@ -191,7 +193,7 @@ class ConnectionMaker:
             sender.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, BUFFER_BYTES)
             sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sender.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, UNSENT_BYTES)
-            sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
             if law.managed:
                 rate = struct.pack("=Q", PACED_BUT_NOT_LIMITED)
                 sender.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, rate)
@@ -246,7 +248,7 @@ class ConnectionMaker:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
             listener.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, BUFFER_BYTES)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
             if self._window_bytes < BUFFER_BYTES // 2:
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, self._window_bytes)
             listener.bind((str(self._fabric.addresses[host]), self.port(law)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,15 @@ from sysgym.emulator.linux.bundles import packets_a_bundle
 from sysgym.emulator.linux.clock import now_ns, sharpen_timers
 from sysgym.emulator.linux.expressible import check_expressible, differences
 from sysgym.emulator.linux.fabric import Fabric
-from sysgym.emulator.linux.flow_records import FlowRecords
+from sysgym.emulator.linux.flow_records import FlowRecords, no_flows
+from sysgym.emulator.linux.iperf import Iperf
 from sysgym.emulator.linux.laws import Laws
 from sysgym.emulator.linux.paths import Paths
 from sysgym.emulator.linux.programs import Programs
 from sysgym.emulator.linux.queues import PortSettings, Queues
 from sysgym.emulator.linux.saturation import SaturationWatch
 from sysgym.emulator.linux.sockets import ConnectionMaker
-from sysgym.emulator.linux.traffic import Traffic, no_flows
+from sysgym.emulator.linux.traffic import Traffic
 from sysgym.emulator.packets.fairness import max_min_rates
 from sysgym.emulator.packets.routing import ecmp_routes
 from sysgym.emulator.packets.statistics import ideal_completion_s
@@ -45,6 +46,7 @@ HOST_BUFFER_BYTES = 64 << 20
 """Queue of a host's card: it drops nothing, TCP itself puts no more into it than a millisecond's worth."""
 
 _DRAIN_BYTES = 3000
+_IPERF_PORT = 5201
 
 
 class World:
@@ -58,6 +60,8 @@ class World:
         flow_transports: Flow -> its own.
         programs: The eBPF programs, loaded.
         session: Number of this world among those of the service, 0 to 15.
+        long_flows: Who sends the flows that never end: this process, or iperf3 where the congestion control
+            is the kernel's.
 
     Attributes:
         topology: The network.
@@ -80,6 +84,7 @@ class World:
         programs: Programs,
         *,
         session: int = 0,
+        long_flows: Literal["own", "iperf3"] = "own",
     ) -> None:
         scenario = scenario_from_resolved(dict(scenario_resolved))
         if not isinstance(scenario, CongestionScenario):
@@ -121,6 +126,7 @@ class World:
                 self._fabric, self._laws.laws, first_port=SERVICE_PORT, window_bytes=window_bytes
             )
             self.warnings += [f"the kernel has no setting net/{path}" for path in self._fabric.absent]
+            self._iperf = Iperf(self._fabric, first_port=_IPERF_PORT) if long_flows == "iperf3" else None
             sharpen_timers()
             self._schedule = no_flows()
             self._begin_episode()
@@ -316,7 +322,9 @@ class World:
         )
         law_of_flow = self._laws.of_flows(schedule)
         paths = Paths(self._fabric, schedule)
-        self._traffic = Traffic(schedule, self._records, self._maker, self._laws, law_of_flow, paths)
+        self._traffic = Traffic(
+            schedule, self._records, self._maker, self._laws, law_of_flow, paths, self._iperf
+        )
         if paths.n_astray:
             self.warnings.append(f"{paths.n_astray} flows take other paths than on the simulator")
         self._way_of_flow: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
@@ -336,7 +344,7 @@ class World:
             assert self._traffic is not None
             src, dst = int(self._schedule.src[flow]), int(self._schedule.dst[flow])
             src_port = self._traffic.source_port(flow)
-            dst_port = self._maker.port(self._laws.of_flow(flow))
+            dst_port = self._traffic.destination_port(flow)
             way = (
                 self._fabric.route(src, dst, src_port, dst_port),
                 self._fabric.route(dst, src, dst_port, src_port),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
+import socket
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -34,12 +38,37 @@ def children_of_mine() -> set[int]:
     return set(map(int, listed.split()))
 
 
-def live_namespaces() -> int:
-    """Network namespaces that the kernel keeps, also those that no process lives in."""
-    for line in Path("/proc/slabinfo").read_text().splitlines():
-        if line.startswith("net_namespace "):
-            return int(line.split()[1])
-    pytest.skip("the kernel does not say how many network namespaces there are")
+class NamespaceWatch:
+    """Tells which network namespaces are still there, without keeping them alive.
+
+    The kernel lets one namespace give numbers to others (RTM_NEWNSID, what ``ip netns set`` does), and
+    forgets a number when its namespace has gone.
+    """
+
+    _NEW, _ERROR = 88, 2
+    _REQUEST_ACK = 0x5
+
+    def __init__(self) -> None:
+        self._next = secrets.randbelow(2**20) * 256 + 1
+        self._mine: set[int] = set()
+
+    def add(self, pid: int) -> None:
+        """Watches the namespace of a process."""
+        body = struct.pack("=BxxxHHiHHI", socket.AF_UNSPEC, 8, 1, self._next, 8, 2, pid)
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
+            netlink.send(struct.pack("=IHHII", 16 + len(body), self._NEW, self._REQUEST_ACK, 0, 0) + body)
+            answer = netlink.recv(4096)
+        assert struct.unpack_from("=H", answer, 4)[0] == self._ERROR
+        assert struct.unpack_from("=i", answer, 16)[0] == 0, os.strerror(
+            -struct.unpack_from("=i", answer, 16)[0]
+        )
+        self._mine.add(self._next)
+        self._next += 1
+
+    def alive(self) -> set[int]:
+        """Numbers of those that are still there."""
+        listed = subprocess.run(["ip", "netns", "list-id"], capture_output=True, text=True, check=True).stdout
+        return self._mine & {int(number) for number in re.findall(r"nsid (\d+)", listed)}
 
 
 @pytest.fixture(autouse=True)
@@ -65,12 +94,19 @@ def make_world(programs: Programs) -> Iterator[MakeWorld]:
         transport: str = "cubic",
         overrides: dict[str, Any] | None = None,
         flow_transports: dict[int, str] | None = None,
+        long_flows: Literal["own", "iperf3"] = "own",
     ) -> World:
         chosen = SLOW_DUMBBELL if overrides is None else overrides
         scenario = load_scenario(name, overrides=chosen)
         session = len(made)
         world = World(
-            programs.sid, scenario.resolved(), transport, flow_transports or {}, programs, session=session
+            programs.sid,
+            scenario.resolved(),
+            transport,
+            flow_transports or {},
+            programs,
+            session=session,
+            long_flows=long_flows,
         )
         made.append(world)
         return world

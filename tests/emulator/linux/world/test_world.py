@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from typing import Any
 
@@ -14,7 +13,7 @@ from sysgym.emulator.packets.statistics import FlowTable, HostCounters, PortCoun
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 from sysgym.errors import BackendUnavailable, ScenarioError, SysgymError, UnknownName
 
-from .conftest import SLOW_DUMBBELL, MakeWorld, live_namespaces, wait_until
+from .conftest import SLOW_DUMBBELL, MakeWorld, NamespaceWatch, wait_until
 
 pytestmark = pytest.mark.linux
 
@@ -365,15 +364,16 @@ def test_small_queue_and_slow_links_mean_single_packets(make_world: MakeWorld) -
     assert any("bundles of up to 3" in warning for warning in fast.warnings)
 
 
-def test_namespaces_go_with_the_world(make_world: MakeWorld, programs: Programs) -> None:
-    gc.collect()
-    before = live_namespaces()
-    world = make_world()
+def test_namespaces_go_with_the_world(make_world: MakeWorld) -> None:
+    world, watch = make_world(), NamespaceWatch()
+    for node in world._fabric.nodes:
+        watch.add(node.pid)
+    assert len(watch.alive()) == 6
     world.reset(1)
     run(world, 0.1)
     world.close()
     world.close()
-    assert wait_until(lambda: live_namespaces() <= before)
+    assert wait_until(lambda: not watch.alive())
 
 
 def test_missing_program_leaves_nothing_behind(
@@ -385,3 +385,18 @@ def test_missing_program_leaves_nothing_behind(
     monkeypatch.setattr(programs, "congestion_control", missing)
     with pytest.raises(BackendUnavailable):
         make_world(transport="dctcp")
+
+
+def test_iperf3_sends_long_flows_and_is_read_like_our_own(make_world: MakeWorld) -> None:
+    world = make_world(transport="cubic", long_flows="iperf3")
+    world.reset(1)
+    run(world, 0.5)
+    assert rates_bps(world, 1.0, DELIVERED).sum() == pytest.approx(1e8 * PAYLOAD_SHARE, rel=0.1)
+    assert hosts_of(world).active_flows.tolist() == [1, 1, 0, 0]
+    world.reset(2)
+    assert not world.readings()["hosts"].any()
+    run(world, 0.5)
+    assert hosts_of(world).delivered_bytes.sum() > 1e6
+    world._iperf._senders[0].process.kill()
+    run(world, 0.1)
+    assert any("iperf3 has ended" in warning for warning in world.warnings)
