@@ -48,6 +48,7 @@ format: $(READY)
 	@$(BIN)/ruff format .
 
 test: lint
+	@bash scripts/install_emulator.sh --if-root
 	@echo '[test] pytest'
 	@$(BIN)/python -m pytest -q -n auto --dist loadgroup
 

@@ -187,7 +187,8 @@ def _array(code: int, data: bytes) -> NDArray[Any]:
     if len(data) - start != math.prod(shape) * dtype.itemsize:
         raise ProtocolError(f"an array of shape {shape} with {len(data) - start} bytes")
     if dtype == np.bool_:  # a byte that is neither 0 nor 1 is no bool that NumPy could work with
-        return (np.frombuffer(data, np.uint8, offset=start) != 0).reshape(shape)
+        truth: NDArray[np.bool_] = np.frombuffer(data, np.uint8, offset=start) != 0
+        return truth.reshape(shape)
     # A copy: what lies in a message is read-only, and not aligned as compiled code wants it.
     array: NDArray[Any] = np.frombuffer(data, dtype, offset=start).reshape(shape).copy()
     return array

@@ -51,8 +51,8 @@ def kernel_service(short_path: Path) -> Iterator[PrivateService]:
     assert list(short_path.iterdir()) == []
 
 
-def scenario(name: str = "linux-dumbbell-100m", **overrides: object) -> CongestionScenario:
-    return load_scenario(name, overrides=overrides, expect=CongestionScenario)
+def scenario(overrides: dict[str, object] | None = None) -> CongestionScenario:
+    return load_scenario("linux-dumbbell-100m", overrides=overrides or {}, expect=CongestionScenario)
 
 
 def traces(sid: str) -> list[str]:
@@ -127,7 +127,7 @@ def test_two_networks_of_one_service(kernel_service: PrivateService) -> None:
 
 def test_what_the_kernel_cannot_express(kernel_service: PrivateService) -> None:
     with pytest.raises(ScenarioError, match=r"topology\.link_delay_s"):
-        LinuxNetwork(scenario(**{"topology.link_delay_s": 1e-3}), service=kernel_service.endpoint)
+        LinuxNetwork(scenario({"topology.link_delay_s": 1e-3}), service=kernel_service.endpoint)
     with pytest.raises((UnknownName, BackendUnavailable, ScenarioError)):
         LinuxNetwork(scenario(), transport="hpcc", service=kernel_service.endpoint)
     odd = scenario().model_copy(update={"title": "$(touch /tmp/sysgym-was-here); `id`"})
