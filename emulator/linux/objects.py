@@ -167,7 +167,7 @@ def libbpf() -> ctypes.CDLL:
         ("bpf_map__fd", ctypes.c_int, [pointer]),
         ("bpf_map__set_map_flags", ctypes.c_int, [pointer, ctypes.c_uint32]),
         ("bpf_map__attach_struct_ops", pointer, [pointer]),
-        ("bpf_link__fd", ctypes.c_int, [pointer]),
+        ("bpf_link__destroy", ctypes.c_int, [pointer]),
         ("bpf_link_create", ctypes.c_int, [ctypes.c_int, ctypes.c_int, ctypes.c_int, pointer]),
         ("bpf_map_get_next_id", ctypes.c_int, [ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32)]),
         ("bpf_prog_get_next_id", ctypes.c_int, [ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32)]),
@@ -189,7 +189,8 @@ class LoadedObject:
     def __init__(self, name: str, sid: str) -> None:
         self.name = name
         self._library = libbpf()
-        self._links: list[int] = []
+        self._links: list[int] = []  # descriptors
+        self._registrations: list[int] = []  # libbpf's own links
         image = compiled(name).read_bytes().replace(PLACEHOLDER, b"_" + sid.encode())
         self._handle: int | None = self._library.bpf_object__open_mem(image, len(image), None)
         if not self._handle:
@@ -230,7 +231,8 @@ class LoadedObject:
         if not link:
             raise unavailable(f"struct_ops for {name} ({_errno_text()})", "use a kernel 6.4 or later")
         if library.libbpf_minor_version() >= 2:
-            return  # libbpf has made the link, and holds it
+            self._registrations.append(link)
+            return
         # Before 1.2 libbpf only fills in the table; the link is made here.
         descriptor = library.bpf_link_create(library.bpf_map__fd(operations), 0, _ATTACH_STRUCT_OPS, None)
         if descriptor < 0:
@@ -242,6 +244,9 @@ class LoadedObject:
         for descriptor in self._links:
             os.close(descriptor)
         self._links.clear()
+        for link in self._registrations:
+            self._library.bpf_link__destroy(link)
+        self._registrations.clear()
         if self._handle:
             self._library.bpf_object__close(self._handle)
         self._handle = None

@@ -122,6 +122,8 @@ class Programs:
 
     def load(self) -> None:
         """Compiles where nobody has yet, and loads: the service does this once."""
+        if os.geteuid() != 0:
+            raise BackendUnavailable("linux", "the right to load eBPF programs", "run as root")
         port = self._load_object("port")
         self._port_program = os.dup(port.program_fd(self._name("sgport")))
         learned = None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sysgym.emulator.linux.programs import Programs
 from sysgym.emulator.linux.queues import PortSettings
-from sysgym.errors import BackendUnavailable
+from sysgym.errors import BackendError, BackendUnavailable
 
 from .conftest import ROUTER_PORT, Connection, Wire
 
@@ -20,6 +21,10 @@ pytestmark = pytest.mark.linux
 RATE_BPS = 50e6
 FULL_BPS = RATE_BPS * 1448 / 1500  # payload of full packets at the line rate
 PORTS = [ROUTER_PORT]
+
+
+def available() -> list[str]:
+    return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
 
 
 def window(connection: Connection) -> int:
@@ -104,6 +109,18 @@ def test_names_are_the_services_own(programs: Programs) -> None:
         Programs("x; rm")
 
 
+def test_controls_end_when_they_are_unloaded(programs: Programs) -> None:
+    with Programs("0fee") as other:
+        name = other.congestion_control("learned")
+        assert name in available()
+        other.flow_slots()[0]["cwnd_packets"][1] = 99
+        assert programs.flow_slots()[0]["cwnd_packets"][1] != 99
+    assert name not in available()
+    with pytest.raises(BackendError, match="not loaded"):
+        other.flow_slots()
+
+
+@pytest.mark.usefixtures("programs")  # skips where they cannot be loaded
 def test_controls_end_with_the_process_that_loaded_them() -> None:
     """Even when it is killed: nothing is pinned."""
     sid = "dead"
@@ -115,9 +132,7 @@ def test_controls_end_with_the_process_that_loaded_them() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline().strip() == f"sglearn_{sid}"
-        with open("/proc/sys/net/ipv4/tcp_available_congestion_control") as available:
-            assert f"sglearn_{sid}" in available.read()
+        assert f"sglearn_{sid}" in available()
         process.kill()
         process.wait()
-    with open("/proc/sys/net/ipv4/tcp_available_congestion_control") as available:
-        assert sid not in available.read()
+    assert f"sglearn_{sid}" not in available()
