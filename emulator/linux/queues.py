@@ -40,6 +40,7 @@ IntArray = NDArray[np.int64]
 PACKET_BYTES = 1500
 _ON_WIRE = (PACKET_BYTES + 14) / PACKET_BYTES  # Ethernet's header
 N_PORT_COUNTERS = 11  # rows of emulator.packets.statistics.PortCounters
+_MOST_COPIES = 4  # then a record may mix two packets: an error of one packet
 _TICK_S = 64e-9  # in which htb counts, PSCHED_SHIFT
 _HANDLE, _CLASS, _LEAF = 0x10000, 0x10001, 0x20000
 _ETHERNET = 1  # TC_LINKLAYER_ETHERNET: the kernel computes times itself, no table
@@ -170,7 +171,7 @@ class Queues:
         Returns:
             Shape (11, n): rows and units as ``emulator.packets.statistics.PortCounters``.
         """
-        record = self._records[np.asarray(ports)]
+        record = self._snapshot(np.asarray(ports))
         left, area = self._since_last(record)
         out = np.zeros((N_PORT_COUNTERS, len(record)))
         dropped_bytes = record["dropped_bytes"].astype(np.float64)
@@ -200,8 +201,17 @@ class Queues:
     def clear_maxima(self, ports: Sequence[int] | IntArray) -> None:
         """Begins a new interval for the largest backlogs."""
         ports = np.asarray(ports)
-        left, _ = self._since_last(self._records[ports])
+        left, _ = self._since_last(self._snapshot(ports))
         self._records["backlog_max_bytes"][ports] = left
+
+    def _snapshot(self, ports: IntArray) -> NDArray[Any]:
+        """Records of one moment each: a packet may come while they are copied."""
+        for _ in range(_MOST_COPIES):
+            before = self._records["last_ns"][ports]
+            record = self._records[ports]
+            if np.array_equal(before, self._records["last_ns"][ports]):
+                break
+        return record
 
     def _since_last(self, record: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
         """Backlog now, bytes, and its integral since the last packet, bytes·ns."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import select
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -36,13 +39,15 @@ class Connection:
     receiver: socket.socket
     received_bytes: int = 0
 
-    def read(self) -> None:
-        """Takes what has come."""
-        try:
-            while content := self.receiver.recv(1 << 20):
-                self.received_bytes += len(content)
-        except BlockingIOError:
-            pass
+    def finish(self) -> None:
+        """Takes what comes until all that was sent is acknowledged."""
+        while struct.unpack("i", fcntl.ioctl(self.sender, termios.TIOCOUTQ, bytes(4)))[0] > 0:
+            time.sleep(0.001)
+            try:
+                while content := self.receiver.recv(1 << 20):
+                    self.received_bytes += len(content)
+            except BlockingIOError:
+                pass
 
 
 @dataclass

@@ -71,12 +71,11 @@ def test_reports_agree_with_the_socket_and_the_port(wire: Wire) -> None:
     wire.transfer(0.5)
     actions["cwnd_packets"][SLOT] = 10  # below the threshold: no more marks
     wire.transfer(0.5)
-    time.sleep(0.3)
+    connection.finish()
     report = flows[SLOT]
     port = wire.queues.readings([ROUTER_PORT])[:, 0]
     assert report["phase"] == 1
     assert report["in_flight"] == 0
-    connection.read()
     assert report["delivered_bytes"] == connection.received_bytes
     assert report["delivered"] == pytest.approx(report["delivered_bytes"] / 1448, rel=0.01)
     assert report["sent"] == pytest.approx(report["delivered"] + report["retransmitted"], rel=0.01)
