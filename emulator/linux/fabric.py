@@ -28,6 +28,9 @@ MOST_HOSTS_A_SWITCH = 254
 
 _RUNNING_S = 5.0
 
+_PACKET_OVERHEAD_BYTES = 850
+"""What the kernel counts for a packet in a socket's buffer beside its payload."""
+
 _EVERYWHERE = {
     "ipv6/conf/all/disable_ipv6": "1",
     "ipv6/conf/default/disable_ipv6": "1",
@@ -151,7 +154,7 @@ class Fabric:
         absent: set[str] = set()
         for node_id, node in enumerate(self.nodes):
             if node_id < self.topology.n_hosts:
-                own = _host_sysctls(ends)
+                own = _host_sysctls(ends, self._bundle_packets)
             else:
                 # Without seeds of their own all switches hash alike, and the second stage of a fabric would
                 # see only the flows that the first has sorted.
@@ -260,8 +263,11 @@ def _links_towards(topology: Topology, edge: int) -> dict[int, list[int]]:
     }
 
 
-def _host_sysctls(ends: Transport) -> dict[str, str]:
+def _host_sysctls(ends: Transport, bundle_packets: int) -> dict[str, str]:
+    n_ahead = max(ends.host_queue_packets, 2 * bundle_packets)
     return {
+        # What a flow puts into its card's queue ahead of time (TCP small queues); the rest waits in the flow.
+        "ipv4/tcp_limit_output_bytes": str(n_ahead * (ends.payload_bytes + _PACKET_OVERHEAD_BYTES)),
         # ECN where the sender's congestion control asks for it (dctcp, learned); as on the simulator.
         "ipv4/tcp_ecn": "2",
         "ipv4/tcp_ecn_fallback": "0",

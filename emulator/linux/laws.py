@@ -92,7 +92,9 @@ class Laws:
         is_learned = name == "learned"
         self._actions["cwnd_packets"][slot] = self._initial_window if is_learned else self._largest_window
         line_rate_bps = self._line_rate_bps[self._schedule.src[flow]]
-        rate = self._payload_bytes_per_s(float(line_rate_bps)) if name == "paced_flow" else 0
+        # A socket that paces lets a millisecond's worth of its rate wait in its card's queue: there has to be
+        # one. Another socket is held to a few packets (net/ipv4/tcp_limit_output_bytes).
+        rate = self._payload_bytes_per_s(float(line_rate_bps)) if name != "paced" else 0
         self._actions["pacing_bytes_per_s"][slot] = rate
 
     def set_rates(self, traffic: Traffic, flow_ids: NDArray[np.int64], rates_bps: FloatArray) -> None:
@@ -102,11 +104,11 @@ class Laws:
             if connection is None:
                 continue
             rate = self._payload_bytes_per_s(rate_bps)
+            if not self.laws[self.of_flow(flow)].paces:
+                connection.set_rate(rate)
             if connection.slot:
                 assert self._actions is not None
                 self._actions["pacing_bytes_per_s"][connection.slot] = rate
-            else:
-                connection.set_rate(rate)
 
     def set_windows(self, traffic: Traffic, flow_ids: NDArray[np.int64], packets: FloatArray) -> None:
         """Sets the windows of managed flows.
@@ -128,7 +130,8 @@ class Laws:
 
     def _law(self, name: str) -> Law:
         if name in MANAGED_TRANSPORTS:
-            return Law(self.programs.congestion_control("learned"), managed=True)
+            paces = name != "paced"  # what limits its flows is their host's cap
+            return Law(self.programs.congestion_control("learned"), managed=True, paces=paces)
         if name not in KERNEL_TRANSPORTS:
             raise UnknownName(
                 "transport of the Linux backend", name, (*KERNEL_TRANSPORTS, *MANAGED_TRANSPORTS)

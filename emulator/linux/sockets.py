@@ -7,6 +7,7 @@ a host's namespace to open a socket and works from outside with it from then on.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -29,6 +30,7 @@ _TCP_NOTSENT_LOWAT = 25
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER of no time: closing sends a reset, and nothing waits any more (RFC 9293, 3.5.2)."""
 
+_FILES = 65_536
 _MOST_AT_ONCE = 128
 """Connections that are opened together: so many SYNs fit into any queue."""
 
@@ -81,6 +83,8 @@ class Law(NamedTuple):
     """The kernel's name."""
     managed: bool = False
     """Window and rate come from the program's map: the socket is marked with its slot."""
+    paces: bool = False
+    """The rate in the map spaces its packets."""
 
 
 class Wanted(NamedTuple):
@@ -194,7 +198,7 @@ class ConnectionMaker:
             sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sender.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, UNSENT_BYTES)
             sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
-            if law.managed:
+            if law.paces:
                 rate = struct.pack("=Q", PACED_BUT_NOT_LIMITED)
                 sender.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, rate)
             sender.bind((str(self._fabric.addresses[one.src]), one.src_port))
@@ -277,5 +281,5 @@ def read_infos(connections: Sequence[Connection]) -> NDArray[np.void]:
 def raise_file_limit() -> None:
     """Every connection takes two of the files that a process may have open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with contextlib.suppress(OSError, ValueError):  # what this machine's administrator allows has to do
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, _FILES), max(hard, _FILES)))

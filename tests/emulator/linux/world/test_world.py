@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sysgym.emulator.linux.programs import Programs
+from sysgym.emulator.linux.traffic import FIRST_CONNECTIONS
 from sysgym.emulator.packets.statistics import FlowTable, HostCounters, PortCounters
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 from sysgym.errors import BackendUnavailable, ScenarioError, SysgymError, UnknownName
@@ -224,6 +225,26 @@ def test_sized_flows_finish_when_they_should(make_world: MakeWorld) -> None:
     assert hosts.delivered_bytes.tolist() == [sum(sizes), 0, 0, 0]
     assert hosts.received_bytes.tolist() == [0, 0, sum(sizes), 0]
     assert hosts.active_flows.sum() == 0
+
+
+def test_more_flows_than_connections_at_first(make_world: MakeWorld) -> None:
+    """Connections of later flows are opened while earlier ones send."""
+    world = make_world()
+    n_flows = FIRST_CONNECTIONS + 500
+    starts_ns = np.linspace(0, 2e9, n_flows).astype(np.int64)
+    schedule = make_schedule(
+        np.random.default_rng(0),
+        np.arange(n_flows) % 2,
+        np.full(n_flows, 2),
+        size_bytes=1000,
+        start_ns=starts_ns,
+    )
+    world.reset(1, schedule)
+    run(world, 2.5)
+    table = FlowTable(**world.flows())
+    assert np.isfinite(table.finish_s).sum() == n_flows
+    assert not any("flow" in warning for warning in world.warnings)
+    assert np.median(table.finish_s - table.start_s) < 0.05
 
 
 def test_flows_wait_for_those_before_them(make_world: MakeWorld) -> None:
