@@ -13,7 +13,6 @@ import secrets
 import select
 import signal
 import socket as sockets
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -27,13 +26,13 @@ import zmq
 from sysgym.emulator.linux import messages as m
 from sysgym.emulator.linux import protocol as p
 from sysgym.emulator.linux import session as sessions
-from sysgym.emulator.linux.cleaning import FOLDER_VARIABLE, SESSION_VARIABLE, clean, kill_tagged, tags
+from sysgym.emulator.linux.cleaning import FOLDER_VARIABLE, SESSION_VARIABLE, clean, kill_tagged
 from sysgym.emulator.linux.runtime import Claim, pid_namespace, start_ticks
 from sysgym.emulator.linux.wire_errors import to_wire
+from sysgym.emulator.linux.world_process import WorldProcess
 from sysgym.emulator.linux.worlds import KERNEL, MAX_SESSIONS, get_kind
 from sysgym.scenarios.errors import BackendError, SysgymError
 
-_LOG_TAIL_BYTES = 4000
 _STORIES_KEPT = 64
 _STOP_WITHIN_S = sessions.CLOSE_WITHIN_S + 2.0
 
@@ -45,11 +44,8 @@ class _Session:
     number: int
     slot: int
     token: str
-    process: subprocess.Popen[bytes]
-    log: Path
+    world: WorldProcess
     words: str
-    pidfd: int
-    ready_fd: int
     asked: tuple[bytes, int] | None
     client_fd: int = -1
     said: bytes = b""
@@ -88,6 +84,7 @@ class Service:
         self._sessions: dict[int, _Session] = {}
         self._stories: dict[int, tuple[str, str, str]] = {}
         self._number = 0
+        self._spare: WorldProcess | None = None
         self._for_fd = -1 if for_pid is None else os.pidfd_open(for_pid)
         self._stopping = False
         self._kind = get_kind(kind)
@@ -126,6 +123,7 @@ class Service:
         }
         previous_fd = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
         try:
+            self._keep_spare()  # it imports while this process compiles
             self.prepare()
             while not self._stopping:
                 self._wait_and_see()
@@ -145,6 +143,11 @@ class Service:
             self._unprepared = error
             self._say(str(error))
 
+    def _keep_spare(self) -> None:
+        """One world process waits for the next client."""
+        if self._spare is None:
+            self._spare = self._new_world_process()
+
     def stop(self) -> None:
         """Ends :meth:`run` soon."""
         self._stopping = True
@@ -159,7 +162,7 @@ class Service:
             if fd >= 0:
                 poller.register(fd, zmq.POLLIN)
         for session in self._sessions.values():
-            for fd in (session.pidfd, session.ready_fd, session.client_fd):
+            for fd in (session.world.pidfd, session.world.ready_fd, session.client_fd):
                 if fd >= 0:
                     poller.register(fd, zmq.POLLIN)
         some_end = any(session.stopping_since for session in self._sessions.values())
@@ -169,14 +172,14 @@ class Service:
         if self._for_fd in happened:
             self._stopping = True
         for session in list(self._sessions.values()):
-            if session.ready_fd in happened:
+            if session.world.ready_fd in happened:
                 self._hear(session)
             if session.client_fd in happened and not session.stopping_since:
                 self._stop_session(session, "its client has gone")
-            if session.pidfd in happened:
+            if session.world.pidfd in happened:
                 self._bury(session)
             elif session.stopping_since and time.monotonic() > session.stopping_since + _STOP_WITHIN_S:
-                session.process.kill()
+                session.world.kill()
         if self._socket in happened:
             for _ in range(100):  # then the ends are looked at again
                 if not self._take_one():
@@ -228,7 +231,7 @@ class Service:
                 self._stop_session(session, "its client has ended it")
             return m.Ok()
         if session is not None:
-            return m.Story(alive=True, words=session.words, log=_tail(session.log))
+            return m.Story(alive=True, words=session.words, log=session.world.log_tail())
         return m.Story(alive=False, words=words, log=log)
 
     def _open(self, sender: bytes, request_id: int, request: m.Open, frame: bytes) -> None:
@@ -238,57 +241,37 @@ class Service:
         free = [slot for slot in range(MAX_SESSIONS) if slot not in taken]
         if not free:
             raise BackendError(f"all {MAX_SESSIONS} sessions of this service are taken")
-        self._number += 1
-        number, token = self._number, secrets.token_hex(16)
+        world, self._spare = self._spare, None
+        if world is not None and not world.is_alive:
+            world.bury()
+            world = None
+        if world is None:
+            world = self._new_world_process()
+        number, token = world.number, secrets.token_hex(16)
         if self._tcp is None:
             endpoint = f"ipc://{self.folder / f'session-{number}.sock'}"
         else:
             endpoint = self._tcp.rpartition(":")[0] + ":*"
-        log = self.folder / f"session-{number}.log"
-        read_fd, write_fd = os.pipe()
-        order = sessions.Order(
-            kind=self._kind_name,
-            sid=self.sid,
-            slot=free[0],
-            endpoint=endpoint,
-            owner=self._owner,
-            keys=None if self._keys is None else str(self._keys),
-            token=token,
-            request=frame,
-            service_pid=os.getpid(),
-            ready_fd=write_fd,
-        )
-        with os.fdopen(os.open(log, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as log_file:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "sysgym.emulator.linux.session"],
-                stdin=subprocess.PIPE,
-                stdout=log_file,
-                stderr=log_file,
-                env={**os.environ, **tags(self.sid, self.folder, number)},
-                pass_fds=[write_fd],
-                start_new_session=True,  # a Ctrl-C at the terminal is the service's
+        world.order(
+            sessions.Order(
+                sid=self.sid,
+                slot=free[0],
+                endpoint=endpoint,
+                owner=self._owner,
+                keys=None if self._keys is None else str(self._keys),
+                token=token,
+                request=frame,
             )
-        os.close(write_fd)
-        os.set_blocking(read_fd, False)
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(msgpack.packb(vars(order)))
-            process.stdin.close()
-        words = f"{str(request.scenario.get('name'))[:60]!r} with {request.transport}"
-        session = _Session(
-            number,
-            free[0],
-            token,
-            process,
-            log,
-            words,
-            os.pidfd_open(process.pid),
-            read_fd,
-            (sender, request_id),
         )
+        words = f"{str(request.scenario.get('name'))[:60]!r} with {request.transport}"
+        session = _Session(number, free[0], token, world, words, (sender, request_id))
         session.client_fd = self._watch(request.client)
         self._sessions[number] = session
         self._say(f"session {number}: {words}")
+
+    def _new_world_process(self) -> WorldProcess:
+        self._number += 1
+        return WorldProcess(self._kind_name, self.sid, self.folder, self._number)
 
     @staticmethod
     def _watch(client: m.Client | None) -> int:
@@ -306,12 +289,11 @@ class Service:
 
     def _hear(self, session: _Session) -> None:
         """A world says that it is ready, or why not."""
-        said = os.read(session.ready_fd, 65536)
+        said = os.read(session.world.ready_fd, 65536)
         session.said += said
         if said:
             return
-        os.close(session.ready_fd)
-        session.ready_fd = -1
+        session.world.said_all()
         if not session.said:
             return  # it ended without a word: what to say is said at its end
         content = msgpack.unpackb(session.said)
@@ -323,7 +305,7 @@ class Service:
             session=session.number,
             endpoint=content["endpoint"],
             token=session.token,
-            pid=session.process.pid,
+            pid=session.world.pid,
         )
         self._reply(session, lambda request_id: p.encode(request_id, opened))
 
@@ -337,18 +319,16 @@ class Service:
         if not session.stopping_since:
             session.stopping_since = time.monotonic()
             session.why = why
-            session.process.terminate()
+            session.world.terminate()
 
     def _bury(self, session: _Session) -> None:
         """A world's process has ended: clears up after it."""
-        status = session.process.wait()
-        if session.ready_fd >= 0:
-            with contextlib.suppress(BlockingIOError):
-                while session.ready_fd >= 0:
-                    self._hear(session)
-        for fd in (session.pidfd, session.ready_fd, session.client_fd):
-            if fd >= 0:
-                os.close(fd)
+        with contextlib.suppress(BlockingIOError):
+            while session.world.ready_fd >= 0:
+                self._hear(session)
+        status = session.world.bury()
+        if session.client_fd >= 0:
+            os.close(session.client_fd)
         del self._sessions[session.number]
         kill_tagged(
             lambda environment: (
@@ -356,16 +336,19 @@ class Service:
                 and environment.get(SESSION_VARIABLE) == str(session.number)
             )
         )
-        log = _tail(session.log)
+        log = session.world.log_tail()
         words = f"session {session.number} has ended: {session.why}" + _status_words(status)
         error = BackendError(words, log)
         self._reply(session, lambda request_id: p.encode_error(request_id, to_wire(error)))
         self._stories[session.number] = (session.token, words, log)
         while len(self._stories) > _STORIES_KEPT:
             del self._stories[next(iter(self._stories))]
-        for path in (session.log, session.log.with_suffix(".sock")):
+        for path in (session.world.log, session.world.log.with_suffix(".sock")):
             path.unlink(missing_ok=True)
         self._say(words)
+        # Not while a session begins: what it would measure should not be disturbed.
+        if not self._stopping and not self._sessions:
+            self._keep_spare()
 
     def _send(self, receiver: bytes, frame: bytes) -> None:
         try:
@@ -381,11 +364,13 @@ class Service:
         for session in list(self._sessions.values()):
             left_ms = max(0.0, end - time.monotonic()) * 1000
             poller = select.poll()
-            poller.register(session.pidfd, select.POLLIN)
+            poller.register(session.world.pidfd, select.POLLIN)
             if not poller.poll(left_ms):
-                session.process.kill()
+                session.world.kill()
             self._bury(session)
         kill_tagged(lambda environment: environment[FOLDER_VARIABLE] == str(self.folder))
+        if self._spare is not None:
+            self._spare.bury()
         with contextlib.suppress(SysgymError):
             self._kind.release()
         if self._guard is not None:
@@ -394,15 +379,6 @@ class Service:
         if self._for_fd >= 0:
             os.close(self._for_fd)
         self._claim.release()
-
-
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL_BYTES))
-            return file.read().decode(errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _status_words(status: int) -> str:

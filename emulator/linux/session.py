@@ -31,7 +31,7 @@ from sysgym.emulator.linux import messages as m
 from sysgym.emulator.linux import protocol as p
 from sysgym.emulator.linux.keys import guard
 from sysgym.emulator.linux.wire_errors import to_wire
-from sysgym.emulator.linux.worlds import WorldOfSession, get_kind
+from sysgym.emulator.linux.worlds import Kind, WorldOfSession, get_kind
 from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 from sysgym.scenarios.errors import BackendError, SysgymError
 
@@ -53,7 +53,6 @@ class Order:
     """What a service tells a world process.
 
     Attributes:
-        kind: Kind of worlds, see :func:`sysgym.emulator.linux.worlds.get_kind`.
         sid: The service's id.
         slot: Share of flow slots and ports, from 0 on.
         endpoint: To bind; a port may be ``*``.
@@ -61,11 +60,8 @@ class Order:
         keys: Folder of keys; None for a socket in the file system.
         token: The word that lets a client in.
         request: The client's Open request, as a frame.
-        service_pid: Whose death ends this process.
-        ready_fd: Where to say that the world is ready, or why not.
     """
 
-    kind: str
     sid: str
     slot: int
     endpoint: str
@@ -73,8 +69,6 @@ class Order:
     keys: str | None
     token: str
     request: bytes
-    service_pid: int
-    ready_fd: int
 
 
 class Session:
@@ -299,7 +293,7 @@ def _stop(number: int, frame: object) -> NoReturn:
     raise SystemExit(0)
 
 
-def run(order: Order) -> None:
+def run(order: Order, kind: Kind, ready_fd: int) -> None:
     """Builds the world, says so, and serves it."""
     request_id, content = p.decode(order.request)
     request: m.Open = p.parse(m.REQUEST_TO_SERVICE, request_id, content)
@@ -307,12 +301,12 @@ def run(order: Order) -> None:
     socket, authenticator = bind(context, order.endpoint, order.owner, order.keys)
     endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
     try:
-        world = get_kind(order.kind).build(
+        world = kind.build(
             order.sid, order.slot, request.scenario, request.transport, dict(request.flow_transports)
         )
         with _taken_down(world):
             session = Session(world, socket, order.token)
-            _say(order.ready_fd, {"endpoint": endpoint})
+            _say(ready_fd, {"endpoint": endpoint})
             session.serve()
     finally:
         socket.disable_monitor()
@@ -327,19 +321,31 @@ def _say(fd: int, content: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Entry point of the process; the order comes through standard input."""
-    order = Order(**msgpack.unpackb(sys.stdin.buffer.read()))
+    """Entry point of the process: ``... session KIND SERVICE READY_FD ORDER_FD``.
+
+    It imports everything, and waits for a word on its standard input: then its order can be read. The end of
+    that file without a word is the end.
+    """
+    kind_name, service_pid, ready_fd, order_fd = sys.argv[1], *map(int, sys.argv[2:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which says what to do
     signal.signal(signal.SIGTERM, _stop)
-    die_with_parent(order.service_pid)
+    die_with_parent(service_pid)
+    kind = get_kind(kind_name)
+    with contextlib.suppress(SysgymError):  # what is missing is said when a world is asked for
+        kind.preload()
+    if not sys.stdin.buffer.read():
+        return
+    os.lseek(order_fd, 0, os.SEEK_SET)
+    with os.fdopen(order_fd, "rb") as file:
+        order = Order(**msgpack.unpackb(file.read()))
     np.seterr(all="ignore")
     with contextlib.suppress(OSError):  # traffic and deadlines come before what learns from them
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     try:
-        run(order)
+        run(order, kind, ready_fd)
     except Exception as error:
         with contextlib.suppress(OSError):  # it was ready and has failed since: the log has the traceback
-            _say(order.ready_fd, {"error": to_wire(error)})
+            _say(ready_fd, {"error": to_wire(error)})
         if not isinstance(error, SysgymError):
             raise
         sys.exit(f"{type(error).__name__}: {error}")

@@ -81,6 +81,9 @@ class Kind(Protocol):
     def release(self) -> None:
         """In the service, after the last."""
 
+    def preload(self) -> None:
+        """In a session's process, before there is anything to do: imports what :meth:`build` needs."""
+
     def build(
         self,
         sid: str,
@@ -108,6 +111,10 @@ class _Kernel:
         if self._programs is not None:
             self._programs.unload()
             self._programs = None
+
+    def preload(self) -> None:
+        importlib.import_module("sysgym.emulator.linux.programs")
+        importlib.import_module("sysgym.emulator.linux.world")
 
     def build(
         self,

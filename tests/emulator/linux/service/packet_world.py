@@ -100,6 +100,9 @@ class _Packets:
     def release(self) -> None:
         pass
 
+    def preload(self) -> None:
+        pass
+
     def build(
         self,
         sid: str,

@@ -90,9 +90,9 @@ def test_a_service_that_is_killed_takes_its_worlds_along(short_path: Path) -> No
         wait_until(lambda world=world: not alive(world))  # type: ignore[misc]
         network.close()
         assert alive(child)  # it has a session of its own: nothing but cleaning finds it
-        kinds = sorted(found.kind for found in leftovers([short_path]))
-        assert kinds == ["folder", "process"]
-        assert sorted(found.kind for found in clean([short_path])) == kinds
+        left = ["folder", "process"]
+        wait_until(lambda: sorted(found.kind for found in leftovers([short_path])) == left)
+        assert sorted(found.kind for found in clean([short_path])) == left
         assert not alive(child)
         assert list(short_path.iterdir()) == []
         assert clean([short_path]) == []

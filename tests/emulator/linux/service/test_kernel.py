@@ -159,7 +159,7 @@ def test_a_killed_client_leaves_nothing(kernel_service: PrivateService) -> None:
         os.waitpid(pid, 0)
         wait_until(lambda processes=processes: not any(map(alive, processes)))  # type: ignore[misc]
         wait_until(lambda: n_sessions(kernel_service.endpoint) == 0)
-        assert tagged(sid_of(kernel_service)) == []
+        assert len(tagged(sid_of(kernel_service))) == 1  # the process that waits for the next session
 
 
 def test_a_killed_service_leaves_nothing_that_cleaning_does_not_find(short_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_killed_service_leaves_nothing_that_cleaning_does_not_find(short_path:
             network.advance(10.0)
         network.close()
         wait_until(lambda processes=processes: not any(map(alive, processes)))  # type: ignore[misc]
-        assert {found.kind for found in leftovers([short_path])} == {"folder"}
+        wait_until(lambda: [found.kind for found in leftovers([short_path])] == ["folder"])
         clean([short_path])
         wait_until(lambda sid=sid: traces(sid) == [])  # type: ignore[misc]
         assert list(short_path.iterdir()) == []
