@@ -9,7 +9,6 @@ import select
 import socket
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -17,14 +16,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sysgym.errors import BackendUnavailable
-
-if sys.platform != "linux":
-    pytest.skip("needs Linux", allow_module_level=True)
-
 from sysgym.emulator.linux.namespaces import inside
 from sysgym.emulator.linux.programs import Programs
 from sysgym.emulator.linux.queues import PortSettings, Queues
+from sysgym.errors import BackendUnavailable
 
 ROUTER_PORT, SENDER_PORT = 5, 6
 _PAYLOAD = bytes(1 << 18)

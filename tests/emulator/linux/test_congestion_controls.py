@@ -16,7 +16,7 @@ from sysgym.errors import BackendError, BackendUnavailable
 
 from .conftest import ROUTER_PORT, Connection, Wire
 
-pytestmark = pytest.mark.linux
+pytestmark = [pytest.mark.linux, pytest.mark.xdist_group("linux")]
 
 RATE_BPS = 50e6
 FULL_BPS = RATE_BPS * 1448 / 1500  # payload of full packets at the line rate

@@ -13,7 +13,7 @@ from sysgym.emulator.linux.queues import PortSettings
 
 from .conftest import ROUTER_PORT, Wire
 
-pytestmark = pytest.mark.linux
+pytestmark = [pytest.mark.linux, pytest.mark.xdist_group("linux")]
 
 SLOT = 321
 RATE_BPS = 50e6
