@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.linux import messages as m
-from sysgym.emulator.linux.connection import Connection, Disconnected
-from sysgym.emulator.linux.discovery import START_ONE, PrivateService, running_service
+from sysgym.emulator.linux.connection import START_ONE, Connection, Disconnected
+from sysgym.emulator.linux.discovery import PrivateService, let_go, running_service, share_private_service
 from sysgym.emulator.linux.keys import KEYS_VARIABLE
 from sysgym.emulator.linux.runtime import ENDPOINT_VARIABLE, pid_namespace, start_ticks
+from sysgym.emulator.packets.routing import ecmp_routes
 from sysgym.emulator.packets.statistics import FlowTable, HostCounters, PortCounters
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.workloads import FlowSchedule, build_flows
@@ -60,7 +61,7 @@ class LinuxNetwork:
         transport: Congestion control of all flows, by name.
         flow_transports: Flow -> its own.
         service: Where a service listens, ``ipc://FILE`` or ``tcp://HOST:PORT``; None: what
-            ``$SYSGYM_EMULATOR`` names; else, for root, a private service that lives as long as this object;
+            ``$SYSGYM_EMULATOR`` names; else, for root, a private service, which ends with its last network;
             else the one that runs on this machine.
         keys: Folder of keys, for tcp; None: what ``$SYSGYM_EMULATOR_KEYS`` names.
 
@@ -101,7 +102,7 @@ class LinuxNetwork:
     def _connect(self, service: str | None, keys: Path | None) -> None:
         named = service or os.environ.get(ENDPOINT_VARIABLE)
         if named is None and os.geteuid() == 0:
-            self._private = PrivateService()
+            self._private = share_private_service()
             named = self._private.endpoint
         endpoint = named or running_service()
         if keys is None and KEYS_VARIABLE in os.environ:
@@ -135,6 +136,22 @@ class LinuxNetwork:
     def n_links(self) -> int:
         """Number of directed links, each with its output port."""
         return int(self.topology.n_links)
+
+    @property
+    def link_rate_bps(self) -> FloatArray:
+        """Present rate of every link, shape (n_links,): the kernel's links keep the topology's."""
+        rates_bps: FloatArray = self.topology.link_rate_bps
+        return rates_bps
+
+    def routes(self, *, acks: bool = False) -> NDArray[np.int32]:
+        """Links that each flow's data (or its ACKs) take, shape (n_flows, longest route), padded with -1.
+
+        Those of the simulator: the kernel's flows are given ports that lead them along the same paths.
+        """
+        flows = self._schedule
+        if acks:
+            return ecmp_routes(self.topology, flows.dst, flows.src, flows.dst_port, flows.src_port)
+        return ecmp_routes(self.topology, flows.src, flows.dst, flows.src_port, flows.dst_port)
 
     @property
     def now_s(self) -> float:
@@ -289,7 +306,7 @@ class LinuxNetwork:
     def close(self) -> None:
         """Ends the session and waits until it is taken down; more than once is harmless.
 
-        A private service ends with it.
+        A private service ends with the last of its networks.
         """
         world, service, private = self._world, self._service, self._private
         self._world = self._service = self._private = None
@@ -298,11 +315,11 @@ class LinuxNetwork:
                 world.ask(m.Bye(), m.Ok, timeout_s=5.0)
             world.close()
         if service is not None:
-            if private is None:
+            if world is not None:
                 self._story(service, within_s=10.0)
             service.close()
         if private is not None:
-            private.stop()
+            let_go(private)
 
     def __enter__(self) -> LinuxNetwork:
         """Itself; closed at the end."""

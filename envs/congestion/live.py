@@ -200,8 +200,11 @@ class LiveSender:
 
     def _step(self, duration_s: float) -> FloatArray:
         """Let time pass; returns the flow's counters, shape (1, N_COUNTERS)."""
-        caps_bps, flow_rates = self._caps_bps, self._flow_rates
-        self._caps_bps = self._flow_rates = None
-        readings = self._network.step(caps_bps, max(duration_s, 0.0), flow_rates=flow_rates, read_flows=_OWN)
+        if duration_s <= 0.0:
+            readings = self._network.refresh(_OWN)
+        else:
+            caps_bps, flow_rates = self._caps_bps, self._flow_rates
+            self._caps_bps = self._flow_rates = None
+            readings = self._network.step(caps_bps, duration_s, flow_rates=flow_rates, read_flows=_OWN)
         read: FloatArray = np.asarray(readings.flow_counters, dtype=np.float64)
         return read
