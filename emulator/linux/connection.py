@@ -9,16 +9,22 @@ import time
 from pathlib import Path
 from typing import TypeVar
 
-import zmq
-from zmq.utils.monitor import recv_monitor_message
-
 from sysgym.emulator.linux import protocol as p
-from sysgym.emulator.linux.keys import introduce
 from sysgym.emulator.linux.messages import Message
 from sysgym.emulator.linux.wire_errors import from_wire
-from sysgym.scenarios.errors import BackendError, BackendUnavailable
+from sysgym.scenarios.errors import BackendError, BackendUnavailable, MissingExtra
+
+try:
+    import zmq
+    from zmq.utils.monitor import recv_monitor_message
+
+    from sysgym.emulator.linux.keys import introduce
+except ImportError as missing:  # the service's machine has it; environments may be elsewhere
+    raise MissingExtra("emulator", "the Linux backend") from missing
 
 MessageT = TypeVar("MessageT", bound=Message)
+
+START_ONE = "start one in another terminal: sudo sysgym emulator serve"
 
 _REFUSED = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 _NO_ANSWER = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
@@ -44,6 +50,7 @@ class Connection:
     def __init__(self, endpoint: str, keys: Path | None = None) -> None:
         self.endpoint = endpoint
         self._pid = os.getpid()
+        _check_file(endpoint)
         self._numbers = itertools.count(1)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
@@ -117,3 +124,16 @@ class Connection:
             return
         self._socket.disable_monitor()
         self._context.destroy(linger=0)
+
+
+def _check_file(endpoint: str) -> None:
+    """ZeroMQ would go on trying to open what is not there, or not for this user."""
+    path = endpoint.removeprefix("ipc://")
+    if path == endpoint:
+        return
+    if not os.path.exists(path):
+        raise BackendUnavailable("linux", f"{endpoint} is not there: nobody listens", START_ONE)
+    if not os.access(path, os.W_OK):
+        raise BackendUnavailable(
+            "linux", f"{endpoint} is another user's", "sudo sysgym emulator serve --user NAME lets a user in"
+        )

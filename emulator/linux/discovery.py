@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+from sysgym.emulator.linux.connection import START_ONE
 from sysgym.emulator.linux.runtime import ENDPOINT_VARIABLE, known_roots, runtime_root, services
 from sysgym.emulator.linux.worlds import KERNEL
 from sysgym.scenarios.errors import BackendUnavailable
 
-START_ONE = "start one in another terminal: sudo sysgym emulator serve"
 CHECK = "sysgym emulator check says what is missing"
 
 
@@ -33,21 +34,58 @@ class PrivateService:
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
         )
         assert self._process.stdout is not None
-        self.pid = self._process.pid
+        self.pid, self._for_pid = self._process.pid, os.getpid()
         with self._process.stdout as pipe:
             self.endpoint = pipe.readline().decode().strip()
         if not self.endpoint:
             status = self._process.wait()
             raise BackendUnavailable("linux", f"its service did not start (exit code {status})", CHECK)
 
+    @property
+    def is_own_and_alive(self) -> bool:
+        """Whether it runs, and for this process: a forked one has none."""
+        return self._for_pid == os.getpid() and self._process.poll() is None
+
     def stop(self) -> None:
         """Stops it and waits until everything is taken down."""
+        if self._for_pid != os.getpid():
+            return
         self._process.terminate()
         try:
             self._process.wait(timeout=30.0)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+_shared: list[PrivateService] = []
+_users = 0
+_sharing = threading.Lock()
+
+
+def share_private_service() -> PrivateService:
+    """The private service of this process, started for its first user; see :func:`let_go`."""
+    global _users
+    with _sharing:
+        if _shared and not _shared[0].is_own_and_alive:
+            _shared.clear()
+            _users = 0
+        if not _shared:
+            _shared.append(PrivateService())
+        _users += 1
+        return _shared[0]
+
+
+def let_go(service: PrivateService) -> None:
+    """Stops a shared service with its last user."""
+    global _users
+    with _sharing:
+        if not _shared or _shared[0] is not service:
+            return
+        _users -= 1
+        if not _users:
+            _shared.clear()
+            service.stop()
 
 
 def running_service(roots: list[Path] | None = None) -> str:

@@ -90,9 +90,8 @@ def test_a_service_that_is_killed_takes_its_worlds_along(short_path: Path) -> No
         wait_until(lambda world=world: not alive(world))  # type: ignore[misc]
         network.close()
         assert alive(child)  # it has a session of its own: nothing but cleaning finds it
-        left = ["folder", "process"]
-        wait_until(lambda: sorted(found.kind for found in leftovers([short_path])) == left)
-        assert sorted(found.kind for found in clean([short_path])) == left
+        wait_until(lambda: sorted(one.kind for one in leftovers([short_path])) == ["folder", "process"])
+        assert sorted(one.kind for one in clean([short_path])) == ["folder", "process"]
         assert not alive(child)
         assert list(short_path.iterdir()) == []
         assert clean([short_path]) == []

@@ -202,6 +202,22 @@ def test_a_killed_process_takes_its_private_service_along(kernel_service: Privat
         assert not Path("/run/sysgym", sid).exists()
 
 
+def test_networks_of_a_process_share_a_private_service() -> None:
+    one = LinuxNetwork(scenario(), transport="cubic")
+    other = LinuxNetwork(scenario(), transport="cubic")
+    assert one._private is not None
+    assert one._private is other._private
+    service = one._private.pid
+    one.close()
+    one.close()
+    other.advance(0.01)
+    other.close()
+    assert not alive(service)
+    with LinuxNetwork(scenario(), transport="cubic") as another:
+        assert another._private is not None
+        assert another._private.pid != service
+
+
 def test_without_root_a_service_has_to_run(kernel_service: PrivateService, short_path: Path) -> None:
     del kernel_service
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import pwd
+import signal
 import stat
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -305,3 +309,54 @@ def test_only_kinds_that_exist_are_served() -> None:
     for name in ("no.such.module:x", "/no/such/file.py:x", f"{KIND}x", "os"):
         with pytest.raises(SysgymError, match="no kind of worlds"):
             get_kind(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
+def test_a_service_of_root_lets_its_user_in_and_nobody_else(short_path: Path) -> None:
+    short_path.chmod(0o755)
+    command = [str(Path(sys.executable).with_name("sysgym")), "emulator", "serve", "--user", "nobody"]
+    command += ["--root", str(short_path), "--kind", KIND]
+    served = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert served.stderr is not None
+    line = served.stderr.readline()
+    endpoint = next(word for word in line.split() if word.startswith("ipc://")).rstrip(";")
+    with LinuxNetwork(small(), service=endpoint):
+        pass  # whatever is imported late has been imported: others may not read this folder
+
+    def as_user(number: int, found: Callable[[], bool]) -> Callable[[], int]:
+        def act() -> int:
+            os.setgroups([])
+            os.setuid(number)
+            return 17 if found() else 18
+
+        return act
+
+    def gets_in() -> bool:
+        with LinuxNetwork(small(), service=running_service([short_path])) as network:
+            network.advance(1e-3)
+            return network.now_s == 1e-3
+
+    def is_kept_out() -> bool:
+        with pytest.raises(BackendUnavailable, match="another user's"):
+            LinuxNetwork(small(), service=endpoint)
+        with pytest.raises(BackendUnavailable, match="no service runs here for this user"):
+            running_service([short_path])
+        return True
+
+    assert in_child(as_user(pwd.getpwnam("nobody").pw_uid, gets_in)) == 17
+    assert in_child(as_user(12345, is_kept_out)) == 17
+    served.send_signal(signal.SIGTERM)
+    assert served.wait(timeout=20) == 0
+    served.stderr.close()
+
+
+@pytest.mark.parametrize("package", ["zmq", "msgpack"])
+def test_a_missing_package_names_the_extra(package: str) -> None:
+    code = (
+        f"import sys; sys.modules['{package}'] = None\n"
+        "from sysgym.errors import MissingExtra\n"
+        "try:\n    from sysgym.emulator.linux.client import LinuxNetwork\n"
+        "except MissingExtra as error:\n    print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert 'pip install "sysgym[emulator]"' in said
