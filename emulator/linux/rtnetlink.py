@@ -2,7 +2,7 @@
 
 A fat-tree of 36 nodes takes some 800 requests. One at a time, with a library that builds an object for each
 of them, that is most of a second; written into one buffer and sent together it is a few milliseconds.
-Queues change one at a time and go through pyroute2 instead.
+Queues change one at a time: see :mod:`sysgym.emulator.linux.netlink`.
 """
 
 from __future__ import annotations
