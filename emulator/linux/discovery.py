@@ -37,9 +37,10 @@ class PrivateService:
         self.pid, self._for_pid = self._process.pid, os.getpid()
         with self._process.stdout as pipe:
             self.endpoint = pipe.readline().decode().strip()
-        if not self.endpoint:
+        if not self.endpoint.startswith("ipc://"):
             status = self._process.wait()
-            raise BackendUnavailable("linux", f"its service did not start (exit code {status})", CHECK)
+            words = f"its service did not start (exit code {status}) {self.endpoint}".strip()
+            raise BackendUnavailable("linux", words, CHECK)
 
     @property
     def is_own_and_alive(self) -> bool:

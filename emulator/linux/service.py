@@ -390,11 +390,15 @@ def _status_words(status: int) -> str:
 def main() -> None:
     """Entry point of a private service: ``python -m sysgym.emulator.linux.service PID ROOT KIND``.
 
-    It writes where it listens on its standard output and closes that.
+    It writes where it listens on its standard output, or why it does not.
     """
     for_pid, root, kind = sys.argv[1:]
-    clean([Path(root)])
-    service = Service(root=Path(root), kind=kind, for_pid=int(for_pid))
+    try:
+        clean([Path(root)])
+        service = Service(root=Path(root), kind=kind, for_pid=int(for_pid))
+    except (SysgymError, OSError) as error:
+        sys.stdout.write(" ".join(str(error).split()) + "\n")
+        sys.exit(1)
     sys.stdout.write(service.endpoint + "\n")
     sys.stdout.flush()
     service.run()

@@ -305,6 +305,15 @@ def test_a_service_ends_whole(own_service: PrivateService, short_path: Path) -> 
     network.close()
 
 
+def test_a_private_service_that_cannot_start_says_why(short_path: Path) -> None:
+    (short_path / "file").touch()
+    with pytest.raises(BackendUnavailable, match=r"did not start \(exit code 1\) no folder for a service in"):
+        PrivateService(short_path / "file", KIND)
+    with pytest.raises(BackendUnavailable, match="no kind of worlds is named nothing:x"):
+        PrivateService(short_path, "nothing:x")
+    assert sorted(path.name for path in short_path.iterdir()) == ["file"]
+
+
 def test_only_kinds_that_exist_are_served() -> None:
     for name in ("no.such.module:x", "/no/such/file.py:x", f"{KIND}x", "os"):
         with pytest.raises(SysgymError, match="no kind of worlds"):
