@@ -1,9 +1,10 @@
 """How many packets travel as one, so that the processors keep up with the links.
 
-A core forwards some 200,000 packets a second and hop, with its queue and its ACK; 1 Gb/s over three hops of
-a dumbbell are 500,000. Senders of real hosts hand several packets to their card at once (TSO), and these
-pass the switches one behind the other: here they pass as one. Where the links are slow enough, every packet
-goes by itself. The choice depends on the scenario alone, not on the machine: it means the same everywhere.
+A core forwards some 200,000 packets a second and hop, and has other work; 1 Gb/s and its ACKs over three
+hops of a dumbbell are 500,000. Senders of real hosts hand several packets to their card at once (TSO), and
+these pass the switches one behind the other: here they pass as one. Where the links are slow enough, every
+packet goes by itself. The choice depends on the scenario alone, not on the machine: it means the same
+everywhere.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from sysgym.emulator.packets.workloads import build_flows
 from sysgym.emulator.packets.workloads.schedule import SERVICE_PORT
 from sysgym.scenarios import CongestionScenario
 
-PACKET_HOPS_PER_S = 200_000.0
-"""What one core forwards, about: measured 2.5 us for a hop with no queue, 4 us with one."""
+PACKET_HOPS_PER_S = 100_000.0
+"""What may be asked of the machine: half of a core, at 2.5 us for a hop with no queue and 4 us with one."""
 
 _MOST_FLOWS = 4096
 _LONGEST_BUNDLE = 40

@@ -154,13 +154,19 @@ class Fabric:
         absent: set[str] = set()
         for node_id, node in enumerate(self.nodes):
             if node_id < self.topology.n_hosts:
-                own = _host_sysctls(ends, self._bundle_packets)
+                own = _host_sysctls(ends, self._n_ahead(ends, node_id))
             else:
                 # Without seeds of their own all switches hash alike, and the second stage of a fabric would
                 # see only the flows that the first has sorted.
                 own = {**_IN_SWITCHES, "ipv4/fib_multipath_hash_seed": str(_hash_seed(node_id))}
             absent.update(node.namespace.set_sysctls({**_EVERYWHERE, **own}))
         self.absent = sorted(absent)
+
+    def _n_ahead(self, ends: Transport, host: int) -> int:
+        """Packets that a flow hands to its card: the scenario's, or a fast link's millisecond."""
+        line_rate_bps = self.topology.link_rate_bps[self.topology.host_uplink[host]]
+        a_millisecond = int(1e-3 * line_rate_bps / (8 * ends.mtu_bytes))
+        return max(ends.host_queue_packets, 2 * self._bundle_packets, a_millisecond)
 
     def _make_links(self, first_port: int) -> None:
         links = []
@@ -263,8 +269,7 @@ def _links_towards(topology: Topology, edge: int) -> dict[int, list[int]]:
     }
 
 
-def _host_sysctls(ends: Transport, bundle_packets: int) -> dict[str, str]:
-    n_ahead = max(ends.host_queue_packets, 2 * bundle_packets)
+def _host_sysctls(ends: Transport, n_ahead: int) -> dict[str, str]:
     return {
         # What a flow puts into its card's queue ahead of time (TCP small queues); the rest waits in the flow.
         "ipv4/tcp_limit_output_bytes": str(n_ahead * (ends.payload_bytes + _PACKET_OVERHEAD_BYTES)),

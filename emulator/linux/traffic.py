@@ -32,6 +32,10 @@ AHEAD_NS = 500_000_000
 SPIN_NS = 150_000
 """So long before a deadline the loop stops sleeping: the kernel wakes a sleeper up to that late."""
 
+QUIET_NS = 600_000
+"""So long before a deadline senders are given no more data: the kernel may take that long to send it on. What
+is in their buffers goes on by itself."""
+
 _LEAST_SAMPLE_NS = 10_000_000
 _SAMPLE_NS_A_FLOW = 200_000
 _CHUNK_BYTES = 64 << 10
@@ -80,11 +84,12 @@ class Traffic:
         self._free_slots = list(reversed(laws.slots))
         self._prepare_slot = laws.prepare_slot
         self._epoll = select.epoll()
+        self._hungry = select.epoll()  # senders that would take more
         self._handlers: dict[int, tuple[int, int]] = {}
         self._listeners: dict[int, socket.socket] = {}
         self._zeros = memoryview(bytes(_CHUNK_BYTES))
         self._sink = bytearray(1 << 24)  # never touched: the kernel keeps what it would write there
-        self._waiters: dict[tuple[int, ...], Waiter] = {}
+        self._waiters: dict[tuple[int, ...], tuple[Waiter, Waiter]] = {}
         self._connections: dict[int, Connection] = {}
         self._active: dict[int, Connection] = {}
         self._ending: dict[int, Connection] = {}
@@ -136,11 +141,13 @@ class Traffic:
 
     def run(self, until_ns: int, fds: Sequence[int] = (), *, spin: bool = True) -> None:
         """Sends, receives and starts flows until a time, or until one of some files can be read."""
-        waiter = self._waiters.get(tuple(fds))
-        if waiter is None:
-            waiter = self._waiters[tuple(fds)] = Waiter([self._epoll.fileno(), *fds])
-        poll, handle, n_fds = self._epoll.poll, self._handle, len(fds)
+        waiters = self._waiters.get(tuple(fds))
+        if waiters is None:
+            ours, senders = self._epoll.fileno(), self._hungry.fileno()
+            waiters = self._waiters[tuple(fds)] = (Waiter([ours, *fds]), Waiter([ours, *fds, senders]))
+        handle, n_fds = self._handle, len(fds)
         spin_ns = SPIN_NS if spin else 0
+        quiet_ns = until_ns - (min(QUIET_NS, (until_ns - now_ns()) // 4) if spin else 0)
         while True:
             present_ns = now_ns()
             if present_ns >= until_ns:
@@ -150,12 +157,17 @@ class Traffic:
                 self._do_what_is_due(present_ns)
                 continue
             if present_ns >= until_ns - spin_ns:
-                continue  # what is in the buffers goes on by itself; the deadline comes first
-            sleep_ns = min(until_ns - spin_ns, due_ns) - present_ns
+                continue
+            may_send = present_ns < quiet_ns
+            sleep_ns = min(quiet_ns if may_send else until_ns - spin_ns, due_ns) - present_ns
+            waiter = waiters[may_send]
             if waiter.wait(sleep_ns) and n_fds and any(map(waiter.is_readable, range(1, n_fds + 1))):
                 return
-            for fd, _ in poll(0, 8):
+            for fd, _ in self._epoll.poll(0, 8):
                 handle(fd)
+            if may_send:
+                for fd, _ in self._hungry.poll(0, 4):
+                    handle(fd)
 
     def sample(self) -> None:
         """Reads the counters of all flows that are under way."""
@@ -179,6 +191,7 @@ class Traffic:
         self._active, self._ending = {}, {}
         self._maker.forget()
         self._epoll.close()
+        self._hungry.close()
 
     def _open_first(self) -> None:
         n_flows = len(self._starts)
@@ -311,7 +324,7 @@ class Traffic:
         self._send(flow, connection)
         if self._to_send[flow]:
             self._handlers[connection.sender.fileno()] = (_SENDER, flow)
-            self._epoll.register(connection.sender, select.EPOLLOUT)
+            self._hungry.register(connection.sender, select.EPOLLOUT)
 
     def _handle(self, fd: int) -> None:
         kind, flow = self._handlers.get(fd, (_NOBODY, 0))
@@ -397,5 +410,6 @@ class Traffic:
         self._connections.pop(connection.flow, None)
 
     def _forget(self, fd: int) -> None:
-        if self._handlers.pop(fd, None) is not None:
-            self._epoll.unregister(fd)
+        kind, _ = self._handlers.pop(fd, (_NOBODY, 0))
+        if kind != _NOBODY:
+            (self._hungry if kind == _SENDER else self._epoll).unregister(fd)

@@ -24,10 +24,11 @@ from sysgym.scenarios import load_scenario
 
 MakeWorld = Callable[..., Any]
 
+# So slow that a machine that is busy with other things keeps up.
 SLOW_DUMBBELL = {
-    "topology.link_rate_bps": 1e8,
-    "queue.buffer_bytes": 150_000,
-    "queue.ecn_threshold_bytes": 30_000,
+    "topology.link_rate_bps": 2e7,
+    "queue.buffer_bytes": 60_000,
+    "queue.ecn_threshold_bytes": 15_000,
     "workload.start_jitter_s": 0.0,
 }
 
