@@ -225,7 +225,7 @@ def test_sized_flows_finish_when_they_should(make_world: MakeWorld) -> None:
     assert np.all(table.slowdown > 0)
     assert (
         0.9 < table.slowdown[2] < 1.5
-    )  # 80 ms at line rate: slow start and the kernel's own time are little
+    )  # 80 ms at line rate
     hosts = hosts_of(world)
     assert hosts.delivered_bytes.tolist() == [sum(sizes), 0, 0, 0]
     assert hosts.received_bytes.tolist() == [0, 0, sum(sizes), 0]
