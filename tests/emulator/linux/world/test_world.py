@@ -223,9 +223,7 @@ def test_sized_flows_finish_when_they_should(make_world: MakeWorld) -> None:
     assert table.start_s == pytest.approx([0.0, 0.1, 0.2], abs=0.02)
     # A shaper lets the first packets pass at once: short flows are faster than on links of that rate.
     assert np.all(table.slowdown > 0)
-    assert (
-        0.9 < table.slowdown[2] < 1.5
-    )  # 80 ms at line rate
+    assert 0.9 < table.slowdown[2] < 1.5  # 80 ms at line rate
     hosts = hosts_of(world)
     assert hosts.delivered_bytes.tolist() == [sum(sizes), 0, 0, 0]
     assert hosts.received_bytes.tolist() == [0, 0, sum(sizes), 0]
