@@ -18,17 +18,18 @@ pytestmark = [pytest.mark.linux, pytest.mark.xdist_group("linux")]
 RATE_BPS = 20e6
 
 
-def best_rate(wire: Wire, port: int, intervals: int = 6, seconds: float = 0.25) -> float:
-    """Rate of what a port has sent, bit/s, in the best of some intervals.
+def best_rate(wire: Wire, netns_pid: int, interface: str) -> float:
+    """Rate at which IP packets have left a port, bit/s, in the best of some intervals.
 
-    A processor that is needed elsewhere sends late, never too much.
+    A processor that is needed elsewhere sends late, and then makes up for less than a packet or two.
     """
     rates = []
-    for _ in range(intervals):
-        before, begun = wire.queues.readings([port])[3, 0], time.monotonic()
-        wire.transfer(seconds)
-        sent = wire.queues.readings([port])[3, 0] - before
-        rates.append(sent * 8 / (time.monotonic() - begun))
+    for _ in range(6):
+        before, begun = wire.queues.counters(netns_pid, interface), time.monotonic()
+        wire.transfer(0.25)
+        after, ended = wire.queues.counters(netns_pid, interface), time.monotonic()
+        n_bytes = (after.sent_bytes - before.sent_bytes) * 1500 / 1514
+        rates.append(n_bytes * 8 / (ended - begun))
     return max(rates)
 
 
@@ -38,7 +39,7 @@ def test_port_keeps_its_rate_and_counts_as_tc_does(wire: Wire) -> None:
     wire.connect("cubic")
     wire.transfer(0.5)
     backlogs = []
-    assert best_rate(wire, ROUTER_PORT) == pytest.approx(RATE_BPS, rel=0.02)
+    assert best_rate(wire, wire.router, "r1") == pytest.approx(RATE_BPS, rel=0.02)
     before, begun = wire.queues.readings([ROUTER_PORT])[:, 0], time.monotonic()
     wire.transfer(1.0, lambda: backlogs.append(wire.queues.counters(wire.router, "r1").backlog_bytes), 0.003)
     after, elapsed_s = wire.queues.readings([ROUTER_PORT])[:, 0], time.monotonic() - begun
@@ -108,7 +109,7 @@ def test_cap_of_a_host_holds_and_is_lifted(wire: Wire) -> None:
     for cap_bps in (RATE_BPS, 5e6, float("inf")):
         wire.queues.set_host_cap(wire.sender, "s0", cap_bps)
         wire.transfer(0.3)
-        rates.append(best_rate(wire, SENDER_PORT))
+        rates.append(best_rate(wire, wire.sender, "s0"))
     assert rates == pytest.approx([RATE_BPS, 5e6, RATE_BPS], rel=0.03)
 
 
