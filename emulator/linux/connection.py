@@ -54,6 +54,7 @@ class Connection:
         self._numbers = itertools.count(1)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
+        self._monitor: zmq.Socket[bytes] | None = None
         try:
             self._socket.linger = 0
             self._socket.maxmsgsize = 4 * p.MAX_MESSAGE_BYTES
@@ -105,6 +106,7 @@ class Connection:
                 self._look_at_connection()
 
     def _look_at_connection(self) -> None:
+        assert self._monitor is not None
         event = recv_monitor_message(self._monitor)["event"]
         if event & _REFUSED:
             raise BackendUnavailable(
@@ -122,8 +124,12 @@ class Connection:
         """Lets go of the socket; more than once is harmless."""
         if self._context.closed or os.getpid() != self._pid:
             return
+        # One by one: where this is garbage, the context has forgotten its sockets and would wait for them.
         self._socket.disable_monitor()
-        self._context.destroy(linger=0)
+        for socket in (self._monitor, self._socket):
+            if socket is not None:
+                socket.close(linger=0)
+        self._context.term()
 
 
 def _check_file(endpoint: str) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -215,4 +216,14 @@ def test_a_client_that_forgets_to_close(own_service: PrivateService) -> None:
     network = LinuxNetwork(small(), service=own_service.endpoint)
     pid = world_pid(network)
     del network
+    wait_until(lambda: not alive(pid))
+
+
+def test_a_client_that_is_forgotten_in_a_circle(own_service: PrivateService) -> None:
+    """Then the garbage collector closes it, in any order."""
+    network = LinuxNetwork(small(), service=own_service.endpoint)
+    pid = world_pid(network)
+    network.circle = network  # type: ignore[attr-defined]
+    del network
+    gc.collect()
     wait_until(lambda: not alive(pid))
