@@ -20,7 +20,7 @@ import zmq
 from sysgym.emulator.linux import messages as m
 from sysgym.emulator.linux import protocol as p
 from sysgym.emulator.linux.client import LinuxNetwork
-from sysgym.emulator.linux.connection import Connection, Disconnected
+from sysgym.emulator.linux.connection import Connection
 from sysgym.emulator.linux.discovery import PrivateService, running_service
 from sysgym.emulator.linux.runtime import pid_namespace, start_ticks
 from sysgym.emulator.linux.wire_errors import from_wire
@@ -300,7 +300,7 @@ def test_a_service_ends_whole(own_service: PrivateService, short_path: Path) -> 
     assert list(short_path.iterdir()) == []
     with pytest.raises(BackendError, match="the world has gone"):
         network.advance(1e-3)
-    with pytest.raises(Disconnected):
+    with pytest.raises(BackendUnavailable, match="nobody listens"):
         n_sessions(own_service.endpoint)
     network.close()
 
