@@ -39,8 +39,8 @@ class PrivateService:
             self.endpoint = pipe.readline().decode().strip()
         if not self.endpoint.startswith("ipc://"):
             status = self._process.wait()
-            words = f"its service did not start (exit code {status}) {self.endpoint}".strip()
-            raise BackendUnavailable("linux", words, CHECK)
+            told = f"its service did not start (exit code {status}) {self.endpoint}".strip()
+            raise BackendUnavailable("linux", told, CHECK)
 
     @property
     def is_own_and_alive(self) -> bool:
