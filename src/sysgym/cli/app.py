@@ -356,11 +356,14 @@ def perf(
     only: Annotated[
         str | None, typer.Option("--only", metavar="TEXT", help="Only figures whose label has this.")
     ] = None,
+    backend: Annotated[
+        str, typer.Option("--backend", help="packets: all but the kernel; linux: steps on the kernel.")
+    ] = "packets",
 ) -> None:
-    """Measure how fast simulator and environments are here, on one core."""
+    """Measure how fast simulator and environments are here, or steps on the real kernel."""
     from sysgym.cli.perf import print_figures
 
-    print_figures(json_file, only)
+    print_figures(json_file, only, backend)
 
 
 @app.command()

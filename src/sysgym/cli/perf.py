@@ -12,19 +12,25 @@ if TYPE_CHECKING:
     from sysgym.perf import Figure
 
 
-def print_figures(json_file: Path | None, only: str | None) -> None:
+def print_figures(json_file: Path | None, only: str | None, backend: str = "packets") -> None:
     """Measure, print a table, and write JSON lines.
 
     Args:
         json_file: Where to.
         only: Only measurements whose label contains this.
+        backend: ``"linux"``: of the kernel; ``"packets"``: of everything else.
 
     Raises:
-        SysgymError: No label does.
+        UnknownName: There is no such backend.
+        SysgymError: No label does, or the kernel cannot be had here.
     """
+    from sysgym import perf, perf_linux
     from sysgym.bench.units import significant
+    from sysgym.envs.congestion.backends import LINUX, check_backend
     from sysgym.errors import SysgymError
-    from sysgym.perf import measurements
+
+    check_backend(backend)
+    measurements = perf_linux.measurements if backend == LINUX else perf.measurements
 
     chosen = [(label, measure) for label, measure in measurements() if only is None or only in label]
     if not chosen:
@@ -37,20 +43,16 @@ def print_figures(json_file: Path | None, only: str | None) -> None:
             status.update(f"measuring {label}")
             figures.append(measure())
     rows = [
-        (figure.figure, figure.workload, significant(figure.value), figure.unit, *_beside(figure))
+        (figure.figure, figure.workload, significant(figure.value), figure.unit, _beside(figure))
         for figure in figures
     ]
-    out.print(table("figure", "workload", ">value", "unit", ">yardstick", ">ratio", rows=rows))
+    out.print(table("figure", "workload", ">value", "unit", ">beside", rows=rows))
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text("".join(json.dumps(figure.row()) + "\n" for figure in figures), encoding="utf-8")
         out.print(f"[dim]written to {json_file}[/dim]")
 
 
-def _beside(figure: Figure) -> tuple[str, str]:
-    """What the yardstick did, and the ratio to it."""
-    from sysgym.bench.units import significant
-
-    if figure.yardstick is None or figure.ratio is None:
-        return "", ""
-    return significant(figure.yardstick), f"{figure.ratio:.1f} x {figure.yardstick_name}"
+def _beside(figure: Figure) -> str:
+    """How the figure compares with what was measured beside it; JSON has that value too."""
+    return "" if figure.ratio is None else f"{figure.ratio:.1f} x {figure.yardstick_name}"

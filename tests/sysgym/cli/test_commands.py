@@ -34,7 +34,10 @@ def test_every_command_has_help(command: str, call: Call) -> None:
 
 
 def app_help(command: str) -> str:
-    """First sentence of a command's docstring."""
+    """First sentence of a command's docstring, or what a group of commands is about."""
+    for group in app.registered_groups:
+        if group.name == command and group.typer_instance is not None:
+            return str(group.typer_instance.info.help).partition(".")[0]
     (found,) = [
         info
         for info in app.registered_commands
