@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from sysgym.perf import Figure
@@ -35,19 +36,20 @@ def step_s(network: Any) -> float:
     network.reset(0)
     caps_bps = [0.5 * network.line_rate_bps, 0.6 * network.line_rate_bps]
     return statistics.median(
-        _lasts_s(lambda turn=turn: network.step(caps_bps[turn % 2], SHORTEST_S)) for turn in range(STEPS)
+        _lasts_s(partial(network.step, caps_bps[turn % 2], SHORTEST_S)) for turn in range(STEPS)
     )
 
 
 def late_s(network: Any) -> float:
     """Median lateness of the end of an interval of 10 ms."""
     network.reset(0)
-    return statistics.median(network.step(None, INTERVAL_S).jitter_s for _ in range(STEPS))
+    lateness_s: list[float] = [network.step(None, INTERVAL_S).jitter_s for _ in range(STEPS)]
+    return statistics.median(lateness_s)
 
 
 def reset_s(network: Any) -> float:
     """Median wall time of a reset: queues emptied, connections made anew, counters at zero."""
-    return statistics.median(_lasts_s(lambda seed=seed: network.reset(seed)) for seed in range(RESETS))
+    return statistics.median(_lasts_s(partial(network.reset, seed)) for seed in range(RESETS))
 
 
 def _figure(name: str, scenario: str, measure: Callable[[Any], float]) -> Callable[[], Figure]:
