@@ -111,6 +111,18 @@ def measure(before: Any, middle: Any, after: Any, duration_s: float, values: Any
         values[RATE_BPS] = after[CWND_PACKETS] * values[PACKET_BITS] / after[SRTT_S]
 
 
+def give_round_trips(before: FloatArray, after: FloatArray) -> None:
+    """Let the interval's mean stand for the smoothed round trip of hosts, which have none of their own.
+
+    Args:
+        before: Counters at the interval's beginning, shape (n, N_COUNTERS).
+        after: Those at its end, written where there are samples.
+    """
+    samples = after[:, RTT_SAMPLES] - before[:, RTT_SAMPLES]
+    sum_s = after[:, RTT_SUM_S] - before[:, RTT_SUM_S]
+    np.divide(sum_s, samples, out=after[:, SRTT_S], where=samples > 0.0)
+
+
 def counters(n: int) -> FloatArray:
     """Return room for the counters of ``n`` flows or hosts."""
     return np.zeros((n, N_COUNTERS))

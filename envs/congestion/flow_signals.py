@@ -16,15 +16,7 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.layout import world_at
-from sysgym.emulator.packets.single_flows import (
-    RTT_SAMPLES,
-    RTT_SUM_S,
-    SRTT_S,
-    read_flow,
-    read_host,
-    source_digest,
-)
+from sysgym.emulator.packets.single_flows import source_digest
 from sysgym.envs.congestion.flow_intervals import (
     ARRIVED_BPS,
     BASE_RTT_S,
@@ -187,11 +179,9 @@ def conclude(
         before[place] = after[place]
 
 
-def _compiled(digest: str, of_hosts: bool) -> Callable[..., Any]:
+def _compiled(digest: str) -> Callable[..., Any]:
     @njit(nogil=True, cache=True)
     def conclude_all(
-        world_address: int,
-        ids: Any,
         before: Any,
         middle: Any,
         after: Any,
@@ -204,15 +194,9 @@ def _compiled(digest: str, of_hosts: bool) -> Callable[..., Any]:
         weights: Any,
         terms: Any,
     ) -> None:
-        """Ends an interval of some flows, or hosts: reads and measures, then features and terms."""
+        """Ends an interval of flows or hosts whose counters have been read, a row each."""
         digest  # noqa: B018  (part of the cache key)
-        world = world_at(world_address, 0)
-        for row in range(len(ids)):
-            if of_hosts:
-                read_host(world, ids[row], after[row])
-                _give_round_trip(before[row], after[row])
-            else:
-                read_flow(world, ids[row], after[row])
+        for row in range(len(before)):
             conclude(
                 before[row],
                 middle[row],
@@ -230,44 +214,4 @@ def _compiled(digest: str, of_hosts: bool) -> Callable[..., Any]:
     return conclude_all
 
 
-@njit(inline="always")
-def _give_round_trip(before: Any, after: Any) -> None:
-    """A host has no round trip of its own: the interval's mean stands for the smoothed one."""
-    samples = after[RTT_SAMPLES] - before[RTT_SAMPLES]
-    if samples > 0.0:
-        after[SRTT_S] = (after[RTT_SUM_S] - before[RTT_SUM_S]) / samples
-
-
-@njit(nogil=True, cache=True)
-def conclude_counters(
-    before: Any,
-    middle: Any,
-    after: Any,
-    duration_s: float,
-    values: Any,
-    preset: int,
-    history: Any,
-    n_features: int,
-    reward: int,
-    weights: Any,
-    terms: Any,
-) -> None:
-    """Ends an interval of flows whose counters have been read already, a row each."""
-    for row in range(len(before)):
-        conclude(
-            before[row],
-            middle[row],
-            after[row],
-            duration_s,
-            values[row],
-            preset,
-            history[row],
-            n_features,
-            reward,
-            weights,
-            terms[row],
-        )
-
-
-_DIGEST = source_digest(Path(__file__), Path(__file__).with_name("flow_intervals.py"))
-conclude_flows, conclude_hosts = _compiled(_DIGEST, False), _compiled(_DIGEST, True)
+conclude_all = _compiled(source_digest(Path(__file__), Path(__file__).with_name("flow_intervals.py")))

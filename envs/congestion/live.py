@@ -23,9 +23,9 @@ from sysgym.envs.congestion.flow_presets import (
     log_rate_bps,
     orca_factor,
 )
-from sysgym.envs.congestion.flow_signals import AURORA, MOST_TERMS, conclude_counters
+from sysgym.envs.congestion.flow_signals import AURORA, MOST_TERMS, conclude_all
 from sysgym.envs.congestion.measurement import Fabric, Interval, Reading
-from sysgym.envs.congestion.senders import FLOW_ID, FLOW_PACE, HOST_CAP, SENDER, SHORTEST_INTERVAL_S, WINDOW
+from sysgym.envs.congestion.senders import FLOW_ID, FLOW_PACE, HOST_CAP, SENDER, WINDOW, plan_next_interval
 from sysgym.scenarios.errors import SysgymError
 
 FloatArray = NDArray[np.float64]
@@ -111,7 +111,7 @@ class LiveSender:
     """
 
     def __init__(self, preset: Preset, history: int, reward: FlowReward, weights: FloatArray) -> None:
-        self.rows: NDArray[Any] = np.zeros(1, SENDER)
+        self.rows: Any = np.zeros(1, SENDER).view(np.recarray)
         self.values: FloatArray = np.zeros((1, N_VALUES))
         self._empty = preset.empty(history)
         self.features: NDArray[np.float32] = self._empty[np.newaxis].copy()
@@ -175,7 +175,7 @@ class LiveSender:
         began_s = self._network.now_s
         middle = self._step(0.5 * interval_s)
         after = self._step(began_s + interval_s - self._network.now_s)
-        conclude_counters(
+        conclude_all(
             self.before,
             middle,
             after,
@@ -188,13 +188,7 @@ class LiveSender:
             self._weights,
             self.terms,
         )
-        rtt_s = float(self.values[row, RTT_S])
-        longest_s = float(settings["longest_s"])
-        if settings["decision_rtts"] == 0.0:
-            settings["interval_s"] = longest_s
-        elif rtt_s > 0.0:
-            wanted_s = float(settings["decision_rtts"]) * rtt_s
-            settings["interval_s"] = min(max(wanted_s, SHORTEST_INTERVAL_S), longest_s)
+        plan_next_interval(settings, float(self.values[row, RTT_S]))
         settings["now_s"] = self._network.now_s
         settings["steps"] += 1
 

@@ -30,6 +30,7 @@ from sysgym.envs.congestion.flow_intervals import (
     SLOWEST_LINK_BPS,
     WINDOWED,
     counters,
+    give_round_trips,
     of_flows,
     of_hosts,
 )
@@ -41,7 +42,7 @@ from sysgym.envs.congestion.flow_presets import (
     log_rate_bps,
     orca_factor,
 )
-from sysgym.envs.congestion.flow_signals import MOST_TERMS, conclude_flows, conclude_hosts
+from sysgym.envs.congestion.flow_signals import MOST_TERMS, conclude_all
 from sysgym.envs.congestion.flow_world import history_of, sender_transport, with_relative_buffer
 from sysgym.envs.congestion.measurement import longest_base_rtt_s
 from sysgym.envs.congestion.metrics import flow_metrics
@@ -317,10 +318,10 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
         self.network.advance(half_s)
         self._read(self._middle)
         self.network.advance(interval_s - half_s)
-        conclude = conclude_hosts if self.kind == "hosts" else conclude_flows
-        conclude(
-            self.network.address,
-            self._ids,
+        self._read(self._after)
+        if self.kind == "hosts":
+            give_round_trips(self._before, self._after)
+        conclude_all(
             self._before,
             self._middle,
             self._after,

@@ -200,6 +200,14 @@ class Senders:
         network.advance_to(int(self.rows[until][row]))
 
 
+def plan_next_interval(sender: Any, rtt_s: float) -> None:
+    """As long as always, or so many round trips of the interval that has ended, if it had any."""
+    if sender.decision_rtts == 0.0:
+        sender.interval_s = sender.longest_s
+    elif rtt_s > 0.0:
+        sender.interval_s = min(max(sender.decision_rtts * rtt_s, SHORTEST_INTERVAL_S), sender.longest_s)
+
+
 def what_it_sets(preset: Preset, transport: Transport, *, alone: bool) -> int:
     """Return what an action changes.
 
@@ -240,6 +248,9 @@ def sender_settings(
     }
 
 
+_plan_next_interval = njit(inline="always")(plan_next_interval)
+
+
 @njit(inline="always")
 def _set_rate(sender: Any, rate_bps: float, values: Any) -> bool:
     """Caps the host or paces the flow; says whether that was possible."""
@@ -277,15 +288,6 @@ def _begin_interval(sender: Any) -> None:
     half_s = 0.5 * sender.interval_s
     sender.middle_ns = now_ns + int(np.rint(half_s * 1e9))
     sender.end_ns = sender.middle_ns + int(np.rint((sender.interval_s - half_s) * 1e9))
-
-
-@njit(inline="always")
-def _plan_next_interval(sender: Any, rtt_s: float) -> None:
-    """As long as always, or so many round trips of the interval that has ended, if it had any."""
-    if sender.decision_rtts == 0.0:
-        sender.interval_s = sender.longest_s
-    elif rtt_s > 0.0:
-        sender.interval_s = min(max(sender.decision_rtts * rtt_s, SHORTEST_INTERVAL_S), sender.longest_s)
 
 
 def _compiled(digest: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
