@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.envs.congestion.controllers import ACTS, Controllers
 from sysgym.envs.congestion.datacenter_cc import DatacenterCC
+from sysgym.envs.congestion.measurement import Interval
 from sysgym.envs.congestion.metrics import interval_metrics, interval_values
 from sysgym.envs.congestion.vector import WorldVector, as_infos, check_arguments
 
@@ -39,36 +39,26 @@ class DatacenterCCVector(WorldVector):
     def __init__(self, num_envs: int = 1, threads: int | None = None, **arguments: Any) -> None:
         check_arguments(num_envs, threads, arguments)
         envs = [DatacenterCC(**arguments) for _ in range(num_envs)]
-        super().__init__(envs, threads)
         self._controllers: Controllers = envs[0].controllers_for(num_envs)
+        super().__init__(envs, self._controllers, threads)
         history, frame_size = envs[0].observation_frames
         self._frames: Array = np.zeros((num_envs, history, frame_size), np.float32)
         for world, env in enumerate(envs):
             env.share(self._controllers, world, self._frames[world])
         self._terms: dict[str, FloatArray] = {}
+        self._intervals: Interval | None = None
 
     def observations(self) -> Array:
         """Return the newest observations, shape (num_envs, n); they change with the next step."""
         return self._frames.reshape(self.num_envs, -1)
 
-    def episode_metrics(self, world: int) -> dict[str, float]:
-        """Return the metrics of a world's episode so far."""
-        return self.envs[world].episode_metrics()
-
     def _take(self, actions: FloatArray, moving: BoolArray) -> None:
-        if not self._controllers.rows["world"][moving].all():
-            raise gym.error.ResetNeeded("DatacenterCC: call reset() before step()")
-        if not np.isfinite(actions[moving]).all():
-            raise ValueError(f"actions: expected finite numbers, got {actions!r}")
         least = self.envs[0].scenario.control.min_rate_fraction
         self._controllers.rates[moving] = np.clip(actions[moving], least, 1.0)
         self._controllers.rows["stage"][moving] = ACTS
 
-    def _pass_intervals(self, first: int, behind_last: int) -> None:
-        self._controllers.pass_intervals(first, behind_last)
-
     def _conclude(self, moved: BoolArray) -> FloatArray:
-        intervals = self._controllers.intervals()
+        self._intervals = intervals = self._controllers.intervals()
         if intervals is None or not self.envs[0].reward.of_many or self.render_mode is not None:
             return self._conclude_one_by_one(moved)
         self._terms = self.envs[0].reward.terms_of_many(intervals)
@@ -86,15 +76,10 @@ class DatacenterCCVector(WorldVector):
                 self._terms.setdefault(name, np.full(self.num_envs, np.nan))[world] = term
         return rewards
 
-    def _over(self) -> BoolArray:
-        rows = self._controllers.rows
-        over: BoolArray = rows["steps"] >= rows["episode_steps"]
-        return over
-
     def _infos(self, moved: BoolArray) -> dict[str, Any]:
         rows, everyone = self._controllers.rows, np.ones(self.num_envs, dtype=np.bool_)
         infos: dict[str, Any] = {
-            "metrics": self._metrics(everyone),
+            "metrics": self._metrics(moved, everyone),
             "_metrics": everyone.copy(),
             **as_infos({"episode_seed": rows["episode_seed"], "time_s": rows["ended_s"]}, everyone),
         }
@@ -102,8 +87,9 @@ class DatacenterCCVector(WorldVector):
             infos |= {"reward_terms": as_infos(self._terms, moved), "_reward_terms": moved.copy()}
         return infos
 
-    def _metrics(self, everyone: BoolArray) -> dict[str, Any]:
-        intervals = self._controllers.intervals()
+    def _metrics(self, moved: BoolArray, everyone: BoolArray) -> dict[str, Any]:
+        # What was worked out for rewards and features serves again, unless a world has begun anew since.
+        intervals = self._intervals if moved.all() else self._controllers.intervals()
         if intervals is not None:
             return as_infos(interval_values(intervals), everyone)
         metrics: dict[str, Any] = {}

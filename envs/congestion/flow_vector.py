@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,8 +35,8 @@ class FlowCCVector(WorldVector):
     def __init__(self, num_envs: int = 1, threads: int | None = None, **arguments: Any) -> None:
         check_arguments(num_envs, threads, arguments)
         envs = [FlowCC(**arguments) for _ in range(num_envs)]
-        super().__init__(envs, threads)
         self._senders: Senders = envs[0].senders_for(num_envs)
+        super().__init__(envs, self._senders, threads)
         for world, env in enumerate(envs):
             env.share(self._senders, world)
 
@@ -45,22 +44,10 @@ class FlowCCVector(WorldVector):
         """Return the newest observations, shape (num_envs, n); they change with the next step."""
         return self._senders.features
 
-    def episode_metrics(self, world: int) -> dict[str, float]:
-        """Return the metrics of a world's episode so far."""
-        return self.envs[world].episode_metrics()
-
     def _take(self, actions: FloatArray, moving: BoolArray) -> None:
-        if not self._senders.rows["world"][moving].all():
-            raise gym.error.ResetNeeded("FlowCC: call reset() before step()")
-        numbers = actions[:, 0]
-        if not np.isfinite(numbers[moving]).all():
-            raise ValueError(f"actions: expected finite numbers, got {actions!r}")
         limit = self.envs[0].preset.action_limit
-        np.clip(numbers, -limit, limit, out=self._senders.actions)
+        np.clip(actions[:, 0], -limit, limit, out=self._senders.actions)
         self._senders.rows["stage"][moving] = ACTS
-
-    def _pass_intervals(self, first: int, behind_last: int) -> None:
-        self._senders.pass_intervals(first, behind_last)
 
     def _conclude(self, moved: BoolArray) -> FloatArray:
         if self.render_mode is not None:
@@ -71,11 +58,6 @@ class FlowCCVector(WorldVector):
         for place in range(len(self.envs[0].reward.terms)):
             rewards += terms[:, place]
         return rewards
-
-    def _over(self) -> BoolArray:
-        rows = self._senders.rows
-        over: BoolArray = rows["steps"] >= rows["episode_steps"]
-        return over
 
     def _infos(self, moved: BoolArray) -> dict[str, Any]:
         rows, everyone = self._senders.rows, np.ones(self.num_envs, dtype=np.bool_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -33,11 +34,28 @@ class World(Protocol):
     ) -> tuple[Array, dict[str, Any]]:
         """Begin an episode."""
 
+    def episode_metrics(self) -> dict[str, float]:
+        """Return the metrics of the episode so far."""
+
     def render(self) -> Any:
         """Return a picture or text."""
 
     def close(self) -> None:
         """End it."""
+
+
+class Decisions(Protocol):
+    """What the worlds keep together, a row each: ``Senders`` or ``Controllers``.
+
+    Attributes:
+        rows: Shape (n,); each kind has the fields ``world`` (0 before the first reset), ``steps`` and
+            ``episode_steps``.
+    """
+
+    rows: NDArray[Any]
+
+    def pass_intervals(self, first: int, behind_last: int) -> None:
+        """Take the decisions of rows ``first`` and on to their end; rows that are done are left alone."""
 
 
 class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
@@ -51,11 +69,12 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
 
     Args:
         envs: The worlds, of one kind.
+        decisions: What they share.
         threads: How many work at a time; None: one a core that the process may use.
     """
 
-    def __init__(self, envs: Sequence[World], threads: int | None) -> None:
-        self.envs = envs
+    def __init__(self, envs: Sequence[World], decisions: Decisions, threads: int | None) -> None:
+        self.envs, self._decisions = envs, decisions
         self.num_envs = len(envs)
         first = envs[0]
         self.metadata = {**first.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
@@ -131,9 +150,16 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         expected = self.action_space.shape
         if np.shape(actions) != expected:
             raise ValueError(f"actions: expected shape {expected}, got {np.shape(actions)}")
-        self._take(np.asarray(actions, dtype=np.float64), moving)
-        self._crew.share(self._pass_intervals, self.num_envs)
-        return np.where(moving, self._conclude(moving), 0.0), moving & self._over()
+        rows = self._decisions.rows
+        if not rows["world"][moving].all():
+            raise gym.error.ResetNeeded(f"{type(self).__name__}: call reset() before step()")
+        wanted = np.asarray(actions, dtype=np.float64)
+        if not np.isfinite(wanted[moving]).all():
+            raise ValueError(f"actions: expected finite numbers, got {actions!r}")
+        self._take(wanted, moving)
+        self._crew.share(self._decisions.pass_intervals, self.num_envs)
+        over = moving & (rows["steps"] >= rows["episode_steps"])
+        return np.where(moving, self._conclude(moving), 0.0), over
 
     def observations(self) -> Array:
         """Return the newest observations, shape (num_envs, ...); they change with the next step."""
@@ -141,7 +167,7 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
 
     def episode_metrics(self, world: int) -> dict[str, float]:
         """Return the metrics of a world's episode so far."""
-        raise NotImplementedError
+        return self.envs[world].episode_metrics()
 
     def render(self) -> tuple[Any, ...]:
         """Return every world's picture or text."""
@@ -154,18 +180,11 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
             env.close()
 
     def _take(self, actions: FloatArray, moving: BoolArray) -> None:
-        """Check the actions of the worlds that move, and only then take them."""
-        raise NotImplementedError
-
-    def _pass_intervals(self, first: int, behind_last: int) -> None:
-        """Let the interval of those of some worlds pass that have taken an action; runs in any thread."""
+        """Give the worlds that move their actions, finite numbers, clipped to the action space."""
         raise NotImplementedError
 
     def _conclude(self, moved: BoolArray) -> FloatArray:
         """Work out what the intervals that have passed say; returns rewards."""
-        raise NotImplementedError
-
-    def _over(self) -> BoolArray:
         raise NotImplementedError
 
     def _infos(self, moved: BoolArray) -> dict[str, Any]:
