@@ -1,6 +1,7 @@
 """The classes' documentation keeps its promises: all sections, and tables that match the code.
 
-Of the environments of placement and stragglers; those of congestion have tables of their own.
+The sections of all environments, the tables of placement's and stragglers'; those of congestion's have tests
+of their own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from sysgym.envs.congestion.datacenter_cc import DatacenterCC
+from sysgym.envs.congestion.flow_cc import FlowCC
 from sysgym.envs.placement import observation
 from sysgym.envs.placement.joint import JointPlacement
 from sysgym.envs.placement.placement import CollectivePlacement
@@ -86,7 +89,7 @@ def shapes_as_told(env: Any) -> dict[str, str]:
     return shapes
 
 
-@every
+@pytest.mark.parametrize("cls", [DatacenterCC, FlowCC, *COLUMNS])
 def test_all_sections_in_order(cls: Any) -> None:
     assert re.findall(r"^## (.*)$", inspect.getdoc(cls) or "", flags=re.M) == HEADINGS
 

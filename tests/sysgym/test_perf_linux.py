@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,22 +11,8 @@ from sysgym import perf_linux
 from sysgym.cli import main
 
 
-@pytest.fixture
-def _possible() -> None:
-    """Skips where the kernel's networks cannot be, and says why; with CI=true and root that is a failure."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("needs root on Linux")
-    from sysgym.emulator.linux.requirements import requirements
-
-    if missing := [one.name for one in requirements() if one.essential and not one.present]:
-        words = f"the Linux backend lacks here: {', '.join(missing)}"
-        if os.environ.get("CI"):
-            pytest.fail(words)
-        pytest.skip(words)
-
-
 @pytest.mark.linux
-@pytest.mark.usefixtures("_possible")
+@pytest.mark.usefixtures("linux_backend")
 def test_steps_lateness_and_resets_are_printed_and_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

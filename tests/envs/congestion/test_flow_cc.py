@@ -484,10 +484,3 @@ def test_every_argument_and_scenario_is_described() -> None:
     parameters = list(inspect.signature(FlowCC.__init__).parameters.values())[1:]
     assert table == {parameter.name: str(parameter.default) for parameter in parameters}
     assert all(f"`{name}`" in section("Registered Configurations") for name in SCENARIOS)
-
-
-def test_all_sections_in_order() -> None:
-    from sysgym.envs.congestion.datacenter_cc import DatacenterCC
-
-    headings = re.compile(r"^## (.*)$", flags=re.M)
-    assert headings.findall(TEXT) == headings.findall(inspect.getdoc(DatacenterCC) or "")

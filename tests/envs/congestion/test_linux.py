@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,21 +22,7 @@ FLOW = {
     "queue.ecn_threshold_bytes": 22_500,
 }
 
-pytestmark = pytest.mark.linux
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _possible() -> None:
-    """Skips where the kernel's networks cannot be, and says why; with CI=true and root that is a failure."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("needs root on Linux")
-    from sysgym.emulator.linux.requirements import requirements
-
-    if missing := [one.name for one in requirements() if one.essential and not one.present]:
-        words = f"the Linux backend lacks here: {', '.join(missing)}"
-        if os.environ.get("CI"):
-            pytest.fail(words)
-        pytest.skip(words)
+pytestmark = [pytest.mark.linux, pytest.mark.usefixtures("linux_backend")]
 
 
 @pytest.fixture(params=["cubic", "dctcp"])

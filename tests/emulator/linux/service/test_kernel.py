@@ -15,28 +15,18 @@ import pytest
 from sysgym.emulator.linux.cleaning import SESSION_VARIABLE, clean, kill_tagged, leftovers
 from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.discovery import PrivateService
-from sysgym.emulator.linux.requirements import requirements
 from sysgym.emulator.linux.runtime import SID_VARIABLE
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import BackendError, BackendUnavailable, ScenarioError, UnknownName
 from tests.emulator.linux.service.helpers import alive, children, forked, n_sessions, wait_until, world_pid
 
-pytestmark = [pytest.mark.linux, pytest.mark.xdist_group("linux")]
+pytestmark = [
+    pytest.mark.linux,
+    pytest.mark.xdist_group("linux"),
+    pytest.mark.usefixtures("linux_backend"),
+]
 
 ROUNDS = int(os.environ.get("SYSGYM_KILL_ROUNDS", "2"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _possible() -> None:
-    """Skips where the kernel's worlds cannot be, and says why; with CI=true that is a failure."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    missing = [one.name for one in requirements() if one.essential and not one.present]
-    if missing:
-        words = f"the Linux backend lacks here: {', '.join(missing)}"
-        if os.environ.get("CI"):
-            pytest.fail(words)
-        pytest.skip(words)
 
 
 @pytest.fixture

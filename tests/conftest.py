@@ -1,0 +1,22 @@
+"""What tests of several folders need."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def linux_backend() -> None:
+    """Skips where the kernel's networks cannot be, and says why; with CI=true and root that is a failure."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("needs root on Linux")
+    from sysgym.emulator.linux.requirements import requirements
+
+    if missing := [one.name for one in requirements() if one.essential and not one.present]:
+        words = f"the Linux backend lacks here: {', '.join(missing)}"
+        if os.environ.get("CI"):
+            pytest.fail(words)
+        pytest.skip(words)
