@@ -127,8 +127,9 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
         print(json.dumps({"return": total, "steps": steps, "metrics": info["episode_metrics"]}))
         return
     _print_metrics(scenario.family, scenario.env_id, info, total, steps)
+    time_of = "simulated" if episode.backend in (None, "packets") else "kernel"
     out.print(
-        f"\n[dim]{steps} decisions, {info.get('time_s', 0.0):.4g} simulated s, {wall_s:.2f} s here, "
+        f"\n[dim]{steps} decisions, {info.get('time_s', 0.0):.4g} {time_of} s, {wall_s:.2f} s here, "
         f"{decision_ms:.3g} ms a decision[/dim]"
     )
     for line in written:
