@@ -35,7 +35,9 @@ def test_a_file_that_is_not_there(read: Read, kind: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("content", [b"", b"\n\n", gzip.compress(b"")])
+@pytest.mark.parametrize(
+    "content", [b"", b"\n\n", gzip.compress(b"", mtime=0)], ids=["nothing", "newlines", "gzip"]
+)
 def test_an_empty_file(read: Read, kind: str, content: bytes, tmp_path: Path) -> None:
     (tmp_path / "part.csv").write_bytes(content)
     with pytest.raises(TraceError, match=r"part\.csv: the file is empty"):
