@@ -369,8 +369,7 @@ class World:
                 ends.mtu_bytes,
                 n_packets,
                 last_bytes + ends.header_bytes,
-                self.topology.link_rate_bps,
-                self.topology.link_delay_s,
+                self.topology,
             )
             self._ideal_s = np.where(sized, ideal_s, np.nan)
         return self._ideal_s

@@ -196,6 +196,7 @@ class Assembly:
         world["paths_keep_order"] = routing.ecmp == "flow" and not faults.links
         world["links_fail"] = len(faults.links) > 0
         world["rates_change"] = len(faults.rate_changes) > 0
+        world["shaped_links"] = self.topology.shaped
         world["loses_at_random"] = len(faults.links) > 0 or faults.loss_probability > 0.0
         world["by_table"] = self._by_table
         world["loss_q31"] = round(faults.loss_probability * Q31)
@@ -307,8 +308,7 @@ class Assembly:
             ends.mtu_bytes,
             n_packets,
             last_packet_bytes + ends.header_bytes,
-            topology.link_rate_bps,
-            topology.link_delay_s,
+            topology,
         )
         self.ideal_fct_s = np.where(sized, ideal_s, np.nan)
         return flows, int(words.sum())
@@ -335,7 +335,7 @@ class Assembly:
         ends, topology = self.scenario.transport, self.topology
         total_s = np.zeros(len(routes))
         for direction, size_bytes in ((0, ends.mtu_bytes), (1, ends.ack_bytes)):
-            hop_s = size_bytes * 8 / topology.link_rate_bps + topology.link_delay_s
+            hop_s = topology.hop_s(size_bytes)
             total_s += np.where(routes[:, direction] == NOBODY, 0.0, hop_s[routes[:, direction]]).sum(axis=1)
         return total_s
 
@@ -363,6 +363,7 @@ def world_needs_extras(scenario: CongestionScenario) -> bool:
         or faults.loss_probability > 0.0
         or len(faults.links) > 0
         or len(faults.rate_changes) > 0
+        or scenario.topology.link_model != "wire"
     )
 
 

@@ -404,6 +404,7 @@ WORLD = np.dtype(
         ("loss_q31", np.int64),  # probability that a crossing loses the packet, times 2^31
         ("links_fail", np.int64),
         ("rates_change", np.int64),
+        ("shaped_links", np.int64),  # a packet travels when its turn comes, its bits take no time
         ("by_table", np.int64),  # every switch looks the next link up; else routes are fixed at the start
         ("sprays", np.int64),
         ("n_columns", np.int64),

@@ -93,6 +93,8 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> No
         link.max_backlog_ns = after_ns
     link.busy_until_ns = now_ns + after_ns
     arrival_ns = now_ns + after_ns + link.delay_ns
+    if extras is not None and world.shaped_links:
+        arrival_ns = now_ns + backlog_ns + link.delay_ns
     if link.jitter_ns > 0:
         arrival_ns = jittered_arrival_ns(world, link, arrival_ns)
     put_on_wire(world, link, link_id, packet, slot, arrival_ns)

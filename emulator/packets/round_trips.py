@@ -26,9 +26,7 @@ def longest_round_trip_s(topology: Topology, packet_bytes: int, ack_bytes: int) 
     Returns:
         Time from the first bit sent to the last bit of the ACK received, s.
     """
-    out, back = (
-        size * 8 / topology.link_rate_bps + topology.link_delay_s for size in (packet_bytes, ack_bytes)
-    )
+    out, back = topology.hop_s(packet_bytes), topology.hop_s(ack_bytes)
     edges, column = np.unique(topology.host_edge.astype(np.int64), return_inverse=True)
     distance = distances(switch_graph(topology), edges)
     out_s, back_s = (_longest_s(topology, distance, edges, hop_s) for hop_s in (out, back))

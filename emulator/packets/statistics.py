@@ -14,6 +14,7 @@ from sysgym.emulator.packets.layout import NOBODY
 from sysgym.emulator.packets.ports import SUB_BUCKET_BITS
 from sysgym.emulator.packets.readings import N_HOST_COUNTERS, N_PORT_COUNTERS, read_counters
 from sysgym.emulator.packets.state import State
+from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 
 FloatArray = NDArray[np.float64]
@@ -179,30 +180,30 @@ def ideal_completion_s(
     packet_bytes: int,
     n_packets: IntArray,
     last_packet_bytes: IntArray,
-    link_rate_bps: FloatArray,
-    link_delay_s: FloatArray,
+    topology: Topology,
 ) -> FloatArray:
-    """Time from the first bit sent to the last bit received on empty, store-and-forward routes.
+    """Time from the first bit sent to the last bit received on empty routes.
 
     Args:
         routes: Link ids, shape (n_flows, max_hops), padded with -1.
         packet_bytes: Wire size of every packet but a flow's last.
         n_packets: Shape (n_flows,).
         last_packet_bytes: Wire size of the last packet, shape (n_flows,).
-        link_rate_bps: Shape (n_links,).
-        link_delay_s: Shape (n_links,).
+        topology: The network of these links.
     """
+    stored = 0.0 if topology.shaped else 1.0
     arrival_s = np.zeros(len(routes))  # of the last packet at the present node
     first_s = np.zeros(len(routes))  # of the first packet
     slowest_s = np.zeros(len(routes))
     for hop_links in routes.T:
         used = hop_links != NOBODY
-        rate_bps = link_rate_bps[hop_links]
+        rate_bps = topology.link_rate_bps[hop_links]
         full_s = np.where(used, packet_bytes * 8 / rate_bps, 0.0)
         last_s = np.where(used, last_packet_bytes * 8 / rate_bps, 0.0)
-        delay_s = np.where(used, link_delay_s[hop_links], 0.0)
+        delay_s = np.where(used, topology.link_delay_s[hop_links], 0.0)
         slowest_s = np.maximum(slowest_s, full_s)
         previous_gone_s = np.where(n_packets > 1, first_s + full_s + (n_packets - 2) * slowest_s, 0.0)
-        arrival_s = np.where(used, np.maximum(arrival_s, previous_gone_s) + last_s + delay_s, arrival_s)
-        first_s += full_s + delay_s
+        begins_s = np.maximum(arrival_s, previous_gone_s)
+        arrival_s = np.where(used, begins_s + stored * last_s + delay_s, arrival_s)
+        first_s += stored * full_s + delay_s
     return arrival_s

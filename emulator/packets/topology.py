@@ -59,6 +59,8 @@ class Topology:
             network the leaf, of a parking lot the switch.
         link_buffer_bytes: Buffer of each link's port where an override gives one, shape (n_links,); else nan.
         link_ecn_threshold_bytes: ECN threshold of each link's port, likewise.
+        shaped: Whether a packet travels as soon as its turn comes (``topology.link_model = "shaper"``), and
+            not when its last bit has been sent.
     """
 
     kind: str
@@ -72,6 +74,7 @@ class Topology:
     host_pod: NDArray[np.int32]
     link_buffer_bytes: NDArray[np.float64]
     link_ecn_threshold_bytes: NDArray[np.float64]
+    shaped: bool = False
 
     def __post_init__(self) -> None:
         """Checks the structure that everything else relies on, and makes the arrays read-only.
@@ -175,6 +178,12 @@ class Topology:
         if "<->" in pattern:
             chosen |= chosen[np.arange(self.n_links) ^ 1]
         return np.flatnonzero(chosen).astype(np.int64)
+
+    def hop_s(self, size_bytes: float) -> NDArray[np.float64]:
+        """Time from a packet's turn to its arrival at the other end, by link, s, shape (n_links,)."""
+        if self.shaped:
+            return self.link_delay_s
+        return size_bytes * 8 / self.link_rate_bps + self.link_delay_s
 
     @property
     def n_nodes(self) -> int:
@@ -410,4 +419,5 @@ def build_topology(spec: TopologyTable) -> Topology:
     kind: str = spec.kind
     if kind not in _BUILDERS:
         raise UnknownName("topology", kind, _BUILDERS)
-    return _BUILDERS[kind](spec).with_overrides(spec.overrides)
+    topology = replace(_BUILDERS[kind](spec), shaped=spec.link_model == "shaper")
+    return topology.with_overrides(spec.overrides)

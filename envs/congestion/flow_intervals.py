@@ -134,7 +134,7 @@ def of_flows(network: PacketNetwork, flow_ids: NDArray[np.int64], min_rate_fract
     data, acks = network.routes()[flow_ids], network.routes(acks=True)[flow_ids]
     values: FloatArray = np.zeros((len(flow_ids), N_VALUES))
     for links, size_bytes in ((data, ends.mtu_bytes), (acks, ends.ack_bytes)):
-        hop_s = size_bytes * 8.0 / topology.link_rate_bps + topology.link_delay_s
+        hop_s = topology.hop_s(size_bytes)
         values[:, BASE_RTT_S] += np.where(links >= 0, hop_s[links], 0.0).sum(axis=1)
     values[:, LINE_RATE_BPS] = topology.link_rate_bps[data[:, 0]]
     values[:, SLOWEST_LINK_BPS] = np.where(data >= 0, topology.link_rate_bps[data], np.inf).min(axis=1)

@@ -151,6 +151,13 @@ class CongestionScenario(Scenario):
             yield from offered_problems(self.workload, self.topology, self.transport)
 
     def _check_faults(self) -> Iterator[Problem]:
+        if self.topology.link_model == "shaper" and self.queue.pfc_pause_bytes is not None:
+            yield Problem(
+                "topology.link_model",
+                "shaper",
+                '"wire" with queue.pfc_pause_bytes',
+                "pauses stop bits on wires",
+            )
         if self.faults.links and self.queue.pfc_pause_bytes is not None:
             yield Problem(
                 "faults.links",

@@ -67,6 +67,14 @@ class Cut(NamedTuple):
 class _Links(Table):
     link_rate_bps: RateBps = Field(description="rate of every link, each direction, bit/s")
     link_delay_s: DelayS = Field(description="one-way propagation delay of every link, s")
+    link_model: Literal["wire", "shaper"] = Field(
+        default="wire",
+        description=(
+            "wire: a packet arrives when its last bit has been sent and travelled; shaper: it travels when"
+            " its turn comes, and the time that its bits take is charged to those behind it, as by the token"
+            " bucket of Linux's virtual links"
+        ),
+    )
     overrides: Annotated[tuple[LinkOverride, ...], FromList] = Field(
         default=(), description="links that differ from the others, [[topology.overrides]]"
     )

@@ -146,7 +146,7 @@ def _farthest(scenario: CongestionScenario, topology: Topology) -> tuple[int, fl
         ((others, first), scenario.transport.ack_bytes),
     ):
         routes = ecmp_routes(topology, *ends, port, port)
-        hop_s = size_bytes * 8 / topology.link_rate_bps + topology.link_delay_s
+        hop_s = topology.hop_s(size_bytes)
         total_s += np.where(routes >= 0, hop_s[routes], 0.0).sum(axis=1)
     far = int(np.argmax(total_s))
     ports = np.arange(_SEVERAL)

@@ -169,10 +169,29 @@ def test_a_cap_holds_for_the_host_whatever_its_flows_and_transport(
         )
 
 
-def test_ideal_completion_time_is_reached_on_an_empty_network(make_network: MakeNetwork) -> None:
+def test_round_trip_over_shaped_links_is_that_of_their_delays_and_queues(make_network: MakeNetwork) -> None:
+    network = make_network(
+        window_of(40), topology__link_model="shaper", topology__hosts_per_side=1,
+        workload__start_jitter_s=0.0, transport__host_jitter_s=0.0, queue__ecn_threshold_bytes=None,
+    )  # fmt: skip
+    network.advance(65e-6)
+    assert network.flows().rtt_min_s[0] == pytest.approx(60e-6, abs=1e-9)
+    assert network._state.flows["base_rtt_ns"][0] == 60_000
+    network.advance(10e-3)
+    # 40 packets take less than the round trip, which would hold 50: the rate is the window's.
+    before = network.flows().delivered_bytes[0]
+    network.advance(10e-3)
+    goodput_bps = 8 * (network.flows().delivered_bytes[0] - before) / 10e-3
+    assert goodput_bps == pytest.approx(40 * 1460 * 8 / 60e-6, rel=0.01)
+
+
+@pytest.mark.parametrize(("link_model", "sendings"), [("wire", 1.0), ("shaper", 0.0)])
+def test_ideal_completion_time_is_reached_on_an_empty_network(
+    make_network: MakeNetwork, link_model: str, sendings: float
+) -> None:
     network = make_network(
         "paced", topology__core_rate_bps=4e9, workload__start_jitter_s=0.0, transport__host_jitter_s=0.0,
-        queue__buffer_bytes=1_000_000_000,
+        queue__buffer_bytes=1_000_000_000, topology__link_model=link_model,
     )  # fmt: skip
     rng = np.random.default_rng(0)
     sizes = np.array([1, 1460, 1461, 14_600, 300_001])
@@ -184,7 +203,7 @@ def test_ideal_completion_time_is_reached_on_an_empty_network(make_network: Make
     flows = network.flows()
     assert flows.finish_s - flows.start_s == pytest.approx(flows.ideal_fct_s, abs=20e-9)
     # By hand: three links, two delays of a packet of 41 bytes at 10 Gb/s and one at 4 Gb/s.
-    assert flows.ideal_fct_s[0] == pytest.approx(30e-6 + 41 * 8 / 10e9 * 2 + 41 * 8 / 4e9)
+    assert flows.ideal_fct_s[0] == pytest.approx(30e-6 + sendings * (41 * 8 / 10e9 * 2 + 41 * 8 / 4e9))
 
 
 def test_queue_quantile_and_maximum_of_a_standing_queue(make_network: MakeNetwork) -> None:

@@ -43,7 +43,7 @@ def over_all_pairs_and_paths_s(topology: Topology, packet_bytes: int, ack_bytes:
     }
 
     def slowest_s(src: int, dst: int, size_bytes: int) -> float:
-        hop_s = size_bytes * 8 / topology.link_rate_bps + topology.link_delay_s
+        hop_s = topology.hop_s(size_bytes)
         paths: list[tuple[int, float, set[int]]] = [(src, 0.0, {src})]
         while all(node != dst for node, _, _ in paths):  # all paths of one link, of two, ...
             paths = [
