@@ -8,13 +8,15 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 SUITE ?= quick
 OUT ?= results/$(SUITE)
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 export PYTHON
 # Compiled modules are worth keeping even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help bench test lint format perf venv clean
+.PHONY: help bench kernel test lint format perf venv clean
 help:
 	@echo 'make bench   train, compare and report: suite "quick", a few minutes, ends in an HTML page'
+	@echo 'make kernel  cubic, dctcp and a trained policy on the Linux kernel, two minutes; needs root or sudo'
 	@echo 'make test    linter, formatter, type checker, tests'
 	@echo 'make lint    the first three of these'
 	@echo 'make format  let the formatter and the linter mend what they can'
@@ -30,6 +32,11 @@ venv: $(READY)
 bench: $(READY)
 	@$(BIN)/sysgym bench $(SUITE) --out $(OUT)
 	@$(BIN)/sysgym report $(OUT)
+
+# Root is for the kernel's part: the system's packages, and the networks that are built.
+kernel: $(READY)
+	@$(SUDO) bash scripts/install_emulator.sh
+	@$(SUDO) $(BIN)/sysgym bench linux-quick
 
 perf: $(READY)
 	@$(BIN)/sysgym perf
@@ -50,7 +57,9 @@ format: $(READY)
 test: lint
 	@bash scripts/install_emulator.sh --if-root
 	@echo '[test] pytest'
-	@$(BIN)/python -m pytest -q -n auto --dist loadgroup
+	@before=$$(mktemp) && trap "rm -f $$before" EXIT && $(BIN)/python scripts/machine_state.py >"$$before" && \
+	{ $(BIN)/python -m pytest -q -n auto --dist loadgroup; failed=$$?; \
+	$(BIN)/python scripts/machine_state.py --compare "$$before" && exit $$failed; }
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

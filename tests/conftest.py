@@ -20,3 +20,14 @@ def linux_backend() -> None:
         if os.environ.get("CI"):
             pytest.fail(words)
         pytest.skip(words)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Networks of the kernel take turns: two at once would fight over the processors.
+
+    The group is the largest, and xdist hands out the largest first.
+    """
+    for item in items:
+        if item.get_closest_marker("linux") is not None:
+            item.add_marker(pytest.mark.xdist_group("linux"))

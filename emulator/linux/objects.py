@@ -144,6 +144,9 @@ class _ProgramInfo(ctypes.Structure):
     _fields_ = [("before", ctypes.c_uint8 * 64), ("name", ctypes.c_char * _NAME_LENGTH)]
 
 
+_INFO: dict[str, type[Any]] = {"map": _Info, "prog": _ProgramInfo}
+
+
 @functools.cache
 def libbpf() -> ctypes.CDLL:
     """The library that loads objects, with the signatures of what is used.
@@ -165,6 +168,7 @@ def libbpf() -> ctypes.CDLL:
         ("bpf_object__find_map_fd_by_name", ctypes.c_int, [pointer, text]),
         ("bpf_program__fd", ctypes.c_int, [pointer]),
         ("bpf_map__fd", ctypes.c_int, [pointer]),
+        ("bpf_map__reuse_fd", ctypes.c_int, [pointer, ctypes.c_int]),
         ("bpf_map__set_map_flags", ctypes.c_int, [pointer, ctypes.c_uint32]),
         ("bpf_map__attach_struct_ops", pointer, [pointer]),
         ("bpf_link__destroy", ctypes.c_int, [pointer]),
@@ -218,6 +222,11 @@ class LoadedObject:
         program = self._library.bpf_object__find_program_by_name(self._handle, name.encode())
         return int(self._library.bpf_program__fd(program))
 
+    def use_map_of(self, other: LoadedObject, name: str) -> None:
+        """Shares a map that another object has, instead of one of its own; before :meth:`load`."""
+        own = self._library.bpf_object__find_map_by_name(self._handle, name.encode())
+        self._library.bpf_map__reuse_fd(own, other.map_fd(name))
+
     def register_for_as_long_as_this_process(self, name: str) -> None:
         """Asks for a registration that ends with its link; before :meth:`load`."""
         operations = self._library.bpf_object__find_map_by_name(self._handle, name.encode())
@@ -258,7 +267,7 @@ def find_map(name: str) -> int:
     Raises:
         BackendError: There is none.
     """
-    return _find(name, "map", _Info)
+    return _find(name, "map")
 
 
 def find_program(name: str) -> int:
@@ -267,12 +276,23 @@ def find_program(name: str) -> int:
     Raises:
         BackendError: There is none.
     """
-    return _find(name, "prog", _ProgramInfo)
+    return _find(name, "prog")
 
 
-def _find(name: str, kind: str, info: type[Any]) -> int:
+def names(kind: str) -> Iterator[str]:
+    """Names of everything of a kind (one of :data:`KINDS`) in the kernel, whoever has loaded it.
+
+    Raises:
+        BackendUnavailable: There is no libbpf, or this process may not look.
+    """
     for descriptor in _descriptors(kind):
-        if _name_of(descriptor, info) == name:
+        yield _name_of(descriptor, _INFO[kind])
+        os.close(descriptor)
+
+
+def _find(name: str, kind: str) -> int:
+    for descriptor in _descriptors(kind):
+        if _name_of(descriptor, _INFO[kind]) == name:
             return descriptor
         os.close(descriptor)
     raise BackendError(f"no eBPF {KINDS[kind]} in the kernel is named {name}: has its service ended?")

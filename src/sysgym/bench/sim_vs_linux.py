@@ -86,6 +86,21 @@ def survey(_n_workers: int, progress: Progress) -> list[Page]:
     return [*pages, _winners(measured), _transfer(measured[TRANSFER_SCENARIO])]
 
 
+def quick(_n_workers: int, progress: Progress) -> list[Page]:
+    """Return the page for the policy alone, in about a minute; ``_n_workers`` as for :func:`survey`.
+
+    Raises:
+        BackendUnavailable: If the kernel cannot be had here.
+        MissingExtra: If the extras ``emulator`` or ``train`` are not installed.
+    """
+    classics = []
+    for done, transport in enumerate(TRANSFER_AGAINST):
+        progress(done, len(TRANSFER_AGAINST) + 1)
+        classics.append(_measured(TRANSFER_SCENARIO, parse_contender(transport, (), "congestion")))
+    progress(len(classics), len(classics) + 1)
+    return [_transfer(classics)]
+
+
 def _measured(scenario: str, contender: Contender, folder: Path | None = None) -> Measured:
     values: dict[str, dict[str, list[float]]] = {backend: {} for backend in BACKENDS}
     for backend in BACKENDS:
