@@ -224,17 +224,13 @@ class LinuxNetwork:
         self._ask(m.Apply.of(windows=_pairs((flow_ids, packets))), m.Ok)
 
     def scale_windows(self, flow_ids: FlowIds, factor: FloatArray | float) -> None:
-        """Multiplies congestion windows of flows of the transport ``learned``; at least one packet remains.
+        """Multiplies congestion windows, from the flows' next ACK on; at least one packet remains.
 
         Args:
-            flow_ids: Shape (n,).
+            flow_ids: Shape (n,); their transport is ``learned`` or begins with ``scaled_``.
             factor: One for all or one for each.
         """
-        from sysgym.emulator.packets.single_flows import CWND_PACKETS
-
-        now = self.flow_counters(flow_ids)[:, CWND_PACKETS]
-        largest = float(self.scenario.transport.max_window_packets)
-        self.set_windows(flow_ids, np.clip(np.maximum(now, 1.0) * factor, 1.0, largest))
+        self._ask(m.Apply.of(window_factors=_pairs((flow_ids, factor))), m.Ok)
 
     def advance(self, duration_s: float) -> None:
         """Lets time pass, and reads all counters at the end."""
@@ -247,6 +243,7 @@ class LinuxNetwork:
         *,
         flow_rates: tuple[FlowIds, FloatArray | float] | None = None,
         windows: tuple[FlowIds, FloatArray | float] | None = None,
+        window_factors: tuple[FlowIds, FloatArray | float] | None = None,
         read_flows: FlowIds | None = None,
     ) -> Readings:
         """Sets caps, rates and windows, lets time pass, reads everything: one round trip.
@@ -256,6 +253,7 @@ class LinuxNetwork:
             duration_s: Length of the interval.
             flow_rates: Flows and their rates, as for :meth:`set_flow_rates`.
             windows: Flows and their windows, as for :meth:`set_windows`.
+            window_factors: Flows and what multiplies their windows, as for :meth:`scale_windows`.
             read_flows: Flows whose counters are wanted.
         """
         request = m.Step.of(
@@ -263,6 +261,7 @@ class LinuxNetwork:
             host_caps_bps=None if host_caps_bps is None else self._caps(host_caps_bps),
             flow_rates=None if flow_rates is None else _pairs(flow_rates),
             windows=None if windows is None else _pairs(windows),
+            window_factors=None if window_factors is None else _pairs(window_factors),
             read_flows=None if read_flows is None else _ids(read_flows),
         )
         return self._keep(self._ask(request, m.Readings, timeout_s=duration_s + ANSWER_WITHIN_S))

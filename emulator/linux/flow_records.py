@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +25,16 @@ N_FLOW_COUNTERS = 13
 class FlowRecords:
     """Counters of all flows of a schedule, brought up to date by :meth:`sample`.
 
-    The kernel keeps no sum of round-trip times. Each sample adds the smoothed one (RFC 6298), once for every
-    packet acknowledged since the sample before: the sum divided by the count is the mean over the packets.
+    Round trips are the samples of all ACKs where a congestion control of ours adds them up, which it does for
+    every flow with a slot. The kernel's own keep no such sum. For theirs each call adds the smoothed round trip
+    (RFC 6298), once for every packet acknowledged since the last call: sum over count is a mean over packets.
 
     Args:
         schedule: The flows.
         n_hosts: Number of hosts.
         header_bytes: Headers of a data packet.
         payload_bytes: Of a full packet.
+        reports: What connections with a slot report, ``FLOW_RECORD``; None where there is none.
 
     Attributes:
         info: The last ``TCP_INFO`` of every flow's sender, shape (n_flows,).
@@ -41,12 +44,18 @@ class FlowRecords:
     """
 
     def __init__(
-        self, schedule: FlowSchedule, n_hosts: int, *, header_bytes: int, payload_bytes: int
+        self,
+        schedule: FlowSchedule,
+        n_hosts: int,
+        *,
+        header_bytes: int,
+        payload_bytes: int,
+        reports: NDArray[Any] | None = None,
     ) -> None:
         n_flows = len(schedule.src)
         self._src, self._dst = schedule.src.astype(np.int64), schedule.dst.astype(np.int64)
         self._size = schedule.size_bytes.astype(np.float64)
-        self._schedule = schedule
+        self._schedule, self._reports = schedule, reports
         self._n_hosts, self._header_bytes, self._payload_bytes = n_hosts, header_bytes, payload_bytes
         self.info: NDArray[np.void] = np.zeros(n_flows, TCP_INFO)
         self.started = np.zeros(n_flows, dtype=np.bool_)
@@ -71,6 +80,12 @@ class FlowRecords:
         new = np.maximum(sums[:, _ACKED] - before[:, _ACKED], 0)
         sums[:, _RTT_SUM_S] = before[:, _RTT_SUM_S] + new * infos["rtt_us"] * 1e-6
         sums[:, _RTT_SAMPLES] = before[:, _RTT_SAMPLES] + new
+        if self._reports is not None:
+            slots = np.array([one.slot for one in connections])
+            reporting = slots > 0
+            found = self._reports[slots[reporting]]
+            sums[reporting, _RTT_SUM_S] = found["rtt_sum_us"] * 1e-6
+            sums[reporting, _RTT_SAMPLES] = found["rtt_samples"]
         sums[:, _MARKED] = infos["delivered_ce"]
         sums[:, _RETRANSMITTED] = infos["total_retrans"]
         sums[:, _TIMEOUTS] = infos["total_rto"]

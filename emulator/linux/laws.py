@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.linux.programs import Programs
+from sysgym.emulator.linux.programs import BASE_LAWS, LEARNED, LEARNED_WITHOUT_ECN, Programs, scaling
 from sysgym.emulator.linux.sockets import PACED_BUT_NOT_LIMITED, Law
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.workloads.schedule import FlowSchedule
@@ -23,6 +23,9 @@ FloatArray = NDArray[np.float64]
 KERNEL_TRANSPORTS = ("bbr", "cubic", "dctcp", "newvegas", "reno")
 MANAGED_TRANSPORTS = ("learned", "paced", "paced_flow")
 """Window and rate are set from outside, in memory shared with a congestion control of ours."""
+SCALED = "scaled_"
+SCALED_TRANSPORTS = tuple(SCALED + base for base in BASE_LAWS)
+"""The same, with a law of their own that keeps the window; from outside it is multiplied."""
 
 N_SLOTS = 4095
 
@@ -40,6 +43,7 @@ class Laws:
 
     Attributes:
         laws: One for each transport, the common one's first.
+        reports: What connections with a slot report, ``FLOW_RECORD``; None where no law of ours does.
 
     Raises:
         UnknownName: If the kernel has no such transport.
@@ -67,8 +71,9 @@ class Laws:
         self._initial_window, self._largest_window = ends.initial_window_packets, ends.max_window_packets
         self._payload_share = ends.payload_bytes / ends.mtu_bytes
         self._actions: NDArray[Any] | None = None
-        if any(law.managed for law in self.laws):
-            self._actions, _ = programs.flow_slots()
+        self.reports: NDArray[Any] | None = None
+        if any(law.managed or law.reports for law in self.laws):
+            self._actions, self.reports = programs.flow_slots()
 
     def of_flow(self, flow: int) -> int:
         """Index of a flow's law."""
@@ -84,18 +89,25 @@ class Laws:
         return laws
 
     def prepare_slot(self, flow: int, slot: int) -> None:
-        """Writes what a managed flow begins with, before its socket is made."""
+        """Writes what a flow with a slot begins with, before its socket is made."""
         assert self._actions is not None
         assert self._schedule is not None
         self.programs.clear_flow(slot)
-        name = self._names[self.of_flow(flow)]
-        is_learned = name == "learned"
-        self._actions["cwnd_packets"][slot] = self._initial_window if is_learned else self._largest_window
+        law, name = self.laws[self.of_flow(flow)], self._names[self.of_flow(flow)]
+        if not law.managed:
+            return
+        actions = self._actions
+        actions["most_packets"][slot] = self._largest_window
+        if name in SCALED_TRANSPORTS:
+            actions["base"][slot] = BASE_LAWS[name.removeprefix(SCALED)]
+            return
+        is_learned = name == LEARNED
+        actions["cwnd_packets"][slot] = self._initial_window if is_learned else self._largest_window
         line_rate_bps = self._line_rate_bps[self._schedule.src[flow]]
         # A socket that paces lets a millisecond's worth of its rate wait in its card's queue: there has to be
         # one. Another socket is held to a few packets (net/ipv4/tcp_limit_output_bytes).
         rate = self._payload_bytes_per_s(float(line_rate_bps)) if name != "paced" else 0
-        self._actions["pacing_bytes_per_s"][slot] = rate
+        actions["pacing_bytes_per_s"][slot] = rate
 
     def set_rates(self, traffic: Traffic, flow_ids: NDArray[np.int64], rates_bps: FloatArray) -> None:
         """Spaces the packets of flows: managed ones through the shared memory, others by a socket option."""
@@ -117,26 +129,53 @@ class Laws:
             SysgymError: If a flow is not managed.
         """
         for flow, window in zip(flow_ids.tolist(), packets.tolist(), strict=True):
-            law = self.of_flow(flow)
-            if not self.laws[law].managed:
-                raise SysgymError(
-                    f'flow {flow}: the window belongs to its congestion control, "{self._names[law]}";'
-                    f" transports whose window can be set: {', '.join(MANAGED_TRANSPORTS)}"
-                )
-            slot = traffic.slot(flow)
+            slot = self._managed_slot(traffic, flow)
             if slot:
                 assert self._actions is not None
                 self._actions["cwnd_packets"][slot] = min(max(round(window), 1), self._largest_window)
 
+    def scale_windows(self, traffic: Traffic, flow_ids: NDArray[np.int64], factors: FloatArray) -> None:
+        """Multiplies the windows of managed flows, from their next ACK on; at least one packet remains.
+
+        Raises:
+            SysgymError: If a flow is not managed.
+        """
+        for flow, factor in zip(flow_ids.tolist(), factors.tolist(), strict=True):
+            slot = self._managed_slot(traffic, flow)
+            if not slot:
+                continue
+            assert self._actions is not None
+            assert self.reports is not None
+            fixed = int(self._actions["cwnd_packets"][slot])
+            if fixed:
+                self._actions["cwnd_packets"][slot] = min(max(round(fixed * factor), 1), self._largest_window)
+                continue
+            before = int(self._actions["scaling"][slot])
+            if before >> 32 != self.reports["scaled"][slot]:  # no ACK has come since the order before
+                factor *= (before & 0xFFFFFFFF) * 2.0**-20
+            self._actions["scaling"][slot] = scaling((before >> 32) + 1, factor)
+
+    def _managed_slot(self, traffic: Traffic, flow: int) -> int:
+        law = self.of_flow(flow)
+        if not self.laws[law].managed:
+            raise SysgymError(
+                f'flow {flow}: the window belongs to its congestion control, "{self._names[law]}"; transports'
+                f" whose window can be set: {', '.join((*MANAGED_TRANSPORTS, *SCALED_TRANSPORTS))}"
+            )
+        return traffic.slot(flow)
+
     def _law(self, name: str) -> Law:
         if name in MANAGED_TRANSPORTS:
             paces = name != "paced"  # what limits its flows is their host's cap
-            return Law(self.programs.congestion_control("learned"), managed=True, paces=paces)
+            return Law(self.programs.congestion_control(LEARNED), managed=True, paces=paces, reports=True)
+        if name in SCALED_TRANSPORTS:
+            with_ecn = name.removeprefix(SCALED) == "dctcp"
+            found = self.programs.congestion_control(LEARNED if with_ecn else LEARNED_WITHOUT_ECN)
+            return Law(found, managed=True, reports=True)
         if name not in KERNEL_TRANSPORTS:
-            raise UnknownName(
-                "transport of the Linux backend", name, (*KERNEL_TRANSPORTS, *MANAGED_TRANSPORTS)
-            )
-        return Law(self.programs.congestion_control(name))
+            known = (*KERNEL_TRANSPORTS, *MANAGED_TRANSPORTS, *SCALED_TRANSPORTS)
+            raise UnknownName("transport of the Linux backend", name, known)
+        return Law(self.programs.congestion_control(name), reports=self.programs.reports(name))
 
     def _payload_bytes_per_s(self, rate_bps: float) -> int:
         """The kernel paces payload, the scenario means whole packets."""

@@ -242,10 +242,12 @@ class Controls(Message):
     host_caps_bps: Caps | None = None
     flow_rates: Pairs | None = None
     windows: Pairs | None = None
+    window_factors: Pairs | None = None
 
     @model_validator(mode="after")
     def _one_each(self) -> Controls:
-        for name, pair in (("flow_rates", self.flow_rates), ("windows", self.windows)):
+        for name in ("flow_rates", "windows", "window_factors"):
+            pair = getattr(self, name)
             if pair is not None and len(pair[0]) != len(pair[1]):
                 raise ValueError(f"{name}: {len(pair[0])} flows and {len(pair[1])} values")
         return self

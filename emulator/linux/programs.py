@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -36,6 +37,13 @@ PORT_RECORD = np.dtype(
             "rate_bytes_per_s",
             "ecn_threshold_bytes",
             "buffer_bytes",
+            "red_max_bytes",
+            "red_min_bytes",
+            "red_max_probability_q30",
+            "red_weight_q30",
+            "red_half_life_ns",
+            "red_gentle",
+            "red_drops",
             "since_ns",
             # written by the program
             "packets",
@@ -49,14 +57,27 @@ PORT_RECORD = np.dtype(
             "last_ns",
             "last_packet_bytes",
             "qdisc_drops",
+            "red_average_q24",
             "reserved",
         )
     ]
 )
 """One port, as ``struct port`` in ``bpf/port.bpf.c``; times are those of CLOCK_MONOTONIC."""
 
-ACTION_RECORD = np.dtype([("cwnd_packets", np.int64), ("pacing_bytes_per_s", np.int64)])
-"""What a connection is told: its window (0: Reno decides) and its pacing rate (0: none)."""
+ACTION_RECORD = np.dtype(
+    [
+        ("cwnd_packets", np.int64),
+        ("pacing_bytes_per_s", np.int64),
+        ("base", np.int64),
+        ("most_packets", np.int64),
+        ("scaling", np.int64),
+    ]
+)
+"""What a connection is told: its window (0: its base law decides), its pacing rate (0: none), its base law,
+the most that its window may be multiplied to, and the last order to multiply it: see :func:`scaling`."""
+
+BASE_LAWS = {"reno": 0, "cubic": 1, "dctcp": 2}
+"""Laws that a window which is multiplied from outside may have underneath, as the program knows them."""
 
 FLOW_RECORD = np.dtype(
     [
@@ -82,6 +103,7 @@ FLOW_RECORD = np.dtype(
             "pacing_bytes_per_s",
             "updated_ns",
             "phase",
+            "scaled",
         )
     ]
 )
@@ -89,11 +111,17 @@ FLOW_RECORD = np.dtype(
 
 _KERNELS_OWN = {"dctcp": "dctcp", "newvegas": "nv"}
 """Transport -> the kernel's name for it, where a kernel has it."""
-_OURS = {"dctcp": "sgdctcp", "newvegas": "sgnv", "learned": "sglearn"}
-"""Transport -> source in ``bpf/`` (the key) and prefix of the name that it registers."""
+LEARNED, LEARNED_WITHOUT_ECN = "learned", "learned_without_ecn"
+_OURS = {
+    LEARNED: {LEARNED: "sglearn", LEARNED_WITHOUT_ECN: "sgplain"},
+    "dctcp": {"dctcp": "sgdctcp"},
+    "newvegas": {"newvegas": "sgnv"},
+}
+"""Source in ``bpf/`` -> its transports, and the prefix of the name that each registers."""
+_PREFIXES = {name: prefix for registered in _OURS.values() for name, prefix in registered.items()}
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
-_N_SETTINGS = 3  # the first fields of a port stay when it is cleared
+_N_SETTINGS = 10  # the first fields of a port stay when it is cleared
 
 
 class Programs:
@@ -127,15 +155,16 @@ class Programs:
         port = self._load_object("port")
         self._port_program = os.dup(port.program_fd(self._name("sgport")))
         learned = None
-        for transport, prefix in _OURS.items():
-            if _kernel_has(_KERNELS_OWN.get(transport, "")):
+        for source, registered in _OURS.items():
+            if _kernel_has(_KERNELS_OWN.get(source, "")):
                 continue
+            names = tuple(map(self._name, registered.values()))
             try:
-                loaded = self._load_object(transport, registers=self._name(prefix))
+                loaded = self._load_object(source, registers=names, reports_with=learned)
             except BackendUnavailable as reason:
-                self._reasons[transport] = reason
+                self._reasons |= dict.fromkeys(registered, reason)
                 continue
-            if transport == "learned":
+            if source == LEARNED:
                 learned = loaded
         owners = {"sgports": port, "sghisto": port, "sgacts": learned, "sgflows": learned}
         for prefix, owner in owners.items():
@@ -145,7 +174,12 @@ class Programs:
     def open(self) -> None:
         """Finds what the service of this sid has loaded: a world process does this."""
         self._port_program = find_program(self._name("sgport"))
-        for prefix in ("sgports", "sghisto", "sgacts", "sgflows"):
+        remedy = "use a kernel 6.4 or later with BTF; sysgym emulator check"
+        for transport, prefix in _PREFIXES.items():
+            if self._name(prefix) not in _available():
+                self._reasons[transport] = BackendUnavailable("linux", f"struct_ops for {transport}", remedy)
+        maps = ("sgports", "sghisto", *(() if LEARNED in self._reasons else ("sgacts", "sgflows")))
+        for prefix in maps:
             descriptor = find_map(self._name(prefix))
             self._map_memory(prefix, descriptor)
             os.close(descriptor)
@@ -177,23 +211,27 @@ class Programs:
         The kernel's own module comes first, then the eBPF program of this service.
 
         Args:
-            transport: Such as ``cubic``, ``dctcp``, ``newvegas`` or ``learned``.
+            transport: Such as ``cubic``, ``dctcp``, ``newvegas``, ``learned`` or ``learned_without_ecn``.
 
         Raises:
             BackendUnavailable: Neither is there; says what would bring it.
         """
         own = _KERNELS_OWN.get(transport, transport)
-        if transport != "learned" and _kernel_has(own):
+        if transport not in _OURS[LEARNED] and _kernel_has(own):
             return own
         if transport in self._reasons:
             raise self._reasons[transport]
-        if transport in _OURS and _kernel_has(self._name(_OURS[transport])):
-            return self._name(_OURS[transport])
+        if transport in _PREFIXES and _kernel_has(self._name(_PREFIXES[transport])):
+            return self._name(_PREFIXES[transport])
         raise BackendUnavailable(
             "linux",
             f'the congestion control "{transport}"; the kernel has {", ".join(_available())}',
             f"modprobe tcp_{own}",
         )
+
+    def reports(self, transport: str) -> bool:
+        """Whether connections of a transport report their round trips: those of a program of ours do."""
+        return transport in _PREFIXES and self.congestion_control(transport).endswith(f"_{self.sid}")
 
     def flow_slots(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Actions and reports of all connections under ``learned``, shape (FLOW_SLOTS,) each.
@@ -204,8 +242,8 @@ class Programs:
         Raises:
             BackendUnavailable: The kernel does not take the program.
         """
-        if "learned" in self._reasons:
-            raise self._reasons["learned"]
+        if LEARNED in self._reasons:
+            raise self._reasons[LEARNED]
         return _present(self._actions), _present(self._flows)
 
     def clear_flow(self, slot: int) -> None:
@@ -223,7 +261,7 @@ class Programs:
         return _present(self._histograms)
 
     def clear_port(self, port: int) -> None:
-        """Sets a port's counters to zero; its rate, buffer and threshold stay."""
+        """Sets a port's counters to zero; its rate, buffer and thresholds stay."""
         ports, histograms = self.ports(), self.port_histograms()
         ports[port : port + 1].view(np.int64)[_N_SETTINGS:] = 0
         ports["since_ns"][port] = time.monotonic_ns()
@@ -247,14 +285,18 @@ class Programs:
     def _name(self, prefix: str) -> str:
         return f"{prefix}_{self.sid}"
 
-    def _load_object(self, name: str, registers: str = "") -> LoadedObject:
+    def _load_object(
+        self, name: str, registers: Sequence[str] = (), reports_with: LoadedObject | None = None
+    ) -> LoadedObject:
         loaded = LoadedObject(name, self.sid)
         self._objects.append(loaded)
-        if registers:
-            loaded.register_for_as_long_as_this_process(registers)
+        for operations in registers:
+            loaded.register_for_as_long_as_this_process(operations)
+        if reports_with is not None:
+            loaded.use_map_of(reports_with, self._name("sgflows"))
         loaded.load()
-        if registers:
-            loaded.register(registers)
+        for operations in registers:
+            loaded.register(operations)
         return loaded
 
     def _map_memory(self, prefix: str, descriptor: int) -> None:
@@ -267,6 +309,11 @@ class Programs:
             self._actions = map_into_memory(descriptor, ACTION_RECORD, FLOW_SLOTS)
         else:
             self._flows = map_into_memory(descriptor, FLOW_RECORD, FLOW_SLOTS)
+
+
+def scaling(number: int, factor: float) -> int:
+    """An order to multiply a window: its number, which has to differ from the last one's, and the factor."""
+    return (number % 2**31) << 32 | min(max(round(factor * 2.0**20), 0), 2**32 - 1)
 
 
 def _available() -> list[str]:

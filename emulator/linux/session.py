@@ -179,11 +179,12 @@ class Session:
             raise SysgymError(
                 f"host rate caps: got {len(caps_bps)}, expected one for each of {self._shape[1]}"
             )
-        for pair in (request.flow_rates, request.windows):
+        of_flows = (request.flow_rates, request.windows, request.window_factors)
+        for pair in of_flows:
             if pair is not None:
                 self._check_ids(pair[0])
-        if caps_bps is not None or request.flow_rates is not None or request.windows is not None:
-            self._world.apply(caps_bps, request.flow_rates, request.windows)
+        if any(setting is not None for setting in (caps_bps, *of_flows)):
+            self._world.apply(caps_bps, *of_flows)
 
     def _readings(self, flow_ids: Any, jitter_s: float = 0.0) -> m.Readings:
         found = self._world.readings()

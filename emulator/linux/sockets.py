@@ -85,6 +85,8 @@ class Law(NamedTuple):
     """Window and rate come from the program's map: the socket is marked with its slot."""
     paces: bool = False
     """The rate in the map spaces its packets."""
+    reports: bool = False
+    """It adds up round trips in the program's map, where the socket is marked with a slot."""
 
 
 class Wanted(NamedTuple):
@@ -98,7 +100,7 @@ class Wanted(NamedTuple):
     law: int
     """Index into the laws."""
     slot: int
-    """Mark of a managed flow's socket; 0: none."""
+    """Mark of the socket of a flow that is managed or reports; 0: none."""
 
 
 class Connection:

@@ -44,6 +44,9 @@ _CHUNK_BYTES = 64 << 10
 _WAKE_BYTES = 64 << 10
 """A receiver is woken for so much at a time, or for all that is left."""
 
+KEPT_SLOTS = 1024
+"""Slots that only managed flows may have; others have one where there is room, for their round trips."""
+
 _SENDER, _RECEIVER, _LISTENER, _NOBODY = range(4)
 _FOREVER = 2**62
 
@@ -81,6 +84,8 @@ class Traffic:
         self._schedule, self._records, self._maker = schedule, records, maker
         self._law_of_flow = law_of_flow.tolist()
         self._managed = [law.managed for law in laws.laws]
+        self._reports = [law.reports for law in laws.laws]
+        self._kept_slots = KEPT_SLOTS if any(self._managed) else 0
         self._free_slots = list(reversed(laws.slots))
         self._prepare_slot = laws.prepare_slot
         self._epoll = select.epoll()
@@ -240,7 +245,7 @@ class Traffic:
         src, dst = int(schedule.src[flow]), int(schedule.dst[flow])
         src_port = self._paths.source_port(flow, self._maker.port(law))
         slot = 0
-        if self._managed[law]:
+        if self._managed[law] or (self._reports[law] and len(self._free_slots) > self._kept_slots):
             slot = self._free_slots.pop()
             self._prepare_slot(flow, slot)
         return Wanted(flow, src, dst, src_port, law, slot)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.linux.bundles import packets_a_bundle
 from sysgym.emulator.linux.clock import now_ns, sharpen_timers
+from sysgym.emulator.linux.early_detection import EarlyDetection
 from sysgym.emulator.linux.expressible import check_expressible, differences
 from sysgym.emulator.linux.fabric import Fabric
 from sysgym.emulator.linux.flow_records import FlowRecords, no_flows
@@ -56,7 +57,7 @@ class World:
         sid: Id of the service, four hex digits.
         scenario_resolved: What ``scenario.resolved()`` gives.
         transport: Congestion control of all flows: ``cubic``, ``reno``, ``bbr``, ``dctcp``, ``newvegas``,
-            ``paced``, ``paced_flow`` or ``learned``.
+            ``paced``, ``paced_flow``, ``learned``, ``scaled_cubic``, ``scaled_dctcp`` or ``scaled_reno``.
         flow_transports: Flow -> its own.
         programs: The eBPF programs, loaded.
         session: Number of this world among those of the service, 0 to 15.
@@ -171,6 +172,7 @@ class World:
         host_caps_bps: FloatArray | None = None,
         flow_rates: Pairs | None = None,
         windows: Pairs | None = None,
+        window_factors: Pairs | None = None,
     ) -> None:
         """Sets what an agent decides; None leaves as it is.
 
@@ -178,7 +180,8 @@ class World:
             host_caps_bps: What each host sends at most, headers included, shape (n_hosts,); inf: no cap.
             flow_rates: Flows and their rates, bit/s, headers included.
             windows: Flows and their congestion windows, packets; only of flows whose transport is
-                ``learned``, ``paced`` or ``paced_flow``.
+                ``learned``, ``paced`` or ``paced_flow``, or begins with ``scaled_``.
+            window_factors: Such flows and what their windows are multiplied by.
 
         Raises:
             SysgymError: If a flow's window is its congestion control's own.
@@ -191,6 +194,8 @@ class World:
             self._laws.set_rates(self._traffic, *flow_rates)
         if windows is not None:
             self._laws.set_windows(self._traffic, *windows)
+        if window_factors is not None:
+            self._laws.scale_windows(self._traffic, *window_factors)
 
     def advance(self, duration_s: float) -> float:
         """Lets time pass: up to ``duration_s`` after the end of the interval before.
@@ -283,6 +288,7 @@ class World:
 
     def _set_ports(self) -> None:
         topology, queue = self.topology, self.scenario.queue
+        early = EarlyDetection.of_queue(queue, self.scenario.transport.mtu_bytes)
         for link, interface in enumerate(self._fabric.interfaces):
             buffer_bytes: float = topology.link_buffer_bytes[link]
             threshold: float | None = topology.link_ecn_threshold_bytes[link]
@@ -296,6 +302,7 @@ class World:
                 rate_bps=float(topology.link_rate_bps[link]),
                 buffer_bytes=int(buffer_bytes),
                 ecn_threshold_bytes=None if threshold is None else int(threshold),
+                early_detection=None if topology.from_host[link] else early,
             )
             self._queues.set_port(
                 self._fabric.netns_pid(link), interface.name, settings, int(self._ports[link])
@@ -318,7 +325,11 @@ class World:
     def _begin_episode(self) -> None:
         schedule, ends = self._schedule, self.scenario.transport
         self._records = FlowRecords(
-            schedule, self.n_hosts, header_bytes=ends.header_bytes, payload_bytes=ends.payload_bytes
+            schedule,
+            self.n_hosts,
+            header_bytes=ends.header_bytes,
+            payload_bytes=ends.payload_bytes,
+            reports=self._laws.reports,
         )
         law_of_flow = self._laws.of_flows(schedule)
         paths = Paths(self._fabric, schedule)

@@ -40,9 +40,13 @@ class WorldOfSession(Protocol):
         """Begins an episode: queues empty, sockets gone, counters zero."""
 
     def apply(
-        self, host_caps_bps: FloatArray | None, flow_rates: Pairs | None, windows: Pairs | None
+        self,
+        host_caps_bps: FloatArray | None,
+        flow_rates: Pairs | None,
+        windows: Pairs | None,
+        window_factors: Pairs | None,
     ) -> None:
-        """Sets caps of hosts, rates (bit/s) and windows (packets) of flows; None leaves as it is."""
+        """Sets caps of hosts, rates (bit/s) and windows (packets) of flows, multiplies windows; or does not."""
 
     def advance(self, duration_s: float) -> float:
         """Lets time pass; returns by how much the end came late, in seconds."""

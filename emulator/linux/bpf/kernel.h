@@ -98,6 +98,7 @@ struct tcp_sock {
 	u32 delivered;
 	u32 delivered_ce;
 	u8 ecn_flags;
+	u8 is_cwnd_limited : 1;
 	u32 lost;
 	u32 lost_out;
 	u32 mss_cache;
@@ -156,7 +157,8 @@ INLINE u32 larger(u32 one, u32 other)
 	return one > other ? one : other;
 }
 
-/* The 104 bytes that every connection has for its congestion control. */
+/* What every connection has for its congestion control. */
+#define PRIVATE_BYTES 104
 #define PRIVATE(sk) ((void *)((struct inet_connection_sock *)(sk))->icsk_ca_priv)
 
 #endif

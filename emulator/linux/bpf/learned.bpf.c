@@ -3,47 +3,36 @@
  * A congestion control whose window and pacing rate user space writes, into memory that both share.
  *
  * A connection's slot in the two maps is its socket's mark (SO_MARK). At every ACK its counters are written to
- * `flows`, and the window and rate are taken from `actions`. Where no window is given, and for connections
- * without a mark, it is Reno; so is what TCP retransmits, always.
+ * `flows`, and the window and rate are taken from `actions`. Where no window is given, a base law has one of its
+ * own, which user space may multiply (Orca: Abbasloo et al., SIGCOMM 2020, section 4): once an order the window
+ * becomes so many times what it was, and the law goes on from there. What TCP retransmits is not asked about.
+ *
+ * It is registered twice, with ECN and without: that is a matter of the whole congestion control, and base laws
+ * that do not understand marks must not have them.
  *
  * The licence string must say GPL: the kernel admits congestion controls under no other licence. That is why
  * this file may be used under the GPL as well as under the project's licence.
  */
+#include "cubic.h"
+#include "dctcp.h"
 #include "receiver.h"
+#include "reports.h"
 #include "window.h"
 
-#define FLOW_SLOTS 16384
 #define UNLIMITED (~0ul)
+
+#define BASE_RENO 0
+#define BASE_CUBIC 1
+#define BASE_DCTCP 2
 
 char LICENSE[] SEC("license") = "GPL";
 
 struct action {
-	u64 cwnd_packets; /* 0: Reno decides */
+	u64 cwnd_packets; /* 0: the base law decides */
 	u64 pacing_bytes_per_s; /* 0: no pacing beyond the socket's own limit */
-};
-
-/* Cumulative since the connection was made. */
-struct flow {
-	u64 delivered; /* packets; so are the next four */
-	u64 delivered_ce;
-	u64 lost;
-	u64 retransmitted;
-	u64 sent;
-	u64 delivered_bytes;
-	u64 acks;
-	u64 marked_acks;
-	u64 timeouts;
-	u64 rtt_sum_us;
-	u64 rtt_samples;
-	u64 rtt_us; /* the last sample */
-	u64 srtt_us;
-	u64 min_rtt_us;
-	u64 in_flight;
-	u64 cwnd_packets;
-	u64 ssthresh_packets;
-	u64 pacing_bytes_per_s; /* 0: none */
-	u64 updated_ns; /* CLOCK_MONOTONIC */
-	u64 phase; /* 1 connected, 2 closed */
+	u64 base; /* law of the window; it does not change while there is a connection */
+	u64 most_packets; /* the window is not multiplied beyond; 0: no bound */
+	u64 scaling; /* number of an order in the upper half, a factor in 2^-20 in the lower */
 };
 
 struct {
@@ -54,27 +43,19 @@ struct {
 	__type(value, struct action);
 } sgacts_0000 SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, FLOW_SLOTS);
-	__type(key, u32);
-	__type(value, struct flow);
-} sgflows_0000 SEC(".maps");
-
 struct state {
 	struct receiver receiver;
 	struct window window;
+	u32 scaled; /* number of the last order that was obeyed */
 	u64 first_bytes; /* the SYN counts as a byte and a packet, here not */
 	u32 first_delivered;
+	union {
+		struct cubic cubic;
+		struct dctcp dctcp;
+	};
 };
 
-INLINE struct flow *flow_of(struct sock *sk)
-{
-	u32 slot = sk->sk_mark;
-
-	return slot ? bpf_map_lookup_elem(&sgflows_0000, &slot) : NULL;
-}
+_Static_assert(sizeof(struct state) <= PRIVATE_BYTES, "a connection has no more room");
 
 INLINE struct action *action_of(struct sock *sk)
 {
@@ -132,6 +113,11 @@ void BPF_PROG(learned_init, struct sock *sk)
 
 	receiver_init(&state->receiver, sk);
 	window_init(&state->window, tp);
+	if (action && action->base == BASE_DCTCP)
+		dctcp_start(&state->dctcp, tp);
+	else
+		cubic_init(&state->cubic);
+	state->scaled = action ? action->scaling >> 32 : 0;
 	state->first_bytes = tp->bytes_acked;
 	state->first_delivered = tp->delivered;
 	if (action && action->cwnd_packets)
@@ -155,9 +141,10 @@ void BPF_PROG(learned_release, struct sock *sk)
 	}
 }
 
-INLINE void reno(struct window *window, struct sock *sk, u32 ack, u32 acked, bool marked, bool may_grow)
+INLINE void reno(struct window *window, struct sock *sk, u32 ack, u32 acked, bool marked)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	bool may_grow = window_after_losses(window, tp, HALF_1024THS);
 
 	if (marked && may_grow) {
 		if (window_due(window, tp)) /* a mark is as a loss (RFC 3168, 6.1.2) */
@@ -167,31 +154,74 @@ INLINE void reno(struct window *window, struct sock *sk, u32 ack, u32 acked, boo
 	}
 }
 
+/* Obeys an order to multiply the window, once. It stays between one packet and the most there may be. */
+INLINE void scale(struct state *state, struct tcp_sock *tp, struct action *action)
+{
+	struct window *window = &state->window;
+	u64 order = action->scaling, most = action->most_packets, factor = (u32)order;
+	bool is_cubic = action->base == BASE_CUBIC;
+	u64 cwnd;
+
+	if (state->scaled == order >> 32)
+		return;
+	state->scaled = order >> 32;
+	if (factor == 1ull << 20)
+		return; /* not even the fraction changes */
+	cwnd = is_cubic ? cubic_window(&state->cubic, window) : (u64)window->cwnd << PACKET_SHIFT;
+	most = (most && most < tp->snd_cwnd_clamp ? most : tp->snd_cwnd_clamp) << PACKET_SHIFT;
+	cwnd = ((cwnd < most ? cwnd : most) >> 10) * factor >> 10;
+	if (cwnd > most)
+		cwnd = most;
+	if (cwnd < 1ull << PACKET_SHIFT)
+		cwnd = 1ull << PACKET_SHIFT;
+	if (is_cubic)
+		state->cubic.cwnd = cwnd;
+	window_set(window, tp, cwnd >> PACKET_SHIFT);
+}
+
+INLINE void decide(struct sock *sk, struct state *state, struct action *action, u32 ack, u32 acked, bool marked)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct window *window = &state->window;
+
+	if (!action) {
+		reno(window, sk, ack, acked, marked);
+		set_pacing(sk, 0);
+		return;
+	}
+	if (action->cwnd_packets) {
+		window_after_losses(window, tp, HALF_1024THS);
+		set_window(window, tp, action->cwnd_packets);
+	} else {
+		if (action->base == BASE_CUBIC)
+			cubic_on_ack(&state->cubic, window, sk, ack, acked);
+		else if (action->base == BASE_DCTCP)
+			dctcp_react(&state->dctcp, window, sk, ack, acked, marked);
+		else
+			reno(window, sk, ack, acked, marked);
+		scale(state, tp, action);
+	}
+	if (action->pacing_bytes_per_s || action->cwnd_packets)
+		set_pacing(sk, action->pacing_bytes_per_s);
+	else
+		window_pace(sk);
+}
+
 INLINE void learned_on_ack(struct sock *sk, u32 ack, const struct rate_sample *sample)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct state *state = PRIVATE(sk);
 	struct flow *flow = flow_of(sk);
-	struct action *action = action_of(sk);
-	struct window *window = &state->window;
-	bool may_grow = window_after_losses(window, tp, HALF_1024THS);
-	bool marked = window_marked(window, tp);
+	bool marked = window_marked(&state->window, tp);
 
-	if (action && action->cwnd_packets)
-		set_window(window, tp, action->cwnd_packets);
-	else
-		reno(window, sk, ack, sample->acked_sacked, marked, may_grow);
-	set_pacing(sk, action ? action->pacing_bytes_per_s : 0);
+	decide(sk, state, action_of(sk), ack, sample->acked_sacked, marked);
 	if (!flow)
 		return;
 	flow->acks += 1;
 	if (marked)
 		flow->marked_acks += 1;
-	if (sample->rtt_us > 0) {
-		flow->rtt_us = sample->rtt_us;
-		flow->rtt_sum_us += sample->rtt_us;
-		flow->rtt_samples += 1;
-	}
+	flow->scaled = state->scaled;
+	report_round_trip(flow, sample);
 	write_counters(flow, sk, state);
 }
 
@@ -215,15 +245,19 @@ void BPF_PROG(learned_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	receiver_event(&state->receiver, sk, event);
 }
 
-SEC(".struct_ops")
-struct tcp_congestion_ops sglearn_0000 = {
-	.init = (void *)learned_init,
-	.release = (void *)learned_release,
-	.cong_control = (void *)learned_cong_control,
-	.ssthresh = (void *)learned_ssthresh,
-	.set_state = (void *)learned_set_state,
-	.undo_cwnd = (void *)learned_undo_cwnd,
-	.cwnd_event = (void *)learned_cwnd_event,
-	.flags = CONGESTION_CONTROL_NEEDS_ECN,
-	.name = "sglearn_0000",
-};
+#define REGISTERED(identifier, its_flags)                                                          \
+	SEC(".struct_ops")                                                                         \
+	struct tcp_congestion_ops identifier = {                                                   \
+		.init = (void *)learned_init,                                                      \
+		.release = (void *)learned_release,                                                \
+		.cong_control = (void *)learned_cong_control,                                      \
+		.ssthresh = (void *)learned_ssthresh,                                              \
+		.set_state = (void *)learned_set_state,                                            \
+		.undo_cwnd = (void *)learned_undo_cwnd,                                            \
+		.cwnd_event = (void *)learned_cwnd_event,                                          \
+		.flags = its_flags,                                                                \
+		.name = #identifier,                                                               \
+	}
+
+REGISTERED(sglearn_0000, CONGESTION_CONTROL_NEEDS_ECN);
+REGISTERED(sgplain_0000, 0);

@@ -8,6 +8,7 @@
  * The licence string must say GPL: the kernel admits congestion controls under no other licence. That is why
  * this file may be used under the GPL as well as under the project's licence.
  */
+#include "reports.h"
 #include "window.h"
 
 #define PAD_PACKETS 10 /* allowed to queue */
@@ -172,7 +173,10 @@ INLINE void newvegas_on_ack(struct sock *sk, u32 ack, const struct rate_sample *
 	struct window *window = &state->window;
 	u32 timed_out = window->timed_out;
 	bool may_grow = window_after_losses(window, tp, LOSS_1024THS);
+	struct flow *flow = flow_of(sk);
 
+	if (flow)
+		report_round_trip(flow, sample);
 	/* After a time-out it grows more slowly. */
 	if (window->timed_out && !timed_out && state->growth_shift < MOST_GROWTH_SHIFT)
 		state->growth_shift += 1;

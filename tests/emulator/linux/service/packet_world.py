@@ -40,7 +40,11 @@ class PacketWorld:
         self._network.reset(seed, schedule)
 
     def apply(
-        self, host_caps_bps: FloatArray | None, flow_rates: Pairs | None, windows: Pairs | None
+        self,
+        host_caps_bps: FloatArray | None,
+        flow_rates: Pairs | None,
+        windows: Pairs | None,
+        window_factors: Pairs | None,
     ) -> None:
         if host_caps_bps is not None:
             self._network.set_host_rate_caps(host_caps_bps)
@@ -50,6 +54,8 @@ class PacketWorld:
             ids, packets = windows
             now = self.flow_counters(ids)[:, 9]
             self._network.scale_windows(ids, packets / now)
+        if window_factors is not None:
+            self._network.scale_windows(*window_factors)
 
     def advance(self, duration_s: float) -> float:
         if self._scenario.name == "unruly-exit":

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * What connections report to user space, in memory that both share: one map, which all programs of a service
+ * use. A connection's slot is its socket's mark (SO_MARK); one without a mark reports nothing.
+ */
+#ifndef SYSGYM_REPORTS_H
+#define SYSGYM_REPORTS_H
+
+#include "kernel.h"
+
+#define FLOW_SLOTS 16384
+
+/* Cumulative since the connection was made. Round trips are of all programs, the rest of `learned`. */
+struct flow {
+	u64 delivered; /* packets; so are the next four */
+	u64 delivered_ce;
+	u64 lost;
+	u64 retransmitted;
+	u64 sent;
+	u64 delivered_bytes;
+	u64 acks;
+	u64 marked_acks;
+	u64 timeouts;
+	u64 rtt_sum_us;
+	u64 rtt_samples;
+	u64 rtt_us; /* the last sample */
+	u64 srtt_us;
+	u64 min_rtt_us;
+	u64 in_flight;
+	u64 cwnd_packets;
+	u64 ssthresh_packets;
+	u64 pacing_bytes_per_s; /* 0: none */
+	u64 updated_ns; /* CLOCK_MONOTONIC */
+	u64 phase; /* 1 connected, 2 closed */
+	u64 scaled; /* number of the last order to multiply the window that was obeyed */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, FLOW_SLOTS);
+	__type(key, u32);
+	__type(value, struct flow);
+} sgflows_0000 SEC(".maps");
+
+INLINE struct flow *flow_of(struct sock *sk)
+{
+	u32 slot = sk->sk_mark;
+
+	return slot ? bpf_map_lookup_elem(&sgflows_0000, &slot) : NULL;
+}
+
+/* One sample from every ACK, as the simulator has them: the round trip of the newest packet it covers. */
+INLINE void report_round_trip(struct flow *flow, const struct rate_sample *sample)
+{
+	if (sample->rtt_us > 0) {
+		flow->rtt_us = sample->rtt_us;
+		flow->rtt_sum_us += sample->rtt_us;
+		flow->rtt_samples += 1;
+	}
+}
+
+#endif
