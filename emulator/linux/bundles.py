@@ -33,7 +33,8 @@ _BUNDLES_A_BUFFER = 16
 def packets_a_bundle(scenario: CongestionScenario, topology: Topology) -> int:
     """Most packets that travel as one in a scenario: 1 for slow links.
 
-    Never so many that fewer than 16 bundles fill a buffer, or that one of them exceeds an ECN threshold.
+    Never so many that fewer than 16 bundles fill a buffer, or that one of them exceeds an ECN threshold or
+    the lower one of random early detection.
     """
     ends, queue = scenario.transport, scenario.queue
     flows = build_flows(
@@ -55,6 +56,7 @@ def packets_a_bundle(scenario: CongestionScenario, topology: Topology) -> int:
     packet_hops_per_s = float((rates_bps * hops).sum()) / (8 * ends.mtu_bytes) * (1 + acks)
     wanted = math.ceil(packet_hops_per_s / PACKET_HOPS_PER_S)
     most = queue.buffer_bytes // (_BUNDLES_A_BUFFER * ends.mtu_bytes)
-    if queue.ecn_threshold_bytes is not None:
-        most = min(most, queue.ecn_threshold_bytes // ends.mtu_bytes)
+    for threshold in (queue.ecn_threshold_bytes, queue.red_min_bytes):
+        if threshold is not None:
+            most = min(most, threshold // ends.mtu_bytes)
     return max(1, min(wanted, most, _LONGEST_BUNDLE, 64_000 // ends.mtu_bytes))

@@ -82,8 +82,6 @@ def _topology_problems(
 def _queue_problems(scenario: CongestionScenario) -> Iterator[Problem]:
     queue, faults, routing = scenario.queue, scenario.faults, scenario.routing
     advice = 'use backend="packets" for this scenario, or override the field'
-    if queue.discipline != "fifo":
-        yield Problem("queue.discipline", queue.discipline, '"fifo": RED is not done on this backend', advice)
     if queue.pfc_pause_bytes is not None:
         yield Problem(
             "queue.pfc_pause_bytes", queue.pfc_pause_bytes, "none: Linux routers do not pause links", advice
@@ -94,6 +92,9 @@ def _queue_problems(scenario: CongestionScenario) -> Iterator[Problem]:
         )
     if faults.links:
         yield Problem("faults.links", [fault.link for fault in faults.links], "no failing links", advice)
+    if faults.rate_changes:
+        names = [change.link for change in faults.rate_changes]
+        yield Problem("faults.rate_changes", names, "no links whose rate changes", advice)
     if routing.ecmp != "flow":
         yield Problem("routing.ecmp", routing.ecmp, '"flow": the kernel hashes the 5-tuple', advice)
     if routing.reordering_packets not in (None, 3):

@@ -1,4 +1,4 @@
-"""The output queues of a world: rate, buffer, ECN threshold and counters of every port.
+"""The output queues of a world: rate, buffer, ECN marks, early detection and counters of every port.
 
 A port is an ``htb`` shaper with one class over a byte-limited FIFO, and the port program before it.
 Rates, limits and readings are in bytes of IP packets, 1500 for a full one, as in the simulator. The kernel's
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.linux import netlink
+from sysgym.emulator.linux.early_detection import NO_EARLY_DETECTION, EarlyDetection
 from sysgym.emulator.linux.netlink import (
     CREATE,
     EXCLUSIVE,
@@ -30,7 +31,6 @@ from sysgym.emulator.linux.netlink import (
     tc_message,
 )
 from sysgym.emulator.linux.programs import Programs, bucket_middles
-from sysgym.scenarios.errors import BackendUnavailable
 
 __all__ = ["PortSettings", "QueueCounters", "Queues"]
 
@@ -60,14 +60,14 @@ class PortSettings:
             no marking.
         burst_s: The shaper makes up for at most so much lost time at once. Less, and a timer of the kernel
             that comes late costs capacity; more, and a queue that was empty lets longer bursts pass.
-        delay_s: Propagation delay; only 0 on a kernel without netem.
+        early_detection: What it does before the buffer is full; None for nothing.
     """
 
     rate_bps: float
     buffer_bytes: int
     ecn_threshold_bytes: int | None = None
     burst_s: float = 250e-6
-    delay_s: float = 0.0
+    early_detection: EarlyDetection | None = None
 
 
 class Queues:
@@ -99,14 +99,8 @@ class Queues:
             port: Number of its record in :meth:`Programs.ports`; None for no program: no marks, no counters.
 
         Raises:
-            BackendUnavailable: The kernel lacks a queueing discipline, or netem for a delay.
+            BackendUnavailable: The kernel lacks a queueing discipline.
         """
-        if settings.delay_s > 0:
-            raise BackendUnavailable(
-                "linux",
-                f"a link delay of {settings.delay_s * 1e6:g} us, which needs netem (CONFIG_NET_SCH_NETEM)",
-                "set the scenario's link delay to 0",
-            )
         socket = self._programs.sockets.of(netns_pid)
         self._settings[netns_pid, interface] = (settings, port)
         self._caps.pop((netns_pid, interface), None)
@@ -117,6 +111,11 @@ class Queues:
             record["rate_bytes_per_s"] = settings.rate_bps / 8
             record["ecn_threshold_bytes"] = settings.ecn_threshold_bytes or 0
             record["buffer_bytes"] = settings.buffer_bytes
+            early = settings.early_detection
+            for key, value in (
+                NO_EARLY_DETECTION if early is None else early.record(settings.rate_bps)
+            ).items():
+                record[key] = value
             self._programs.clear_port(port)
 
     def set_host_cap(self, netns_pid: int, interface: str, rate_bps: float) -> None:

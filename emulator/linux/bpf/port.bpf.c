@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The output port of a switch or host: ECN step marking at K, and the statistics of its queue.
+ * The output port of a switch or host: ECN step marking at K, random early detection, and its queue's statistics.
  *
  * Attached to every port's egress (clsact, direct action), so it sees each packet just before the queue takes
  * or drops it, together with the queue's backlog at that moment. The port's number is its device's group.
@@ -8,6 +8,9 @@
  * Marking is DCTCP's: on the instantaneous queue, above a threshold (RFC 8257, 3.1). The queue's integral over
  * time counts the time between packets too: the backlog falls in a straight line from what the last packet left
  * to what this one finds, and where it finds none, it fell at the port's rate until it was empty.
+ *
+ * Random early detection (Floyd and Jacobson, ToN 1993) is the simulator's law, emulator/packets/discipline.py,
+ * with its average in fixed point: the kernel's own sch_red is not needed, and what it drops is counted here.
  *
  * The licence string must say GPL: the kernel lends bpf_ktime_get_ns and BTF pointers to no other program.
  * That is why this file may be used under the GPL as well as under the project's licence.
@@ -19,8 +22,17 @@
 #define ETHERNET_HEADER 14
 #define FULL_PACKET 1500
 #define TC_ACT_OK 0
+#define TC_ACT_SHOT 2
 #define LARGEST_BACKLOG (1u << 30)
 #define NS_PER_S 1000000000ull
+#define ONE_Q30 (1ull << 30)
+#define ONE_Q32 (1ull << 32)
+/* Coefficients of 2^-x = 1 - c1 x + c2 x^2 - c3 x^3 + c4 x^4, fitted to 0 .. 1. */
+#define HALVED_C1 744184767ull
+#define HALVED_C2 257194104ull
+#define HALVED_C3 57282819ull
+#define HALVED_C4 7404729ull
+#define MOST_HALVINGS 60 /* an average of at most 2^54 is gone then */
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -32,6 +44,13 @@ struct port {
 	u64 rate_bytes_per_s;
 	u64 ecn_threshold_bytes; /* 0: no marking */
 	u64 buffer_bytes;
+	u64 red_max_bytes; /* 0: no random early detection */
+	u64 red_min_bytes;
+	u64 red_max_probability_q30;
+	u64 red_weight_q30;
+	u64 red_half_life_ns; /* of the average while the queue is empty; 0: it does not fall then */
+	u64 red_gentle;
+	u64 red_drops; /* 0: it marks */
 	u64 since_ns; /* when the counters were set to zero */
 	/* written here */
 	u64 packets; /* offered to the queue, those dropped included */
@@ -45,6 +64,7 @@ struct port {
 	u64 last_ns;
 	u64 last_packet_bytes;
 	u64 qdisc_drops; /* the queue's own counter, as last seen */
+	u64 red_average_q24; /* bytes */
 	u64 reserved;
 };
 
@@ -146,6 +166,82 @@ INLINE void account(struct port *port, struct histogram *histogram, u32 from, u3
 	spend(histogram, from / 8 + to / 8 * 7, busy_ns - busy_ns / 4 * 3);
 }
 
+/* A number below 2^54 times one of at most 1. */
+INLINE u64 share(u64 value, u64 fraction_q30)
+{
+	return ((value >> 24) * fraction_q30 >> 6) + ((value & 0xffffff) * fraction_q30 >> 30);
+}
+
+/* 2^-x for 0 <= x < 1: a polynomial of the fourth degree, exact to five digits. */
+INLINE u64 halved_q30(u64 x_q30)
+{
+	u64 y_q30;
+
+	y_q30 = HALVED_C3 - (HALVED_C4 * x_q30 >> 30);
+	y_q30 = HALVED_C2 - (y_q30 * x_q30 >> 30);
+	y_q30 = HALVED_C1 - (y_q30 * x_q30 >> 30);
+	return ONE_Q30 - (y_q30 * x_q30 >> 30);
+}
+
+/* The average falls while the queue is empty, as if small packets had found it so. */
+INLINE u64 after_idling(u64 average_q24, u64 half_life_ns, u64 idle_ns)
+{
+	u64 halvings, rest_q30;
+
+	if (!half_life_ns)
+		return average_q24;
+	halvings = idle_ns / half_life_ns;
+	if (halvings >= MOST_HALVINGS)
+		return 0;
+	/* A half-life is below 2^34 ns, or so long that its low bits do not matter. */
+	rest_q30 = idle_ns % half_life_ns;
+	if (half_life_ns >> 34)
+		rest_q30 = (rest_q30 >> 14 << 30) / (half_life_ns >> 14);
+	else
+		rest_q30 = (rest_q30 << 30) / half_life_ns;
+	return share(average_q24 >> halvings, halved_q30(rest_q30));
+}
+
+/* Probability of a mark, 2^32 for 1. */
+INLINE u64 red_probability_q32(const struct port *port, u64 average_q24)
+{
+	u64 low = port->red_min_bytes, high = port->red_max_bytes;
+	u64 largest_q30 = port->red_max_probability_q30, share_q30;
+
+	if (average_q24 >> 24 < low)
+		return 0;
+	if (average_q24 >> 24 < high) {
+		share_q30 = ((average_q24 - (low << 24)) >> 8 << 14) / (high - low);
+		return largest_q30 * share_q30 >> 28;
+	}
+	if (port->red_gentle && average_q24 >> 25 < high) {
+		share_q30 = ((average_q24 - (high << 24)) >> 8 << 14) / high;
+		return (largest_q30 << 2) + ((ONE_Q30 - largest_q30) * share_q30 >> 28);
+	}
+	return ONE_Q32;
+}
+
+/*
+ * Whether a packet that fits is to be marked, or dropped, early. A bundle of packets counts as so many that
+ * found the same queue, and shares one draw.
+ */
+INLINE bool is_early(struct port *port, u32 found, u64 idle_ns, u32 segments, u32 draw)
+{
+	u64 weight_q30 = port->red_weight_q30 * segments, average_q24 = port->red_average_q24;
+	u64 found_q24 = (u64)found << 24;
+
+	if (weight_q30 > ONE_Q30)
+		weight_q30 = ONE_Q30;
+	if (found == 0)
+		average_q24 = after_idling(average_q24, port->red_half_life_ns, idle_ns);
+	if (found_q24 > average_q24)
+		average_q24 += share(found_q24 - average_q24, weight_q30);
+	else
+		average_q24 -= share(average_q24 - found_q24, weight_q30);
+	port->red_average_q24 = average_q24;
+	return draw < red_probability_q32(port, average_q24);
+}
+
 SEC("tc")
 int sgport_0000(struct __sk_buff *packet)
 {
@@ -155,9 +251,9 @@ int sgport_0000(struct __sk_buff *packet)
 	struct port *port;
 	struct histogram *histogram;
 	struct guard *guard;
-	u64 now_ns, elapsed_ns = 0;
-	u32 number, segments, bytes, backlog, drops, dropped, found;
-	bool fits, mark;
+	u64 now_ns, elapsed_ns = 0, idle_ns = 0;
+	u32 number, segments, bytes, backlog, drops, dropped, found, draw;
+	bool fits, mark, early = false, refused;
 
 	if (!device)
 		return TC_ACT_OK;
@@ -180,6 +276,7 @@ int sgport_0000(struct __sk_buff *packet)
 		return TC_ACT_OK;
 	fits = !port->buffer_bytes || backlog + bytes <= port->buffer_bytes;
 	now_ns = bpf_ktime_get_ns();
+	draw = port->red_max_bytes ? bpf_get_prandom_u32() : 0; /* not to be called with the lock held */
 
 	bpf_spin_lock(&guard->lock);
 	if (port->last_ns == 0)
@@ -188,14 +285,24 @@ int sgport_0000(struct __sk_buff *packet)
 		elapsed_ns = now_ns - port->last_ns;
 	found = queue_found(port, backlog, elapsed_ns);
 	account(port, histogram, port->backlog_bytes, found, elapsed_ns);
+	if (elapsed_ns > drain_ns(port, port->backlog_bytes))
+		idle_ns = elapsed_ns - drain_ns(port, port->backlog_bytes);
+	if (fits && port->red_max_bytes)
+		early = is_early(port, found, idle_ns, segments, draw);
+	refused = early && port->red_drops;
 	mark = fits && port->ecn_threshold_bytes && found > port->ecn_threshold_bytes;
+	mark = mark || (early && !port->red_drops);
 	dropped = drops - (u32)port->qdisc_drops;
 	port->dropped_packets += dropped;
 	port->dropped_bytes += (u64)dropped * port->last_packet_bytes;
 	port->qdisc_drops = drops;
 	port->packets += segments;
 	port->bytes += bytes;
-	port->backlog_bytes = fits ? found + bytes : found;
+	if (refused) {
+		port->dropped_packets += segments;
+		port->dropped_bytes += bytes;
+	}
+	port->backlog_bytes = fits && !refused ? found + bytes : found;
 	if (port->backlog_bytes > port->backlog_max_bytes)
 		port->backlog_max_bytes = port->backlog_bytes;
 	port->last_packet_bytes = bytes;
@@ -203,6 +310,8 @@ int sgport_0000(struct __sk_buff *packet)
 		port->last_ns = now_ns;
 	bpf_spin_unlock(&guard->lock);
 
+	if (refused)
+		return TC_ACT_SHOT;
 	/* 0 is a packet that is not ECN capable. */
 	if (mark && bpf_skb_ecn_set_ce(packet))
 		__sync_fetch_and_add(&port->marked_packets, segments);
