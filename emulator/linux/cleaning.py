@@ -147,9 +147,20 @@ def _tagged_processes() -> Iterator[tuple[int, dict[str, str]]]:
         if SID_VARIABLE not in environment or FOLDER_VARIABLE not in environment:
             continue
         with contextlib.suppress(OSError):
-            # A container's folders are not this machine's: what looks dead from here may be alive.
-            if os.stat(f"/proc/{entry}/ns/pid").st_ino == here:
+            # What looks dead from here may be alive elsewhere: in a container, in another tree of folders.
+            folder = environment[FOLDER_VARIABLE]
+            same_files = _identity(f"/proc/{entry}/root{folder}") == _identity(folder)
+            if same_files and os.stat(f"/proc/{entry}/ns/pid").st_ino == here:
                 yield int(entry), environment
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file a path is; None if there is none."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _environment(pid: int) -> dict[str, str]:

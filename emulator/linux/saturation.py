@@ -6,6 +6,7 @@ empty while the machine has no time left, and that is what is looked for, a few 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ FloatArray = NDArray[np.float64]
 
 _WINDOW_NS = 200_000_000
 _LEAST_IDLE = 0.03
+_MOST_OWN = 0.9
+"""Share of one processor: a world's traffic and packets are the work of one thread, others may stand idle."""
 _FULL = 0.9
 """Share of a link's rate from which on the link is what limits."""
 
@@ -25,17 +28,24 @@ _QUEUE_INTEGRAL, _SENT_BYTES = 1, 3
 
 
 class CpuTime(NamedTuple):
-    """What the processors have done since the machine came up, in ticks of all of them together."""
+    """What the processors have done since the machine came up, in ticks of all of them together.
+
+    Attributes:
+        idle: Ticks of rest.
+        total: All ticks.
+        own_ns: What this process has used, ns.
+    """
 
     idle: int
     total: int
+    own_ns: int = 0
 
 
 def cpu_time() -> CpuTime:
-    """Reads /proc/stat."""
+    """Reads /proc/stat, and this process's clock."""
     with open("/proc/stat", "rb") as file:
         fields = [int(field) for field in file.readline().split()[1:9]]
-    return CpuTime(fields[3] + fields[4], sum(fields))  # idle and iowait
+    return CpuTime(fields[3] + fields[4], sum(fields), time.process_time_ns())  # idle and iowait
 
 
 class SaturationWatch:
@@ -76,15 +86,16 @@ class SaturationWatch:
         elapsed_s = (after[0] - before[0]) * 1e-9
         ticks = after[1].total - before[1].total
         idle = (after[1].idle - before[1].idle) / ticks if ticks else 1.0
+        own = (after[1].own_ns - before[1].own_ns) / (after[0] - before[0])
         change = (after[2] - before[2]) / elapsed_s
         queue_bytes = change[_QUEUE_INTEGRAL, self._switch_ports].max(initial=0.0)
         carried_bps = 8 * change[_SENT_BYTES]
         is_full = bool(np.any(carried_bps > _FULL * self._limits_bps)) or queue_bytes > self._packet_bytes
-        if idle >= _LEAST_IDLE or is_full:
+        if is_full or (idle >= _LEAST_IDLE and own <= _MOST_OWN):
             return []
         self._told = True
         return [
-            "the processors are the bottleneck, not a link: they had no time left while the queues of the"
+            "the processors are the bottleneck, not a link: there was no time left while the queues of the"
             f" switches were empty and the fastest link carried {carried_bps.max() / 1e6:.0f} Mb/s;"
             " use slower links or a faster machine"
         ]
