@@ -46,7 +46,7 @@ class WorldOfSession(Protocol):
         windows: Pairs | None,
         window_factors: Pairs | None,
     ) -> None:
-        """Sets caps of hosts, rates (bit/s) and windows (packets) of flows, multiplies windows; or does not."""
+        """Sets caps, rates (bit/s) and windows (packets), multiplies windows; None leaves as it is."""
 
     def advance(self, duration_s: float) -> float:
         """Lets time pass; returns by how much the end came late, in seconds."""

@@ -7,20 +7,47 @@ from typing import Any
 
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport
+from sysgym.emulator.packets.transports.paced import PACED, PACED_FLOW
 from sysgym.scenarios import CongestionScenario
-from sysgym.scenarios.errors import MissingExtra, UnknownName
+from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
 
 PACKETS, LINUX = "packets", "linux"
 BACKENDS = (LINUX, PACKETS)
-
-PACED, LEARNED = "paced", "learned"
-"""A flow whose rate the agent sets, and the kernel's congestion control that takes it from the agent."""
 
 
 def check_backend(backend: str) -> None:
     """Raise UnknownName unless there is a backend of that name."""
     if backend not in BACKENDS:
         raise UnknownName("backend", backend, BACKENDS)
+
+
+def law_of_agents(backend: str, transport: Transport, *, multiplied: bool) -> str | Transport:
+    """Return what a flow runs whose pace, or window, an agent sets.
+
+    Args:
+        backend: ``"packets"`` or ``"linux"``.
+        transport: Its law.
+        multiplied: Whether the agent multiplies its window.
+
+    Raises:
+        MissingExtra: If the extra ``emulator`` is not installed.
+        SysgymError: If the kernel has no such law whose window can be multiplied.
+    """
+    if backend == PACKETS:
+        return transport
+    if not multiplied:
+        return PACED_FLOW.name if transport == PACED else transport.name
+    try:
+        from sysgym.emulator.linux.laws import SCALED, SCALED_TRANSPORTS
+    except ImportError as error:
+        raise MissingExtra("emulator", 'backend="linux"') from error
+    if SCALED + transport.name not in SCALED_TRANSPORTS:
+        known = ", ".join(name.removeprefix(SCALED) for name in SCALED_TRANSPORTS)
+        raise SysgymError(
+            f'the window of "{transport.name}" cannot be multiplied on the kernel: use {known}, or'
+            ' backend="packets"'
+        )
+    return SCALED + transport.name
 
 
 def network_on(
@@ -50,8 +77,6 @@ def network_on(
     except ImportError as error:
         raise MissingExtra("emulator", 'backend="linux"') from error
     own = {flow_id: _name(law) for flow_id, law in (flow_transports or {}).items()}
-    # A paced flow of the simulator has no law at all; the kernel's takes its rate from a map.
-    own = {flow_id: LEARNED if law == PACED else law for flow_id, law in own.items()}
     return LinuxNetwork(scenario, transport=_name(transport), flow_transports=own)
 
 

@@ -12,7 +12,7 @@ from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.transports import Transport, get_transport
-from sysgym.envs.congestion.backends import PACKETS, check_backend, network_on
+from sysgym.envs.congestion.backends import PACKETS, check_backend, law_of_agents, network_on
 from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed, resolve_scenario
 from sysgym.envs.congestion.flow_intervals import (
     BASE_RTT_S,
@@ -46,7 +46,6 @@ from sysgym.envs.congestion.flow_world import (
 )
 from sysgym.envs.congestion.senders import FLOW_ID, Senders, sender_settings, what_it_sets
 from sysgym.scenarios import CongestionScenario
-from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
@@ -148,7 +147,7 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
     | `transport` | str or `Transport` | `"paced"` | law of the agent's flow. `"paced"`: none but the agent, in Orca `flow.base_transport`; of another law the rate is a cap, the line rate none |
     | `reward` | str or None | None | name of the reward; None: the scenario's, which is the preset's unless it says otherwise |
     | `history` | int or None | None | intervals in the observation; None: the scenario's, or the preset's |
-    | `backend` | str | `"packets"` | `"packets"`: the simulator; `"linux"`: real TCP and queues of the kernel, in wall time; not with `orca` |
+    | `backend` | str | `"packets"` | `"packets"`: the simulator; `"linux"`: real TCP and queues of the kernel, in wall time |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"flow.background": "cubic"}` |
     | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
 
@@ -207,8 +206,8 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         Raises:
             ScenarioError: If the scenario cannot be used.
             UnknownName: If a split, preset, transport, reward or backend does not exist.
-            SysgymError: If ``history`` is not positive, or Orca's preset meets a law without a window, or the
-                kernel, whose windows nobody can multiply.
+            SysgymError: If ``history`` is not positive, or Orca's preset meets a law without a window, or one
+                that cannot be multiplied on the kernel.
             BackendUnavailable: If the backend cannot be had here, such as ``"linux"`` without its service.
         """
         EzPickle.__init__(
@@ -223,8 +222,7 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         self._flow = flow_of(self.scenario)
         self.preset = get_preset(preset or self._flow.preset)
         self.transport = sender_transport(self.preset, transport, self._flow)
-        if self.preset.window and backend != PACKETS:
-            raise SysgymError(f'the preset "{self.preset.name}" multiplies a window: backend="packets" only')
+        self._law = law_of_agents(backend, self.transport, multiplied=self.preset.window)
         get_transport(self._flow.background)  # an unknown name is told of now, and not in the first episode
         chosen = self.scenario.reward
         of_scenario = self.preset.name if chosen.name == "default" else chosen.name
@@ -403,7 +401,7 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
             self.close()
             self._drawn = drawn
             self.network = network_on(
-                self.backend, with_relative_buffer(drawn, flow), flow.background, {FLOW_ID: self.transport}
+                self.backend, with_relative_buffer(drawn, flow), flow.background, {FLOW_ID: self._law}
             )
         schedule = schedule_of(self.network, flow, seed)
         alone = is_alone(schedule) and self.backend == PACKETS

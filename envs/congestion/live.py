@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.linux.client import LinuxNetwork, Readings
 from sysgym.envs.congestion.controllers import CONTROLLER
-from sysgym.envs.congestion.flow_intervals import N_VALUES, RATE_BPS, RTT_S, counters
+from sysgym.envs.congestion.flow_intervals import N_VALUES, RTT_S, counters
 from sysgym.envs.congestion.flow_presets import (
     FlowReward,
     Preset,
@@ -25,10 +25,20 @@ from sysgym.envs.congestion.flow_presets import (
 )
 from sysgym.envs.congestion.flow_signals import AURORA, MOST_TERMS, conclude_all
 from sysgym.envs.congestion.measurement import Fabric, Interval, Reading
-from sysgym.envs.congestion.senders import FLOW_ID, FLOW_PACE, HOST_CAP, SENDER, WINDOW, plan_next_interval
-from sysgym.scenarios.errors import SysgymError
+from sysgym.envs.congestion.senders import (
+    FLOW_ID,
+    FLOW_PACE,
+    HOST_CAP,
+    SENDER,
+    WINDOW,
+    no_pace,
+    plan_next_interval,
+    take_rate,
+)
 
 FloatArray = NDArray[np.float64]
+
+Pairs = tuple[NDArray[np.int64], FloatArray]
 
 _OWN = np.array([FLOW_ID])
 
@@ -120,7 +130,8 @@ class LiveSender:
         self._preset, self._reward, self._weights = preset, reward, weights
         self._network: LinuxNetwork
         self._caps_bps: FloatArray | None = None
-        self._flow_rates: tuple[NDArray[np.int64], FloatArray] | None = None
+        self._flow_rates: Pairs | None = None
+        self._factor: Pairs | None = None
 
     def begin(self, row: int, network: LinuxNetwork, settings: dict[str, float], values: FloatArray) -> None:
         """Take up an episode; as :meth:`Senders.begin`."""
@@ -130,25 +141,27 @@ class LiveSender:
         self.values[row], self.features[row] = values, self._empty
 
     def set_rate(self, row: int, rate_bps: float) -> None:
-        """Set a rate, which holds from the next interval on."""
+        """Set a rate now, without an interval."""
+        self._plan_rate(row, rate_bps)
+        caps_bps, flow_rates = self._caps_bps, self._flow_rates
+        self._caps_bps = self._flow_rates = None
+        if caps_bps is not None:
+            self._network.set_host_rate_caps(caps_bps)
+        if flow_rates is not None:
+            self._network.set_flow_rates(*flow_rates)
+
+    def _plan_rate(self, row: int, rate_bps: float) -> None:
+        """Set a rate that goes to the kernel with the next interval, in the same message."""
         settings = self.rows[row]
-        rate_bps = min(max(rate_bps, float(settings["least_bps"])), float(settings["line_rate_bps"]))
-        settings["rate_bps"] = rate_bps
-        if not settings["has_law"]:
-            self.values[row, RATE_BPS] = rate_bps
-        elif rate_bps == settings["line_rate_bps"]:
-            rate_bps = math.inf
+        rate_bps = float(take_rate(settings, rate_bps, self.values[row]))
         if settings["sets"] == HOST_CAP:
-            caps_bps = np.full(self._network.n_hosts, np.inf)
-            caps_bps[int(settings["host"])] = rate_bps
-            self._caps_bps = caps_bps
+            self._caps_bps = np.full(self._network.n_hosts, np.inf)
+            self._caps_bps[int(settings["host"])] = rate_bps
         elif settings["sets"] == FLOW_PACE:
             self._flow_rates = (_OWN, np.array([rate_bps]))
         elif rate_bps < math.inf:
-            raise SysgymError(
-                f"{self._network.scenario.name}: the agent's flow shares host {settings['host']} with others,"
-                " and its law has no pace that could be capped: use the highest action"
-            )
+            network = self._network
+            raise no_pace(network.scenario.name, int(settings["host"]), network.flow_transports[FLOW_ID])
 
     def pass_first_interval(self, row: int) -> None:
         """Let an interval pass in which nobody decides anything."""
@@ -160,13 +173,13 @@ class LiveSender:
         """Let the action take effect and its interval pass."""
         settings = self.rows[row]
         if settings["sets"] == WINDOW:
-            self._network.scale_windows(_OWN, orca_factor(action))
+            self._factor = (_OWN, np.array([orca_factor(action)]))
         elif self._preset.code == AURORA:
             step = float(settings["action_step"])
-            self.set_rate(row, aurora_rate_bps(float(settings["rate_bps"]), action, step))
+            self._plan_rate(row, aurora_rate_bps(float(settings["rate_bps"]), action, step))
         else:
             least_bps, most_bps = float(settings["least_bps"]), float(settings["line_rate_bps"])
-            self.set_rate(row, log_rate_bps(action, least_bps, most_bps))
+            self._plan_rate(row, log_rate_bps(action, least_bps, most_bps))
         self._pass(row)
 
     def _pass(self, row: int) -> None:
@@ -197,8 +210,10 @@ class LiveSender:
         if duration_s <= 0.0:
             readings = self._network.refresh(_OWN)
         else:
-            caps_bps, flow_rates = self._caps_bps, self._flow_rates
-            self._caps_bps = self._flow_rates = None
-            readings = self._network.step(caps_bps, duration_s, flow_rates=flow_rates, read_flows=_OWN)
+            caps_bps, flow_rates, factor = self._caps_bps, self._flow_rates, self._factor
+            self._caps_bps = self._flow_rates = self._factor = None
+            readings = self._network.step(
+                caps_bps, duration_s, flow_rates=flow_rates, window_factors=factor, read_flows=_OWN
+            )
         read: FloatArray = np.asarray(readings.flow_counters, dtype=np.float64)
         return read

@@ -19,8 +19,10 @@ from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.single_flows import read_flows, read_hosts
+from sysgym.emulator.packets.topology import build_topology
+from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.paced import PACED, PACED_FLOW
+from sysgym.envs.congestion.backends import PACKETS, check_backend, law_of_agents, network_on
 from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed, resolve_scenario
 from sysgym.envs.congestion.flow_intervals import (
     BASE_RTT_S,
@@ -46,6 +48,7 @@ from sysgym.envs.congestion.flow_signals import MOST_TERMS, conclude_all
 from sysgym.envs.congestion.flow_world import history_of, sender_transport, with_relative_buffer
 from sysgym.envs.congestion.measurement import longest_base_rtt_s
 from sysgym.envs.congestion.metrics import flow_metrics
+from sysgym.envs.congestion.parallel_worlds import LiveAgents, PacketAgents
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
 from sysgym.scenarios.schema.flow import Flow
@@ -78,12 +81,14 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
         history: Intervals in the observation; None: the preset's own.
         overrides: Dotted keys of the scenario to replace.
         render_mode: None: there are no pictures.
+        backend: ``"packets"``: the simulator; ``"linux"``: real TCP and queues of the kernel, in wall time.
 
     Raises:
         ScenarioError: If the scenario cannot be used.
-        UnknownName: If a kind of agents, split, preset, transport or reward does not exist.
+        UnknownName: If a kind of agents, split, preset, transport, reward or backend does not exist.
         SysgymError: If the flows of the scenario end, so that they cannot be agents, or if preset and
             transport leave the agents nothing to do.
+        BackendUnavailable: From ``reset``: if the kernel cannot be had here.
     """
 
     metadata: dict[str, Any] = {"name": "congestion_v0", "render_modes": []}  # noqa: RUF012, declared so
@@ -100,6 +105,7 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
         history: int | None = None,
         overrides: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
+        backend: str = PACKETS,
     ) -> None:
         """Build the environment; the class documentation describes the arguments."""
         EzPickle.__init__(
@@ -114,7 +120,10 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
             history,
             overrides,
             render_mode,
+            backend,
         )
+        check_backend(backend)
+        self.backend = backend
         for what, choice, known in (("kind of agents", agents, KINDS), ("sharing", sharing, SHARING)):
             if choice not in known:
                 raise UnknownName(what, choice, known)
@@ -129,8 +138,9 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
         self.reward = get_flow_reward(reward or preset)
         self._weights = self.reward.weight_array({})
         self._action_step = flow.action_step
-        self.network = self._new_network(self.scenario)
-        self._drawn = self.scenario
+        self._law = self._law_of_all()
+        self.network: Any = None
+        self._drawn: CongestionScenario | None = None
         self._rng, _ = np_random(None)
         self.possible_agents = self._possible_agents()
         self._places = {agent: place for place, agent in enumerate(self.possible_agents)}
@@ -173,30 +183,32 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
         self.episode_seed = draw_episode_seed(self._rng, self._seeds, known)
         drawn = self.scenario.draw(self.split, self.episode_seed)
         if drawn != self._drawn:
-            self._drawn, self.network = drawn, self._new_network(drawn)
-        network = self.network
+            self.close()
+            self.network = self._new_network(drawn)
+            self._drawn = drawn
+        network: Any = self.network
+        hosts = self.kind == "hosts"
         network.reset(self.episode_seed)
-        n = network.n_hosts if self.kind == "hosts" else len(network.flows().src)
+        n = network.n_hosts if hosts else len(network.flows().src)
         self.agents = self.possible_agents[:n]
-        self._ids = np.arange(n, dtype=np.int64)
         self._before, self._middle, self._after = counters(n), counters(n), counters(n)
         self._terms: FloatArray = np.zeros((n, MOST_TERMS))
         self._features: Array = np.tile(self.preset.empty(self.history), (n, 1))
         least = network.scenario.control.min_rate_fraction
-        if self.kind == "hosts":
+        self._steered = (PacketAgents if self.backend == PACKETS else LiveAgents)(network, n, hosts=hosts)
+        if hosts:
             ends = network.scenario.transport
             rtt_s = longest_base_rtt_s(network.topology, ends.mtu_bytes, ends.ack_bytes)
             self.values = of_hosts(network, rtt_s, least)
         else:
-            self.values = of_flows(network, self._ids, least)
+            self.values = of_flows(network, np.arange(n), least)
         self.values[:, WINDOWED] = self.preset.window
         self._rates_bps = self.values[:, LINE_RATE_BPS].copy()
         if self.transport.rate_driven:
-            share = (self._drawn.flow or Flow()).start_rate
+            share = (drawn.flow or Flow()).start_rate
             self._set_rates(share * self.values[:, SLOWEST_LINK_BPS])
         control = network.scenario.control
-        network.advance(control.warmup_s)
-        self._read(self._before)
+        self._steered.pass_time(control.warmup_s, self._before)
         self._steps = 0
         self._pass_interval(max(control.decision_interval_s, 1.5 * float(self.values[:, BASE_RTT_S].max())))
         return self._observations(), self._infos()
@@ -216,7 +228,7 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
             raise gym.error.ResetNeeded("ParallelCC: call reset() before step()")
         numbers = self._numbers(actions)
         if self.preset.window:
-            self.network.scale_windows(self._ids, np.array([orca_factor(one) for one in numbers]))
+            self._steered.multiply_windows(np.array([orca_factor(one) for one in numbers]))
         else:
             self._set_rates(np.array([self._rate_after(*one) for one in enumerate(numbers)]))
         self._pass_interval(self.network.scenario.control.decision_interval_s)
@@ -252,7 +264,10 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
         """There are no pictures."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Give back what the network holds: on the kernel its interfaces and connections."""
+        if self.backend != PACKETS and self.network is not None:
+            self.network.close()
+            self.network = self._drawn = None
 
     def _check_agents(self) -> None:
         if self.kind == "flows" and self.scenario.workload.kind != "long_lived":
@@ -268,20 +283,26 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
                 ' as the preset, or agents="hosts", whose rates are caps'
             )
 
-    def _new_network(self, drawn: CongestionScenario) -> PacketNetwork:
-        own = PACED_FLOW if self.kind == "flows" and self.transport == PACED else self.transport
-        return PacketNetwork(with_relative_buffer(drawn, drawn.flow or Flow()), transport=own)
+    def _law_of_all(self) -> str | Transport:
+        if self.kind == "hosts":
+            return self.transport if self.backend == PACKETS else self.transport.name
+        pacing = PACED_FLOW if self.transport == PACED else self.transport
+        return law_of_agents(self.backend, pacing, multiplied=self.preset.window)
+
+    def _new_network(self, drawn: CongestionScenario) -> Any:
+        return network_on(self.backend, with_relative_buffer(drawn, drawn.flow or Flow()), self._law)
 
     def _possible_agents(self) -> list[str]:
         if self.kind == "hosts":
-            return list(self.network.topology.node_names[: self.network.n_hosts])
+            topology = build_topology(self.scenario.topology)
+            return list(topology.node_names[: topology.n_hosts])
         # What varies from episode to episode may change how many flows there are; the largest number counts.
         counts = [self.scenario]
         varied = self.scenario.splits[self.split].varied
         for key, values in varied.items():
             if key.startswith("workload."):
                 counts = [one.with_overrides({key: value}) for one in counts for value in values]
-        schedules = (self._new_network(one).draw_schedule(0) for one in counts)
+        schedules = (PacketNetwork(one).draw_schedule(0) for one in counts)
         return [f"flow_{number}" for number in range(max(len(schedule.src) for schedule in schedules))]
 
     def _numbers(self, actions: Mapping[str, Array]) -> list[float]:
@@ -303,22 +324,15 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
     def _set_rates(self, rates_bps: FloatArray) -> None:
         self._rates_bps = np.clip(rates_bps, self.values[:, LEAST_RATE_BPS], self.values[:, LINE_RATE_BPS])
         self.values[:, RATE_BPS] = self._rates_bps
+        told_bps = self._rates_bps
         if self.kind == "hosts":
             # At its line rate a host with a law of its own has no cap.
-            free = (self._rates_bps >= self.values[:, LINE_RATE_BPS]) & (not self.transport.rate_driven)
-            self.network.set_host_rate_caps(np.where(free, np.inf, self._rates_bps))
-        else:
-            self.network.set_flow_rates(self._ids, self._rates_bps)
-
-    def _read(self, out: FloatArray) -> None:
-        (read_hosts if self.kind == "hosts" else read_flows)(self.network.address, self._ids, out)
+            free = (told_bps >= self.values[:, LINE_RATE_BPS]) & (not self.transport.rate_driven)
+            told_bps = np.where(free, np.inf, told_bps)
+        self._steered.set_rates(told_bps)
 
     def _pass_interval(self, interval_s: float) -> None:
-        half_s = 0.5 * interval_s
-        self.network.advance(half_s)
-        self._read(self._middle)
-        self.network.advance(interval_s - half_s)
-        self._read(self._after)
+        interval_s = self._steered.pass_interval(interval_s, self._middle, self._after)
         if self.kind == "hosts":
             give_round_trips(self._before, self._after)
         conclude_all(

@@ -189,11 +189,8 @@ class Senders:
         """Python's part, where the compiled one could not go on."""
         stage, network = int(self.rows["stage"][row]), self._networks[row]
         if stage == REFUSED:
-            raise SysgymError(
-                f"{network.scenario.name}: the agent's flow shares host {self.rows['host'][row]} with others,"
-                f' and "{network.flow_transports[FLOW_ID].name}" has no pace that could be capped: use the'
-                " highest action"
-            )
+            law = network.flow_transports[FLOW_ID].name
+            raise no_pace(network.scenario.name, int(self.rows["host"][row]), law)
         if stage == DONE:
             return
         until = "middle_ns" if stage == FIRST_HALF else "end_ns"
@@ -206,6 +203,28 @@ def plan_next_interval(sender: Any, rtt_s: float) -> None:
         sender.interval_s = sender.longest_s
     elif rtt_s > 0.0:
         sender.interval_s = min(max(sender.decision_rtts * rtt_s, SHORTEST_INTERVAL_S), sender.longest_s)
+
+
+def take_rate(sender: Any, rate_bps: float, values: Any) -> float:
+    """Note a rate that is between the least and the line rate; return what the network is told.
+
+    That is no limit at all where a law sets the rate too and nothing holds it back.
+    """
+    rate_bps = min(max(rate_bps, sender.least_bps), sender.line_rate_bps)
+    sender.rate_bps = rate_bps
+    if not sender.has_law:
+        values[RATE_BPS] = rate_bps
+    elif rate_bps == sender.line_rate_bps:
+        return math.inf
+    return rate_bps
+
+
+def no_pace(scenario: str, host: int, law: str) -> SysgymError:
+    """Return the error for a flow that nothing can slow down."""
+    return SysgymError(
+        f'{scenario}: the agent\'s flow shares host {host} with others, and "{law}" has no pace that could be'
+        " capped: use the highest action"
+    )
 
 
 def what_it_sets(preset: Preset, transport: Transport, *, alone: bool) -> int:
@@ -249,17 +268,13 @@ def sender_settings(
 
 
 _plan_next_interval = njit(inline="always")(plan_next_interval)
+_take_rate = njit(inline="always")(take_rate)
 
 
 @njit(inline="always")
 def _set_rate(sender: Any, rate_bps: float, values: Any) -> bool:
     """Caps the host or paces the flow; says whether that was possible."""
-    rate_bps = min(max(rate_bps, sender.least_bps), sender.line_rate_bps)
-    sender.rate_bps = rate_bps
-    if not sender.has_law:
-        values[RATE_BPS] = rate_bps
-    elif rate_bps == sender.line_rate_bps:
-        rate_bps = math.inf  # the law alone decides
+    rate_bps = _take_rate(sender, rate_bps, values)
     if sender.sets == HOST_CAP:
         cap_rate(sender.world, sender.host, rate_bps)
     elif sender.sets == FLOW_PACE:
