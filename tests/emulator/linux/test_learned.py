@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from sysgym.emulator.linux.programs import FLOW_SLOTS, Programs
+from sysgym.emulator.linux.programs import BASE_LAWS, FLOW_SLOTS, LEARNED_WITHOUT_ECN, Programs, scaling
 from sysgym.emulator.linux.queues import PortSettings
 
 from .conftest import ROUTER_PORT, Wire
@@ -107,6 +107,57 @@ def test_without_a_window_it_is_reno(wire: Wire) -> None:
     # A sawtooth between the buffer's size and half of it.
     assert 25 <= max(windows) <= 60
     assert 8 <= np.percentile(windows, 5) <= 0.75 * max(windows)
+
+
+@pytest.mark.parametrize("base", BASE_LAWS)
+def test_the_window_of_a_base_law_is_multiplied_at_once(wire: Wire, base: str) -> None:
+    wire.bottleneck(PortSettings(RATE_BPS, buffer_bytes=900_000))
+    actions, flows = wire.programs.flow_slots()
+    actions["base"][SLOT] = BASE_LAWS[base]
+    actions["most_packets"][SLOT] = 200
+    actions["cwnd_packets"][SLOT] = 30
+    wire.connect("learned" if base == "dctcp" else LEARNED_WITHOUT_ECN, SLOT)
+    wire.transfer(0.2)
+    actions["cwnd_packets"][SLOT] = 0  # from here on it is the law's
+    for number, factor in enumerate((1.0, 4.0, 4.0, 0.25), start=1):
+        before = int(flows["cwnd_packets"][SLOT])
+        actions["scaling"][SLOT] = scaling(number, factor)
+        wire.transfer(0.01)
+        assert flows["scaled"][SLOT] == number
+        # The law itself adds a packet or two in this time.
+        expected = min(before * factor, 200)
+        assert int(expected) <= flows["cwnd_packets"][SLOT] <= expected + 4, (factor, before)
+    assert flows["lost"][SLOT] == 0
+
+
+def test_a_base_law_without_ecn_has_no_marks(wire: Wire) -> None:
+    wire.bottleneck(PortSettings(RATE_BPS, buffer_bytes=100_000, ecn_threshold_bytes=15_000))
+    actions, flows = wire.programs.flow_slots()
+    actions["base"][SLOT] = BASE_LAWS["cubic"]
+    wire.connect(LEARNED_WITHOUT_ECN, SLOT)
+    wire.transfer(0.5)
+    # The first loss is at a full buffer, and not at the threshold.
+    assert flows["lost"][SLOT] > 0
+    assert flows["delivered_ce"][SLOT] == 0
+    assert flows["cwnd_packets"][SLOT] > 30
+
+
+@pytest.mark.parametrize("transport", ["dctcp", "newvegas"])
+def test_round_trips_of_our_other_laws_are_reported(wire: Wire, transport: str) -> None:
+    if not wire.programs.reports(transport):
+        pytest.skip(f"the kernel has {transport} itself")
+    wire.bottleneck(PortSettings(RATE_BPS, buffer_bytes=200_000, ecn_threshold_bytes=30_000))
+    _, flows = wire.programs.flow_slots()
+    connection = wire.connect(transport, SLOT)
+    wire.transfer(0.5)
+    report = flows[SLOT]
+    smoothed_us = np.frombuffer(connection.sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), "u4")[
+        17
+    ]
+    # An ACK for every two packets (RFC 1122), each with a sample.
+    assert report["rtt_samples"] > 0.3 * connection.received_bytes / 1448
+    assert 0.3 * smoothed_us < report["rtt_sum_us"] / report["rtt_samples"] < 3.0 * smoothed_us
+    assert report["phase"] == 0  # the rest is of `learned` alone
 
 
 def test_write_and_read_take_no_system_call(programs: Programs) -> None:
