@@ -194,6 +194,12 @@ _AGENTS: dict[str, AgentInfo] = {
         _learned(
             "maskable_ppo_set", "the same with one encoder shared by all choices (Deep Sets)", "placement"
         ),
+        AgentInfo(
+            "onnx",
+            "a policy that sysgym export wrote, in ONNX Runtime; the file is its checkpoint",
+            "sysgym.agents.learned.deploy.onnx_agent:load_onnx",
+            learned=True,
+        ),
     )
 }
 

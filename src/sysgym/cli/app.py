@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sysgym.cli.emulator import emulator
+from sysgym.cli.export import export
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,6 +19,7 @@ app = typer.Typer(
     help="Learned systems control on simulated datacenters: environments, agents, benchmark.",
 )
 app.add_typer(emulator, name="emulator")
+app.command()(export)
 
 
 class Kind(StrEnum):

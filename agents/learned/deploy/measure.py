@@ -1,0 +1,117 @@
+"""How large a policy is in each form, how long a decision takes, and how far it is from the reference."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.deploy.c_header import WEIGHTS, table_bytes
+from sysgym.agents.learned.deploy.compiled import CompiledRunner, find_compiler
+from sysgym.agents.learned.deploy.graph import Decided, PolicyGraph, parts
+from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, onnx_model
+from sysgym.scenarios.errors import MissingExtra
+
+N_OBSERVATIONS = 64
+SECONDS_EACH = 0.3
+"""Spent on timing one form; the fastest of several rounds counts, for others use the machine too."""
+ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Form:
+    """A policy in one form, as measured.
+
+    Attributes:
+        name: Of the form.
+        bytes: Of its file, or of its tables in C.
+        decision_us: For one decision, microseconds.
+        largest_difference: From the reference in NumPy, of any value; nan for forbidden actions only.
+        same_action: Share of observations on which the largest output is the same.
+    """
+
+    name: str
+    bytes: int
+    decision_us: float
+    largest_difference: float
+    same_action: float
+
+
+def sample_inputs(graph: PolicyGraph, n: int, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return observations within the policy's bounds, and masks that allow about half."""
+    rng = np.random.default_rng(seed)
+    observations = rng.uniform(-1.0, 1.0, (n, graph.inputs.size))
+    if graph.inputs.select is None and graph.inputs.low is not None and graph.inputs.high is not None:
+        observations = rng.uniform(graph.inputs.low, graph.inputs.high, observations.shape)
+    masks = None
+    if graph.masked:
+        masks = rng.random((n, graph.n_outputs)) < 0.5
+        masks[:, 0] |= ~masks.any(axis=1)
+    return observations.astype(np.float32), masks
+
+
+def measure(graph: PolicyGraph) -> Iterator[Form]:
+    """Measure a policy in every form that can be had here: NumPy, ONNX Runtime, C.
+
+    Args:
+        graph: The policy.
+    """
+    observations, masks = sample_inputs(graph, N_OBSERVATIONS)
+    reference = graph(observations, masks)
+
+    def timed(decide: Callable[..., Decided]) -> float:
+        """One observation at a time, as a controller gets them."""
+        each = [
+            (observations[i : i + 1], None if masks is None else masks[i : i + 1])
+            for i in range(len(observations))
+        ]
+
+        def once() -> float:
+            began_s = time.perf_counter()
+            for one, mask in each:
+                decide(one, mask)
+            return (time.perf_counter() - began_s) / len(each)
+
+        return _fastest(once)
+
+    def form(name: str, size: int, decision_s: float, found: Decided) -> Form:
+        difference, same = compare(reference, found)
+        return Form(name, size, decision_s * 1e6, difference, same)
+
+    numpy_bytes = sum(len(mlp.to_bytes()) for mlp in parts(graph.network))
+    yield form("NumPy", numpy_bytes, timed(graph), reference)
+    try:
+        data = onnx_model(graph).SerializeToString()
+        runner = OnnxRunner(data)
+        yield form("ONNX Runtime", len(data), timed(runner), runner(observations, masks))
+    except MissingExtra:
+        pass
+    if find_compiler() is None:
+        return
+    for weights in WEIGHTS:
+        with CompiledRunner(graph, weights) as compiled:
+            first_s = max(compiled.decision_s(observations, masks, 20), 1e-8)
+            repeats = max(int(SECONDS_EACH / ROUNDS / first_s / N_OBSERVATIONS), 1)
+            decision_s = min(compiled.decision_s(observations, masks, repeats) for _ in range(ROUNDS))
+            size = table_bytes(graph.network, weights)
+            yield form(f"C, {weights}", size, decision_s, compiled(observations, masks))
+
+
+def compare(reference: Decided, found: Decided) -> tuple[float, float]:
+    """Return the largest difference of values, and the share of answers with the same largest output."""
+    finite = np.isfinite(reference.values)
+    gaps = np.abs(found.values[finite] - reference.values[finite])
+    same = reference.values.argmax(axis=1) == found.values.argmax(axis=1)
+    return float(gaps.max(initial=0.0)), float(same.mean())
+
+
+def _fastest(once: Callable[[], float]) -> float:
+    until_s = time.perf_counter() + SECONDS_EACH
+    best = once()
+    while time.perf_counter() < until_s:
+        best = min(best, once())
+    return best

@@ -1,0 +1,266 @@
+"""Policies as ONNX: the graph is written by hand from the description, and needs no torch.
+
+Inputs are ``observation``, float32 (batch, size), and for policies that choose among what is allowed
+``action_mask``, bool (batch, n_actions). Outputs are ``action``, float32 (batch, n) in the environment's
+units or int64 (batch,), and with a choice also ``scores``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib import metadata
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.actions import ActionScale
+from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta
+from sysgym.agents.learned.deploy.graph import Choice, Decided, Inputs, PolicyGraph, graph_of, layers
+from sysgym.agents.learned.policy import Mlp
+from sysgym.agents.learned.set_net import SetNet
+from sysgym.scenarios.errors import MissingExtra, SysgymError
+
+if TYPE_CHECKING:
+    import onnx
+
+EXTRA = "export"
+FORMAT = "sysgym-onnx-1"
+
+OPSET = 17
+IR_VERSION = 8
+"""What ONNX Runtime has read since 1.13; nothing here needs more."""
+
+
+def onnx_model(graph: PolicyGraph, properties: Mapping[str, str] | None = None) -> onnx.ModelProto:
+    """Return a policy as an ONNX model.
+
+    Args:
+        graph: The policy.
+        properties: Metadata of the model.
+
+    Raises:
+        MissingExtra: If the extra ``export`` is not installed.
+    """
+    try:
+        import onnx
+        from onnx import TensorProto, helper
+    except ImportError as error:
+        raise MissingExtra(EXTRA, "exporting to ONNX") from error
+
+    build = _Build()
+    values = build.inputs("observation", graph.inputs)
+    if isinstance(graph.network, SetNet):
+        values = build.set_net(values, graph.network)
+    else:
+        values = build.mlp(values, graph.network)
+    inputs = [helper.make_tensor_value_info("observation", TensorProto.FLOAT, ["batch", graph.inputs.size])]
+    if isinstance(graph.outputs, Choice):
+        if graph.masked:
+            mask = ["batch", graph.n_outputs]
+            inputs.append(helper.make_tensor_value_info("action_mask", TensorProto.BOOL, mask))
+        build.choice(values, graph.outputs)
+        outputs = [
+            helper.make_tensor_value_info("action", TensorProto.INT64, ["batch"]),
+            helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", graph.n_outputs]),
+        ]
+    else:
+        build.rates(values, graph.outputs)
+        outputs = [helper.make_tensor_value_info("action", TensorProto.FLOAT, ["batch", graph.n_outputs])]
+    model = helper.make_model(
+        helper.make_graph(build.nodes, "policy", inputs, outputs, build.constants),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="sysgym",
+        producer_version=metadata.version("sysgym"),
+    )
+    helper.set_model_props(model, dict(properties or {}))
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def checkpoint_properties(checkpoint: Checkpoint) -> dict[str, str]:
+    """Return what a model says about where it comes from and what its inputs are."""
+    meta = checkpoint.meta
+    versions = {**meta.versions, "onnx": metadata.version("onnx")}
+    return {
+        "format": FORMAT,
+        "env_id": meta.env_id,
+        "scenario": meta.scenario_name,
+        "agent": meta.agent,
+        "inputs": json.dumps(meta.observation_index),
+        "action": json.dumps(meta.action_scale),
+        "versions": json.dumps(versions),
+        "checkpoint_sha256": hashlib.sha256(checkpoint.path.read_bytes()).hexdigest(),
+        "checkpoint_meta": json.dumps(asdict(meta)),
+    }
+
+
+def export_onnx(checkpoint: Checkpoint) -> bytes:
+    """Return the file of a checkpoint's policy.
+
+    Raises:
+        MissingExtra: If the extra ``export`` is not installed.
+        SysgymError: If its network is of no kind that can be exported.
+    """
+    graph = graph_of(checkpoint)
+    try:
+        metadata.version("onnx")
+    except metadata.PackageNotFoundError as error:
+        raise MissingExtra(EXTRA, "exporting to ONNX") from error
+    data: bytes = onnx_model(graph, checkpoint_properties(checkpoint)).SerializeToString()
+    return data
+
+
+class OnnxRunner:
+    """A policy in ONNX Runtime, on one thread of the processor.
+
+    Args:
+        source: The file, or its bytes.
+
+    Attributes:
+        properties: Metadata of the model.
+        n_inputs: Numbers in an observation.
+        masked: Whether it needs to be told what is allowed.
+
+    Raises:
+        MissingExtra: If the extra ``export`` is not installed.
+        SysgymError: If it is no policy in ONNX.
+    """
+
+    def __init__(self, source: str | PathLike[str] | bytes) -> None:
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise MissingExtra(EXTRA, "playing ONNX files") from error
+        shown = "ONNX" if isinstance(source, bytes) else str(source)
+        if not isinstance(source, bytes) and not Path(source).is_file():
+            raise SysgymError(f"{source}: no such file")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        try:
+            self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # the runtime's exceptions have no common root of their own
+            raise SysgymError(f"{shown}: not a model that ONNX Runtime reads ({error})") from error
+        taken = {one.name: one.shape for one in self._session.get_inputs()}
+        given = [one.name for one in self._session.get_outputs()]
+        if "observation" not in taken or "action" not in given:
+            raise SysgymError(f"{shown}: not a policy; inputs {', '.join(taken)}, outputs {', '.join(given)}")
+        self.properties: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
+        self.n_inputs = int(taken["observation"][1])
+        self.masked = "action_mask" in taken
+        self._names = ["action", "scores"] if "scores" in given else ["action"]
+        self._shown = shown
+
+    def __call__(self, observations: NDArray[Any], masks: NDArray[Any] | None = None) -> Decided:
+        """Return the answers to a batch; arguments as of :class:`.graph.PolicyGraph`."""
+        feed: dict[str, NDArray[Any]] = {"observation": np.asarray(observations, np.float32)}
+        if self.masked:
+            feed["action_mask"] = np.asarray(masks, np.bool_)
+        found = self._session.run(self._names, feed)
+        return Decided(found[0], found[-1])
+
+    def meta(self) -> CheckpointMeta:
+        """Return what the policy belongs to.
+
+        Raises:
+            SysgymError: If the file was not exported from a checkpoint.
+        """
+        if self.properties.get("format") != FORMAT or "checkpoint_meta" not in self.properties:
+            raise SysgymError(f"{self._shown}: not exported from a checkpoint of sysgym ({FORMAT})")
+        return CheckpointMeta(**json.loads(self.properties["checkpoint_meta"]))
+
+
+class _Build:
+    """Nodes and constants of a graph that grows."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, values: Any, dtype: Any = np.float32) -> str:
+        from onnx import numpy_helper
+
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(values, dtype), name))
+        return name
+
+    def node(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        from onnx import helper
+
+        name = output or f"{kind.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def inputs(self, values: str, inputs: Inputs) -> str:
+        if inputs.select is not None:
+            values = self.node("Gather", values, self.constant(inputs.select, np.int64), axis=1)
+        for kind, bound in (
+            ("Max", inputs.low),
+            ("Min", inputs.high),
+            ("Sub", inputs.offset),
+            ("Mul", inputs.scale),
+        ):
+            if bound is not None:
+                values = self.node(kind, values, self.constant(bound))
+        return values
+
+    def mlp(self, values: str, mlp: Mlp) -> str:
+        """Layers over the last axis."""
+        for (weight, bias), activation in zip(layers(mlp), mlp.activations, strict=True):
+            product = self.node("MatMul", values, self.constant(weight.T))
+            values = self.node("Add", product, self.constant(bias))
+            if activation != "identity":
+                values = self.node({"tanh": "Tanh", "relu": "Relu"}[activation], values)
+        return values
+
+    def set_net(self, flat: str, net: SetNet) -> str:
+        shape = net.shape
+        cut = shape.n_rows * shape.row_size
+        rows = self.node("Slice", flat, *(self.constant([at], np.int64) for at in (0, cut, 1)))
+        rows = self.node("Reshape", rows, self.constant([-1, shape.n_rows, shape.row_size], np.int64))
+        members = rows
+        if shape.context_size:
+            ends = (cut, shape.observation_size, 1)
+            context = self.node("Slice", flat, *(self.constant([at], np.int64) for at in ends))
+            members = self.node("Concat", rows, self.beside_all(context, shape), axis=2)
+        exists = self.node("Slice", rows, *(self.constant([at], np.int64) for at in (0, 1, 2)))
+        codes = self.node("Mul", self.mlp(members, net.encoder), exists)
+        axis = self.constant([1], np.int64)
+        count = self.node("Max", self.node("ReduceSum", exists, axis, keepdims=0), self.constant([1.0]))
+        mean = self.node("Div", self.node("ReduceSum", codes, axis, keepdims=0), count)
+        largest = self.node("ReduceMax", codes, axes=[1], keepdims=0)
+        pooled = self.beside_all(self.node("Concat", mean, largest, axis=1), shape)
+        scores = self.mlp(self.node("Concat", codes, pooled, axis=2), net.head)
+        scores = self.node("Transpose", scores, perm=[0, 2, 1])
+        return self.node("Reshape", scores, self.constant([-1, shape.n_actions], np.int64))
+
+    def beside_all(self, values: str, shape: Any) -> str:
+        """Repeat what belongs to the whole for every row."""
+        lifted = self.node("Unsqueeze", values, self.constant([1], np.int64))
+        return self.node("Tile", lifted, self.constant([1, shape.n_rows, 1], np.int64))
+
+    def choice(self, scores: str, choice: Choice) -> None:
+        if choice.masked:
+            self.node("Where", "action_mask", scores, self.constant(-np.inf), output="scores")
+        else:
+            self.node("Identity", scores, output="scores")
+        self.node("ArgMax", "scores", output="action", axis=1, keepdims=0)
+
+    def rates(self, values: str, scale: ActionScale) -> None:
+        bounded = self.node("Clip", values, self.constant(-1.0), self.constant(1.0))
+        share = self.node("Mul", self.node("Add", bounded, self.constant(1.0)), self.constant(0.5))
+        if scale.name == "log":
+            power = self.node("Exp", self.node("Mul", share, self.constant(np.log(scale.high / scale.low))))
+            rates = self.node("Mul", power, self.constant(scale.low))
+        else:
+            grown = self.node("Mul", share, self.constant(scale.high - scale.low))
+            rates = self.node("Add", grown, self.constant(scale.low))
+        self.node("Clip", rates, self.constant(scale.low), self.constant(scale.high), output="action")

@@ -1,0 +1,143 @@
+"""``sysgym export``: a trained policy as ONNX or as a C header, and what each form costs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sysgym.cli.terminal import console, table
+
+if TYPE_CHECKING:
+    from sysgym.agents.learned.checkpoint import Checkpoint
+    from sysgym.agents.learned.deploy.graph import PolicyGraph
+
+
+class Format(StrEnum):
+    """What can be written."""
+
+    onnx = "onnx"
+    c = "c"
+
+
+class Weights(StrEnum):
+    """How weights stand in C."""
+
+    float32 = "float32"
+    int8 = "int8"
+
+
+def export(
+    checkpoint: Annotated[Path, typer.Argument(help="What training or distilling wrote.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="File to write: .onnx, or .h for C.")
+    ] = None,
+    form: Annotated[
+        Format | None, typer.Option("--format", help="By the ending of --out if left out.")
+    ] = None,
+    weights: Annotated[
+        Weights | None,
+        typer.Option("--weights", help="In C: float32, or 8-bit integers; whichever fits if left out."),
+    ] = None,
+    bytes_limit: Annotated[
+        int | None,
+        typer.Option(
+            "--bytes-limit",
+            min=1,
+            metavar="N",
+            help="In C: what the tables may take; 4096 for int8, no limit for float32 if left out.",
+        ),
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="In C: name of the function.")] = "policy",
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Print size, time a decision and accuracy of every form.")
+    ] = False,
+) -> None:
+    """Write a trained policy as ONNX or as a C header, from the observation to the environment's action."""
+    from sysgym.agents.learned.checkpoint import read_checkpoint
+    from sysgym.agents.learned.deploy.graph import graph_of
+    from sysgym.errors import SysgymError
+
+    if out is None and not measure:
+        raise SysgymError("nothing to do: give --out FILE, or --measure, or both")
+    found = read_checkpoint(checkpoint)
+    graph = graph_of(found)
+    if out is not None:
+        _write(found, graph, out, form, weights, bytes_limit, name)
+    if measure:
+        _print_measured(graph)
+
+
+def _write(
+    checkpoint: Checkpoint,
+    graph: PolicyGraph,
+    out: Path,
+    form: Format | None,
+    weights: Weights | None,
+    bytes_limit: int | None,
+    name: str,
+) -> None:
+    from sysgym.agents.learned.checkpoint import write_atomically
+    from sysgym.errors import SysgymError
+
+    if form is None:
+        form = {".onnx": Format.onnx, ".h": Format.c}.get(out.suffix)
+        if form is None:
+            raise SysgymError(f"{out}: neither .onnx nor .h; say --format onnx or --format c")
+    if form is Format.onnx:
+        if weights is not None or bytes_limit is not None:
+            raise SysgymError("--weights and --bytes-limit are for --format c")
+        from sysgym.agents.learned.deploy.onnx_file import export_onnx
+
+        data, words = export_onnx(checkpoint), "ONNX"
+    else:
+        from sysgym.agents.learned.deploy.c_header import choose_weights, policy_header, table_bytes
+
+        chosen = choose_weights(graph.network, weights.value if weights else None, bytes_limit)
+        data = policy_header(graph, name=name, weights=chosen, about=_about(checkpoint)).encode()
+        words = f"C, {chosen}, {table_bytes(graph.network, chosen)} bytes of tables"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, data)
+    screen = console()
+    screen.print(f"{out}  {words}, {len(data)} bytes, {graph.n_parameters} parameters", soft_wrap=True)
+    if form is Format.onnx:
+        scenario = checkpoint.meta.scenario_name
+        screen.print(f"[dim]sysgym run {scenario} --agent onnx --checkpoint {out}[/dim]", soft_wrap=True)
+
+
+def _about(checkpoint: Checkpoint) -> list[str]:
+    """Lines above the code: where it comes from, and what stands where."""
+    meta = checkpoint.meta
+    return [
+        f"Policy {meta.agent}, trained on {meta.scenario_name} ({meta.env_id}) for {meta.total_steps} steps.",
+        f"Action: {', '.join(f'{key} {value}' for key, value in meta.action_scale.items())}.",
+        "Written by sysgym export. Needs -lm and no -ffast-math: forbidden actions score -INFINITY.",
+        "",
+        "Observation:",
+        *(f"{index:4d}  {what}" for index, what in enumerate(meta.observation_index)),
+    ]
+
+
+def _print_measured(graph: PolicyGraph) -> None:
+    from sysgym.agents.learned.deploy.measure import measure
+    from sysgym.bench.units import significant
+
+    rows = []
+    with console(stderr=True).status("") as status:
+        status.update("measuring")
+        for form in measure(graph):
+            status.update(f"measured {form.name}")
+            rows.append(
+                (
+                    form.name,
+                    str(graph.n_parameters),
+                    str(form.bytes),
+                    significant(form.decision_us, 3),
+                    significant(form.largest_difference, 2),
+                    f"{100.0 * form.same_action:.1f} %",
+                )
+            )
+    headings = ("form", ">parameters", ">bytes", ">µs a decision", ">largest difference", ">same argmax")
+    console().print(table(*headings, rows=rows))
