@@ -46,8 +46,6 @@ SETTINGS = (
 )
 FILES = re.compile(r"sg-.{8}|sysgym-was-here")
 """Folders of the tests' services; what a shell would have made, had one been asked."""
-SETTLES_WITHIN_S = 10.0
-"""The kernel frees maps and namespaces a moment after their last user."""
 
 
 def machine_state() -> State:
@@ -168,7 +166,11 @@ def main() -> int:
     """Print the state, or compare it; the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--compare", type=Path, metavar="FILE", help="with what was printed before")
-    before_file = parser.parse_args().compare
+    parser.add_argument(
+        "--within", type=float, default=10.0, metavar="S", help="what the kernel frees late may take; 10"
+    )
+    asked = parser.parse_args()
+    before_file = asked.compare
     can_look = sys.platform == "linux" and os.geteuid() == 0
     if before_file is None:
         print(json.dumps(machine_state() if can_look else {}, indent=1))
@@ -177,7 +179,7 @@ def main() -> int:
     if not can_look or not before:
         print("machine: not looked at, that needs root on Linux")
         return 0
-    end = time.monotonic() + SETTLES_WITHIN_S
+    end = time.monotonic() + asked.within
     while found := differences(before, machine_state()):
         if time.monotonic() > end:
             print("machine: not as before (+ came, - went):", *found, sep="\n  ")

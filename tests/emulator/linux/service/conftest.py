@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from sysgym.emulator.linux.cleaning import clean
 from sysgym.emulator.linux.discovery import PrivateService
 from tests.emulator.linux.service.helpers import KIND, n_sessions, wait_until
+from tests.emulator.linux.service.on_kernel import sid_of, traces
 
 
 @pytest.fixture
@@ -41,3 +43,15 @@ def own_service(short_path: Path) -> Iterator[PrivateService]:
     with contextlib.suppress(ProcessLookupError):
         os.kill(started.pid, signal.SIGCONT)
     started.stop()
+
+
+@pytest.fixture
+def kernel_service(linux_backend: None, short_path: Path) -> Iterator[PrivateService]:
+    """A service of the kernel's worlds that a test may kill; afterwards nothing of it is left."""
+    service = PrivateService(short_path)
+    sid = sid_of(service)
+    yield service
+    service.stop()
+    clean([short_path])
+    wait_until(lambda: traces(sid) == [])
+    assert list(short_path.iterdir()) == []

@@ -63,15 +63,20 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def in_child(act: Callable[[], object]) -> int:
-    """Runs something in a forked process; returns its exit status, negative for a signal."""
+def child(act: Callable[[], object]) -> int:
+    """Starts a process that does something and ends with what that returns; returns its number."""
     pid = os.fork()
     if not pid:
         status = 70
         with contextlib.suppress(BaseException):
             status = int(act() or 0)  # type: ignore[call-overload]
         os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return pid
+
+
+def in_child(act: Callable[[], object]) -> int:
+    """Runs something in a forked process; returns its exit status, negative for a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(child(act), 0)[1])
 
 
 def forked(act: Callable[[int], object]) -> tuple[int, list[int]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -134,3 +136,32 @@ def test_links_on_their_way_are_removed_by_their_names(tmp_path: Path) -> None:
         assert {"sg0deb-1", "other"} <= set(names)
     finally:
         subprocess.run(["ip", "link", "del", "sg0deb-1"], check=True)
+
+
+_SERVICE_ELSEWHERE = """
+import os, subprocess, sys
+from pathlib import Path
+from sysgym.emulator.linux.cleaning import tags
+from sysgym.emulator.linux.runtime import Claim
+claim = Claim(Path(sys.argv[1]))
+world = subprocess.Popen(["sleep", "1000"], env={**os.environ, **tags(claim.sid, claim.folder, 1)})
+print(world.pid, flush=True)
+world.wait()
+"""
+
+
+@pytest.mark.linux
+def test_a_service_in_another_tree_of_folders_is_not_dead(tmp_path: Path) -> None:
+    """Its folder cannot be seen from here: a chroot's, a unit's with its own /tmp, ``docker --pid=host``."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    mount = 'mount -t tmpfs none "$0" && exec "$@"'
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", mount, str(tmp_path)]
+    command += [sys.executable, "-c", _SERVICE_ELSEWHERE, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as service:
+        assert service.stdout is not None
+        world = int(service.stdout.readline())
+        assert leftovers([tmp_path]) == []
+        assert clean([tmp_path]) == []
+        assert alive(world)
+        os.kill(world, signal.SIGKILL)

@@ -3,81 +3,23 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sysgym.emulator.linux.cleaning import SESSION_VARIABLE, clean, kill_tagged, leftovers
+from sysgym.emulator.linux.cleaning import clean, leftovers
 from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.discovery import PrivateService
-from sysgym.emulator.linux.runtime import SID_VARIABLE
-from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import BackendError, BackendUnavailable, ScenarioError, UnknownName
 from tests.emulator.linux.service.helpers import alive, children, forked, n_sessions, wait_until, world_pid
+from tests.emulator.linux.service.on_kernel import scenario, sid_of, tagged, traces
 
-pytestmark = [
-    pytest.mark.linux,
-    pytest.mark.xdist_group("linux"),
-    pytest.mark.usefixtures("linux_backend"),
-]
+pytestmark = [pytest.mark.linux, pytest.mark.usefixtures("linux_backend")]
 
 ROUNDS = int(os.environ.get("SYSGYM_KILL_ROUNDS", "2"))
-
-
-@pytest.fixture
-def kernel_service(short_path: Path) -> Iterator[PrivateService]:
-    """A service that a test may kill; afterwards nothing of it is left."""
-    service = PrivateService(short_path)
-    sid = Path(service.endpoint.removeprefix("ipc://")).parent.name
-    yield service
-    service.stop()
-    clean([short_path])
-    wait_until(lambda: traces(sid) == [])
-    assert list(short_path.iterdir()) == []
-
-
-def scenario(overrides: dict[str, object] | None = None) -> CongestionScenario:
-    return load_scenario("linux-dumbbell-100m", overrides=overrides or {}, expect=CongestionScenario)
-
-
-def traces(sid: str) -> list[str]:
-    """What this machine has of a service: processes, links, named namespaces, programs, struct_ops.
-
-    The kernel frees maps a moment after their last user has gone.
-    """
-    found = [f"process {pid}" for pid in tagged(sid)]
-    commands = [["ip", "-o", "link"], ["ip", "netns", "list"]]
-    if shutil.which("bpftool"):
-        commands += [
-            ["bpftool", "struct_ops", "list"],
-            ["bpftool", "map", "list"],
-            ["bpftool", "link", "list"],
-        ]
-    for command in commands:
-        listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        found += [line for line in listed.splitlines() if f"sg{sid}" in line or f"_{sid}" in line]
-    return found
-
-
-def tagged(sid: str) -> list[int]:
-    found: list[int] = []
-
-    def note(environment: dict[str, str]) -> bool:
-        if environment[SID_VARIABLE] == sid:
-            found.append(int(environment.get(SESSION_VARIABLE, "-1")))
-        return False
-
-    kill_tagged(note)
-    return found
-
-
-def sid_of(service: PrivateService) -> str:
-    return Path(service.endpoint.removeprefix("ipc://")).parent.name
 
 
 @pytest.mark.parametrize("transport", ["cubic", "dctcp"])
