@@ -109,7 +109,8 @@ class LinuxNetwork:
             keys = Path(os.environ[KEYS_VARIABLE])
         self._service = Connection(endpoint, keys)
         try:
-            self._service.ask(m.Hello(), m.Greeting, timeout_s=10.0)
+            # A service that has just started compiles first.
+            self._service.ask(m.Hello(), m.Greeting, timeout_s=60.0)
         except Disconnected as error:
             raise BackendUnavailable("linux", str(error), START_ONE) from None
         me = m.Client(pid=os.getpid(), start_ticks=start_ticks(os.getpid()), pid_namespace=pid_namespace())

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import numpy as np
 
+from sysgym.emulator.linux import probe
+from sysgym.emulator.linux.delay_lines import OWN_DELAY_S, is_delayed
 from sysgym.emulator.linux.fabric import MOST_HOSTS_A_SWITCH
 from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import Problem, ScenarioError
-
-OWN_DELAY_S = 50e-6
-"""Delays up to this are left to the kernel, which takes some 10 to 30 us for each hop."""
 
 _LEAST_MAX_RTO_S = 1.0
 
@@ -50,26 +50,31 @@ def differences(scenario: CongestionScenario) -> list[str]:
     return found
 
 
+@functools.cache
+def kernel_has_netem() -> bool:
+    """Whether packets can be held back; where nobody can tell, they may try."""
+    return probe.ask().get("queue netem", True)
+
+
 def _topology_problems(
     scenario: CongestionScenario, topology: Topology, most_links: int
 ) -> Iterator[Problem]:
     advice = 'use backend="packets" for this scenario, or override the field'
     spec = scenario.topology
-    if spec.link_delay_s > OWN_DELAY_S:
-        yield Problem(
-            "topology.link_delay_s",
-            spec.link_delay_s,
-            f"at most {OWN_DELAY_S:g}: this kernel has no netem (CONFIG_NET_SCH_NETEM) to hold packets back",
-            advice,
-        )
-    for index, override in enumerate(spec.overrides):
-        if override.delay_s is not None and override.delay_s > OWN_DELAY_S:
-            yield Problem(
-                f"topology.overrides[{index}].delay_s",
-                override.delay_s,
-                f"at most {OWN_DELAY_S:g}: this kernel has no netem (CONFIG_NET_SCH_NETEM)",
-                advice,
-            )
+    if is_delayed(topology) and not kernel_has_netem():
+        delays_s = {"topology.link_delay_s": spec.link_delay_s} | {
+            f"topology.overrides[{index}].delay_s": override.delay_s
+            for index, override in enumerate(spec.overrides)
+        }
+        for key, delay_s in delays_s.items():
+            if delay_s is not None and delay_s > OWN_DELAY_S:
+                yield Problem(
+                    key,
+                    delay_s,
+                    f"at most {OWN_DELAY_S:g}: longer ones need netem, which this kernel has not"
+                    " (CONFIG_NET_SCH_NETEM, the module sch_netem)",
+                    advice,
+                )
     if topology.n_links > most_links:
         yield Problem(
             "topology", spec.kind, f"at most {most_links} links; it has {topology.n_links}", "make it smaller"

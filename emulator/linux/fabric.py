@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.linux import rtnetlink
+from sysgym.emulator.linux.delay_lines import DelayLines, Pair, is_delayed
 from sysgym.emulator.linux.nodes import Namespace, VethLink, WaitingNode, make_links
+from sysgym.emulator.linux.programs import Programs
 from sysgym.emulator.linux.rtnetlink import Interface, RouteSocket
 from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios.errors import BackendError
@@ -53,6 +55,7 @@ class Fabric:
         ends: Constants of the hosts: windows, time-outs and acknowledgements become settings of routes.
         first_port: Number of link 0's port; link ``i`` has ``first_port + i``.
         bundle_packets: Most packets that travel as one; 1: every packet by itself.
+        programs: The eBPF programs, loaded, which long cables need; without them all cables are short.
 
     Attributes:
         nodes: Mininet's nodes, by node id.
@@ -62,24 +65,31 @@ class Fabric:
 
     Raises:
         BackendError: If the kernel refuses something. What was made until then is gone again.
-        BackendUnavailable: If Mininet is missing.
+        BackendUnavailable: If Mininet is missing, or netem where a cable is long.
     """
 
     def __init__(
-        self, topology: Topology, ends: Transport, *, first_port: int = 1, bundle_packets: int = 1
+        self,
+        topology: Topology,
+        ends: Transport,
+        *,
+        first_port: int = 1,
+        bundle_packets: int = 1,
+        programs: Programs | None = None,
     ) -> None:
         self.topology = topology
         self.nodes: list[WaitingNode] = []
         self.interfaces: list[Interface] = []
         self.addresses: list[IPv4Address] = _host_addresses(topology)
         self.absent: list[str] = []
+        self._delay_lines: DelayLines | None = None
         self._route_sockets: list[RouteSocket] = []
         self._towards = {
             edge: _links_towards(topology, edge) for edge in np.unique(topology.host_edge).tolist()
         }
         self._mtu_bytes, self._bundle_packets = ends.mtu_bytes, bundle_packets
         try:
-            self._make_nodes()
+            self._make_nodes(programs)
             self._set_sysctls(ends)
             self._make_links(first_port)
             self._make_routes(ends)
@@ -133,6 +143,11 @@ class Fabric:
             yield link
         yield int(topology.host_downlink[dst])
 
+    def empty_cables(self) -> None:
+        """Throws away what is under way on long cables."""
+        if self._delay_lines is not None:
+            self._delay_lines.empty()
+
     def close(self) -> None:
         """Ends all nodes. A namespace goes when its last socket does, too."""
         for routes in self._route_sockets:
@@ -141,14 +156,21 @@ class Fabric:
         for node in self.nodes:
             node.terminate()
         self.nodes = []
+        if self._delay_lines is not None:
+            self._delay_lines.close()
+            self._delay_lines = None
 
-    def _make_nodes(self) -> None:
+    def _make_nodes(self, programs: Programs | None) -> None:
+        if programs is not None and is_delayed(self.topology):
+            self._delay_lines = DelayLines(self.topology, programs)
         for name in self.topology.node_names:
             self.nodes.append(WaitingNode(name))
         for node in self.nodes:
             node.ready()
             with node.namespace.entered():
                 self._route_sockets.append(RouteSocket())
+        if self._delay_lines is not None:
+            self._delay_lines.ready()
 
     def _set_sysctls(self, ends: Transport) -> None:
         absent: set[str] = set()
@@ -160,6 +182,8 @@ class Fabric:
                 # see only the flows that the first has sorted.
                 own = {**_IN_SWITCHES, "ipv4/fib_multipath_hash_seed": str(_hash_seed(node_id))}
             absent.update(node.namespace.set_sysctls({**_EVERYWHERE, **own}))
+        if self._delay_lines is not None:
+            self._delay_lines.node.namespace.set_sysctls(_EVERYWHERE)
         self.absent = sorted(absent)
 
     def _n_ahead(self, ends: Transport, host: int) -> int:
@@ -169,15 +193,17 @@ class Fabric:
         return max(ends.host_queue_packets, 2 * self._bundle_packets, a_millisecond)
 
     def _make_links(self, first_port: int) -> None:
-        links = []
+        pairs: list[Pair] = []
         for cable in range(self.topology.n_links // 2):
             there, back = 2 * cable, 2 * cable + 1
             source, target = self.topology.link_source[there], self.topology.link_target[there]
             groups = (first_port + there, first_port + back)
             link = VethLink(self.nodes[source], self.nodes[target], groups)
             self.interfaces += link.ends
-            links.append(link)
-        make_links(links, self._mtu_bytes, self._bundle_packets)
+            pairs += [link.ends] if self._delay_lines is None else self._delay_lines.pairs(cable, link.ends)
+        make_links(pairs, self._mtu_bytes, self._bundle_packets)
+        if self._delay_lines is not None:
+            self._delay_lines.connect()
         self._link_of = {
             (int(self.topology.link_source[link]), interface.ifindex): link
             for link, interface in enumerate(self.interfaces)

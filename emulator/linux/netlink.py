@@ -44,11 +44,13 @@ _KERNEL_OPTIONS = {
     "htb": "CONFIG_NET_SCH_HTB",
     "bfifo": "CONFIG_NET_SCH_FIFO",
     "clsact": "CONFIG_NET_SCH_INGRESS",
+    "netem": "CONFIG_NET_SCH_NETEM",
 }
 
 ROOT = 0xFFFFFFFF
 CLSACT = 0xFFFFFFF1
 CLSACT_HANDLE = 0xFFFF0000
+INGRESS = 0xFFFFFFF2
 EGRESS = 0xFFFFFFF3
 
 _HEADER = struct.Struct("=IHHII")
@@ -224,17 +226,21 @@ def add_queue(connection: Netlink, body: bytes, kind: str) -> None:
         )
 
 
-def attach_program(connection: Netlink, interface: str, program_fd: int, group: int) -> None:
-    """Puts a classifier before an interface's queue and makes ``group`` the device's group."""
-    index = connection.index(interface)
-    link = link_message(index) + attribute(IFLA_GROUP, group)
+def set_group(connection: Netlink, interface: str, group: int) -> None:
+    """Makes ``group`` the device group of an interface."""
+    link = link_message(connection.index(interface)) + attribute(IFLA_GROUP, group)
     connection.request(RTM_NEWLINK, 0, link, f"number {interface}")
+
+
+def attach_program(connection: Netlink, interface: str, program_fd: int, direction: int, name: str) -> None:
+    """Runs a program on what an interface sends, before its queue (EGRESS), or on what it gets (INGRESS)."""
+    index = connection.index(interface)
     place = tc_message(index, CLSACT_HANDLE, CLSACT)
     connection.request(RTM_DELQDISC, 0, place, f"clear {interface}", ignore=MISSING)
     add_queue(connection, place + attribute(TCA_KIND, "clsact"), "clsact")
-    body = tc_message(index, 1, EGRESS, 1 << 16 | _ALL_PROTOCOLS) + attribute(TCA_KIND, "bpf")
+    body = tc_message(index, 1, direction, 1 << 16 | _ALL_PROTOCOLS) + attribute(TCA_KIND, "bpf")
     direct = attribute(_BPF_FLAGS, _DIRECT_ACTION)
-    body += nested(TCA_OPTIONS, attribute(_BPF_FD, program_fd), attribute(_BPF_NAME, "sysgym-port"), direct)
+    body += nested(TCA_OPTIONS, attribute(_BPF_FD, program_fd), attribute(_BPF_NAME, name), direct)
     connection.request(RTM_NEWTFILTER, CREATE | EXCLUSIVE, body, f"attach the program to {interface}")
 
 

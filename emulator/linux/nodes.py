@@ -28,8 +28,10 @@ try:
         from mininet.link import Intf, Link
         from mininet.node import Node
 except ImportError as error:
+    wanted = (error.name or "mininet").partition(".")[0]
+    package = {"distutils": "setuptools"}.get(wanted, wanted)  # Python 3.12 and later have it from there
     raise BackendUnavailable(
-        "linux", "the Python package mininet is not installed", 'pip install "sysgym[emulator]"'
+        "linux", f"the Python package {package} is not installed", 'pip install "sysgym[emulator]"'
     ) from error
 
 _NEW_NET = 0x40000000
@@ -102,6 +104,7 @@ class WaitingNode(Node):  # type: ignore[misc]  # mininet has no types
 
     pid: int
     namespace: Namespace
+    isSetup = True  # noqa: N815  # Mininet's name: it would ask `which` for mnexec and ifconfig, and exit
 
     def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802  (Mininet's name)
         """Starts the process; no shell."""
@@ -193,7 +196,7 @@ class VethLink(Link):  # type: ignore[misc]
         other_node: WaitingNode | None = None,
         deleteIntfs: bool = True,  # noqa: N803
     ) -> None:
-        """Names the pair; :func:`make_links` makes all pairs of a network at once."""
+        """Names the ends; :func:`make_links` makes all pairs of a network at once."""
         assert node is not None
         assert other_node is not None
         first, second = self._groups
@@ -213,15 +216,15 @@ def _mac_of(group: int) -> bytes:
     return b"\x02\x00" + group.to_bytes(4, "big")
 
 
-def make_links(links: list[VethLink], mtu_bytes: int, bundle_packets: int) -> None:
-    """Makes the interfaces of links.
+def make_links(pairs: list[tuple[Interface, Interface]], mtu_bytes: int, bundle_packets: int) -> None:
+    """Makes pairs of interfaces.
 
     Raises:
         BackendError: If the kernel refuses.
     """
     routes = RouteSocket()
     try:
-        routes.send([veth(*link.ends, mtu_bytes, bundle_packets) for link in links], "virtual Ethernet links")
+        routes.send([veth(*pair, mtu_bytes, bundle_packets) for pair in pairs], "virtual Ethernet links")
     finally:
         routes.close()
 

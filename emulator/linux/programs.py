@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.linux.netlink import Sockets, attach_program
+from sysgym.emulator.linux.netlink import EGRESS, INGRESS, Sockets, attach_program, set_group
 from sysgym.emulator.linux.objects import LoadedObject, find_map, find_program, map_into_memory
 from sysgym.scenarios.errors import BackendError, BackendUnavailable
 
@@ -139,7 +139,7 @@ class Programs:
             raise ValueError(f"sid is four hex digits, got {sid!r}")
         self.sid = sid
         self._objects: list[LoadedObject] = []
-        self._port_program = -1
+        self._port_program = self._wire_program = -1
         self._ports: NDArray[Any] | None = None
         self._histograms: NDArray[Any] | None = None
         self._actions: NDArray[Any] | None = None
@@ -154,6 +154,7 @@ class Programs:
             raise BackendUnavailable("linux", "the right to load eBPF programs", "run as root")
         port = self._load_object("port")
         self._port_program = os.dup(port.program_fd(self._name("sgport")))
+        self._wire_program = os.dup(self._load_object("wire").program_fd(self._name("sgwire")))
         learned = None
         for source, registered in _OURS.items():
             if _kernel_has(_KERNELS_OWN.get(source, "")):
@@ -174,6 +175,7 @@ class Programs:
     def open(self) -> None:
         """Finds what the service of this sid has loaded: a world process does this."""
         self._port_program = find_program(self._name("sgport"))
+        self._wire_program = find_program(self._name("sgwire"))
         remedy = "use a kernel 6.4 or later with BTF; sysgym emulator check"
         for transport, prefix in _PREFIXES.items():
             if self._name(prefix) not in _available():
@@ -190,9 +192,10 @@ class Programs:
         for loaded in self._objects:
             loaded.close()
         self._objects.clear()
-        if self._port_program >= 0:
-            os.close(self._port_program)
-        self._port_program = -1
+        for descriptor in (self._port_program, self._wire_program):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._port_program = self._wire_program = -1
         # Unmapped when the last array of them is gone.
         self._ports = self._histograms = self._actions = self._flows = None
 
@@ -280,7 +283,21 @@ class Programs:
         """
         if not 0 <= port < PORT_SLOTS:
             raise ValueError(f"port is 0 .. {PORT_SLOTS - 1}, got {port}")
-        attach_program(self.sockets.of(netns_pid), interface, self._port_program, port)
+        socket = self.sockets.of(netns_pid)
+        set_group(socket, interface, port)
+        attach_program(socket, interface, self._port_program, EGRESS, "sysgym-port")
+
+    def attach_wire(self, netns_pid: int, interface: str) -> None:
+        """Hands on what an interface gets to its neighbour by number, ``index ^ 1``, as a cable does.
+
+        Args:
+            netns_pid: Process in whose network namespace both are; 0 for this one's.
+            interface: Its name there.
+
+        Raises:
+            BackendError: The kernel refuses.
+        """
+        attach_program(self.sockets.of(netns_pid), interface, self._wire_program, INGRESS, "sysgym-wire")
 
     def _name(self, prefix: str) -> str:
         return f"{prefix}_{self.sid}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import secrets
@@ -109,6 +110,10 @@ def _packages() -> list[Requirement]:
         except importlib.metadata.PackageNotFoundError:
             version = ""
         rows.append(Requirement(package, bool(version), version, use, _EXTRA, essential=True))
+    if sys.version_info >= (3, 12):
+        has_it = importlib.util.find_spec("distutils") is not None
+        use = "distutils, which mininet imports"
+        rows.append(Requirement("setuptools", has_it, "", use, _EXTRA, essential=True))
     return rows
 
 
@@ -171,7 +176,7 @@ def _kernel() -> list[Requirement]:
         "bfifo": ("buffers of ports, in bytes", "CONFIG_NET_SCH_FIFO", True),
         "clsact": ("ECN marks, counters of ports", "CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF", True),
         "netem": (
-            "delays of links; without it links have only the machine's own",
+            "delays of links above 50 us; scenarios that have such are refused without it",
             "CONFIG_NET_SCH_NETEM",
             False,
         ),

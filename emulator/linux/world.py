@@ -117,7 +117,11 @@ class World:
                 f"packets travel in bundles of up to {self.bundle_packets} (TSO) to spare the processor"
             )
         self._fabric = Fabric(
-            self.topology, scenario.transport, first_port=first_port, bundle_packets=self.bundle_packets
+            self.topology,
+            scenario.transport,
+            first_port=first_port,
+            bundle_packets=self.bundle_packets,
+            programs=programs,
         )
         try:
             self._queues = Queues(programs)
@@ -315,6 +319,7 @@ class World:
 
     def _empty_queues(self) -> None:
         """Sockets have gone. Long queues are thrown away; what the last resets left passes by itself."""
+        self._fabric.empty_cables()
         for link, interface in enumerate(self._fabric.interfaces):
             pid = self._fabric.netns_pid(link)
             if self._queues.counters(pid, interface.name).backlog_bytes > _DRAIN_BYTES:

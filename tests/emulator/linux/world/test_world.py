@@ -20,6 +20,7 @@ pytestmark = pytest.mark.linux
 
 PAYLOAD_SHARE = 1460 / 1500
 RATE_BPS = 2e7
+RANGE = {"low": 0.5, "high": 1.0}
 
 
 def ports_of(world: Any) -> PortCounters:
@@ -356,7 +357,10 @@ def test_apply_and_readings_are_quick(make_world: MakeWorld) -> None:
 @pytest.mark.parametrize(
     ("overrides", "key"),
     [
-        ({"topology.link_delay_s": 1e-3}, "topology.link_delay_s"),
+        (
+            {"faults.rate_changes": [{"link": "*", "interval_s": RANGE, "factor": RANGE}]},
+            "faults.rate_changes",
+        ),
         ({"faults.loss_probability": 0.1}, "faults.loss_probability"),
         ({"faults.links": [{"link": "west->east", "down_s": 1.0}]}, "faults.links"),
         ({"queue.pfc_pause_bytes": 50_000, "queue.ecn_threshold_bytes": 30_000}, "queue.pfc_pause_bytes"),
@@ -365,10 +369,6 @@ def test_apply_and_readings_are_quick(make_world: MakeWorld) -> None:
         ({"transport.header_bytes": 60}, "transport.header_bytes"),
         ({"transport.host_jitter_s": 1e-3}, "transport.host_jitter_s"),
         ({"topology.hosts_per_side": 100}, "topology"),
-        (
-            {"topology.overrides": [{"link": "west->east", "delay_s": 0.01}]},
-            "topology.overrides[0].delay_s",
-        ),
     ],
 )
 def test_what_the_kernel_cannot_do_is_named(make_world: MakeWorld, overrides: Any, key: str) -> None:
