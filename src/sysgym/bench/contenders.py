@@ -51,7 +51,7 @@ class Contender:
     @property
     def parts(self) -> str:
         """What it consists of, in words."""
-        if not self.transport:
+        if self.transport in ("", self.agent):
             return self.agent
         return f"{self.transport} under {self.agent}" if self.agent != UNCAPPED else self.transport
 
@@ -197,11 +197,15 @@ def contender_from(
     from sysgym.agents import agent_info, list_agents
     from sysgym.emulator.packets.transports import get_transport
 
-    if family == NETWORKS:
-        get_transport(transport)
-    elif transport:
-        raise SysgymError(f'"{name}": there are no transports in the family {family}; name an agent')
     info = agent_info(agent, family)
+    if family != NETWORKS and transport:
+        raise SysgymError(f'"{name}": there are no transports in the family {family}; name an agent')
+    if info.transport and transport not in (info.transport, PACED):
+        raise SysgymError(f'"{name}": the agent "{agent}" brings its own transport, {info.transport}')
+    if info.transport:
+        transport = info.transport
+    elif family == NETWORKS:
+        get_transport(transport)
     if info.family not in ("", family):
         raise UnknownName(f"{family} agent", agent, list_agents(family))
     used = tuple(

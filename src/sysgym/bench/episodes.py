@@ -125,7 +125,7 @@ def make_contender(
     )
     arguments: dict[str, Any] = dict(environment_arguments(agent))
     if scenario["family"] == "congestion":
-        arguments["transport"] = contender.transport
+        arguments.setdefault("transport", contender.transport)  # unless the agent brings its own
         arguments |= {} if backend is None else {"backend": backend}
     # The checker looks at every step and is for those who write environments.
     env = gym.make(

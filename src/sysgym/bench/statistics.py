@@ -150,6 +150,40 @@ def optimality_gap(strata: Sequence[FloatArray], target: float = 1.0, *, seed: i
     return stratified_estimate(gaps, statistic=mean, seed=seed)
 
 
+class Profile(NamedTuple):
+    """How often a score is exceeded: values and a band, each of the thresholds' shape."""
+
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def performance_profile(strata: Sequence[FloatArray], thresholds: FloatArray, *, seed: int = SEED) -> Profile:
+    """Return the share of episodes whose score is above each threshold, scenarios weighing the same.
+
+    The band is pointwise, from a bootstrap that draws runs and seeds within each scenario.
+
+    Args:
+        strata: Scores, higher is better, of shape (n_runs, n_seeds), one for each scenario.
+        thresholds: Where to look, rising, shape (n,).
+        seed: Of the bootstrap.
+    """
+    rng = np.random.default_rng(seed)
+    values, resamples = [], []
+    for sample in strata:
+        above = (sample[..., None] > thresholds).astype(np.float64)
+        values.append(above.mean(axis=(0, 1)))
+        runs, seeds = _draw(rng, sample.shape)
+        # How often each episode was drawn stands for the drawn episodes: the thresholds need no loop.
+        drawn = np.zeros((RESAMPLES, *sample.shape))
+        np.add.at(drawn, (np.arange(RESAMPLES)[:, None, None], runs[:, :, None], seeds[:, None, :]), 1.0)
+        resamples.append(np.tensordot(drawn, above, axes=2) / sample.size)
+    value = np.mean(values, axis=0)
+    tail = 50.0 * (1.0 - CONFIDENCE)
+    low, high = np.percentile(np.mean(resamples, axis=0), [tail, 100.0 - tail], axis=0)
+    return Profile(value, np.minimum(low, value), np.maximum(high, value))
+
+
 def _draw(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Indices of runs and of seeds for every resample."""
     n_runs, n_seeds = shape

@@ -145,16 +145,19 @@ def test_everyone_and_everything_is_in_both_forms(write_rows: Callable[..., Path
     for table in page.tables[:2]:
         assert [cells[0][0] for cells in table[1:]] == ["dctcp", "reno", "oracle"]
         heads = [" ".join(cell) for cell in table[0]]
-        assert heads[1:] == ["Goodput Mb/s, higher is better", "Queueing delay, p99 ms, lower is better"]
+        assert heads[1:] == [
+            "Goodput Mb/s, higher is better",
+            "Queueing delay, p99 ms, lower is better",
+            "Gap to oracle Goodput",
+        ]
         assert table[3][0][1] == "paced under oracle, upper bound"
     assert len(page.tables) == 3, "two scenarios have a table over all"
     assert [cells[0][0] for cells in page.tables[2][1:]] == ["reno", "oracle"]
-    assert len(page.labels) == 4
+    assert len(page.labels) == 5, "two pictures a scenario, and the profiles"
     assert all(name in label for label in page.labels for name in played)
     markdown = written.markdown.read_text()
-    assert "| contender | Goodput (Mb/s, higher is better) | Queueing delay, p99 (ms, lower is better) |" in (
-        markdown
-    )
+    heads = "| contender | Goodput (Mb/s, higher is better) | Queueing delay, p99 (ms, lower is better) |"
+    assert f"{heads} Gap to oracle (Goodput) |" in markdown
     for scenario in ("tiny", "other"):
         assert f"\n## {scenario}\n" in markdown
         assert scenario in page.text

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sysgym.bench import surveys
-from sysgym.bench.report import html, markdown, over_time, plots
+from sysgym.bench.report import html, markdown, over_time, plots, profiles
 from sysgym.bench.report.content import panels
 from sysgym.bench.report.curves import read_curves
 from sysgym.bench.report.headlines import Headline, headline
@@ -47,6 +47,8 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
         pictures["training"] = [
             (picture, "Return of training episodes with exploration, mean of the last 20.")
         ]
+    if (profile := profiles.draw_profiles(study, looks)) is not None:
+        pictures["overall"] = [profile]
     pages = surveys.read(folder)
     headlines = [headline(contest) for contest in study.contests]
     totals = overall(study) if len(study.contests) > 1 else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sysgym.bench.families import Metric
+from sysgym.bench.report.bound import bound_of, has_gaps
 from sysgym.bench.report.headlines import relative
 from sysgym.bench.report.study import Contest, Score, Study
 from sysgym.bench.statistics import AVERAGE_WORDS
@@ -50,6 +51,12 @@ def reading_guide(study: Study) -> list[str]:
         guide.append(
             f"{_and(bounds)} reads what no controller can observe: a bound to compare with, not a competitor."
         )
+    if any(has_gaps(contest) for contest in study.contests):
+        guide.append(
+            f'"Gap to {bound_of(study)}" is the optimality gap: how much of the bound\'s value, episode by '
+            "episode, is missing on average in the metric named there (twice the bound's delay is a gap of "
+            "50 %); what is better than the bound counts as no gap, and does not make up for others."
+        )
     if any(contest.timed for contest in study.contests):
         guide.append(
             f'"{DECISION}" is the wall time in which the contender chose an action, the median over '
@@ -61,11 +68,14 @@ def reading_guide(study: Study) -> list[str]:
 
 def overall_guide(study: Study) -> str:
     """Return how to read the table over all scenarios."""
-    return (
+    text = (
         f"How likely a contender beats {study.reference} in an episode of a scenario taken at random, ties "
-        "counting half; 50 % is a draw. Only scenarios that both play and that have the metric count, each "
-        "the same."
+        "counting half (probability of improvement); 50 % is a draw. Only scenarios that both play and that "
+        "have the metric count, each the same."
     )
+    if (bound := bound_of(study)) is not None:
+        text += f" The gap to {bound} is over all scenarios with their first metrics, as above."
+    return text
 
 
 def _and(names: list[str]) -> str:

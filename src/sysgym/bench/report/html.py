@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from sysgym.bench.report.bound import bound_of, gap, has_gaps
 from sysgym.bench.report.content import (
     DECISION,
     cell,
@@ -16,7 +17,7 @@ from sysgym.bench.report.content import (
     reading_guide,
 )
 from sysgym.bench.report.headlines import Headline
-from sysgym.bench.report.overall import Overall, bound_of, metrics_of, target_metric
+from sysgym.bench.report.overall import Overall, metrics_of
 from sysgym.bench.report.plots import Picture, Style
 from sysgym.bench.report.study import Contest, Study
 from sysgym.bench.report.style import CSS
@@ -54,7 +55,7 @@ def page(
         "<h3>How to read this</h3>",
         *(f"<p>{escape(text)}</p>" for text in reading_guide(study)),
         *(_contest(contest, pictures.get(contest.label, ()), looks) for contest in study.contests),
-        _overall(study, totals, looks) if totals else "",
+        _overall(study, totals, looks) + _figures(pictures.get("overall", ())) if totals else "",
         _training(pictures.get("training", ())),
         "<h2>How this was made</h2><dl>",
         *(f"<dt>{escape(name)}</dt><dd>{_code(text)}</dd>" for name, text in facts(study)),
@@ -82,14 +83,11 @@ def _survey(page: Page) -> str:
 
 
 def _contest(contest: Contest, pictures: Sequence[tuple[Picture, str]], looks: Mapping[str, Style]) -> str:
-    figures = "".join(
-        f"<figure>{picture.svg}<figcaption>{escape(caption)}</figcaption></figure>"
-        for picture, caption in pictures
-    )
     return (
         f'<h2 id="{_anchor(contest.label)}">{escape(contest.label)}</h2>'
         f"<p>{escape(contest.title)}</p>"
-        f'<p class="soft">{escape(contest.description)}</p>{_table(contest, looks)}{figures}'
+        f'<p class="soft">{escape(contest.description)}</p>{_table(contest, looks)}'
+        f"{_figures(pictures)}"
     )
 
 
@@ -98,6 +96,10 @@ def _table(contest: Contest, looks: Mapping[str, Style]) -> str:
     for metric in contest.metrics:
         label, unit = heading(contest, metric)
         heads.append(f"<th>{escape(label)}<small>{escape(unit)}</small></th>")
+    gaps = has_gaps(contest)
+    if gaps:
+        label = contest.focus[0].label
+        heads.append(f"<th>Gap to {escape(bound_of(contest) or '')}<small>{escape(label)}</small></th>")
     if contest.timed:
         heads.append(f"<th>{DECISION}<small>median, this machine</small></th>")
     lines = []
@@ -119,6 +121,8 @@ def _table(contest: Contest, looks: Mapping[str, Style]) -> str:
                 f'<td class="{kind}"><span>{value}</span>'
                 f"{_small(interval)}{_small(mark)}{_small(versus)}</td>"
             )
+        if gaps:
+            cells.append(_percent(gap(contest, player.name), better=None))
         if contest.timed:
             cells.append(f'<td class="soft">{decision(contest, player.name)}</td>')
         lines.append(f"<tr{' class=bound' if player.privileged else ''}>{''.join(cells)}</tr>")
@@ -129,18 +133,16 @@ def _table(contest: Contest, looks: Mapping[str, Style]) -> str:
 
 
 def _overall(study: Study, totals: Sequence[Overall], looks: Mapping[str, Style]) -> str:
-    metrics, bound, target = metrics_of(study), bound_of(study), target_metric(study)
+    metrics, bound = metrics_of(study), bound_of(study)
     heads = ["<th>contender</th><th>scenarios</th>"]
-    if bound is not None and target is not None:
-        heads.append(
-            f"<th>{escape(target.label)}: short of {escape(bound)}<small>lower is better</small></th>"
-        )
+    if bound is not None:
+        heads.append(f"<th>Gap to {escape(bound)}<small>lower is better</small></th>")
     heads += [f"<th>{escape(metric.label)}</th>" for metric in metrics]
     lines = []
     for line in totals:
         cells = [f"<td>{_key(line.player, looks)}{escape(line.player)}</td><td>{line.n_scenarios}</td>"]
-        if bound is not None and target is not None:
-            cells.append(_percent(line.shortfall, better=None))
+        if bound is not None:
+            cells.append(_percent(line.gap, better=None))
         for metric in metrics:
             wins = line.wins.get(metric.name)
             better = None if wins is None else wins.low > 0.5
@@ -162,13 +164,14 @@ def _percent(interval: tuple[float, float, float] | None, *, better: bool | None
 
 
 def _training(pictures: Sequence[tuple[Picture, str]]) -> str:
-    if not pictures:
-        return ""
-    figures = "".join(
+    return f"<h2>Training</h2>{_figures(pictures)}" if pictures else ""
+
+
+def _figures(pictures: Sequence[tuple[Picture, str]]) -> str:
+    return "".join(
         f"<figure>{picture.svg}<figcaption>{escape(caption)}</figcaption></figure>"
         for picture, caption in pictures
     )
-    return f"<h2>Training</h2>{figures}"
 
 
 def _small(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from sysgym.bench.report.bound import bound_of, gap, has_gaps
 from sysgym.bench.report.content import (
     DECISION,
     cell,
@@ -15,7 +16,7 @@ from sysgym.bench.report.content import (
     reading_guide,
 )
 from sysgym.bench.report.headlines import Headline
-from sysgym.bench.report.overall import Overall, bound_of, metrics_of, target_metric
+from sysgym.bench.report.overall import Overall, metrics_of
 from sysgym.bench.report.plots import Picture
 from sysgym.bench.report.study import Contest, Study
 from sysgym.bench.surveys import Page
@@ -69,6 +70,7 @@ def _lines(
         yield from _figures(pictures.get(contest.label, ()), folder)
     if totals:
         yield from _overall(study, totals)
+        yield from _figures(pictures.get("overall", ()), folder)
     if pictures.get("training"):
         yield from ("## Training", "")
         yield from _figures(pictures["training"], folder)
@@ -82,6 +84,9 @@ def _table(contest: Contest) -> Iterator[str]:
     for metric in contest.metrics:
         label, unit = heading(contest, metric)
         heads.append(_plain(f"{label} ({unit})"))
+    gaps = has_gaps(contest)
+    if gaps:
+        heads.append(_plain(f"Gap to {bound_of(contest)} ({contest.focus[0].label})"))
     if contest.timed:
         heads.append(f"{DECISION} (median, this machine)")
     yield _line(heads)
@@ -99,25 +104,27 @@ def _table(contest: Contest) -> Iterator[str]:
             cells.append(" ".join(word for word in (shown, interval) if word))
             remarks = _plain(", ".join(word for word in (tie, versus) if word))
             cells[-1] += f"<br>{remarks}" if remarks else ""
+        if gaps:
+            cells.append(_percent(gap(contest, player.name)))
         if contest.timed:
             cells.append(decision(contest, player.name))
         yield _line(cells)
 
 
 def _overall(study: Study, totals: Sequence[Overall]) -> Iterator[str]:
-    metrics, bound, target = metrics_of(study), bound_of(study), target_metric(study)
+    metrics, bound = metrics_of(study), bound_of(study)
     yield from ("## All scenarios together", "")
     yield from (_plain(overall_guide(study)), "")
     heads = ["contender", "scenarios"]
-    if bound is not None and target is not None:
-        heads.append(_plain(f"{target.label}: short of {bound}"))
+    if bound is not None:
+        heads.append(_plain(f"Gap to {bound}"))
     heads += [_plain(metric.label) for metric in metrics]
     yield _line(heads)
     yield _line(["---", *["---:"] * (len(heads) - 1)])
     for line in totals:
         cells = [_plain(line.player), str(line.n_scenarios)]
-        if bound is not None and target is not None:
-            cells.append(_percent(line.shortfall))
+        if bound is not None:
+            cells.append(_percent(line.gap))
         yield _line([*cells, *(_percent(line.wins.get(metric.name)) for metric in metrics)])
     yield ""
 

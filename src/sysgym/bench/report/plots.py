@@ -285,9 +285,20 @@ def _scale(axes: Any, which: str, values: Sequence[float]) -> None:
     positive = [value for value in values if value > 0.0]
     if len(positive) < len(values) or not positive or max(positive) < LOG_FROM * min(positive):
         return
+    log_scale(axes, which, wide=max(positive) >= 1e3 * min(positive))
+
+
+def log_scale(axes: Any, which: str, *, wide: bool) -> None:
+    """Make an axis logarithmic, with plain numbers at its ticks.
+
+    Args:
+        axes: Of matplotlib.
+        which: ``"x"`` or ``"y"``.
+        wide: Whether it spans so much that powers of ten are enough ticks.
+    """
     axis = getattr(axes, f"{which}axis")
     getattr(axes, f"set_{which}scale")("log")
-    axis.set_major_locator(LogLocator(subs=(1.0, 3.0) if max(positive) < 1e3 * min(positive) else (1.0,)))
+    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 3.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: significant(value, 1)))
     axis.set_minor_formatter(NullFormatter())
 
