@@ -349,7 +349,10 @@ class LinuxNetwork:
     def _death(self, error: BackendError) -> BackendError:
         """Why the world has gone, as its service tells it."""
         story = None if self._service is None else self._story(self._service, within_s=5.0)
-        if story is None or story.alive:
+        if story is None:
+            told = "and its service does not answer: has it been stopped?"
+            return BackendError(f"the world has gone, {told} ({error.message})")
+        if story.alive:
             return BackendError(f"the world has gone: {error.message}")
         return BackendError(story.words, story.log)
 

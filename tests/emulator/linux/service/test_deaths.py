@@ -208,7 +208,7 @@ def test_ctrl_c_ends_a_service_whole(short_path: Path, number: int) -> None:
     assert not alive(world)
     assert not alive(child)
     assert list(short_path.iterdir()) == []
-    with pytest.raises(BackendError):
+    with pytest.raises(BackendError, match="its service does not answer: has it been stopped"):
         network.advance(1e-3)
 
 
