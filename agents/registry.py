@@ -40,6 +40,7 @@ class AgentInfo:
         env_id: The one environment of the family that it plays; empty where it plays all of them.
         trainer: ``module:function`` that trains it; empty where it is not learned, or by
             stable-baselines3.
+        transport: In networks, the transport that it brings; empty where it takes any.
     """
 
     name: str
@@ -50,6 +51,7 @@ class AgentInfo:
     family: str = ""
     trainer: str = ""
     env_id: str = ""
+    transport: str = ""
 
     @property
     def short_name(self) -> str:
@@ -182,6 +184,16 @@ _AGENTS: dict[str, AgentInfo] = {
             learned=True,
             family="stragglers",
             trainer="sysgym.agents.learned.stragglers.transfer:train_transfer",
+        ),
+        AgentInfo(
+            "neural",
+            "learned: DCTCP whose window a small network corrects once a round trip, in every flow (CMA-ES)",
+            "sysgym.agents.learned.neural.agent:NeuralAgent",
+            learned=True,
+            family="congestion",
+            trainer="sysgym.agents.learned.neural.search:train_neural",
+            env_id="sysgym/DatacenterCC-v0",
+            transport="neural",
         ),
         _learned("ppo", "proximal policy optimisation (stable-baselines3)"),
         _learned("a2c", "advantage actor-critic (stable-baselines3)"),

@@ -13,9 +13,10 @@ import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
 from sysgym.agents.learned.checkpoint import CheckpointMeta, write_atomically
+from sysgym.agents.learned.progress import Progress, new_bar
 
 if TYPE_CHECKING:
-    from sysgym.agents.learned.train import Progress, Training
+    from sysgym.agents.learned.train import Training
 
 COLUMNS = ("total_steps", "wall_s", "episode_return_mean")
 EPISODES_AVERAGED = 20
@@ -65,7 +66,7 @@ class Recording(BaseCallback):
     def __enter__(self) -> Self:
         """Show the bar."""
         if self._progress is True:
-            self._bar = _bar()
+            self._bar = new_bar()
             self._bar.start()
             label = f"{self._training.algorithm.name} on {self._training.scenario.name}"
             self._task = self._bar.add_task(label, total=self._total_steps, completed=self._saved_at, note="")
@@ -116,18 +117,6 @@ class Recording(BaseCallback):
             self._bar.update(self._task, completed=self.num_timesteps, note=note)
         elif callable(self._progress):
             self._progress(self.num_timesteps)
-
-
-def _bar() -> Any:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
-        TimeRemainingColumn(),
-    )
 
 
 def _cut_curve(path: Path, total_steps: int) -> None:

@@ -6,10 +6,11 @@ A run's folder holds ``checkpoints/step_000040960.zip`` and the like, ``final.zi
 
 from __future__ import annotations
 
+import inspect
 import json
 import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
 from io import BytesIO
@@ -28,10 +29,11 @@ from sysgym.agents.learned.checkpoint import (
     write_checkpoint,
 )
 from sysgym.agents.learned.problems import Problem, problem_of
+from sysgym.agents.learned.progress import Progress, telling
 from sysgym.agents.learned.set_net import network_of
 from sysgym.agents.registry import agent_info
 from sysgym.scenarios import Scenario, load_scenario
-from sysgym.scenarios.errors import MissingExtra, SysgymError
+from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
 
 FINAL = "final.zip"
 CHECKPOINT_FOLDER = "checkpoints"
@@ -40,8 +42,6 @@ CHECKPOINTS_A_RUN = 10
 """Without ``checkpoint_every``, a run has about this many checkpoints."""
 
 _CHECKPOINT_NAME = re.compile(r"step_(\d+)\.zip")
-
-Progress = bool | Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -173,11 +173,8 @@ def train(
     resolved = _resolve(scenario, overrides)
     own_trainer = agent_info(agent, resolved.family).trainer
     if own_trainer:
-        if hyper_parameters:
-            raise SysgymError(
-                f'the agent "{agent}" has no hyper-parameters, got {", ".join(hyper_parameters)}'
-            )
-        return _train_by(own_trainer, resolved, total_steps, Path(out), seed, resume, progress)
+        chosen = dict(hyper_parameters or {})
+        return _train_by(own_trainer, agent, resolved, total_steps, Path(out), seed, resume, progress, chosen)
     algorithm = get_algorithm(agent)
     arguments = algorithm.arguments(hyper_parameters or {})
     env_kwargs: dict[str, Any] = {"history": history}
@@ -213,17 +210,40 @@ def train(
     return _run(training, arguments, total_steps, newest, every, progress)
 
 
+_COMMON_ARGUMENTS = frozenset(("scenario", "total_steps", "out", "seed", "progress", "resume", "source"))
+
+
 def _train_by(
-    trainer: str, scenario: Scenario, total_steps: int, out: Path, seed: int, resume: bool, progress: Progress
+    trainer: str,
+    agent: str,
+    scenario: Scenario,
+    total_steps: int,
+    out: Path,
+    seed: int,
+    resume: bool,
+    progress: Progress,
+    hyper_parameters: Mapping[str, Any],
 ) -> Path:
-    """Train an agent that brings a trainer of its own: quick, and done in one sitting."""
+    """Train an agent that brings a trainer of its own; what else the function takes is a hyper-parameter."""
     module, _, function = trainer.partition(":")
+    train_it = getattr(import_module(module), function)
+    taken = set(inspect.signature(train_it).parameters)
+    for name in hyper_parameters:
+        if name not in taken - _COMMON_ARGUMENTS:
+            raise UnknownName(f"hyper-parameter of {agent}", name, taken - _COMMON_ARGUMENTS)
     if (out / FINAL).exists() and not resume:
         raise SysgymError(f"{out / FINAL}: the folder holds a run already; use another")
-    told = progress if callable(progress) else None
-    path: Path = getattr(import_module(module), function)(
-        scenario, total_steps=total_steps, out=out, seed=seed, progress=told
-    )
+    can_resume = {"resume": resume} if "resume" in taken else {}
+    with telling(progress, f"{agent} on {scenario.name}", total_steps) as told:
+        path: Path = train_it(
+            scenario,
+            total_steps=total_steps,
+            out=out,
+            seed=seed,
+            progress=told,
+            **can_resume,
+            **hyper_parameters,
+        )
     return path
 
 

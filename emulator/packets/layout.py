@@ -229,6 +229,8 @@ EVENT = np.dtype(
         ("in_flight_packets", np.int64),  # before this ACK
         ("window_limited", np.int64),  # 1: the window held the sender back, not its data or its rate cap
         ("duplicate", np.int64),  # 1: of a packet beyond one that is missing, though the network keeps order
+        ("parameters", np.int64),  # address and number of the transport's own, see transports.base.parameter
+        ("n_parameters", np.int64),
         # The rest is kept up for a transport whose callbacks name it (see Transport.needs_extras).
         ("hops", np.int64),  # links from sender to receiver
         ("endpoint_delay_ns", np.int64),  # that the receiver held the ACK back
@@ -425,6 +427,7 @@ ROUTE_HOP = np.dtype([("link", np.int32)])
 BITMAP_WORD = np.dtype([("bits", np.uint64)])
 HISTOGRAM_BUCKET = np.dtype([("samples", np.uint32)])
 CALLBACK = np.dtype([("address", np.int64)])
+PARAMETER = np.dtype([("value", np.float64)])
 TABLE_ROW = np.dtype([("first", np.int32)])
 FLOW_NUMBER = np.dtype([("flow", np.int32)])
 CAP = np.dtype([("ns_per_byte_q20", np.int64)])
@@ -441,6 +444,7 @@ route_hop_at = record_accessor(ROUTE_HOP)
 word_at = record_accessor(BITMAP_WORD)
 bucket_at = record_accessor(HISTOGRAM_BUCKET)
 callback_at = record_accessor(CALLBACK)
+parameter_at = record_accessor(PARAMETER)
 note_at = record_accessor(NOTE)
 stamps_at = record_accessor(STAMPS)
 port_at = record_accessor(PORT)

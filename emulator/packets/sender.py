@@ -58,6 +58,8 @@ ON_LOSS = 2
 ON_TIMEOUT = 3
 ON_TICK = 4
 N_CALLBACKS = 5
+PARAMETERS, N_PARAMETERS, N_ENTRIES = 5, 6, 7
+"""Behind the callbacks of a transport: where its parameters lie and how many; entries a transport has."""
 
 call_callback = callback_caller(FLOW, EVENT)
 
@@ -65,8 +67,10 @@ call_callback = callback_caller(FLOW, EVENT)
 @njit(inline="always")
 def notify(world: Any, flow: Any, what: int, event: Any, extras: Any) -> None:
     """Calls a flow's transport; the world halts if it raises, or leaves a window or rate that is none."""
-    address = callback_at(world.callbacks, flow.transport * N_CALLBACKS + what).address
-    raised = call_callback(address, flow, event)
+    first = flow.transport * N_ENTRIES
+    event.parameters = callback_at(world.callbacks, first + PARAMETERS).address
+    event.n_parameters = callback_at(world.callbacks, first + N_PARAMETERS).address
+    raised = call_callback(callback_at(world.callbacks, first + what).address, flow, event)
     if raised != 0 or not (0.0 <= flow.cwnd < math.inf and flow.ssthresh >= 0.0):
         halt_for_transport(world, flow, what, raised)
     elif extras is not None:

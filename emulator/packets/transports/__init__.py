@@ -8,6 +8,7 @@ from __future__ import annotations
 from sysgym.emulator.packets.transports.base import (
     Transport,
     multiplicative_decrease,
+    parameter,
     reno_increase,
     restart_from_one,
     slow_line_stretch,
@@ -30,6 +31,7 @@ __all__ = [
     "get_transport",
     "list_transports",
     "multiplicative_decrease",
+    "parameter",
     "register_transport",
     "reno_increase",
     "restart_from_one",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import CodeType, FunctionType
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.layout import EVENT, FLOW, NEW_RENO, SACK
+from sysgym.emulator.packets.layout import EVENT, FLOW, NEW_RENO, SACK, parameter_at
 from sysgym.scenarios.errors import SysgymError
 
 Callback = Callable[[Any, Any], None]
@@ -64,6 +64,8 @@ class Transport:
         ecn_capable: Whether its packets may be marked (ECT).
         rate_driven: Whether its rate is set from outside, so that a host is never without a cap.
         recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``.
+        parameters: Numbers that its callbacks read with :func:`parameter`; the same callbacks with others
+            need no new compilation.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Transport:
     ecn_capable: bool = False
     rate_driven: bool = False
     recovery: Literal["new_reno", "sack"] = "sack"
+    parameters: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks what a typing slip would break much later."""
@@ -116,6 +119,11 @@ class Transport:
             or self.tick_s > 0.0
             or any(_named_fields(callback) & EXTRA_FIELDS for callback in callbacks)
         )
+
+    @cached_property
+    def parameter_array(self) -> NDArray[np.float64]:
+        """The parameters as callbacks read them, by address: it lives as long as the transport."""
+        return np.array(self.parameters, np.float64)
 
     @property
     def recovery_code(self) -> int:
@@ -180,15 +188,30 @@ def _compiled(function: Callback) -> Any:
 
 
 def callback_addresses(transports: tuple[Transport, ...]) -> NDArray[np.int64]:
-    """Addresses of the callbacks of all transports, five each, as the event loop expects them."""
-    compiled = (callback for transport in transports for callback in transport.callbacks())
-    return np.array([_address(callback) for callback in compiled], np.int64)
+    """What the event loop knows of transports: of each the addresses of its five callbacks and parameters."""
+    entries: list[int] = []
+    for transport in transports:
+        entries += [_address(callback) for callback in transport.callbacks()]
+        entries += [transport.parameter_array.ctypes.data, len(transport.parameters)]
+    return np.array(entries, np.int64)
 
 
 def _address(compiled: Any) -> int:
     """Where a compiled function begins, called as numba's functions call each other."""
     result = compiled.get_compile_result(_SIGNATURE)
     return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+
+
+@njit(inline="always")
+def parameter(event: Any, index: int) -> float:
+    """One of the transport's parameters.
+
+    Raises:
+        IndexError: If it has fewer.
+    """
+    if not 0 <= index < event.n_parameters:
+        raise IndexError("a parameter that the transport does not have")
+    return float(parameter_at(event.parameters, index).value)
 
 
 @njit(inline="always")

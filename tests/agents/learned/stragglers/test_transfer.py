@@ -277,7 +277,7 @@ def test_a_folder_with_a_run_is_not_trained_over(transfer_checkpoint: Path, smal
 
 
 def test_it_has_no_hyper_parameters(small: StragglerScenario, tmp_path: Path) -> None:
-    with pytest.raises(SysgymError, match='"transfer" has no hyper-parameters, got trees'):
+    with pytest.raises(SysgymError, match='no hyper-parameter of transfer is named "trees"'):
         train("transfer", small, total_steps=10, out=tmp_path, hyper_parameters={"trees": 5})
 
 

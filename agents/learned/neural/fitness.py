@@ -1,0 +1,95 @@
+"""How good a law is: episodes beside DCTCP's, on the same seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.congestion.max import MaxAgent
+from sysgym.agents.protocol import play_episode
+from sysgym.emulator.packets.transports import Transport
+from sysgym.envs.congestion.datacenter_cc import DatacenterCC
+from sysgym.scenarios import CongestionScenario
+
+BASELINE = "dctcp"
+
+WEIGHTS = {
+    "queue_p99_bytes": 0.5,
+    "queue_mean_bytes": 0.25,
+    "fct_slowdown_p50": 0.5,
+    "fct_slowdown_p99": 1.0,
+}
+"""Of the logarithm of a metric over the baseline's; a scenario that lacks one leaves it out."""
+
+LEAST_GOODPUT = 0.995
+"""Of the baseline's; what is missing beyond it costs GOODPUT_WEIGHT."""
+GOODPUT_WEIGHT = 40.0
+LEAST_FAIRNESS = 0.98
+FAIRNESS_WEIGHT = 5.0
+
+_LEAST_QUEUE_BYTES = 3_000.0
+"""Queues of a packet or two are as good as none."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """An episode to play: scenario, split, seed."""
+
+    scenario: CongestionScenario
+    split: str
+    seed: int
+
+    def play(self, transport: str | Transport) -> dict[str, float]:
+        """Return the episode's metrics, all flows under this transport."""
+        env = DatacenterCC(scenario=self.scenario, split=self.split, transport=transport)
+        _, info = play_episode(env, MaxAgent(), options={"episode_seed": self.seed})
+        metrics: dict[str, float] = info["episode_metrics"]
+        return metrics
+
+
+def loss(metrics: Mapping[str, float], baseline: Mapping[str, float]) -> float:
+    """Return how much worse than the baseline an episode was; negative: better.
+
+    Weighted logarithms of queue and slowdown over the baseline's, and penalties where goodput or the fairness
+    of long flows falls behind.
+    """
+    total = 0.0
+    for name, weight in WEIGHTS.items():
+        if name in metrics and name in baseline:
+            least = _LEAST_QUEUE_BYTES if name.startswith("queue") else 1.0
+            total += weight * math.log(max(metrics[name], least) / max(baseline[name], least))
+    goodput = metrics["goodput_bps"] / max(baseline["goodput_bps"], 1.0)
+    total += GOODPUT_WEIGHT * max(LEAST_GOODPUT - goodput, 0.0)
+    if "jain_index" in metrics:
+        least_fair = min(LEAST_FAIRNESS, baseline["jain_index"])
+        total += FAIRNESS_WEIGHT * max(least_fair - metrics["jain_index"], 0.0)
+    return total
+
+
+@dataclass
+class Judge:
+    """Plays laws in episodes, on all cores; knows what the baseline did in each."""
+
+    n_threads: int = numba.config.NUMBA_NUM_THREADS
+    _baselines: dict[tuple[str, str, int], dict[str, float]] = field(default_factory=dict)
+
+    def losses(self, laws: Sequence[Transport], episodes: Sequence[Episode]) -> NDArray[np.float64]:
+        """Return the loss of every law in every episode, shape (n_laws, n_episodes)."""
+        # The simulation is compiled code that leaves Python to other threads.
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            baselines = list(pool.map(self._baseline, episodes))
+            jobs = [(law, place) for law in laws for place in range(len(episodes))]
+            found = pool.map(lambda job: loss(episodes[job[1]].play(job[0]), baselines[job[1]]), jobs)
+            return np.array(list(found)).reshape(len(laws), len(episodes))
+
+    def _baseline(self, episode: Episode) -> dict[str, float]:
+        key = (episode.scenario.sha256(), episode.split, episode.seed)
+        if key not in self._baselines:
+            self._baselines[key] = episode.play(BASELINE)
+        return self._baselines[key]

@@ -1,0 +1,210 @@
+"""Finds the weights of the law by evolution: CMA-ES (Hansen, arXiv:1604.00772) over randomised scenarios.
+
+An episode of a network ends in the very numbers that count (queues, completion times, goodput), all flows
+share the weights, and there are a hundred of them: no gradient is needed. All candidates of a generation play
+the same episodes as DCTCP, so that luck of the draw cancels. Scenarios in which the law stands worst against
+DCTCP come more often (as Genet's curriculum has it, Xia et al., SIGCOMM 2022, section 4). What is kept is the
+mean of the distribution that was best on the validation split.
+"""
+
+from __future__ import annotations
+
+import csv
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.checkpoint import write_atomically
+from sysgym.agents.learned.neural.agent import Law
+from sysgym.agents.learned.neural.fitness import Episode, Judge
+from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
+from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.scenarios.errors import MissingExtra, SysgymError
+
+FINAL = "final.json"
+STATE = "search.pkl"
+CURVE = "progress.csv"
+
+EPISODES_A_GENERATION = 6
+EPISODES_A_VALIDATION = 4
+"""Of every scenario."""
+GENERATIONS_A_VALIDATION = 10
+MEMORY = 0.8
+"""Share of the past in the moving average of a scenario's loss."""
+
+Progress = Callable[[int], None]
+
+
+@dataclass
+class Search:
+    """The state of a search, and what a file of it holds.
+
+    Attributes:
+        evolution: The distribution of weights.
+        rng: Draws scenarios and seeds of episodes.
+        scenarios: The curriculum.
+        standing: Moving average of the loss in each scenario.
+        steps: Decision intervals simulated, the baseline's not counted.
+        wall_s: Time so far, s.
+        best: Mean of the distribution that was best on the validation split.
+        best_loss: Its loss there.
+    """
+
+    evolution: Any
+    rng: np.random.Generator
+    scenarios: list[CongestionScenario]
+    standing: NDArray[np.float64]
+    steps: int = 0
+    wall_s: float = 0.0
+    best: NDArray[np.float64] = field(default_factory=lambda: np.zeros(N_PARAMETERS))
+    best_loss: float = np.inf
+
+    def draw(self) -> tuple[list[int], list[Episode]]:
+        """Return the episodes of a generation: every scenario once, the rest where the law stands worst."""
+        n = len(self.scenarios)
+        weight = np.exp(self.standing - self.standing.max())
+        more = self.rng.choice(n, size=max(EPISODES_A_GENERATION - n, 0), p=weight / weight.sum())
+        places = [*range(n), *sorted(more.tolist())]
+        return places, [self._episode(place) for place in places]
+
+    def _episode(self, place: int) -> Episode:
+        scenario = self.scenarios[place]
+        first, last = scenario.splits["train"].seeds
+        return Episode(scenario, "train", int(self.rng.integers(first, last + 1)))
+
+    def generation(self, judge: Judge) -> float:
+        """Play one generation and learn from it; returns the mean loss of its candidates."""
+        candidates = [self.evolution.ask() for _ in range(self.evolution.population_size)]
+        places, episodes = self.draw()
+        losses = judge.losses([neural_transport(weights) for weights in candidates], episodes)
+        self.evolution.tell(list(zip(candidates, losses.mean(axis=1).tolist(), strict=True)))
+        for place in set(places):
+            found = losses[:, [number for number, other in enumerate(places) if other == place]].mean()
+            self.standing[place] += (1.0 - MEMORY) * (found - self.standing[place])
+        self.steps += len(candidates) * sum(episode.scenario.control.episode_steps for episode in episodes)
+        return float(losses.mean())
+
+    def validate(self, judge: Judge) -> float:
+        """Play the mean of the distribution on the validation split; keep it if it is the best so far."""
+        episodes = [
+            Episode(scenario, "validation", scenario.splits["validation"].seeds[0] + number)
+            for scenario in self.scenarios
+            for number in range(EPISODES_A_VALIDATION)
+        ]
+        found = float(judge.losses([neural_transport(self.evolution.mean)], episodes).mean())
+        if found < self.best_loss:
+            self.best, self.best_loss = self.evolution.mean.copy(), found
+        return found
+
+
+def train_neural(
+    scenario: CongestionScenario,
+    *,
+    total_steps: int,
+    out: str | PathLike[str],
+    seed: int = 0,
+    resume: bool = False,
+    progress: Progress | None = None,
+    also_on: Sequence[str] = (),
+    episode_steps: int = 100,
+    sigma: float = 0.3,
+) -> Path:
+    """Search for weights on the train split of scenarios.
+
+    Same arguments and machine, same weights, whether stopped on the way or not.
+
+    Args:
+        scenario: The first of them.
+        total_steps: Decision intervals to simulate; rounded up to whole generations.
+        out: Folder of the run.
+        seed: Of the search.
+        resume: Go on from where the folder's search was stopped.
+        progress: Told the number of intervals so far.
+        also_on: Names or files of the other scenarios.
+        episode_steps: Longer episodes are cut to so many intervals.
+        sigma: Width of the first distribution; the law of its mean is DCTCP.
+
+    Returns:
+        The checkpoint.
+
+    Raises:
+        MissingExtra: If cmaes is not installed.
+        SysgymError: If a scenario is not one of DatacenterCC, or the folder holds another search.
+    """
+    folder = Path(out)
+    chosen = [_shortened(one, episode_steps) for one in (scenario, *map(load_scenario, also_on))]
+    settings = {"also_on": list(also_on), "episode_steps": episode_steps, "sigma": sigma}
+    search = _begin_or_resume(folder, chosen, seed, sigma, resume)
+    judge = Judge()
+    while search.steps < total_steps:
+        began_s = time.perf_counter()
+        mean_loss = search.generation(judge)
+        number = search.evolution.generation
+        validation = ""
+        if number % GENERATIONS_A_VALIDATION == 0 or search.steps >= total_steps:
+            validation = f"{search.validate(judge):.4f}"
+        search.wall_s += time.perf_counter() - began_s
+        _note(folder, (number, search.steps, f"{search.wall_s:.1f}", f"{mean_loss:.4f}", validation))
+        write_atomically(folder / STATE, pickle.dumps(search))
+        if progress is not None:
+            progress(search.steps)
+    law = Law(
+        parameters=[float(value) for value in search.best],
+        trained_on=[one.resolved() for one in search.scenarios],
+        total_steps=search.steps,
+        seed=seed,
+        validation=search.best_loss,
+        hyper_parameters=settings,
+        versions=_versions(),
+    )
+    law.write(folder / FINAL)
+    return folder / FINAL
+
+
+def _shortened(scenario: Any, episode_steps: int) -> CongestionScenario:
+    if not isinstance(scenario, CongestionScenario) or scenario.env_id != "sysgym/DatacenterCC-v0":
+        raise SysgymError(f'{scenario.name}: "neural" learns in scenarios of sysgym/DatacenterCC-v0 only')
+    if scenario.control.episode_steps <= episode_steps:
+        return scenario
+    control = scenario.control.model_copy(update={"episode_steps": episode_steps})
+    return scenario.model_copy(update={"control": control})
+
+
+def _begin_or_resume(
+    folder: Path, scenarios: list[CongestionScenario], seed: int, sigma: float, resume: bool
+) -> Search:
+    try:
+        from cmaes import CMA
+    except ImportError as error:
+        raise MissingExtra("train", "training neural") from error
+    if (folder / STATE).is_file():
+        if not resume:
+            raise SysgymError(f"{folder}: the folder holds a run already; go on with resume, or use another")
+        found: Search = pickle.loads((folder / STATE).read_bytes())
+        if [one.sha256() for one in found.scenarios] != [one.sha256() for one in scenarios]:
+            raise SysgymError(f"{folder}: cannot go on, the search there is on other scenarios")
+        return found
+    folder.mkdir(parents=True, exist_ok=True)
+    evolution = CMA(mean=np.zeros(N_PARAMETERS), sigma=sigma, seed=seed)
+    return Search(evolution, np.random.default_rng(seed), scenarios, np.zeros(len(scenarios)))
+
+
+def _note(folder: Path, values: tuple[Any, ...]) -> None:
+    with (folder / CURVE).open("a", newline="") as file:
+        writer = csv.writer(file)
+        if file.tell() == 0:
+            writer.writerow(("generation", "steps", "wall_s", "mean_loss", "validation_loss"))
+        writer.writerow(values)
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {name: version(name) for name in ("sysgym", "numpy", "numba", "cmaes")}

@@ -1,0 +1,229 @@
+"""Neural: DCTCP whose window a small network corrects once a round trip.
+
+The base is DCTCP (RFC 8257): Reno's growth, and a reduction by half of the marked fraction's average. At the
+end of every round trip a network with one hidden layer looks at what the round has brought and says three
+things: a factor for the window (as Orca's agent does to CUBIC's, Abbasloo et al., SIGCOMM 2020, section 4),
+by how many packets it grows in the next round, and how much faster than a window a round trip it is sent.
+All flows share the weights; a flow sees its own ACKs alone (as in NVIDIA's RLCC and in Astraea). Windows
+below one packet are paced, as Swift's are.
+
+The weights are the transport's parameters, so that a search over them compiles nothing anew. With all of them
+zero the factor is 1, the growth one packet, and what is left is DCTCP, paced at twice its window.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.transports.base import Transport, parameter
+from sysgym.scenarios.errors import SysgymError
+
+INPUTS = (
+    "mean round trip over the empty one, log2 / 2",
+    "least round trip over the empty one, log2 / 2",
+    "fraction of marked packets",
+    "its moving average (DCTCP's alpha)",
+    "window over the line's bandwidth-delay product, log2 / 4",
+    "packets delivered so far, log2 / 10",
+    "a loss in this round",
+    "the last correction",
+    "queueing in packets of the line, log2 / 5",
+)
+"""What the network sees of a round trip."""
+
+OUTPUTS = ("window", "growth", "pace")
+"""What it says: log2 of the window's factor, log2 of the growth in packets / 2, log2 of the pace over 2."""
+
+N_INPUTS, N_HIDDEN, N_OUTPUTS = len(INPUTS), 8, len(OUTPUTS)
+
+# Where the parameters are. The first is for the beginning of a flow, before there is anything to see.
+FIRST_WINDOW = 0  # log2 of the first window over the scenario's
+HIDDEN_WEIGHTS = 1  # rows of N_INPUTS
+HIDDEN_BIAS = HIDDEN_WEIGHTS + N_HIDDEN * N_INPUTS
+OUTPUT_WEIGHTS = HIDDEN_BIAS + N_HIDDEN  # rows of N_HIDDEN
+OUTPUT_BIAS = OUTPUT_WEIGHTS + N_OUTPUTS * N_HIDDEN
+N_PARAMETERS = OUTPUT_BIAS + N_OUTPUTS
+
+GAIN = 1.0 / 16.0  # g, RFC 8257, 4.2
+LEAST_WINDOW = 0.01  # packets
+FIRST_PACE = 2.0  # windows a round trip; Linux paces slow start so
+LEAVES_SLOW_START = 0.9  # a correction below this ends it, as a mark does
+
+# Slots of flow.state.
+WINDOW = 0  # packets; may be a fraction of one, flow.cwnd is at least one
+ALPHA = 1
+ROUND_END = 2  # the round is over when this number is acknowledged
+ACKED = 3  # of the round, as the next four
+MARKED = 4
+RTT_SUM_NS = 5
+RTT_SAMPLES = 6
+RTT_LEAST_NS = 7
+LOST = 8
+DELIVERED = 9
+CORRECTION = 10  # log2
+GROWTH = 11  # packets a round trip
+PACE = 12  # windows a round trip
+SEEN = 13  # what the network saw, N_INPUTS slots
+
+
+@njit(inline="always")
+def begin_round(flow: Any) -> None:
+    """Nothing is known of the next round yet."""
+    state = flow.state
+    state[ROUND_END] = flow.nxt
+    state[ACKED] = 0.0
+    state[MARKED] = 0.0
+    state[RTT_SUM_NS] = 0.0
+    state[RTT_SAMPLES] = 0.0
+    state[RTT_LEAST_NS] = 0.0
+    state[LOST] = 0.0
+
+
+@njit(inline="always")
+def set_window(flow: Any, window: float, rtt_ns: float) -> None:
+    """Sets window and pace; below one packet one is under way at a time, and the pace is the window's."""
+    flow.state[WINDOW] = max(window, LEAST_WINDOW)
+    flow.cwnd = max(flow.state[WINDOW], 1.0)
+    pace = flow.state[PACE] if flow.state[WINDOW] >= 1.0 else 1.0
+    flow.pacing_rate_bps = pace * 8e9 * flow.packet_bytes * flow.state[WINDOW] / rtt_ns
+
+
+@njit(inline="always")
+def look(flow: Any) -> None:
+    """Puts INPUTS, for the round that has ended, into the slots from SEEN on."""
+    state = flow.state
+    base_ns = float(flow.base_rtt_ns)
+    mean_ns = state[RTT_SUM_NS] / state[RTT_SAMPLES]
+    line_packets = flow.line_rate_bps * 1e-9 / (8.0 * flow.packet_bytes)  # a nanosecond
+    state[SEEN] = 0.5 * math.log2(max(mean_ns / base_ns, 1.0))
+    state[SEEN + 1] = 0.5 * math.log2(max(state[RTT_LEAST_NS] / base_ns, 1.0))
+    state[SEEN + 2] = state[MARKED] / max(state[ACKED], 1.0)
+    state[SEEN + 3] = state[ALPHA]
+    state[SEEN + 4] = 0.25 * math.log2(state[WINDOW] / (line_packets * base_ns))
+    state[SEEN + 5] = 0.1 * math.log2(1.0 + state[DELIVERED])
+    state[SEEN + 6] = state[LOST]
+    state[SEEN + 7] = state[CORRECTION]
+    state[SEEN + 8] = 0.2 * math.log2(1.0 + line_packets * max(mean_ns - base_ns, 0.0))
+
+
+@njit
+def decide(flow: Any, event: Any) -> None:
+    """Runs the network; writes what it says into CORRECTION, GROWTH and PACE."""
+    window = parameter(event, OUTPUT_BIAS)
+    growth = parameter(event, OUTPUT_BIAS + 1)
+    pace = parameter(event, OUTPUT_BIAS + 2)
+    for unit in range(N_HIDDEN):
+        total = parameter(event, HIDDEN_BIAS + unit)
+        for number in range(N_INPUTS):
+            total += parameter(event, HIDDEN_WEIGHTS + unit * N_INPUTS + number) * flow.state[SEEN + number]
+        active = math.tanh(total)
+        window += active * parameter(event, OUTPUT_WEIGHTS + unit)
+        growth += active * parameter(event, OUTPUT_WEIGHTS + N_HIDDEN + unit)
+        pace += active * parameter(event, OUTPUT_WEIGHTS + 2 * N_HIDDEN + unit)
+    flow.state[CORRECTION] = math.tanh(window)
+    flow.state[GROWTH] = 2.0 ** (2.0 * math.tanh(growth))
+    flow.state[PACE] = FIRST_PACE * 2.0 ** math.tanh(pace)
+
+
+@njit(inline="always")
+def end_round(flow: Any, event: Any) -> None:
+    """DCTCP's reduction where there were marks, then the network's correction."""
+    state = flow.state
+    state[ALPHA] += GAIN * (state[MARKED] / max(state[ACKED], 1.0) - state[ALPHA])
+    look(flow)
+    decide(flow, event)
+    factor = 2.0 ** state[CORRECTION]
+    if state[MARKED] > 0.0:
+        factor *= 1.0 - 0.5 * state[ALPHA]
+    if state[LOST] == 0.0 or factor < 1.0:
+        state[WINDOW] *= factor
+    if factor < LEAVES_SLOW_START:
+        flow.ssthresh = min(flow.ssthresh, state[WINDOW])
+    begin_round(flow)
+
+
+@njit(inline="always")
+def grow(flow: Any, event: Any) -> None:
+    """Doubles in slow start, else by GROWTH packets a round trip, if the window is what limits the flow."""
+    window = flow.state[WINDOW]
+    if flow.in_recovery or event.duplicate or not (event.window_limited or window < 1.0):
+        return
+    if window < flow.ssthresh:
+        flow.state[WINDOW] = window + min(event.acked_packets, 2)
+    else:
+        flow.state[WINDOW] = window + flow.state[GROWTH] * min(event.acked_packets / max(window, 1.0), 1.0)
+
+
+def on_start(flow: Any, event: Any) -> None:
+    """The first window is a parameter; alpha starts at 1 (RFC 8257)."""
+    state = flow.state
+    state[ALPHA] = 1.0
+    state[GROWTH] = 1.0
+    state[PACE] = FIRST_PACE
+    begin_round(flow)
+    first = min(flow.cwnd * 2.0 ** parameter(event, FIRST_WINDOW), flow.cwnd)
+    set_window(flow, first, float(flow.base_rtt_ns))
+
+
+def on_ack(flow: Any, event: Any) -> None:
+    """Takes note of the ACK, grows, and once a round trip asks the network."""
+    state = flow.state
+    state[ACKED] += event.acked_packets
+    state[DELIVERED] += event.acked_packets
+    if event.rtt_ns > 0:
+        state[RTT_SUM_NS] += event.rtt_ns
+        state[RTT_SAMPLES] += 1.0
+        if state[RTT_LEAST_NS] == 0.0 or event.rtt_ns < state[RTT_LEAST_NS]:
+            state[RTT_LEAST_NS] = event.rtt_ns
+    if event.marked:
+        state[MARKED] += event.acked_packets
+        flow.ssthresh = min(flow.ssthresh, state[WINDOW])
+    else:
+        grow(flow, event)
+    if flow.una > state[ROUND_END] and state[RTT_SAMPLES] > 0.0:
+        end_round(flow, event)
+    set_window(flow, state[WINDOW], max(flow.srtt_ns, float(flow.base_rtt_ns)))
+
+
+def on_loss(flow: Any, event: Any) -> None:
+    """A loss halves the window (RFC 8257, 3.5)."""
+    flow.state[LOST] = 1.0
+    set_window(flow, 0.5 * flow.state[WINDOW], max(flow.srtt_ns, float(flow.base_rtt_ns)))
+    flow.ssthresh = max(flow.state[WINDOW], 2.0)
+
+
+def on_timeout(flow: Any, event: Any) -> None:
+    """Starts again from one packet (RFC 5681, 3.1)."""
+    flow.ssthresh = max(0.5 * flow.state[WINDOW], 2.0)
+    begin_round(flow)
+    flow.state[LOST] = 1.0
+    set_window(flow, 1.0, max(flow.srtt_ns, float(flow.base_rtt_ns)))
+
+
+def neural_transport(parameters: Sequence[float]) -> Transport:
+    """Make the law of these weights.
+
+    Args:
+        parameters: N_PARAMETERS numbers in the order of the constants above.
+
+    Raises:
+        SysgymError: If they are not as many, or not finite.
+    """
+    values = tuple(float(value) for value in parameters)
+    if len(values) != N_PARAMETERS or not all(math.isfinite(value) for value in values):
+        raise SysgymError(f"neural: expected {N_PARAMETERS} finite parameters, got {len(values)}")
+    return Transport(
+        name="neural",
+        summary="DCTCP whose window a small network corrects once a round trip",
+        reference="RFC 8257; after Abbasloo et al. (Orca), SIGCOMM 2020",
+        on_start=on_start,
+        on_ack=on_ack,
+        on_loss=on_loss,
+        on_timeout=on_timeout,
+        ecn_capable=True,
+        parameters=values,
+    )
