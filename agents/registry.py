@@ -197,6 +197,9 @@ _AGENTS: dict[str, AgentInfo] = {
         ),
         _learned("ppo", "proximal policy optimisation (stable-baselines3)"),
         _learned("a2c", "advantage actor-critic (stable-baselines3)"),
+        _learned(
+            "reinforce", "policy gradient without a critic (stable-baselines3's A2C, its critic unused)"
+        ),
         _learned("sac", "soft actor-critic (stable-baselines3)"),
         _learned("td3", "twin delayed deterministic policy gradient (stable-baselines3)"),
         _learned("ddpg", "deep deterministic policy gradient (stable-baselines3)"),

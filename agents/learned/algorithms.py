@@ -18,9 +18,22 @@ _POLICY_KEYS = ("log_std_init", "net_arch")
 """Hyper-parameters that stable-baselines3 takes inside ``policy_kwargs``."""
 
 _NOT_TO_CHOOSE = frozenset(
-    ("self", "policy", "env", "seed", "device", "verbose", "tensorboard_log", "_init_setup_model")
+    (
+        "self",
+        "policy",
+        "env",
+        "seed",
+        "device",
+        "verbose",
+        "tensorboard_log",
+        "_init_setup_model",
+        "action_noise",
+    )
 )
 """Arguments of the package's classes that training sets itself."""
+
+ACTION_NOISE_STD = "action_noise_std"
+"""Exploration of algorithms whose policy has none of its own: normal noise, of actions between -1 and 1."""
 
 _NETWORK = {"net_arch": (64, 64)}
 
@@ -37,7 +50,10 @@ _MASKED = {
     "gae_lambda": 0.95,
     "ent_coef": 0.01,
 }
+# REINFORCE as in Iroko's runs (RLlib's PG): returns of the batch itself, their mean as baseline, no critic.
+_NO_CRITIC = {"n_steps": 50, "gae_lambda": 1.0, "vf_coef": 0.0, "normalize_advantage": True}
 _OFF_POLICY = {"gamma": 0.9, "learning_rate": 1e-3, "batch_size": 128, "learning_starts": 1_000, **_NETWORK}
+_DETERMINISTIC = {ACTION_NOISE_STD: 0.1, **_OFF_POLICY}
 
 
 @dataclass(frozen=True)
@@ -100,6 +116,7 @@ class Algorithm:
         """
         known = set(inspect.signature(self.load_class().__init__).parameters) - _NOT_TO_CHOOSE
         known |= set() if self.over_sets else set(_POLICY_KEYS)
+        known |= {ACTION_NOISE_STD} & set(self.hyper_parameters)
         for name in chosen:
             if name not in known:
                 raise UnknownName(f"hyper-parameter of {self.name}", name, known)
@@ -121,6 +138,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             {"n_steps": 256, "batch_size": 128, "n_epochs": 10, "learning_rate": 1e-3, **_ON_POLICY},
         ),
         Algorithm("a2c", "stable_baselines3", "A2C", {"n_steps": 16, **_ON_POLICY}),
+        Algorithm("reinforce", "stable_baselines3", "A2C", {**_ON_POLICY, **_NO_CRITIC}),
         Algorithm("trpo", "sb3_contrib", "TRPO", {"n_steps": 256, **_ON_POLICY}),
         Algorithm(
             "maskable_ppo", "sb3_contrib", "MaskablePPO", {**_MASKED, "net_arch": (128, 128)}, masks=True
@@ -128,8 +146,8 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm("maskable_ppo_set", "sb3_contrib", "MaskablePPO", _MASKED, masks=True, policy=SET_POLICY),
         Algorithm("sac", "stable_baselines3", "SAC", _OFF_POLICY, discrete_actions=False),
         Algorithm("tqc", "sb3_contrib", "TQC", _OFF_POLICY, discrete_actions=False),
-        Algorithm("td3", "stable_baselines3", "TD3", _OFF_POLICY, discrete_actions=False),
-        Algorithm("ddpg", "stable_baselines3", "DDPG", _OFF_POLICY, discrete_actions=False),
+        Algorithm("td3", "stable_baselines3", "TD3", _DETERMINISTIC, discrete_actions=False),
+        Algorithm("ddpg", "stable_baselines3", "DDPG", _DETERMINISTIC, discrete_actions=False),
     )
 }
 

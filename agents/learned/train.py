@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from sysgym.agents.learned.algorithms import ALGORITHMS, EXTRA, Algorithm, get_algorithm
+from sysgym.agents.learned.algorithms import ACTION_NOISE_STD, ALGORITHMS, EXTRA, Algorithm, get_algorithm
 from sysgym.agents.learned.checkpoint import (
     Checkpoint,
     CheckpointMeta,
@@ -303,6 +303,11 @@ def _run(
 
 def _new_model(training: Training, arguments: dict[str, Any], envs: Any) -> Any:
     # Seeding torch is left to stable-baselines3, which seeds everything that it uses.
+    if deviation := arguments.pop(ACTION_NOISE_STD, 0.0):
+        from stable_baselines3.common.noise import NormalActionNoise
+
+        size = envs.action_space.shape[0]
+        arguments["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, deviation))
     return training.algorithm.load_class()(
         training.algorithm.load_policy(),
         envs,
