@@ -241,7 +241,7 @@ def _play_live(env: gym.Env[Any, Any], agent: Any, seed: int, fps: float) -> Pla
             nonlocal next_s
             screen.update(Text(str(env.render())), refresh=True)
             next_s = max(next_s + 1.0 / fps, time.perf_counter())
-            time.sleep(next_s - time.perf_counter())
+            time.sleep(max(next_s - time.perf_counter(), 0.0))
 
         return play(env, agent, seed, show)
 
