@@ -48,6 +48,7 @@ class Search:
 
     Attributes:
         evolution: The distribution of weights.
+        seed: Of its draws.
         rng: Draws scenarios and seeds of episodes.
         scenarios: The curriculum.
         standing: Moving average of the loss in each scenario.
@@ -58,6 +59,7 @@ class Search:
     """
 
     evolution: Any
+    seed: int
     rng: np.random.Generator
     scenarios: list[CongestionScenario]
     standing: NDArray[np.float64]
@@ -81,6 +83,9 @@ class Search:
 
     def generation(self, judge: Judge) -> float:
         """Play one generation and learn from it; returns the mean loss of its candidates."""
+        # A search that was stopped comes back without its generator: each generation has one of its own.
+        state = np.random.SeedSequence([self.seed, self.evolution.generation]).generate_state(1)
+        self.evolution.reseed_rng(int(state[0]))
         candidates = [self.evolution.ask() for _ in range(self.evolution.population_size)]
         places, episodes = self.draw()
         losses = judge.losses([neural_transport(weights) for weights in candidates], episodes)
@@ -193,7 +198,7 @@ def _begin_or_resume(
         return found
     folder.mkdir(parents=True, exist_ok=True)
     evolution = CMA(mean=np.zeros(N_PARAMETERS), sigma=sigma, seed=seed)
-    return Search(evolution, np.random.default_rng(seed), scenarios, np.zeros(len(scenarios)))
+    return Search(evolution, seed, np.random.default_rng(seed), scenarios, np.zeros(len(scenarios)))
 
 
 def _note(folder: Path, values: tuple[Any, ...]) -> None:

@@ -9,14 +9,16 @@ from numba import njit
 
 from sysgym.emulator.packets.layout import EVENT, FLOW, NEVER_NS, event_at, flow_at
 from sysgym.emulator.packets.sender import (
+    N_PARAMETERS,
     ON_ACK,
     ON_LOSS,
     ON_START,
     ON_TICK,
     ON_TIMEOUT,
+    PARAMETERS,
     call_callback,
 )
-from sysgym.emulator.packets.transports import get_transport
+from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.base import callback_addresses
 
 
@@ -33,7 +35,7 @@ class Driver:
 
     def __init__(
         self,
-        transport: str,
+        transport: str | Transport,
         cwnd: float = 10.0,
         ssthresh: float = np.inf,
         *,
@@ -42,7 +44,8 @@ class Driver:
         packet_bytes: int = 1_500,
     ) -> None:
         """Makes a flow and calls on_start."""
-        self._addresses = callback_addresses((get_transport(transport),))
+        law = get_transport(transport) if isinstance(transport, str) else transport
+        self._addresses = callback_addresses((law,))
         self._flows = np.zeros(1, FLOW).view(np.recarray)
         self._events = np.zeros(1, EVENT).view(np.recarray)
         self.flow: Any = self._flows[0]
@@ -54,6 +57,7 @@ class Driver:
         self.flow.base_rtt_ns = base_rtt_ns
         self.flow.packet_bytes = packet_bytes
         self.event.window_limited = 1
+        self.event.parameters, self.event.n_parameters = self._addresses[PARAMETERS : N_PARAMETERS + 1]
         self._notify(ON_START)
 
     def _notify(self, what: int) -> None:

@@ -1,0 +1,136 @@
+"""The search for a law: what counts, that it goes on where it was stopped, and its checkpoints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sysgym.agents import make_agent
+from sysgym.agents.learned import train
+from sysgym.agents.learned.neural import search
+from sysgym.agents.learned.neural.agent import read_law
+from sysgym.agents.learned.neural.fitness import Episode, Judge, loss
+from sysgym.agents.learned.neural.search import CURVE, Search
+from sysgym.agents.protocol import environment_arguments, play_episode
+from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
+from sysgym.envs.congestion.datacenter_cc import DatacenterCC
+from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.scenarios.errors import SysgymError, UnknownName
+
+BASELINE = {
+    "goodput_bps": 1e9,
+    "queue_p99_bytes": 1e5,
+    "queue_mean_bytes": 5e4,
+    "fct_slowdown_p50": 2.0,
+    "fct_slowdown_p99": 10.0,
+}
+
+
+@pytest.fixture(scope="module")
+def small() -> CongestionScenario:
+    overrides = {"control.episode_steps": 4, "topology.hosts_per_side": 1}
+    scenario = load_scenario("dumbbell-10g", overrides=overrides)
+    assert isinstance(scenario, CongestionScenario)
+    return scenario
+
+
+@pytest.fixture(scope="module")
+def checkpoint(small: CongestionScenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train("neural", small, total_steps=1, out=tmp_path_factory.mktemp("run"), seed=3)
+
+
+def test_the_baseline_loses_nothing_against_itself() -> None:
+    assert loss(BASELINE, BASELINE) == 0.0
+
+
+@pytest.mark.parametrize(
+    "name", ["queue_p99_bytes", "queue_mean_bytes", "fct_slowdown_p50", "fct_slowdown_p99"]
+)
+def test_less_is_better(name: str) -> None:
+    assert loss({**BASELINE, name: BASELINE[name] / 2}, BASELINE) < 0.0
+
+
+def test_goodput_cannot_be_traded_for_queues() -> None:
+    idle = {name: value / 100 for name, value in BASELINE.items()} | {"goodput_bps": 0.5e9}
+    assert loss(idle, BASELINE) > 5.0
+
+
+def test_unfair_shares_cost() -> None:
+    fair = {**BASELINE, "jain_index": 0.99}
+    assert loss({**fair, "jain_index": 0.6}, fair) > 1.0
+
+
+def test_a_judge_says_the_same_on_any_number_of_threads(small: CongestionScenario) -> None:
+    laws = [neural_transport(np.full(N_PARAMETERS, value)) for value in (0.0, 0.1)]
+    episodes = [Episode(small, "train", seed) for seed in (1, 2)]
+    one, two = Judge(1).losses(laws, episodes), Judge(2).losses(laws, episodes)
+    assert one.shape == (2, 2)
+    np.testing.assert_array_equal(one, two)
+
+
+def test_a_stopped_search_goes_on_as_if_it_had_not_been(
+    small: CongestionScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "EPISODES_A_GENERATION", 1)
+    monkeypatch.setattr(search, "EPISODES_A_VALIDATION", 1)
+    steps_a_generation = 18 * 4
+    whole = read_law(
+        train("neural", small, total_steps=2 * steps_a_generation, out=tmp_path / "whole", seed=5)
+    )
+
+    arguments = {"total_steps": 2 * steps_a_generation, "out": tmp_path / "parts", "seed": 5}
+    generation = Search.generation
+
+    def stops(self: Search, judge: Judge) -> float:
+        if self.steps:
+            raise KeyboardInterrupt
+        return generation(self, judge)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Search, "generation", stops)
+        with pytest.raises(KeyboardInterrupt):
+            train("neural", small, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(SysgymError, match="holds a run already"):
+        train("neural", small, **arguments)  # type: ignore[arg-type]
+    parts = read_law(train("neural", small, **arguments, resume=True))  # type: ignore[arg-type]
+    assert parts == whole
+    assert len((tmp_path / "parts" / CURVE).read_text().splitlines()) == 3
+
+
+def test_a_checkpoint_plays_and_brings_its_transport(checkpoint: Path, small: CongestionScenario) -> None:
+    agent = make_agent("neural", checkpoint=checkpoint)
+    env = DatacenterCC(scenario=small, **environment_arguments(agent))
+    assert env.transport.name == "neural"
+    _, info = play_episode(env, agent, seed=1)
+    assert info["episode_metrics"]["goodput_bps"] > 1e9
+
+
+def test_a_checkpoint_says_where_it_comes_from(checkpoint: Path) -> None:
+    law = read_law(checkpoint)
+    assert [scenario["name"] for scenario in law.trained_on] == ["dumbbell-10g"]
+    assert law.seed == 3
+    assert law.total_steps == 18 * 6 * 4
+    assert set(law.versions) == {"sysgym", "numpy", "numba", "cmaes"}
+
+
+def test_other_files_are_refused(tmp_path: Path, checkpoint: Path) -> None:
+    with pytest.raises(SysgymError, match="no such checkpoint"):
+        make_agent("neural", checkpoint=tmp_path / "none.json")
+    (tmp_path / "text.json").write_text("no law")
+    with pytest.raises(SysgymError, match="not a checkpoint of the agent neural"):
+        make_agent("neural", checkpoint=tmp_path / "text.json")
+    data = json.loads(checkpoint.read_text())
+    data["inputs"] = data["inputs"][:-1]
+    (tmp_path / "other.json").write_text(json.dumps(data))
+    with pytest.raises(SysgymError, match="with other inputs"):
+        make_agent("neural", checkpoint=tmp_path / "other.json")
+
+
+def test_what_it_cannot_learn_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SysgymError, match="learns in scenarios of sysgym/DatacenterCC-v0 only"):
+        train("neural", "flow-1g-1ms", total_steps=1, out=tmp_path)
+    with pytest.raises(UnknownName, match='no hyper-parameter of neural is named "gamma"'):
+        train("neural", "incast-32", total_steps=1, out=tmp_path, hyper_parameters={"gamma": 0.9})
