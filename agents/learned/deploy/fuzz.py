@@ -1,0 +1,299 @@
+"""Differential testing: torch, NumPy, ONNX Runtime and compiled C have to give the same answers.
+
+Needs the extras ``train`` and ``export``.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.checkpoint import write_atomically
+from sysgym.agents.learned.deploy.compiled import CompiledRunner, find_compiler
+from sysgym.agents.learned.deploy.fuzz_cases import KINDS, Case, Made, cases, make
+from sysgym.agents.learned.deploy.graph import Choice, Decided, PolicyGraph
+from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, onnx_model
+from sysgym.agents.learned.deploy.quantize import int8_twin
+from sysgym.scenarios.errors import SysgymError
+
+ABSOLUTE, RELATIVE = 1e-5, 1e-4
+"""Of a value, what it may differ by: ABSOLUTE + RELATIVE * |reference|."""
+
+Decide = Callable[..., Decided]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Something that plays policies.
+
+    Attributes:
+        name: For tables and files.
+        open: Makes what answers for a policy, as a context.
+        int8: Whether its weights are 8-bit integers; then the reference is their twin in NumPy.
+    """
+
+    name: str
+    open: Callable[[PolicyGraph], AbstractContextManager[Decide]]
+    int8: bool = False
+
+
+@contextmanager
+def _onnx(graph: PolicyGraph) -> Iterator[Decide]:
+    yield OnnxRunner(onnx_model(graph).SerializeToString())
+
+
+NUMPY = Runner("numpy", nullcontext)
+ONNX_RUNTIME = Runner("onnxruntime", _onnx)
+C = Runner("c", lambda graph: CompiledRunner(graph))
+C_INT8 = Runner("c-int8", lambda graph: CompiledRunner(graph, "int8"), int8=True)
+
+
+def runners_here() -> tuple[Runner, ...]:
+    """Return all runners that this machine has: those in C need a compiler."""
+    return (NUMPY, ONNX_RUNTIME, *((C, C_INT8) if find_compiler() else ()))
+
+
+class Disagreement(Exception):
+    """A runner whose answer is not the reference's.
+
+    Attributes:
+        made: The case.
+        runner: Who.
+        expected: The reference; None if there is no network to run.
+        got: What it answered; None likewise.
+        reason: In words.
+    """
+
+    def __init__(
+        self, made: Made, runner: Runner, expected: Decided | None, got: Decided | None, reason: str
+    ) -> None:
+        super().__init__(f"{runner.name}: {reason}")
+        self.made, self.runner, self.expected, self.got, self.reason = made, runner, expected, got, reason
+
+
+@dataclass
+class Tally:
+    """What was compared.
+
+    Attributes:
+        cases: Cases that said something, by kind.
+        discarded: Cases whose reference is not a number.
+        largest: Runner -> largest difference, as a multiple of what is allowed.
+        near_ties: Answers with another action, between scores too close to tell apart.
+    """
+
+    cases: Counter[str] = field(default_factory=Counter)
+    discarded: int = 0
+    largest: dict[str, float] = field(default_factory=dict)
+    near_ties: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A disagreement, as small as it could be made, on disk.
+
+    Attributes:
+        runner: Who disagreed.
+        reason: In words.
+        case: What shows it.
+        files: The model, if there is one, and the arrays.
+    """
+
+    runner: str
+    reason: str
+    case: Case
+    files: tuple[Path, ...]
+
+
+def fuzz(
+    n_examples: int,
+    seed_: int,
+    *,
+    runners: Sequence[Runner] | None = None,
+    kinds: tuple[str, ...] = KINDS,
+    folder: Path | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Tally, list[Failure]]:
+    """Draw cases and compare every runner with torch; disagreements are shrunk and stored.
+
+    Args:
+        n_examples: Cases to draw.
+        seed_: Of the drawing.
+        runners: To compare; None: :func:`runners_here`.
+        kinds: Of policies.
+        folder: For failures; None: they are not stored.
+        progress: Told the number of cases so far, those of shrinking included.
+
+    Returns:
+        What was compared, and the failures, one a runner.
+    """
+    remaining = list(runners_here() if runners is None else runners)
+    tally = Tally(largest={runner.name: 0.0 for runner in remaining})
+    failures: list[Failure] = []
+    # The engine stops soon after the first failure: those who did not cause it go on without who did.
+    while remaining and (found := _first_failure(n_examples, seed_, remaining, kinds, tally, progress)):
+        failures.append(_store(found, folder))
+        remaining = [runner for runner in remaining if runner is not found.runner]
+    return tally, failures
+
+
+def _first_failure(
+    n_examples: int,
+    seed_: int,
+    runners: Sequence[Runner],
+    kinds: tuple[str, ...],
+    tally: Tally,
+    progress: Callable[[int], None] | None,
+) -> Disagreement | None:
+    """Return the first disagreement, as small as it can be made, or None."""
+    done = 0
+
+    @seed(seed_)
+    @settings(
+        max_examples=n_examples,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+    )
+    @given(cases(kinds))
+    def compare_all(case: Case) -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done)
+        for finding in check(case, runners, tally):
+            raise finding
+
+    try:
+        compare_all()
+    except Disagreement as found:
+        return found
+    return None
+
+
+def check(case: Case, runners: Sequence[Runner], tally: Tally) -> Iterator[Disagreement]:
+    """Compare all runners on one case; yields those that disagree."""
+    made = make(case)
+    if made.reference is not None and np.isnan(made.reference.values).any():
+        tally.discarded += 1
+        return
+    if made.graph is None or made.reference is None:
+        reason = "the network in torch is not taken over: NumPy finds its answers to be others"
+        yield Disagreement(made, runners[0], None, None, reason)
+        return
+    tally.cases[case.kind] += 1
+    twin = replace(made.graph, network=int8_twin(made.graph.network))
+    for runner in runners:
+        expected = twin(made.observations, made.masks) if runner.int8 else made.reference
+        with runner.open(made.graph) as decide:
+            got = decide(made.observations, made.masks)
+        reason, ratio, ties = difference(expected, got, isinstance(made.graph.outputs, Choice))
+        if reason is not None:
+            yield Disagreement(made, runner, expected, got, reason)
+            continue
+        tally.largest[runner.name] = max(tally.largest[runner.name], ratio)
+        tally.near_ties[runner.name] += ties
+
+
+def difference(expected: Decided, got: Decided, chosen: bool) -> tuple[str | None, float, int]:
+    """Compare answers.
+
+    Args:
+        expected: The reference.
+        got: What to compare with it.
+        chosen: Whether the action is the largest value's index.
+
+    Returns:
+        What is wrong, or None; the largest difference as a multiple of what is allowed; and how many actions
+        differ between values too close to tell apart.
+    """
+    if got.values.shape != expected.values.shape or got.action.shape != expected.action.shape:
+        return f"shape {got.values.shape} where the reference has {expected.values.shape}", np.inf, 0
+    finite = np.isfinite(expected.values)
+    if not np.array_equal(finite, np.isfinite(got.values)):
+        return "other values are finite, or allowed, than in the reference", np.inf, 0
+    allowed = ABSOLUTE + RELATIVE * np.abs(expected.values[finite].astype(np.float64))
+    gaps = np.abs(got.values[finite].astype(np.float64) - expected.values[finite]) / allowed
+    ratio = float(gaps.max(initial=0.0))
+    if ratio > 1.0:
+        return f"a value differs by {ratio:.3g} times what is allowed", ratio, 0
+    if not chosen:
+        return None, ratio, 0
+    other = np.flatnonzero(got.action != expected.action)
+    for row in other:
+        scores = expected.values[row].astype(np.float64)
+        margin = scores.max() - scores[got.action[row]]
+        # Both scores may be off by what is allowed.
+        if margin > 2.0 * (ABSOLUTE + RELATIVE * np.abs(scores[np.isfinite(scores)]).max()):
+            return (
+                (
+                    f"action {got.action[row]} where the reference takes {expected.action[row]}, "
+                    f"{margin:.3g} above it"
+                ),
+                ratio,
+                0,
+            )
+    return None, ratio, len(other)
+
+
+def replay(path: Path, runners: Sequence[Runner] | None = None) -> tuple[Case, Mapping[str, str]]:
+    """Run a stored failure again.
+
+    Args:
+        path: Its ``.npz``.
+        runners: To compare; None: :func:`runners_here`.
+
+    Returns:
+        The case, and what is wrong, by runner; empty if all agree by now.
+
+    Raises:
+        SysgymError: If the file is none of a failure.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            case = Case.from_json(str(file["case"]))
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise SysgymError(f"{path}: not a failure that sysgym fuzz stored ({error})") from error
+    chosen = runners_here() if runners is None else tuple(runners)
+    tally = Tally(largest={runner.name: 0.0 for runner in chosen})
+    return case, {found.runner.name: found.reason for found in check(case, chosen, tally)}
+
+
+def _store(found: Disagreement, folder: Path | None) -> Failure:
+    made = found.made
+    if folder is None:
+        return Failure(found.runner.name, found.reason, made.case, ())
+    folder.mkdir(parents=True, exist_ok=True)
+    number = 0
+    while (arrays := folder / f"{found.runner.name}-{number}.npz").exists():
+        number += 1
+    held: dict[str, NDArray[Any]] = {
+        "case": np.array(made.case.to_json()),
+        "reason": np.array(found.reason),
+        "observations": made.observations,
+    }
+    held |= {} if made.masks is None else {"masks": made.masks}
+    held |= {} if found.expected is None else {"expected": found.expected.values}
+    held |= {} if found.got is None else {"got": found.got.values}
+    data = io.BytesIO()
+    np.savez(data, **held)  # type: ignore[arg-type]
+    write_atomically(arrays, data.getvalue())
+    files = [arrays]
+    if made.graph is not None:
+        model = arrays.with_suffix(".onnx")
+        properties = {"case": made.case.to_json(), "reason": found.reason}
+        write_atomically(model, onnx_model(made.graph, properties).SerializeToString())
+        files.append(model)
+    return Failure(found.runner.name, found.reason, made.case, tuple(files))

@@ -1,0 +1,261 @@
+"""Policies and observations drawn at random, all of them valid: what differential testing feeds to runners.
+
+The policies are stable-baselines3's own, with weights drawn by NumPy, so that a case is the same case
+everywhere. After NNSmith (Liu et al., ASPLOS 2023): models valid by construction, and a case whose reference
+is not a number says nothing. Needs the extras ``train`` and ``export``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import nn
+
+from sysgym.agents.learned.actions import SCALES, ActionScale
+from sysgym.agents.learned.deploy.graph import Choice, Decided, Inputs, PolicyGraph
+from sysgym.agents.learned.set_net import Network, SetShape, network_of
+
+Array = NDArray[np.float32]
+
+RATES = ("ppo", "sac", "tqc", "td3")
+CHOICES = ("ppo_choice", "maskable_ppo", "maskable_ppo_set")
+KINDS = (*RATES, *CHOICES)
+"""One of each way in which a policy is put together: a2c and trpo are built as ppo is, ddpg as td3."""
+
+BOUNDS = {"unit": (0.0, 1.0), "symmetric": (-4.0, 4.0), "none": (-10.0, 10.0)}
+"""Where observations lie; the last has no bounds, and is drawn within these."""
+
+PLACES = ("inside", "low", "high", "corner", "zero")
+"""Of an observation in its space."""
+
+_ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A policy and observations; all arrays follow from it.
+
+    Attributes:
+        kind: One of :data:`KINDS`.
+        n_inputs: Numbers that the network sees; of a set, its members.
+        n_outputs: Numbers of an action, or actions; of a set, heads.
+        hidden: Widths of hidden layers; not of a set.
+        activation: After each hidden layer.
+        row_size: Of a set: numbers a member.
+        context_size: Of a set: numbers of the whole.
+        bounds: One of :data:`BOUNDS`.
+        n_ignored: Numbers of the observation that are not selected; 0: all are used, in their order.
+        normalised: Whether an offset is subtracted and a scale multiplied.
+        scale: How an output becomes a rate.
+        low_exponent: The lowest rate is 2 to this.
+        gain: Of the weights, over what keeps a signal's size.
+        places: Of each observation.
+        seed: Of everything else.
+    """
+
+    kind: str
+    n_inputs: int
+    n_outputs: int
+    hidden: tuple[int, ...]
+    activation: str
+    row_size: int
+    context_size: int
+    bounds: str
+    n_ignored: int
+    normalised: bool
+    scale: str
+    low_exponent: int
+    gain: float
+    places: tuple[str, ...]
+    seed: int
+
+    @property
+    def over_set(self) -> bool:
+        """Whether the network encodes a set."""
+        return self.kind == "maskable_ppo_set"
+
+    @property
+    def set_shape(self) -> SetShape:
+        """The shape of its set."""
+        return SetShape(self.n_inputs, self.row_size, self.context_size, self.n_outputs)
+
+    def to_json(self) -> str:
+        """Return the case as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Case:
+        """Read what :meth:`to_json` wrote."""
+        data = json.loads(text)
+        return cls(**{**data, "hidden": tuple(data["hidden"]), "places": tuple(data["places"])})
+
+
+def cases(kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[Case]:
+    """Draw a case; the simplest is a linear policy of one input and one output.
+
+    Args:
+        kinds: To draw from.
+    """
+    size = st.integers(1, 24)
+    return st.builds(
+        Case,
+        kind=st.sampled_from(kinds),
+        n_inputs=size,
+        n_outputs=st.integers(1, 12),
+        hidden=st.lists(size, max_size=3).map(tuple),
+        activation=st.sampled_from(sorted(_ACTIVATIONS)),
+        row_size=st.integers(1, 6),
+        context_size=st.integers(0, 5),
+        bounds=st.sampled_from(sorted(BOUNDS)),
+        n_ignored=st.integers(0, 4),
+        normalised=st.booleans(),
+        scale=st.sampled_from(SCALES),
+        low_exponent=st.integers(-20, -1),
+        gain=st.sampled_from((1.0, 0.1, 4.0)),
+        places=st.lists(st.sampled_from(PLACES), min_size=1, max_size=6).map(tuple),
+        seed=st.integers(0, 2**32 - 1),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A case as arrays.
+
+    Attributes:
+        case: What it was made from.
+        graph: The policy as it is deployed; None if the network in torch is not taken over.
+        observations: Shape (n, size).
+        masks: Shape (n, n_outputs), or None where everything is allowed.
+        reference: What torch answers; None if there is no graph.
+    """
+
+    case: Case
+    graph: PolicyGraph | None
+    observations: Array
+    masks: NDArray[np.bool_] | None
+    reference: Decided | None
+
+
+def make(case: Case) -> Made:
+    """Make a case's policy in torch, take it over, and ask torch for the reference."""
+    rng = np.random.default_rng(case.seed)
+    policy, model = _policy(case, rng)
+    try:
+        network = network_of(model)
+    except ValueError:  # torch makes no distribution of what is not a number
+        nothing = np.full((1, 1), np.nan, np.float32)
+        return Made(case, None, nothing, None, Decided(nothing, nothing))
+    inputs = _inputs(case, rng)
+    observations = _observations(case, inputs, rng)
+    masks = None
+    if case.kind.startswith("maskable"):
+        n_actions = case.set_shape.n_actions if case.over_set else case.n_outputs
+        masks = rng.random((len(observations), n_actions)) < 0.6
+        masks[np.arange(len(masks)), rng.integers(n_actions, size=len(masks))] = True
+    if network is None:
+        return Made(case, None, observations, masks, None)
+    graph = _graph(case, network, inputs)
+    with torch.no_grad():
+        output = _eager(case, policy, torch.from_numpy(inputs(observations))).numpy()
+    return Made(case, graph, observations, masks, graph.decide(output, masks))
+
+
+def _policy(case: Case, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return the policy of stable-baselines3, and what stands for its model."""
+    from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
+    from sb3_contrib.tqc.policies import TQCPolicy
+    from stable_baselines3.common.policies import ActorCriticPolicy
+    from stable_baselines3.sac.policies import SACPolicy
+    from stable_baselines3.td3.policies import TD3Policy
+
+    from sysgym.agents.learned.placement.set_policy import SetPolicy
+
+    kinds: dict[str, Any] = {
+        "ppo": ActorCriticPolicy,
+        "ppo_choice": ActorCriticPolicy,
+        "sac": SACPolicy,
+        "tqc": TQCPolicy,
+        "td3": TD3Policy,
+        "maskable_ppo": MaskableActorCriticPolicy,
+        "maskable_ppo_set": SetPolicy,
+    }
+    n_inputs = case.set_shape.observation_size if case.over_set else case.n_inputs
+    observations = gym.spaces.Box(-np.inf, np.inf, (n_inputs,), np.float32)
+    actions: gym.spaces.Space[Any] = gym.spaces.Box(-1.0, 1.0, (case.n_outputs,), np.float32)
+    if case.kind in CHOICES:
+        actions = gym.spaces.Discrete(case.set_shape.n_actions if case.over_set else case.n_outputs)
+    built: dict[str, Any] = {"net_arch": list(case.hidden), "activation_fn": _ACTIVATIONS[case.activation]}
+    if case.over_set:
+        built = {"set_shape": vars(case.set_shape)}
+    policy = kinds[case.kind](observations, actions, lambda _: 1e-3, **built)
+    policy.set_training_mode(False)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            fan_in = parameter.shape[-1] if parameter.ndim > 1 else 4
+            drawn = rng.normal(scale=case.gain / np.sqrt(fan_in), size=tuple(parameter.shape))
+            parameter.copy_(torch.from_numpy(drawn.astype(np.float32)))
+    model = SimpleNamespace(
+        policy=policy, predict=policy.predict, observation_space=observations, action_space=actions
+    )
+    return policy, model
+
+
+def _eager(case: Case, policy: Any, values: torch.Tensor) -> torch.Tensor:
+    """Return what the policy puts out before it is clipped, or its scores."""
+    output: torch.Tensor
+    if case.kind in ("ppo", *CHOICES):
+        output = policy.action_net(policy.mlp_extractor.forward_actor(values))
+    else:
+        output = policy.actor(values, deterministic=True) if case.kind != "td3" else policy.actor(values)
+    return output
+
+
+def _inputs(case: Case, rng: np.random.Generator) -> Inputs:
+    n_used = case.set_shape.observation_size if case.over_set else case.n_inputs
+    low, high = (np.full(n_used, bound, np.float32) for bound in BOUNDS[case.bounds])
+    select, size = None, n_used
+    if case.n_ignored and not case.over_set:
+        size += case.n_ignored
+        select = tuple(int(index) for index in rng.permutation(size)[:n_used])
+    offset = scale = None
+    if case.normalised and not case.over_set:  # the flags of a set's members stay flags
+        offset = rng.normal(size=n_used).astype(np.float32)
+        scale = rng.uniform(0.25, 4.0, n_used).astype(np.float32)
+    if case.bounds == "none":
+        return Inputs(size, select, None, None, offset, scale)
+    return Inputs(size, select, low, high, offset, scale)
+
+
+def _observations(case: Case, inputs: Inputs, rng: np.random.Generator) -> Array:
+    low, high = BOUNDS[case.bounds]
+    rows = []
+    for place in case.places:
+        row = {
+            "inside": rng.uniform(low, high, inputs.size),
+            "low": np.full(inputs.size, low),
+            "high": np.full(inputs.size, high),
+            "corner": np.where(rng.random(inputs.size) < 0.5, low, high),
+            "zero": np.zeros(inputs.size),
+        }[place]
+        if case.over_set:
+            shape = case.set_shape
+            exists = np.arange(shape.n_rows) < rng.integers(shape.n_rows + 1)
+            members = row[: shape.n_rows * shape.row_size].reshape(shape.n_rows, shape.row_size)
+            members[:, 0] = exists
+            members[~exists] = 0.0
+        rows.append(row)
+    return np.array(rows, np.float32)
+
+
+def _graph(case: Case, network: Network, inputs: Inputs) -> PolicyGraph:
+    if case.kind in CHOICES:
+        return PolicyGraph(network, inputs, Choice(masked=case.kind.startswith("maskable")))
+    return PolicyGraph(network, inputs, ActionScale(case.scale, 2.0**case.low_exponent, 1.0))

@@ -1,0 +1,87 @@
+"""``sysgym fuzz``: torch, NumPy, ONNX Runtime and C have to give the same answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sysgym.cli.terminal import console, table
+
+
+def fuzz(
+    examples: Annotated[int, typer.Option("--examples", min=1, metavar="N", help="Policies to draw.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="S", help="Of the drawing.")] = 0,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="For failures: .onnx and .npz of each.")
+    ] = Path("fuzz-failures"),
+    without_c: Annotated[
+        bool, typer.Option("--without-c", help="Leave compiled C out: it takes most of the time.")
+    ] = False,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", metavar="FILE.npz", help="Run a stored failure again.")
+    ] = None,
+) -> None:
+    """Draw policies and observations, and compare everything that plays them; exit code 1 if one differs."""
+    from sysgym.errors import MissingExtra
+
+    try:
+        import hypothesis  # noqa: F401
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("export", "fuzzing") from error
+    try:
+        import sb3_contrib  # noqa: F401
+        import torch
+    except ImportError as error:
+        raise MissingExtra("train", "fuzzing") from error
+    torch.set_num_threads(1)
+    if replay is not None:
+        _replay(replay)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from sysgym.agents.learned.deploy import fuzz as fuzzing
+
+    chosen = [one for one in fuzzing.runners_here() if not (without_c and one.name.startswith("c"))]
+    to = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=to, transient=True, disable=not to.is_terminal) as progress:
+        bar = progress.add_task("policies", total=examples)
+
+        def tell(done: int) -> None:
+            words = "policies" if done <= examples else "making the failure smaller"
+            progress.update(bar, completed=min(done, examples), description=words)
+
+        tally, failures = fuzzing.fuzz(examples, seed, runners=chosen, folder=out, progress=tell)
+    screen = console()
+    failed = {failure.runner: failure for failure in failures}
+    rows = [
+        (name, "differs" if name in failed else "agrees", f"{ratio:.2g}", str(tally.near_ties[name]))
+        for name, ratio in tally.largest.items()
+    ]
+    headings = ("against torch", "", ">largest difference / allowed", ">near ties")
+    screen.print(table(*headings, rows=rows))
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(tally.cases.items()))
+    screen.print(f"[dim]{tally.cases.total()} policies ({kinds}), {tally.discarded} discarded[/dim]")
+    for failure in failures:
+        screen.print(f"[red]{failure.runner}[/red]: {failure.reason}", soft_wrap=True)
+        screen.print(f"  {failure.case}", soft_wrap=True, markup=False)
+        screen.print(f"  sysgym fuzz --replay {failure.files[0]}", soft_wrap=True)
+    if failures:
+        raise typer.Exit(1)
+
+
+def _replay(path: Path) -> None:
+    from sysgym.agents.learned.deploy.fuzz import replay
+
+    case, wrong = replay(path)
+    screen = console()
+    screen.print(str(case), soft_wrap=True, markup=False)
+    for name, reason in wrong.items():
+        screen.print(f"[red]{name}[/red]: {reason}", soft_wrap=True)
+    if wrong:
+        raise typer.Exit(1)
+    screen.print("all agree now")
