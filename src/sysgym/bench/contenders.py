@@ -18,6 +18,9 @@ PACED = "paced"
 UNCAPPED = "max"
 """Agent that leaves a transport to itself."""
 
+SHIPPED = "shipped:"
+"""Before the name of a checkpoint that came with the package."""
+
 NETWORKS = "congestion"
 """The family in which a contender has a transport."""
 
@@ -32,7 +35,8 @@ class Contender:
         agent: Who decides.
         learned: Whether the agent needs a checkpoint.
         privileged: Whether the agent reads more than the observation: an upper bound, not a competitor.
-        checkpoint: Path of what training wrote; None for heuristics.
+        checkpoint: Path of what training wrote, or SHIPPED and the name of one of the package's; None for
+            heuristics.
         checkpoint_sha256: Digest of that file.
         plugins: Path -> SHA-256 of the user's files that define the transport or the agent.
         parameters: What the agent is made with, where it is not its defaults.
@@ -76,6 +80,31 @@ class Contender:
         if relative_to is not None and path.resolve().is_relative_to(relative_to.resolve()):
             shown = path.resolve().relative_to(relative_to.resolve())
         return replace(self, checkpoint=str(shown), checkpoint_sha256=file_sha256(path))
+
+    def with_shipped(self, scenario: str) -> Contender:
+        """Return a learned contender that has no checkpoint with the package's own, if there is one."""
+        from sysgym.agents.learned.shipped import shipped_checkpoint
+
+        if not self.learned or self.checkpoint is not None:
+            return self
+        found = shipped_checkpoint(self.agent, scenario)
+        if found is None:
+            return self
+        return replace(self, checkpoint=SHIPPED + found.name, checkpoint_sha256=file_sha256(found))
+
+    def checkpoint_path(self, folder: Path | None = None) -> Path | None:
+        """Return where the checkpoint lies.
+
+        Args:
+            folder: Of the results, which its path may be relative to.
+        """
+        if self.checkpoint is None:
+            return None
+        if self.checkpoint.startswith(SHIPPED):
+            from sysgym.agents.learned.shipped import FOLDER
+
+            return FOLDER / self.checkpoint.removeprefix(SHIPPED)
+        return (folder or Path()) / self.checkpoint
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that rows have."""

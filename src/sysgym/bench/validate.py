@@ -139,9 +139,10 @@ def _job(row: Row, folder: Path) -> EpisodeJob:
 
 
 def _check_checkpoint(contender: Contender, label: str, folder: Path) -> None:
-    if contender.checkpoint is None:
+    path = contender.checkpoint_path(folder)
+    if path is None:
         return
-    found = file_sha256(folder / contender.checkpoint)
+    found = file_sha256(path)
     if found != contender.checkpoint_sha256:
         raise ResultMismatch(
             f"{label}: checkpoint {contender.checkpoint} is not the one that the row was made with"

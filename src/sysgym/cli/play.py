@@ -86,7 +86,7 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
     render_mode = shown.render_mode
     plugins = [load_plugin(path) for path in episode.plugins]
     scenario = load_scenario(episode.scenario, overrides=parse_overrides(episode.overrides))
-    contender = _contender(episode, plugins, scenario.family)
+    contender = _contender(episode, plugins, scenario.family).with_shipped(scenario.name)
     split, seed = _split_and_seed(scenario, episode.split, episode.seed)
     if episode.backend is not None and scenario.family != NETWORKS:
         raise SysgymError(f"--backend: {scenario.name} is no network, it has no other backend")
