@@ -158,6 +158,13 @@ class Suite(Table):
     survey: str | None = Field(
         default=None, description="tables about the world itself that are made beside the contest, such as p2"
     )
+    validation_episodes: Annotated[int, Field(ge=0, le=MOST_SEEDS)] = Field(
+        default=0,
+        description=(
+            "episodes of the validation split in which every checkpoint of a training and the heuristics of "
+            "its scenario play, to tell what energy it took to reach the best heuristic; 0: none"
+        ),
+    )
     tasks: Annotated[tuple[TaskSpec, ...], FromList, Field(min_length=1)] = Field(
         description="the contest, [[tasks]]"
     )

@@ -13,6 +13,7 @@ import gymnasium as gym
 import sysgym  # registers the environments
 from sysgym.agents import Agent, environment_arguments, make_agent
 from sysgym.bench.contenders import Contender
+from sysgym.bench.energy import DEFAULT, EnergySettings, start_meter
 from sysgym.bench.rows import Row
 from sysgym.bench.versions import versions
 from sysgym.errors import SysgymError
@@ -49,6 +50,7 @@ class EpisodeJob:
         contender: Who plays; a learned one with its checkpoint.
         seed: Episode seed.
         folder: Results folder, which a checkpoint's path may be relative to.
+        energy: How its energy is measured.
     """
 
     scenario: Mapping[str, Any]
@@ -57,6 +59,7 @@ class EpisodeJob:
     contender: Contender
     seed: int
     folder: str
+    energy: EnergySettings = DEFAULT
 
     @property
     def label(self) -> str:
@@ -70,6 +73,7 @@ class EpisodeJob:
 
     def run(self, report: Callable[[Any], None]) -> Row:
         """Play; an episode is short, so that nothing is reported on the way."""
+        meter = start_meter(self.energy)
         began_s = time.perf_counter()
         env, agent = make_contender(self.scenario, self.split, self.contender, Path(self.folder))
         try:
@@ -90,6 +94,7 @@ class EpisodeJob:
             wall_s=round(time.perf_counter() - began_s, 3),
             steps=steps,
             decision_ms=round(decision_ms, 6),
+            energy=meter.read(),
         )
 
 
@@ -114,12 +119,9 @@ def make_contender(
     Raises:
         SysgymError: The checkpoint is missing or wrong, or the environment cannot be made.
     """
-    checkpoint = None
-    if contender.checkpoint is not None:
-        checkpoint = (folder or Path()) / contender.checkpoint
     agent = make_agent(
         contender.agent,
-        checkpoint=checkpoint,
+        checkpoint=contender.checkpoint_path(folder),
         family=scenario["family"],
         **dict(contender.parameters),
     )

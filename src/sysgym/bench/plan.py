@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sysgym.bench.contenders import Contender, Plugin, contender_from, parse_contender
+from sysgym.bench.milestones import Milestones
 from sysgym.bench.training import Training
 from sysgym.errors import SysgymError
 from sysgym.scenarios import Scenario, Suite, TaskSpec, load_scenario
@@ -55,11 +56,13 @@ class Plan:
         suite: The suite.
         trainings: By name.
         cells: In the order of the suite.
+        milestones: Trainings whose checkpoints are compared with heuristics on the validation split.
     """
 
     suite: Suite
     trainings: dict[str, Training]
     cells: list[Cell] = field(default_factory=list)
+    milestones: list[Milestones] = field(default_factory=list)
 
     def describe(self) -> dict[str, Any]:
         """Return what the report needs to know, as JSON data."""
@@ -122,7 +125,25 @@ def make_plan(
         seeds = _seeds(scenario, first.split, [scenario.splits[first.split].first_seed], count)
         ready = [one for one in everyone.values() if not one.learned or one.checkpoint is not None]
         _add(plan, scenario, first.split, ready, seeds, scenario)
+    if suite.validation_episodes:
+        _add_milestones(plan, suite.validation_episodes)
     return plan
+
+
+def _add_milestones(plan: Plan, count: int) -> None:
+    """Add what tells when a training reached the best heuristic of its scenario."""
+    for name, training in plan.trainings.items():
+        cells = [cell for cell in plan.cells if cell.scenario.sha256() == training.scenario_sha256]
+        contenders = {cell.contender.name: cell.contender for cell in cells}
+        heuristics = [one for one in contenders.values() if not one.learned and not one.privileged]
+        learned = next((cell.contender for cell in plan.cells if cell.training == name), None)
+        if heuristics and learned is not None:
+            scenario = cells[0].scenario
+            first = scenario.splits["validation"].first_seed
+            seeds = tuple(_seeds(scenario, "validation", [first], count))
+            plan.milestones.append(
+                Milestones(training, scenario.resolved(), tuple(heuristics), learned, seeds)
+            )
 
 
 def _contenders(task: TaskSpec, family: str, extras: Extras, plugins: Sequence[Plugin]) -> list[Contender]:
@@ -162,23 +183,34 @@ def _add(
     if any(cell.scenario.name == scenario.name and cell.split == split for cell in plan.cells):
         raise SysgymError(f'{scenario.name}: this scenario is in the suite "{plan.suite.name}" already')
     for contender in contenders:
-        for training in _trainings_of(plan, trained_on, contender):
-            plan.cells.extend(Cell(scenario, split, contender, seed, training) for seed in seeds)
+        trainings = _trainings_of(plan, trained_on, contender)
+        ready = contender if trainings else contender.with_shipped(trained_on.name)
+        plan.cells.extend(
+            Cell(scenario, split, ready, seed, training)
+            for training in _or_checkpoint(plan, trained_on, ready, trainings)
+            for seed in seeds
+        )
 
 
-def _trainings_of(plan: Plan, scenario: Scenario, contender: Contender) -> Sequence[str | None]:
+def _trainings_of(plan: Plan, scenario: Scenario, contender: Contender) -> list[str]:
     """Names of the trainings whose checkpoints the contender plays with: one for each seed of training."""
     if not contender.learned or contender.checkpoint is not None:
-        return [None]
-    found = [
+        return []
+    return [
         name
         for name, training in plan.trainings.items()
         if training.agent == contender.agent and training.scenario_sha256 == scenario.sha256()
     ]
-    if not found:
+
+
+def _or_checkpoint(
+    plan: Plan, scenario: Scenario, contender: Contender, trainings: Sequence[str]
+) -> Sequence[str | None]:
+    """Return the trainings, or that none is needed; raises SysgymError if there is nothing to play with."""
+    if contender.learned and contender.checkpoint is None and not trainings:
         raise SysgymError(
             f'{scenario.name}: "{contender.name}" is learned, and the suite "{plan.suite.name}" trains no '
             f"{contender.agent} on this scenario; add a [[training]] to it, or write "
             f"{contender.name}@CHECKPOINT"
         )
-    return list(found)
+    return trainings or [None]

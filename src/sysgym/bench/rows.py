@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from sysgym.bench.contenders import Contender
+from sysgym.bench.energy import KEYS as ENERGY_KEYS
 from sysgym.bench.versions import must_match
 from sysgym.errors import SysgymError
 
@@ -25,7 +26,7 @@ _KEYS = frozenset(
         "metrics", "return", "versions", "wall_s", "steps",
     }
 )  # fmt: skip
-_LATER_KEYS = frozenset({"decision_ms"})  # rows of before have none
+_LATER_KEYS = frozenset({"decision_ms", "energy"})  # rows of before have none
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Row:
         steps: Decisions.
         decision_ms: Mean wall time in which the agent decided, ms, on the machine that played; None in rows
             of before it was measured. Like ``wall_s`` no result: nothing compares it.
+        energy: Energy, emissions and how they were measured, as
+            :meth:`sysgym.bench.energy.EnergySettings.account` has them; None in rows of before. No result.
     """
 
     env_id: str
@@ -62,6 +65,7 @@ class Row:
     wall_s: float
     steps: int
     decision_ms: float | None = None
+    energy: Mapping[str, Any] | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -104,6 +108,8 @@ class Row:
         }
         if self.decision_ms is not None:
             data["decision_ms"] = self.decision_ms
+        if self.energy is not None:
+            data["energy"] = dict(self.energy)
         return json.dumps(data, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
     @classmethod
@@ -120,6 +126,8 @@ class Row:
         data["total_reward"] = data.pop("return")
         try:
             data["contender"] = Contender.from_json(data["contender"])
+            if (energy := data.get("energy")) is not None and not energy.keys() >= set(ENERGY_KEYS):
+                raise ValueError(f"not a row of format {FORMAT}: energy has to have {', '.join(ENERGY_KEYS)}")
             return cls(**data)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a row of format {FORMAT}: {error}") from error

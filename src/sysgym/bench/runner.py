@@ -8,12 +8,14 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sysgym.bench.energy import DEFAULT, EnergySettings, check_method
 from sysgym.bench.episodes import EpisodeJob
+from sysgym.bench.milestones import Milestones
 from sysgym.bench.plan import Cell, Plan
 from sysgym.bench.pool import Done, Failed, Job, Progress, run_jobs
 from sysgym.bench.rows import ResultsFile, Row, write_atomically
@@ -76,10 +78,12 @@ class Outcome:
 class _Agenda:
     """What can start now: trainings first; episodes that wait for none fill the workers that are left."""
 
-    def __init__(self, plan: Plan, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, plan: Plan, folder: Path, energy: EnergySettings) -> None:
+        self._folder, self._energy = folder, energy
         self.trainings: deque[Training] = deque()
         self.episodes: deque[EpisodeJob] = deque()
+        self.milestones: deque[Milestones] = deque()
+        self._milestones = {one.training.name: one for one in plan.milestones}
         self.waiting: dict[str, list[Cell]] = {}
         finished = {name: training.finished() for name, training in plan.trainings.items()}
         for cell in plan.cells:
@@ -88,7 +92,14 @@ class _Agenda:
                 self.waiting.setdefault(cell.training, []).append(cell)
             else:
                 self.episodes.append(self._job(cell, trained))
-        self.trainings.extend(training for name, training in plan.trainings.items() if finished[name] is None)
+        self.trainings.extend(
+            replace(training, energy=energy)
+            for name, training in plan.trainings.items()
+            if finished[name] is None
+        )
+        for name, trained in finished.items():
+            if trained is not None:
+                self._add_milestones(name, trained)
 
     def _job(self, cell: Cell, trained: Trained | None) -> EpisodeJob:
         contender = cell.contender
@@ -96,10 +107,22 @@ class _Agenda:
             contender = contender.with_checkpoint(trained.checkpoint, relative_to=self._folder)
         scenario = cell.scenario
         return EpisodeJob(
-            scenario.resolved(), scenario.sha256(), cell.split, contender, cell.seed, str(self._folder)
+            scenario.resolved(),
+            scenario.sha256(),
+            cell.split,
+            contender,
+            cell.seed,
+            str(self._folder),
+            self._energy,
         )
 
+    def _add_milestones(self, name: str, trained: Trained) -> None:
+        milestones = self._milestones.get(name)
+        if milestones is not None and milestones.missing(trained):
+            self.milestones.append(milestones)
+
     def release(self, training: Training, trained: Trained) -> None:
+        self._add_milestones(training.name, trained)
         self.episodes.extend(self._job(cell, trained) for cell in self.waiting.pop(training.name, []))
 
     def drop(self, training: Training) -> list[str]:
@@ -109,7 +132,9 @@ class _Agenda:
     def next_job(self) -> Job | None:
         if self.trainings:
             return self.trainings.popleft()
-        return self.episodes.popleft() if self.episodes else None
+        if self.episodes:
+            return self.episodes.popleft()
+        return self.milestones.popleft() if self.milestones else None
 
 
 def run_plan(
@@ -120,6 +145,7 @@ def run_plan(
     plugins: Sequence[str] = (),
     observer: Observer | None = None,
     command: str | None = None,
+    energy: EnergySettings | None = None,
 ) -> Outcome:
     """Play what is missing.
 
@@ -131,15 +157,18 @@ def run_plan(
         plugins: The user's files.
         observer: Hears what happens.
         command: How the user started it, for the report.
+        energy: How energy is measured; None: by CPU time, at the world's mean.
 
     Returns:
         What came of it.
 
     Raises:
         SysgymError: Another run is writing there, or the results cannot be read.
+        MissingExtra: The way to measure energy is not installed.
         KeyboardInterrupt: Workers are stopped, all finished rows are on disk.
     """
-    observer = observer or Observer()
+    observer, energy = observer or Observer(), energy or DEFAULT
+    check_method(energy.method)
     began_s = time.monotonic()
     with ResultsFile(folder) as results:
         if results.torn_bytes:
@@ -147,10 +176,10 @@ def run_plan(
         for training in plan.trainings.values():
             if aside := training.move_stale_aside():
                 observer.note(f"{training.label}: other settings or versions; the old one is in {aside}")
-        agenda = _Agenda(plan, folder)
+        agenda = _Agenda(plan, folder, energy)
         outcome = Outcome(len(plan.cells))
         _keep_matching(results, agenda, outcome, observer)
-        record = _Record(folder, plan, command)
+        record = _Record(folder, plan, command, energy)
         observer.begin(n_cells=outcome.n_cells, n_kept=outcome.n_kept, trainings=list(agenda.trainings))
         try:
             with closing(run_jobs(agenda.next_job, n_workers, plugins)) as events:
@@ -197,6 +226,8 @@ def _handle(
         observer.training_steps(job, int(event.news))
     elif isinstance(event, Failed):
         _record_failure(event, agenda, outcome, observer, folder)
+    elif isinstance(job, Milestones):
+        pass  # its file is there; no row
     elif isinstance(job, Training):
         agenda.release(job, event.result)
         observer.trained(job, event.result)
@@ -224,7 +255,7 @@ def _record_failure(
 class _Record:
     """`run.json`: the suite, the machine, and every sitting that the results took."""
 
-    def __init__(self, folder: Path, plan: Plan, command: str | None) -> None:
+    def __init__(self, folder: Path, plan: Plan, command: str | None, energy: EnergySettings) -> None:
         self._path = folder / RUN
         self._data: dict[str, Any] = {
             "format": 1,
@@ -236,6 +267,7 @@ class _Record:
             "began": _now(),
             "machine": machine(),
             "versions": versions(learned=bool(plan.trainings)),
+            "energy": energy.to_json(),
         }
         self._write()
 

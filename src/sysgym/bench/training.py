@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sysgym.bench.contenders import file_sha256
+from sysgym.bench.energy import DEFAULT, EnergySettings
 from sysgym.bench.rows import write_atomically
+from sysgym.bench.training_energy import EnergyRecord
 from sysgym.bench.versions import must_match, versions
 from sysgym.scenarios import Scenario, TrainingSpec
 
@@ -48,6 +50,7 @@ class Training:
         action_scale: How the policy's output becomes a rate.
         hyper_parameters: For the algorithm.
         folder: Where checkpoints and curves go.
+        energy: How its energy is measured; no part of what the training is.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Training:
     action_scale: str
     hyper_parameters: tuple[tuple[str, Any], ...]
     folder: str
+    energy: EnergySettings = DEFAULT
 
     @classmethod
     def from_spec(cls, spec: TrainingSpec, scenario: Scenario, results: Path) -> Training:
@@ -126,6 +130,12 @@ class Training:
         folder = Path(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / STARTED, json.dumps(self.identity()).encode())
+        record = EnergyRecord(folder, self.energy, self.total_steps)
+
+        def told(steps: int) -> None:
+            record.note(steps)
+            report(steps)
+
         checkpoint = Path(
             train(
                 self.agent,
@@ -137,7 +147,7 @@ class Training:
                 hyper_parameters=dict(self.hyper_parameters),
                 out=folder,
                 resume=True,
-                progress=report,
+                progress=told,
             )
         )
         trained = Trained(checkpoint, file_sha256(checkpoint), round(time.perf_counter() - began_s, 3))
@@ -146,6 +156,7 @@ class Training:
             "sha256": trained.sha256,
             "wall_s": trained.wall_s,
             "versions": versions(learned=True),
+            "energy": record.end(self.total_steps),
         }
         write_atomically(folder / FINISHED, json.dumps(done).encode())
         return trained

@@ -10,6 +10,7 @@ import typer
 
 from sysgym.cli.emulator import emulator
 from sysgym.cli.export import export
+from sysgym.cli.fuzz import fuzz
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 app.add_typer(emulator, name="emulator")
 app.command()(export)
+app.command()(fuzz)
 
 
 class Kind(StrEnum):
@@ -300,10 +302,31 @@ def bench(
             help="nurd-release: evaluate stragglers as NURD's released code does, leaks and all.",
         ),
     ] = Protocol.honest,
+    energy: Annotated[
+        str,
+        typer.Option(
+            "--energy", help="How energy is measured: cpu-time, an estimate, or codecarbon (extra energy)."
+        ),
+    ] = "cpu-time",
+    grid: Annotated[
+        str,
+        typer.Option(
+            "--grid", metavar="NAME|G", help="Carbon intensity: world, europe, usa, wind ... or g/kWh."
+        ),
+    ] = "world",
+    pue: Annotated[
+        float, typer.Option("--pue", help="Power usage effectiveness of the building, at least 1.")
+    ] = 1.1,
+    watts_per_core: Annotated[
+        str,
+        typer.Option(
+            "--watts-per-core", metavar="NAME|W", help="Of a busy core: skylake, epyc-2 ... or watts."
+        ),
+    ] = "skylake",
     plugin: PluginOption = None,
 ) -> None:
     """Run a benchmark: contenders x scenarios x seeds. Started again, it goes on where it was stopped."""
-    from sysgym.cli.bench import run_benchmark, run_nurd_release
+    from sysgym.cli.bench import Energy, run_benchmark, run_nurd_release
 
     if protocol is Protocol.nurd_release:
         run_nurd_release(suite, out=out, n_workers=jobs, n_seeds=seeds)
@@ -317,6 +340,7 @@ def bench(
         contenders=contender or [],
         scenarios=scenario or [],
         plugins=plugin or [],
+        energy=Energy(energy, grid, pue, watts_per_core),
     )
 
 

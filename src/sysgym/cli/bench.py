@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import typer
 from rich.markup import escape
@@ -16,6 +17,15 @@ from sysgym.cli.terminal import console
 
 MOST_ROWS_SHOWN = 20
 """A longer table is for the report, not for the terminal."""
+
+
+class Energy(NamedTuple):
+    """What the user wrote of energy; as :meth:`sysgym.bench.energy.EnergySettings.from_options` reads it."""
+
+    method: str
+    grid: str
+    pue: float
+    watts_per_core: str
 
 
 def run_nurd_release(suite: str, *, out: Path | None, n_workers: int, n_seeds: int | None) -> None:
@@ -87,6 +97,7 @@ def run_benchmark(
     contenders: Sequence[str],
     scenarios: Sequence[str],
     plugins: Sequence[Path],
+    energy: Energy,
 ) -> None:
     """Run a suite; exit code 1 if an episode is missing at the end, 130 after Ctrl-C.
 
@@ -98,16 +109,19 @@ def run_benchmark(
         contenders: More of them.
         scenarios: More of them.
         plugins: The user's files.
+        energy: How energy and carbon are counted.
 
     Raises:
         SysgymError: The suite or something added is wrong.
     """
     from sysgym.bench.contenders import load_plugin
+    from sysgym.bench.energy import EnergySettings
     from sysgym.bench.plan import Extras, make_plan
     from sysgym.bench.runner import ERRORS, run_plan
     from sysgym.cli.progress import BenchProgress
     from sysgym.scenarios import load_suite
 
+    settings = EnergySettings.from_options(*energy)
     loaded = load_suite(suite)
     folder = out if out is not None else Path("results") / loaded.name
     extras = Extras(scenarios, contenders, n_seeds)
@@ -123,6 +137,7 @@ def run_benchmark(
                 plugins=[str(path) for path in plugins],
                 observer=progress,
                 command=command_line(),
+                energy=settings,
             )
     except KeyboardInterrupt:
         screen.print(f"stopped; finished rows are in {folder}, the same command goes on from there")

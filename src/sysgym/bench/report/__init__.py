@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sysgym.bench import surveys
-from sysgym.bench.report import html, markdown, over_time, plots, profiles
+from sysgym.bench.report import carbon, html, markdown, over_time, plots, profiles
 from sysgym.bench.report.content import panels
 from sysgym.bench.report.curves import read_curves
 from sysgym.bench.report.headlines import Headline, headline
@@ -50,6 +50,9 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
     if (profile := profiles.draw_profiles(study, looks)) is not None:
         pictures["overall"] = [profile]
     pages = surveys.read(folder)
+    trainings = carbon.costs(folder)
+    if (reason := carbon.refusal(study, trainings)) is not None:
+        study.warnings.append(reason)
     headlines = [headline(contest) for contest in study.contests]
     totals = overall(study) if len(study.contests) > 1 else []
 
@@ -58,10 +61,10 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
         for picture, _ in shown:
             write_atomically(folder / PLOTS / f"{picture.name}.png", picture.png)
     written = Written(folder / "report.html", folder / "report.md", headlines)
-    write_atomically(written.html, html.page(study, headlines, pictures, totals, looks, pages).encode())
-    write_atomically(
-        written.markdown, markdown.text(study, headlines, pictures, totals, PLOTS, pages).encode()
-    )
+    page = html.page(study, headlines, pictures, totals, looks, pages, trainings)
+    twin = markdown.text(study, headlines, pictures, totals, PLOTS, pages, trainings)
+    write_atomically(written.html, page.encode())
+    write_atomically(written.markdown, twin.encode())
     return written
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from sysgym.bench.report.bound import bound_of, gap, has_gaps
+from sysgym.bench.report.carbon import COST_COLUMNS, Cost, guide, is_measured, worth_of
 from sysgym.bench.report.content import (
     DECISION,
     cell,
@@ -31,6 +32,7 @@ def page(
     totals: Sequence[Overall],
     looks: Mapping[str, Style],
     surveyed: Sequence[Page] = (),
+    trainings: Sequence[Cost] = (),
 ) -> str:
     """Return the page.
 
@@ -41,7 +43,9 @@ def page(
         totals: The table over all scenarios.
         looks: Contender -> style.
         surveyed: Of the suite's survey.
+        trainings: What they cost.
     """
+    measured = is_measured(study, list(trainings))
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -53,10 +57,10 @@ def page(
         _headlines(headlines),
         *(_survey(one) for one in surveyed),
         "<h3>How to read this</h3>",
-        *(f"<p>{escape(text)}</p>" for text in reading_guide(study)),
-        *(_contest(contest, pictures.get(contest.label, ()), looks) for contest in study.contests),
+        *(f"<p>{escape(text)}</p>" for text in [*reading_guide(study), *guide(study, list(trainings))]),
+        *(_contest(contest, pictures.get(contest.label, ()), looks, measured) for contest in study.contests),
         _overall(study, totals, looks) + _figures(pictures.get("overall", ())) if totals else "",
-        _training(pictures.get("training", ())),
+        _training(pictures.get("training", ()), trainings, measured),
         "<h2>How this was made</h2><dl>",
         *(f"<dt>{escape(name)}</dt><dd>{_code(text)}</dd>" for name, text in facts(study)),
         "</dl></body></html>",
@@ -82,16 +86,18 @@ def _survey(page: Page) -> str:
     )
 
 
-def _contest(contest: Contest, pictures: Sequence[tuple[Picture, str]], looks: Mapping[str, Style]) -> str:
+def _contest(
+    contest: Contest, pictures: Sequence[tuple[Picture, str]], looks: Mapping[str, Style], measured: bool
+) -> str:
     return (
         f'<h2 id="{_anchor(contest.label)}">{escape(contest.label)}</h2>'
         f"<p>{escape(contest.title)}</p>"
-        f'<p class="soft">{escape(contest.description)}</p>{_table(contest, looks)}'
+        f'<p class="soft">{escape(contest.description)}</p>{_table(contest, looks, measured)}'
         f"{_figures(pictures)}"
     )
 
 
-def _table(contest: Contest, looks: Mapping[str, Style]) -> str:
+def _table(contest: Contest, looks: Mapping[str, Style], measured: bool) -> str:
     heads = ["<th>contender</th>"]
     for metric in contest.metrics:
         label, unit = heading(contest, metric)
@@ -102,6 +108,9 @@ def _table(contest: Contest, looks: Mapping[str, Style]) -> str:
         heads.append(f"<th>Gap to {escape(bound_of(contest) or '')}<small>{escape(label)}</small></th>")
     if contest.timed:
         heads.append(f"<th>{DECISION}<small>median, this machine</small></th>")
+    worth = worth_of(contest) if measured else None
+    if worth is not None:
+        heads.append(f"<th>{escape(worth.label)} per g CO2e<small>estimate</small></th>")
     lines = []
     for player in contest.players:
         what = player.parts
@@ -125,6 +134,9 @@ def _table(contest: Contest, looks: Mapping[str, Style]) -> str:
             cells.append(_percent(gap(contest, player.name), better=None))
         if contest.timed:
             cells.append(f'<td class="soft">{decision(contest, player.name)}</td>')
+        if worth is not None:
+            value, mass = worth.cell(player.name)
+            cells.append(f'<td class="soft">{value}{_small(mass)}</td>')
         lines.append(f"<tr{' class=bound' if player.privileged else ''}>{''.join(cells)}</tr>")
     return (
         f'<div class="scroll"><table><thead><tr>{"".join(heads)}</tr></thead>'
@@ -163,8 +175,16 @@ def _percent(interval: tuple[float, float, float] | None, *, better: bool | None
     return f'<td class="{"best" if better else ""}"><span>{value} %</span>{_small(f"[{low}, {high}]")}</td>'
 
 
-def _training(pictures: Sequence[tuple[Picture, str]]) -> str:
-    return f"<h2>Training</h2>{_figures(pictures)}" if pictures else ""
+def _training(pictures: Sequence[tuple[Picture, str]], trainings: Sequence[Cost], measured: bool) -> str:
+    if not pictures and not trainings:
+        return ""
+    heads = "".join(f"<th>{escape(column)}</th>" for column in COST_COLUMNS)
+    lines = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in training.cells(measured=measured))}</tr>"
+        for training in trainings
+    )
+    table = f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table></div>'
+    return f"<h2>Training</h2>{_figures(pictures)}{table if trainings else ''}"
 
 
 def _figures(pictures: Sequence[tuple[Picture, str]]) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from sysgym.bench.report.bound import bound_of, gap, has_gaps
+from sysgym.bench.report.carbon import COST_COLUMNS, Cost, guide, is_measured, worth_of
 from sysgym.bench.report.content import (
     DECISION,
     cell,
@@ -29,6 +30,7 @@ def text(
     totals: Sequence[Overall],
     folder: str,
     pages: Sequence[Page] = (),
+    trainings: Sequence[Cost] = (),
 ) -> str:
     """Return the document.
 
@@ -39,8 +41,9 @@ def text(
         totals: The table over all scenarios.
         folder: Where the pictures are, relative to the document.
         pages: Of the suite's survey.
+        trainings: What they cost.
     """
-    return "\n".join(_lines(study, headlines, pictures, totals, folder, pages)) + "\n"
+    return "\n".join(_lines(study, headlines, pictures, totals, folder, pages, trainings)) + "\n"
 
 
 def _lines(
@@ -50,7 +53,9 @@ def _lines(
     totals: Sequence[Overall],
     folder: str,
     pages: Sequence[Page],
+    trainings: Sequence[Cost],
 ) -> Iterator[str]:
+    measured = is_measured(study, list(trainings))
     yield from (f"# {_plain(study.title)}", "", _plain(study.description), "")
     for warning in study.warnings:
         yield from (f"> **Note:** {_plain(warning)}", "")
@@ -60,26 +65,31 @@ def _lines(
     for page in pages:
         yield page.markdown()
     yield from ("## How to read this", "")
-    for paragraph in reading_guide(study):
+    for paragraph in [*reading_guide(study), *guide(study, list(trainings))]:
         yield from (_plain(paragraph), "")
     for contest in study.contests:
         yield from (f"## {_plain(contest.label)}", "")
         yield from (f"{_plain(contest.title)}. {_plain(contest.description)}", "")
-        yield from _table(contest)
+        yield from _table(contest, measured)
         yield ""
         yield from _figures(pictures.get(contest.label, ()), folder)
     if totals:
         yield from _overall(study, totals)
         yield from _figures(pictures.get("overall", ()), folder)
-    if pictures.get("training"):
+    if pictures.get("training") or trainings:
         yield from ("## Training", "")
-        yield from _figures(pictures["training"], folder)
+        yield from _figures(pictures.get("training", ()), folder)
+    if trainings:
+        yield _line(COST_COLUMNS)
+        yield _line(["---", *["---:"] * (len(COST_COLUMNS) - 1)])
+        yield from (_line([*map(_plain, training.cells(measured=measured))]) for training in trainings)
+        yield ""
     yield from ("## How this was made", "")
     for name, words in facts(study):
         yield f"- {name}: {words}"
 
 
-def _table(contest: Contest) -> Iterator[str]:
+def _table(contest: Contest, measured: bool) -> Iterator[str]:
     heads = ["contender"]
     for metric in contest.metrics:
         label, unit = heading(contest, metric)
@@ -89,6 +99,9 @@ def _table(contest: Contest) -> Iterator[str]:
         heads.append(_plain(f"Gap to {bound_of(contest)} ({contest.focus[0].label})"))
     if contest.timed:
         heads.append(f"{DECISION} (median, this machine)")
+    worth = worth_of(contest) if measured else None
+    if worth is not None:
+        heads.append(_plain(f"{worth.label} per g CO2e (estimate)"))
     yield _line(heads)
     yield _line(["---", *["---:"] * (len(heads) - 1)])
     for player in contest.players:
@@ -108,6 +121,8 @@ def _table(contest: Contest) -> Iterator[str]:
             cells.append(_percent(gap(contest, player.name)))
         if contest.timed:
             cells.append(decision(contest, player.name))
+        if worth is not None:
+            cells.append("<br>".join(word for word in worth.cell(player.name) if word))
         yield _line(cells)
 
 

@@ -142,6 +142,14 @@ class Contest:
         ]
         return float(np.median(times_ms)) if times_ms else None
 
+    def accounts(self, player: str) -> list[Mapping[str, Any]]:
+        """Return energy and emissions of a contender's episodes, of those that have them."""
+        return [row.energy for row in self._rows if row.contender.name == player and row.energy is not None]
+
+    def mean_return(self, player: str) -> float:
+        """Return the mean of a contender's returns."""
+        return float(np.mean([row.total_reward for row in self._rows if row.contender.name == player]))
+
     @property
     def timed(self) -> bool:
         """Whether it is known for anyone how long decisions took."""

@@ -1,0 +1,291 @@
+"""Energy and carbon of episodes and trainings: stated estimates, offline, never results.
+
+Operational emissions are energy x PUE x the grid's carbon intensity; embodied ones are the share of a
+server's manufacture that falls on the time used (the accounting of Wu et al., Sustainable AI, MLSys 2022).
+
+Grid intensities are those of facebookresearch/ACT (places: its file of 2022). Watts of a busy hardware thread
+are the coefficients of Cloud Carbon Footprint, derived from SPECpower. The manufacture of a server, its life,
+its utilisation and its cores are assumptions, not measurements: they say of what order the embodied part is.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from sysgym.errors import MissingExtra, SysgymError, UnknownName
+
+CPU_TIME = "cpu-time"
+"""CPU seconds of the process times watts a core."""
+
+CODECARBON = "codecarbon"
+"""What codecarbon measures or estimates, without the network; extra ``energy``."""
+
+METHODS = (CPU_TIME, CODECARBON)
+
+GRIDS_G_PER_KWH: Mapping[str, float] = {
+    "world": 301.0,
+    "europe": 295.0,
+    "usa": 380.0,
+    "india": 725.0,
+    "australia": 597.0,
+    "taiwan": 583.0,
+    "singapore": 495.0,
+    "japan": 485.0,
+    "korea": 430.0,
+    "brazil": 82.0,
+    "iceland": 28.0,
+    "coal": 820.0,
+    "gas": 490.0,
+    "biomass": 230.0,
+    "solar": 41.0,
+    "geothermal": 38.0,
+    "hydro": 24.0,
+    "nuclear": 12.0,
+    "wind": 11.0,
+}
+"""Place or source -> g CO2e/kWh, from facebookresearch/ACT."""
+
+WATTS_PER_CORE: Mapping[str, float] = {
+    "sandy-bridge": 8.58,
+    "ivy-bridge": 8.25,
+    "haswell": 6.01,
+    "coffee-lake": 5.42,
+    "skylake": 4.19,
+    "cascade-lake": 3.97,
+    "broadwell": 3.69,
+    "epyc-1": 2.55,
+    "epyc-2": 1.69,
+    "graviton-2": 1.69,
+}
+"""Processor -> W of one busy hardware thread, from Cloud Carbon Footprint's coefficients."""
+
+DEFAULT_PROCESSOR = "skylake"
+"""The same for every machine, so that rows of two machines are measured alike."""
+
+DEFAULT_PUE = 1.1
+"""Assumed: what a large datacenter's overhead is nowadays."""
+
+SERVER_MANUFACTURE_G = 2_000_000.0
+SERVER_LIFE_YEARS = 4.0
+SERVER_UTILISATION = 0.45
+SERVER_CORES = 64
+HOURS_A_YEAR = 8760.0
+"""Assumptions of the embodied part: 2 t CO2e a server, four years, 45 % of them used, 64 cores."""
+
+ASSUMPTIONS = (
+    f"Embodied emissions rest on assumptions: {SERVER_MANUFACTURE_G / 1e6:.0f} t CO2e to make a server of "
+    f"{SERVER_CORES} cores, {SERVER_LIFE_YEARS:.0f} years of life, used {100 * SERVER_UTILISATION:.0f} % of "
+    "the time."
+)
+
+
+@dataclass(frozen=True)
+class EnergySettings:
+    """How energy is measured, and what it is multiplied with.
+
+    Attributes:
+        method: One of :data:`METHODS`.
+        grid: Name of the carbon intensity; empty for one given as a number.
+        ci_g_per_kwh: Carbon intensity of the electricity, g/kWh.
+        pue: Power usage effectiveness of the building.
+        watts_per_core: Of a busy core, W; used by ``cpu-time`` only.
+    """
+
+    method: str = CPU_TIME
+    grid: str = "world"
+    ci_g_per_kwh: float = GRIDS_G_PER_KWH["world"]
+    pue: float = DEFAULT_PUE
+    watts_per_core: float = WATTS_PER_CORE[DEFAULT_PROCESSOR]
+
+    @classmethod
+    def from_options(
+        cls,
+        method: str = CPU_TIME,
+        grid: str = "world",
+        pue: float = DEFAULT_PUE,
+        watts_per_core: str = DEFAULT_PROCESSOR,
+    ) -> EnergySettings:
+        """Return settings from what a user wrote.
+
+        Args:
+            method: One of :data:`METHODS`.
+            grid: A name of :data:`GRIDS_G_PER_KWH`, or g/kWh as a number.
+            pue: At least 1.
+            watts_per_core: A name of :data:`WATTS_PER_CORE`, or W as a number.
+
+        Raises:
+            UnknownName: There is no such method, grid or processor.
+            SysgymError: A number is out of range.
+        """
+        if method not in METHODS:
+            raise UnknownName("way to measure energy", method, METHODS)
+        intensity = _number_or_name("grid", grid, GRIDS_G_PER_KWH)
+        watts = _number_or_name("processor", watts_per_core, WATTS_PER_CORE)
+        for what, value, least in (("grid", intensity, 0.0), ("PUE", pue, 1.0), ("watts a core", watts, 0.0)):
+            if not least <= value < 1e6:
+                raise SysgymError(f"{what}: {value:g}; expected a number of at least {least:g}")
+        return cls(method, grid.lower() if grid.lower() in GRIDS_G_PER_KWH else "", intensity, pue, watts)
+
+    @property
+    def method_words(self) -> str:
+        """What rows call the method: two that differ in it are not compared."""
+        return f"{CPU_TIME}-{self.watts_per_core:g}W" if self.method == CPU_TIME else self.method
+
+    def account(self, energy_kwh: float, core_hours: float) -> dict[str, Any]:
+        """Return what a row holds.
+
+        Args:
+            energy_kwh: Of the machine, without the building's overhead.
+            core_hours: Core-hours used, which the embodied part goes by.
+        """
+        return {
+            "energy_kwh": energy_kwh,
+            "co2e_operational_g": operational_g(energy_kwh, self.pue, self.ci_g_per_kwh),
+            "co2e_embodied_g": embodied_g(core_hours / SERVER_CORES),
+            "method": self.method_words,
+            "ci_g_per_kwh": self.ci_g_per_kwh,
+            "pue": self.pue,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as JSON data."""
+        return asdict(self)
+
+
+DEFAULT = EnergySettings()
+"""CPU time, at the world's mean intensity."""
+
+KEYS = ("energy_kwh", "co2e_operational_g", "co2e_embodied_g", "method", "ci_g_per_kwh", "pue")
+"""Of the object ``energy`` in a row and in a training's record."""
+
+
+def _number_or_name(what: str, text: str, names: Mapping[str, float]) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        if text.lower() in names:
+            return names[text.lower()]
+        raise UnknownName(what, text, names, hint="or write a number") from None
+
+
+def operational_g(energy_kwh: float, pue: float, ci_g_per_kwh: float) -> float:
+    """Return emissions of the electricity, g CO2e: 65 W for an hour at 1.1 and 301 g/kWh are 21.5 g."""
+    return energy_kwh * pue * ci_g_per_kwh
+
+
+def embodied_g(
+    server_hours: float,
+    *,
+    manufacture_g: float = SERVER_MANUFACTURE_G,
+    life_years: float = SERVER_LIFE_YEARS,
+    utilisation: float = SERVER_UTILISATION,
+) -> float:
+    """Return the share of a server's manufacture that falls on hours of use, g CO2e.
+
+    Two tonnes over four years at 45 % use are 127 g an hour.
+    """
+    return manufacture_g * server_hours / (life_years * HOURS_A_YEAR * utilisation)
+
+
+def total_g(account: Mapping[str, Any]) -> float:
+    """Return operational and embodied emissions together, g CO2e."""
+    return float(account["co2e_operational_g"]) + float(account["co2e_embodied_g"])
+
+
+def measured_alike(account: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what has to be equal for two records to be compared."""
+    return (account["method"], account["ci_g_per_kwh"], account["pue"])
+
+
+def alike_words(account: Mapping[str, Any]) -> str:
+    """Return how a record was measured, in words."""
+    method, intensity, pue = measured_alike(account)
+    return f"{method}, {intensity:g} g/kWh, PUE {pue:g}"
+
+
+class Meter(Protocol):
+    """Counts the energy of this process from when it was made."""
+
+    def read(self) -> dict[str, Any]:
+        """Return the account so far."""
+
+
+def start_meter(settings: EnergySettings) -> Meter:
+    """Return a meter that counts from now on.
+
+    Raises:
+        MissingExtra: codecarbon is asked for and not installed.
+    """
+    return _CodecarbonMeter(settings) if settings.method == CODECARBON else _CpuTimeMeter(settings)
+
+
+class _CpuTimeMeter:
+    def __init__(self, settings: EnergySettings) -> None:
+        self._settings = settings
+        self._began_s = _cpu_s()
+
+    def read(self) -> dict[str, Any]:
+        hours = (_cpu_s() - self._began_s) / 3600.0
+        return self._settings.account(hours * self._settings.watts_per_core / 1000.0, hours)
+
+
+class _CodecarbonMeter:
+    """Adds up a tracker's tasks; a process has one tracker, whose first task takes seconds to begin."""
+
+    _tracker: Any = None
+    _total_kwh = 0.0
+    _n_tasks = 0
+
+    def __init__(self, settings: EnergySettings) -> None:
+        self._settings = settings
+        self._began_kwh = self._reading_kwh()
+        self._began_s = _cpu_s()
+
+    def read(self) -> dict[str, Any]:
+        hours = (_cpu_s() - self._began_s) / 3600.0
+        return self._settings.account(max(self._reading_kwh() - self._began_kwh, 0.0), hours)
+
+    @classmethod
+    def _reading_kwh(cls) -> float:
+        if cls._tracker is None:
+            cls._tracker = _new_tracker()
+        else:
+            cls._total_kwh += float(cls._tracker.stop_task().energy_consumed)
+        cls._n_tasks += 1
+        cls._tracker.start_task(f"part {cls._n_tasks}")
+        return cls._total_kwh
+
+
+def _new_tracker() -> Any:
+    check_method(CODECARBON)
+    from codecarbon import OfflineEmissionsTracker
+
+    return OfflineEmissionsTracker(
+        country_iso_code="USA",  # it wants one; only energy is read
+        tracking_mode="process",
+        save_to_file=False,
+        log_level="error",
+        allow_multiple_runs=True,
+    )
+
+
+def check_method(method: str) -> None:
+    """Check that a way to measure is installed.
+
+    Raises:
+        MissingExtra: It is not.
+    """
+    from importlib.util import find_spec
+
+    if method == CODECARBON and find_spec("codecarbon") is None:
+        raise MissingExtra("energy", "--energy codecarbon")
+
+
+def _cpu_s() -> float:
+    """CPU time of this process, all its threads, and of its children that have ended, s."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system

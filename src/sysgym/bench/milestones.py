@@ -1,0 +1,137 @@
+"""When a training reached the best heuristic: its checkpoints and the heuristics on the validation split."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sysgym.bench.contenders import Contender
+from sysgym.bench.episodes import make_contender, play
+from sysgym.bench.rows import write_atomically
+from sysgym.bench.training import Trained, Training
+from sysgym.bench.training_energy import read_energy
+
+VALIDATION = "validation.json"
+_STEP = re.compile(r"step_(\d+)\.\w+")
+
+
+class Reached(NamedTuple):
+    """What it took to get to the best heuristic.
+
+    Attributes:
+        heuristic: Its name.
+        target: Its mean return on the validation split.
+        steps: Of the first checkpoint whose mean return is as high; None if none is.
+        energy_kwh: Used up to there; None where it is not known.
+    """
+
+    heuristic: str
+    target: float
+    steps: int | None
+    energy_kwh: float | None
+
+
+@dataclass(frozen=True)
+class Milestones:
+    """Checkpoints of one training, and heuristics, to play on seeds of the validation split.
+
+    Attributes:
+        training: Which.
+        scenario: Resolved.
+        heuristics: Who else plays: neither learned nor privileged.
+        learned: The contender that the training is for.
+        seeds: Episodes.
+    """
+
+    training: Training
+    scenario: Mapping[str, Any]
+    heuristics: tuple[Contender, ...]
+    learned: Contender
+    seeds: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return f"checkpoints of {self.training.name} on the validation split"
+
+    def missing(self, trained: Trained) -> bool:
+        """Return whether it has to be played: not yet, or something was different then."""
+        try:
+            before = json.loads((Path(self.training.folder) / VALIDATION).read_bytes())["identity"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return True
+        return bool(before != self._identity(trained.sha256))
+
+    def _identity(self, sha256: str) -> dict[str, Any]:
+        return {
+            "checkpoint_sha256": sha256,
+            "heuristics": [heuristic.name for heuristic in self.heuristics],
+            "seeds": list(self.seeds),
+        }
+
+    def run(self, report: Callable[[Any], None]) -> None:
+        """Play everyone and write ``validation.json`` beside the training."""
+        trained = self.training.finished()
+        if trained is None:
+            raise RuntimeError(f"{self.training.name} is not finished")
+        folder = Path(self.training.folder)
+        heuristics = {one.name: self._mean_return(one) for one in self.heuristics}
+        checkpoints = [
+            (steps, self._mean_return(self.learned.with_checkpoint(path)))
+            for steps, path in _checkpoints(folder, trained.checkpoint, self.training.total_steps)
+        ]
+        found = {
+            "identity": self._identity(trained.sha256),
+            "heuristics": heuristics,
+            "checkpoints": checkpoints,
+        }
+        write_atomically(folder / VALIDATION, json.dumps(found).encode())
+
+    def _mean_return(self, contender: Contender) -> float:
+        env, agent = make_contender(self.scenario, "validation", contender)
+        try:
+            return float(np.mean([play(env, agent, seed).total_reward for seed in self.seeds]))
+        finally:
+            env.close()
+
+
+def _checkpoints(folder: Path, final: Path, total_steps: int) -> Iterator[tuple[int, Path]]:
+    """Yield steps and path of every checkpoint, the final one last."""
+    found = {
+        int(match[1]): path
+        for path in (folder / "checkpoints").glob("step_*")
+        if (match := _STEP.fullmatch(path.name)) and int(match[1]) < total_steps
+    }
+    yield from sorted(found.items())
+    yield total_steps, final
+
+
+def reached(folder: Path) -> Reached | None:
+    """Return what a training's folder says; None where nobody played the validation split."""
+    try:
+        data = json.loads((folder / VALIDATION).read_bytes())
+        heuristics: dict[str, float] = data["heuristics"]
+        checkpoints: list[tuple[int, float]] = data["checkpoints"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if not heuristics:
+        return None
+    best = max(heuristics, key=lambda name: heuristics[name])
+    steps = next((steps for steps, mean in checkpoints if mean >= heuristics[best]), None)
+    return Reached(best, heuristics[best], steps, None if steps is None else energy_at(folder, steps))
+
+
+def energy_at(folder: Path, steps: int) -> float | None:
+    """Return the energy that a training had used up to a number of steps, kWh, between its points."""
+    points = read_energy(folder)
+    if not points:
+        return None
+    at: Sequence[int] = [0, *(point for point, _ in points)]
+    used = [0.0, *(account["energy_kwh"] for _, account in points)]
+    return float(np.interp(steps, at, used))
