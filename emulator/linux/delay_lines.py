@@ -52,6 +52,7 @@ class DelayLines:
         self._topology, self._programs = topology, programs
         self.node = WaitingNode("cables")
         self._middles: dict[int, Pair] = {}
+        self._route_socket: RouteSocket | None = None
 
     def ready(self) -> None:
         """Waits until the namespace is there.
@@ -86,16 +87,18 @@ class DelayLines:
             BackendUnavailable: The kernel has no netem.
             BackendError: The kernel refuses something.
         """
-        middles = [middle for pair in self._middles.values() for middle in pair]
+        middles = self._all_middles()
         for middle in middles:
             self._programs.attach_wire(self.node.pid, middle.name)
         self.empty()
         with self.node.namespace.entered():
-            routes = RouteSocket()
-        try:
-            routes.send([rtnetlink.up(middle.ifindex) for middle in middles], "long cables")
-        finally:
-            routes.close()
+            self._route_socket = RouteSocket()
+        self._route_socket.send([rtnetlink.up(middle.ifindex) for middle in middles], "long cables")
+
+    def is_running(self) -> bool:
+        """Whether packets pass, once the ends are up too."""
+        socket = self._route_socket
+        return socket is not None and all(socket.is_running(one.ifindex) for one in self._all_middles())
 
     def empty(self) -> None:
         """Throws away what is under way."""
@@ -107,7 +110,13 @@ class DelayLines:
 
     def close(self) -> None:
         """Ends the namespace."""
+        if self._route_socket is not None:
+            self._route_socket.close()
+            self._route_socket = None
         self.node.terminate()
+
+    def _all_middles(self) -> list[Interface]:
+        return [middle for pair in self._middles.values() for middle in pair]
 
     def _middle(self, index: int) -> Interface:
         mac = b"\x02\x01" + index.to_bytes(4, "big")

@@ -247,6 +247,10 @@ class Fabric:
                 if time.monotonic() > deadline_s:
                     raise BackendError(f"link {self.topology.link_names[link]} does not come up")
                 time.sleep(1e-3)
+        while self._delay_lines is not None and not self._delay_lines.is_running():
+            if time.monotonic() > deadline_s:
+                raise BackendError("the long cables do not come up")
+            time.sleep(1e-3)
 
     def _address_of(self, node: int) -> IPv4Address:
         if node < self.topology.n_hosts:
