@@ -162,8 +162,8 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
     ## Registered Configurations
 
     One id, `sysgym/FlowCC-v0`; `scenario` chooses the world: `aurora-links`, `genet-links`, `flow-1g-1ms`,
-    `flow-datacenter`, `flow-incast`, or any congestion scenario whose flows never end, where the first flow is
-    the agent's.
+    `flow-datacenter`, `flow-incast`, `linux-flow-100m` (also on the kernel), or any congestion scenario whose
+    flows never end, where the first flow is the agent's.
 
     ## Baselines
 

@@ -47,7 +47,7 @@ CONGESTION = {
 }
 
 
-FLOWS = {"aurora-links", "flow-1g-1ms", "flow-datacenter", "flow-incast", "genet-links"}
+FLOWS = {"aurora-links", "flow-1g-1ms", "flow-datacenter", "flow-incast", "genet-links", "linux-flow-100m"}
 
 
 def test_the_congestion_family_is_complete() -> None:

@@ -8,12 +8,22 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from pettingzoo.test import parallel_api_test
+from stable_baselines3 import PPO
 
 import sysgym
+from sysgym.agents.learned.shared_policy import AgentsAsSlots
+from sysgym.emulator.linux.client import LinuxNetwork
+from sysgym.emulator.linux.discovery import let_go, share_private_service
+from sysgym.envs.congestion import parallel_env
+from sysgym.envs.congestion.flow_intervals import CWND_PACKETS_NOW
+from sysgym.envs.congestion.flow_presets import log_rate_action
+from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
 
 REGISTERED = sysgym.__version__
 FAST = {"control.episode_steps": 20}
+SHORT = {"control.episode_steps": 6, "control.decision_interval_s": 0.005, "control.warmup_s": 0.05}
 FLOW = {
     "topology.link_rate_bps": 100e6,
     "control.decision_interval_s": 0.02,
@@ -23,6 +33,14 @@ FLOW = {
 }
 
 pytestmark = [pytest.mark.linux, pytest.mark.usefixtures("linux_backend")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_service_for_all(linux_backend: None) -> Iterator[None]:
+    """Networks open in a fifth of a second where the service that this process has started lives on."""
+    service = share_private_service()
+    yield
+    let_go(service)
 
 
 @pytest.fixture(params=["cubic", "dctcp"])
@@ -91,9 +109,165 @@ def test_a_flow_of_the_kernel_does_what_its_agent_says() -> None:
     env.close()
 
 
-def test_windows_of_the_kernel_cannot_be_multiplied() -> None:
-    with pytest.raises(SysgymError, match='the preset "orca" multiplies a window'):
-        gym.make("sysgym/FlowCC-v0", scenario="flow-1g-1ms", preset="orca", backend="linux")
+def test_orca_multiplies_a_window_of_the_kernel() -> None:
+    """In an interval far shorter than a round trip, most of what happens to the window is the action."""
+    overrides = {
+        "topology.core_rate_bps": 50e6,
+        "queue.buffer_bytes": 300_000,
+        "transport.max_window_packets": 256,
+        "control.warmup_s": 0.3,
+        "control.decision_interval_s": 0.004,
+    }
+    env: Any = gym.make(
+        "sysgym/FlowCC-v0",
+        scenario="flow-1g-1ms",
+        preset="orca",
+        backend="linux",
+        overrides=FLOW | overrides,
+        disable_env_checker=True,
+    ).unwrapped
+    env.reset(seed=0)
+    windows = []
+    for action in (0.0, -1.0, 1.0):
+        observation, _, _, _, info = env.step(np.array([action], np.float32))
+        assert observation in env.observation_space
+        assert info["metrics"]["rate_bps"] > 0.0
+        windows.append(float(env.values[0, CWND_PACKETS_NOW]))
+    before, quarter, again = windows
+    assert before > 60
+    assert quarter < 0.6 * before
+    assert 1.9 * quarter < again <= 256  # where a loss has halved it meanwhile
+    env.close()
+
+
+def test_a_law_that_nobody_multiplies_is_the_kernel_s_own() -> None:
+    """CUBIC of RFC 9438 in our program beside the kernel's: two flows, when slow start is over."""
+    scenario = load_scenario("linux-dumbbell-100m", expect=CongestionScenario)
+    flows, measured = np.arange(2), {}
+    for transport in ("cubic", "scaled_cubic"):
+        factors = (flows, np.ones(2)) if transport == "scaled_cubic" else None
+        with LinuxNetwork(scenario, transport=transport) as network:
+            network.reset(20_000)
+            network.advance(0.4)
+            before, began_s, delivered = network.ports(), network.now_s, network.hosts().delivered_bytes
+            for _ in range(50):
+                network.step(None, 0.02, window_factors=factors)
+            after, duration_s = network.ports(), network.now_s - began_s
+        goodput_bps = (network.hosts().delivered_bytes - delivered).sum() * 8 / duration_s
+        queue_bytes = (after.queue_byte_s - before.queue_byte_s).max() / duration_s
+        measured[transport] = (goodput_bps, queue_bytes, network.hosts())
+    ours, theirs = measured["scaled_cubic"], measured["cubic"]
+    assert ours[0] == pytest.approx(theirs[0], rel=0.05)
+    assert ours[1] == pytest.approx(theirs[1], rel=0.2)
+    # A sample from every ACK, which tells of one packet or two.
+    hosts = ours[2]
+    assert 0.4 < hosts.rtt_samples.sum() / hosts.acked_packets.sum() < 1.0
+    rtt_s = hosts.rtt_sum_s.sum() / hosts.rtt_samples.sum()
+    assert rtt_s == pytest.approx(theirs[2].rtt_sum_s.sum() / theirs[2].rtt_samples.sum(), rel=0.25)
+
+
+def test_what_cannot_be_multiplied_is_named() -> None:
+    with pytest.raises(
+        SysgymError, match='"newvegas" cannot be multiplied on the kernel: use reno, cubic, dctcp'
+    ):
+        gym.make("sysgym/FlowCC-v0", preset="orca", transport="newvegas", backend="linux")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"agents": "flows", "preset": "orca"},
+        {"agents": "hosts", "transport": "cubic", "preset": "aurora"},
+    ],
+    ids=str,
+)
+def test_pettingzoo_accepts_the_kernel(form: dict[str, Any]) -> None:
+    env = parallel_env("linux-dumbbell-100m", backend="linux", overrides=SHORT, **form)
+    parallel_api_test(env, num_cycles=12)
+    env.close()
+
+
+def test_flows_of_the_kernel_have_their_agents_rates() -> None:
+    env = parallel_env(
+        "linux-dumbbell-100m",
+        backend="linux",
+        overrides={"control.episode_steps": 15, "control.warmup_s": 0.05},
+    )
+    env.reset(seed=0)
+    rates_bps = {"flow_0": 20e6, "flow_1": 60e6}
+    actions = {
+        agent: np.array([log_rate_action(rate_bps, 1e6, 100e6)], np.float32)
+        for agent, rate_bps in rates_bps.items()
+    }
+    infos = [env.step(actions)[4] for _ in range(15)]
+    for agent, rate_bps in rates_bps.items():
+        assert infos[-1][agent]["metrics"]["rate_bps"] == pytest.approx(rate_bps, rel=1e-3)
+        for name, carried in (("sent_bps", rate_bps), ("goodput_bps", rate_bps * 1460 / 1500)):
+            found = np.mean([info[agent]["metrics"][name] for info in infos[5:]])
+            assert found == pytest.approx(carried, rel=0.1), (agent, name)
+        assert infos[-1][agent]["metrics"]["loss_fraction"] == 0.0
+    assert infos[-1]["flow_0"]["episode_metrics"]["jain_index"] < 0.99
+    env.close()
+
+
+def test_hosts_of_the_kernel_have_their_agents_caps() -> None:
+    env = parallel_env(
+        "linux-dumbbell-100m",
+        agents="hosts",
+        transport="cubic",
+        backend="linux",
+        overrides={"control.episode_steps": 12, "control.warmup_s": 0.05},
+    )
+    env.reset(seed=0)
+    action = np.array([log_rate_action(30e6, 1e6, 100e6)], np.float32)
+    for _ in range(12):
+        _, _, _, _, infos = env.step(dict.fromkeys(env.agents, action))
+    for host in ("h0", "h1"):
+        assert infos[host]["metrics"]["goodput_bps"] == pytest.approx(30e6 * 1460 / 1500, rel=0.15)
+        assert infos[host]["metrics"]["in_flight_bytes"] > 0
+    assert infos["h2"]["metrics"]["sent_bps"] == 0.0  # it only receives
+    env.close()
+
+
+def test_a_shared_policy_trained_on_the_simulator_acts_on_the_kernel() -> None:
+    """Two senders, one policy: untrained they send a tenth of what they have learned in some seconds."""
+    overrides = {
+        "control.episode_steps": 20,
+        "control.decision_interval_s": 0.01,
+        "control.warmup_s": 0.02,
+    }
+
+    def world(backend: str = "packets") -> Any:
+        return parallel_env("linux-dumbbell-100m", backend=backend, overrides=overrides)
+
+    slots = AgentsAsSlots(world, n_worlds=4)
+    model = PPO(
+        "MlpPolicy",
+        slots,
+        n_steps=32,
+        batch_size=128,
+        gamma=0.5,
+        learning_rate=3e-3,
+        policy_kwargs={"log_std_init": -1.0, "net_arch": [32]},
+        seed=0,
+        device="cpu",
+    )
+
+    def goodput_bps(backend: str) -> float:
+        env, found = world(backend), []
+        seen, _ = env.reset(options={"episode_seed": 20_000})
+        while env.agents:
+            actions, _ = model.predict(np.stack(list(seen.values())), deterministic=True)
+            seen, _, _, _, infos = env.step(dict(zip(env.agents, actions, strict=True)))
+            found.append(sum(info["metrics"]["goodput_bps"] for info in infos.values()))
+        env.close()
+        return float(np.mean(found[5:]))
+
+    untrained = goodput_bps("packets")
+    model.learn(4 * 3 * 32 * slots.num_envs)
+    trained = goodput_bps("packets")
+    assert trained > 2.0 * untrained
+    assert goodput_bps("linux") == pytest.approx(trained, rel=0.4)
 
 
 @pytest.mark.parametrize("env_id", ["sysgym/DatacenterCC-v0", "sysgym/FlowCC-v0"])
