@@ -22,12 +22,11 @@ def linux_backend() -> None:
         pytest.skip(words)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Networks of the kernel take turns: two at once would fight over the processors.
 
-    The group is the largest, and xdist hands out the largest first.
+    The group is the largest, and xdist hands out the largest first. It reads the mark before any plugin of
+    the tests can change the finished collection: hence here.
     """
-    for item in items:
-        if item.get_closest_marker("linux") is not None:
-            item.add_marker(pytest.mark.xdist_group("linux"))
+    if item.get_closest_marker("linux") is not None:
+        item.add_marker(pytest.mark.xdist_group("linux"))

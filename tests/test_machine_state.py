@@ -93,3 +93,11 @@ def test_ebpf_programs_and_controls_of_a_service_are_seen(script: Any, linux_bac
         seen = script.machine_state()["eBPF"]
     assert {"program sgport_0bad", "map sgports_0bad", "map sgflows_0bad"} <= set(seen)
     assert any(one.startswith("congestion control sg") and one.endswith("_0bad") for one in seen)
+
+
+@pytest.mark.linux
+def test_networks_of_the_kernel_take_turns(request: pytest.FixtureRequest) -> None:
+    """All tests marked so go to one worker; what distributes them reads it off their names."""
+    if not request.config.getoption("loadgroup", False):
+        pytest.skip("only where tests are distributed by group")
+    assert request.node.nodeid.endswith("@linux")

@@ -193,18 +193,21 @@ def test_ctrl_c_ends_a_service_whole(short_path: Path, number: int) -> None:
         "--kind",
         KIND,
     ]
-    served = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    assert served.stderr is not None
-    words = served.stderr.readline()
-    assert "Ctrl-C ends it" in words
-    endpoint = next(word for word in words.split() if word.startswith("ipc://")).rstrip(";")
-    network = LinuxNetwork(small("unruly-child"), service=endpoint)
-    world = world_pid(network)
-    (child,) = children(world)
-    os.killpg(served.pid, number)  # as a terminal does
-    _, rest = served.communicate(timeout=20)
-    assert served.returncode == 0
-    assert "nothing is left behind" in rest
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as served:
+        try:
+            assert served.stderr is not None
+            words = served.stderr.readline()
+            assert "Ctrl-C ends it" in words
+            endpoint = next(word for word in words.split() if word.startswith("ipc://")).rstrip(";")
+            network = LinuxNetwork(small("unruly-child"), service=endpoint)
+            world = world_pid(network)
+            (child,) = children(world)
+            os.killpg(served.pid, number)  # as a terminal does
+            _, rest = served.communicate(timeout=20)
+            assert served.returncode == 0
+            assert "nothing is left behind" in rest
+        finally:
+            served.kill()
     assert not alive(world)
     assert not alive(child)
     assert list(short_path.iterdir()) == []
