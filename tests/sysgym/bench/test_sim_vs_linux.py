@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 from sysgym.bench import sim_vs_linux
 from sysgym.bench.contenders import parse_contender
 from sysgym.bench.sim_vs_linux import METRICS, SCENARIOS, SEEDS, TRANSPORTS, Measured
+from sysgym.bench.surveys import SURVEYS
 from sysgym.envs.congestion.metrics import EPISODE_METRICS
 from sysgym.scenarios import load_scenario, load_suite
 from sysgym.scenarios.schema.common import SPLIT_NAMES
@@ -58,6 +61,17 @@ def test_the_simulators_half_is_played() -> None:
     )
     assert len(measured) == len(SEEDS)
     assert all(one["completed_flows"] > 0 for one in measured)
+
+
+def test_the_short_form_plays_the_scenario_that_the_policy_is_trained_for() -> None:
+    suite = load_suite("linux-quick")
+    assert suite.survey is not None
+    module, _, function = SURVEYS[suite.survey].partition(":")
+    assert getattr(import_module(module), function) is sim_vs_linux.quick
+    (task,) = suite.tasks
+    assert task.scenario == sim_vs_linux.TRANSFER_SCENARIO
+    assert tuple(task.contenders) == sim_vs_linux.TRANSFER_AGAINST
+    assert set(SEEDS) <= set(task.seed_values)
 
 
 @pytest.mark.parametrize("metric", sorted(METRICS))
