@@ -39,6 +39,7 @@ class CheckpointMeta:
         n_envs: Environments side by side.
         hyper_parameters: All that were set.
         versions: Of what trained it.
+        distilled_from: Of a student: its teacher, and how it was taught; empty otherwise.
     """
 
     agent: str
@@ -53,6 +54,7 @@ class CheckpointMeta:
     n_envs: int
     hyper_parameters: dict[str, Any]
     versions: dict[str, str] = field(default_factory=dict)
+    distilled_from: dict[str, Any] = field(default_factory=dict)
 
     @property
     def scenario_name(self) -> str:

@@ -67,7 +67,7 @@ def mlp_of(model: Any) -> Mlp | None:
     Args:
         model: A stable-baselines3 model with actions in [-1, 1], or discrete ones.
     """
-    modules = _actor_modules(model.policy)
+    modules = actor_modules(model.policy)
     mlp = _mlp_of_modules(modules) if modules is not None else None
     if mlp is None:
         return None
@@ -82,7 +82,7 @@ def mlp_of(model: Any) -> Mlp | None:
     return mlp if same else None
 
 
-def _actor_modules(policy: Any) -> list[Any] | None:
+def actor_modules(policy: Any) -> list[Any] | None:
     """Return the modules from observation to mean action, in order."""
     from torch import nn
 

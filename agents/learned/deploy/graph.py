@@ -127,7 +127,7 @@ class PolicyGraph:
     @property
     def n_parameters(self) -> int:
         """Weights and biases."""
-        return sum(weight.size + bias.size for mlp in parts(self.network) for weight, bias in layers(mlp))
+        return n_parameters(self.network)
 
     def __call__(self, observations: NDArray[Any], masks: NDArray[Any] | None = None) -> Decided:
         """Return the answers to a batch.
@@ -157,6 +157,11 @@ def parts(network: Network) -> tuple[Mlp, ...]:
 def layers(mlp: Mlp) -> list[tuple[Array, Array]]:
     """Return weight and bias of every layer."""
     return list(zip(mlp.weights, mlp.biases, strict=True))
+
+
+def n_parameters(network: Network) -> int:
+    """Return how many weights and biases a network has."""
+    return sum(weight.size + bias.size for mlp in parts(network) for weight, bias in layers(mlp))
 
 
 def n_inputs(network: Network) -> int:

@@ -1,0 +1,300 @@
+"""Distillation: a small network learns to answer as a trained policy does, on the states that it leads to.
+
+States come from roll-outs of the student (DAgger: Ross et al., AISTATS 2011), the first from the teacher's.
+What is matched is logits at a temperature where actions are chosen (Hinton et al., arXiv 1503.02531), the
+mean action otherwise: the classical form, which with augmentation is what a survey found to be reliable
+(Ruffy and Chahal, arXiv 1912.10850). The augmentation is noise on observations, which the teacher answers
+too. The student is a policy of the teacher's algorithm and a checkpoint like any other. Needs the extra
+``train``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.actions import SCALES
+from sysgym.agents.learned.algorithms import ALGORITHMS, EXTRA, Algorithm, get_algorithm
+from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta, write_checkpoint
+from sysgym.agents.learned.policy import Mlp, actor_modules, mlp_of
+from sysgym.agents.learned.problems import Problem, problem_of
+from sysgym.agents.learned.set_net import Network
+from sysgym.agents.learned.train import FINAL
+from sysgym.agents.learned.train import _versions as trained_with
+from sysgym.scenarios import scenario_from_resolved
+from sysgym.scenarios.errors import MissingExtra, SysgymError
+
+if TYPE_CHECKING:
+    import torch
+
+Array = NDArray[np.float32]
+Masks = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a student is distilled.
+
+    Attributes:
+        hidden: Widths of its hidden layers.
+        total_steps: Environment steps that states are collected from.
+        rounds: Roll-outs, each followed by learning; the first is the teacher's, the others the student's.
+        updates: Gradient steps a round.
+        batch_size: States of each.
+        learning_rate: Of Adam; falls to a tenth.
+        noise: Standard deviation of the noise on observations, as a share of each input's own.
+        temperature: Of the logits, where actions are chosen.
+        n_envs: Environments side by side.
+    """
+
+    hidden: tuple[int, ...]
+    total_steps: int
+    rounds: int = 5
+    updates: int = 500
+    batch_size: int = 256
+    learning_rate: float = 3e-3
+    noise: float = 0.1
+    temperature: float = 2.0
+    n_envs: int = 4
+
+    def __post_init__(self) -> None:
+        """Check the numbers; raises SysgymError."""
+        if not self.hidden or min(self.hidden) < 1:
+            raise SysgymError(f"hidden layers need a width of at least 1, got {self.hidden}")
+        for name in ("rounds", "updates", "batch_size", "n_envs", "learning_rate", "temperature"):
+            if getattr(self, name) <= 0:
+                raise SysgymError(f"{name} has to be positive, got {getattr(self, name)}")
+        if self.noise < 0.0:
+            raise SysgymError(f"noise cannot be negative, got {self.noise}")
+        if self.total_steps < self.rounds * self.n_envs:
+            raise SysgymError(f"{self.total_steps} steps are too few for {self.rounds} rounds")
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """A student.
+
+    Attributes:
+        checkpoint: Where it lies.
+        difference: From the teacher on the last round's states: mean absolute difference of the mean action
+            in [-1, 1], or the share of states where it chooses another action.
+    """
+
+    checkpoint: Path
+    difference: float
+
+
+def student_algorithm(meta: CheckpointMeta) -> Algorithm:
+    """Return the algorithm whose policy a student has: the teacher's, without an encoder of sets.
+
+    Raises:
+        UnknownName: If the teacher was not trained by one of the learning algorithms.
+    """
+    algorithm = get_algorithm(meta.agent)
+    return ALGORITHMS["maskable_ppo"] if algorithm.over_sets else algorithm
+
+
+def student_hyper_parameters(meta: CheckpointMeta, hidden: tuple[int, ...]) -> dict[str, Any]:
+    """Return the teacher's hyper-parameters with the student's layers."""
+    kept = {name: value for name, value in meta.hyper_parameters.items() if name != "policy_kwargs"}
+    return {**kept, "net_arch": list(hidden)}
+
+
+def action_scale_name(meta: CheckpointMeta) -> str:
+    """Return what training is told of the action scale to get the teacher's."""
+    name = str(meta.action_scale.get("name"))
+    chosen = name in SCALES and meta.env_id != "sysgym/FlowCC-v0"
+    return name if chosen else "log"
+
+
+def distill(
+    teacher: Checkpoint,
+    recipe: Recipe,
+    out: Path,
+    *,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Distilled:
+    """Distill a teacher into a student.
+
+    Same arguments and machine, same student.
+
+    Args:
+        teacher: What to imitate.
+        recipe: How.
+        out: Folder; the student is ``final.zip`` in it.
+        seed: Of everything random.
+        progress: Told the number of environment steps done.
+
+    Raises:
+        MissingExtra: If the extra ``train`` is not installed.
+        SysgymError: If the teacher's policy is no network that NumPy plays.
+    """
+    try:
+        import stable_baselines3  # noqa: F401
+        import torch
+    except ImportError as error:
+        raise MissingExtra(EXTRA, "distilling") from error
+    if teacher.policy is None:
+        raise SysgymError(f"{teacher.path}: its policy is no network that plays without torch")
+    torch.set_num_threads(1)
+    began_s = time.perf_counter()
+    meta = teacher.meta
+    scenario = scenario_from_resolved(meta.scenario)
+    problem = problem_of(scenario, meta.env_kwargs, action_scale_name(meta))
+    algorithm = student_algorithm(meta)
+    hyper_parameters = student_hyper_parameters(meta, recipe.hidden)
+    envs = problem.envs(recipe.n_envs, seed)
+    try:
+        model = algorithm.load_class()(
+            algorithm.load_policy(), envs, seed=seed, device="cpu", **algorithm.arguments(hyper_parameters)
+        )
+        school = _School(teacher.policy, model, problem, recipe, seed)
+        done = 0
+        for states in school.rounds(envs):
+            done += states
+            if progress is not None:
+                progress(done)
+    finally:
+        envs.close()
+    if hasattr(model.policy, "actor_target"):  # what learning would go on with
+        model.policy.actor_target.load_state_dict(model.policy.actor.state_dict())
+    model.num_timesteps = done
+    student = mlp_of(model)
+    assert student is not None, "a policy of the package's own layers is taken over"
+    difference = school.difference(student)
+    file = BytesIO()
+    model.save(file)
+    about = {
+        "agent": meta.agent,
+        "checkpoint_sha256": hashlib.sha256(teacher.path.read_bytes()).hexdigest(),
+        "total_steps": meta.total_steps,
+        "difference": difference,
+        **{name: value for name, value in asdict(recipe).items() if name not in ("hidden", "total_steps")},
+    }
+    new_meta = CheckpointMeta(
+        agent=algorithm.name,
+        env_id=meta.env_id,
+        scenario=meta.scenario,
+        env_kwargs=meta.env_kwargs,
+        observation_index=meta.observation_index,
+        action_scale=meta.action_scale,
+        total_steps=done,
+        wall_s=time.perf_counter() - began_s,
+        seed=seed,
+        n_envs=recipe.n_envs,
+        hyper_parameters=hyper_parameters,
+        versions=trained_with(),
+        distilled_from=about,
+    )
+    write_checkpoint(out / FINAL, new_meta, student, file.getvalue())
+    return Distilled(out / FINAL, difference)
+
+
+class _School:
+    """A student, its teacher, and the states they have been in.
+
+    Args:
+        teacher: Whose answers count.
+        model: The student's, of stable-baselines3.
+        problem: What both face.
+        recipe: How it learns.
+        seed: Of noise and batches.
+    """
+
+    def __init__(self, teacher: Network, model: Any, problem: Problem, recipe: Recipe, seed: int) -> None:
+        import torch
+
+        self._teacher, self._model, self._recipe = teacher, model, recipe
+        self._masked, self._discrete = problem.set_shape is not None, problem.discrete_actions
+        modules = actor_modules(model.policy)
+        assert modules is not None
+        self._student = torch.nn.Sequential(*modules)
+        self._optimizer = torch.optim.Adam(self._student.parameters(), lr=recipe.learning_rate)
+        total = recipe.rounds * recipe.updates
+        self._schedule = torch.optim.lr_scheduler.LinearLR(self._optimizer, 1.0, 0.1, total_iters=total)
+        self._rng = np.random.default_rng(seed)
+        self._observations: list[Array] = []
+        self._masks: list[Masks] = []
+
+    def rounds(self, envs: Any) -> Iterator[int]:
+        """Collect and learn, in turns; yields the environment steps of each collection step."""
+        envs.seed(self._model.seed)
+        observations = envs.reset()
+        actor: Network = self._teacher
+        each = -(-self._recipe.total_steps // self._recipe.rounds // self._recipe.n_envs)
+        for _ in range(self._recipe.rounds):
+            self._round_begins = len(self._observations)
+            for _ in range(each):
+                observations = self._step(envs, observations, actor)
+                yield len(observations)
+            self._learn()
+            learned = mlp_of(self._model)
+            assert learned is not None
+            actor = learned
+
+    def _step(self, envs: Any, observations: Array, actor: Network) -> Array:
+        self._observations.append(observations.astype(np.float32))
+        if self._masked:
+            self._masks.append(np.stack(envs.env_method("action_masks")).astype(np.bool_))
+        output = actor(self._observations[-1])
+        if self._discrete:
+            scores = np.where(self._masks[-1], output, -np.inf) if self._masked else output
+            action: NDArray[Any] = scores.argmax(axis=1)
+        else:
+            action = np.clip(output, -1.0, 1.0)
+        following: Array = envs.step(action)[0]
+        return following
+
+    def _learn(self) -> None:
+        import torch
+
+        observations = np.concatenate(self._observations)
+        masks = np.concatenate(self._masks) if self._masked else None
+        spread = self._recipe.noise * observations.std(axis=0)
+        low, high = observations.min(axis=0), observations.max(axis=0)
+        for _ in range(self._recipe.updates):
+            rows = self._rng.integers(len(observations), size=self._recipe.batch_size)
+            noise = self._rng.normal(size=(len(rows), observations.shape[1])) * spread
+            batch = np.clip(observations[rows] + noise, low, high).astype(np.float32)
+            loss = self._loss(batch, None if masks is None else masks[rows])
+            self._optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(self._student.parameters(), 1.0)
+            self._optimizer.step()
+            self._schedule.step()
+
+    def _loss(self, batch: Array, masks: Masks | None) -> torch.Tensor:
+        import torch
+        from torch.nn import functional
+
+        wanted = torch.from_numpy(self._teacher(batch))
+        output = self._student(torch.from_numpy(batch))
+        if not self._discrete:
+            return functional.mse_loss(output, wanted.clamp(-1.0, 1.0))
+        if masks is not None:
+            forbidden = torch.from_numpy(~masks)
+            wanted, output = (logits.masked_fill(forbidden, -1e8) for logits in (wanted, output))
+        temperature = self._recipe.temperature
+        wanted, output = (functional.log_softmax(x / temperature, dim=1) for x in (wanted, output))
+        # The gradient shrinks with the square of the temperature; the factor brings it back.
+        return temperature**2 * functional.kl_div(output, wanted, reduction="batchmean", log_target=True)
+
+    def difference(self, student: Mlp) -> float:
+        """Return how far the student is from the teacher on the last round's states."""
+        observations = np.concatenate(self._observations[self._round_begins :])
+        ours, theirs = student(observations), self._teacher(observations)
+        if not self._discrete:
+            return float(np.abs(np.clip(ours, -1.0, 1.0) - np.clip(theirs, -1.0, 1.0)).mean())
+        if self._masked:
+            masks = np.concatenate(self._masks[self._round_begins :])
+            ours, theirs = np.where(masks, ours, -np.inf), np.where(masks, theirs, -np.inf)
+        return float((ours.argmax(axis=1) != theirs.argmax(axis=1)).mean())
