@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sysgym.cli.distill import distill
 from sysgym.cli.emulator import emulator
 from sysgym.cli.export import export
 from sysgym.cli.fuzz import fuzz
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 app.add_typer(emulator, name="emulator")
 app.command()(export)
+app.command()(distill)
 app.command()(fuzz)
 
 
