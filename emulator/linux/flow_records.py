@@ -26,8 +26,8 @@ class FlowRecords:
     """Counters of all flows of a schedule, brought up to date by :meth:`sample`.
 
     Round trips are the samples of all ACKs where a congestion control of ours adds them up, which it does for
-    every flow with a slot. The kernel's own keep no such sum: each call adds the smoothed round trip (RFC 6298),
-    once for every packet acknowledged since the last call: sum over count is a mean over packets.
+    every flow with a slot. The kernel's own keep no sum: each call adds the smoothed round trip (RFC 6298), once
+    for every packet acknowledged since the last call, so that sum over count is a mean over packets.
 
     Args:
         schedule: The flows.

@@ -234,7 +234,9 @@ class Programs:
 
     def reports(self, transport: str) -> bool:
         """Whether connections of a transport report their round trips: those of a program of ours do."""
-        return transport in _PREFIXES and self.congestion_control(transport).endswith(f"_{self.sid}")
+        if transport not in _PREFIXES or LEARNED in self._reasons:  # the memory for it came with that program
+            return False
+        return self.congestion_control(transport).endswith(f"_{self.sid}")
 
     def flow_slots(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Actions and reports of all connections under ``learned``, shape (FLOW_SLOTS,) each.
