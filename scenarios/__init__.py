@@ -29,13 +29,21 @@ if TYPE_CHECKING:
     from sysgym.scenarios.schema.congestion import CongestionScenario
     from sysgym.scenarios.schema.placement import PlacementScenario
     from sysgym.scenarios.schema.stragglers import GeneratedJobs, StragglerScenario, TraceJobs
-    from sysgym.scenarios.schema.suite import ContenderSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
+    from sysgym.scenarios.schema.suite import (
+        ContenderSpec,
+        MatrixSpec,
+        MetricSpec,
+        Suite,
+        TaskSpec,
+        TrainingSpec,
+    )
 
 __all__ = [
     "FAMILIES",
     "CongestionScenario",
     "ContenderSpec",
     "GeneratedJobs",
+    "MatrixSpec",
     "MetricSpec",
     "PlacementScenario",
     "Scenario",
@@ -75,7 +83,7 @@ _MODULES = {
     "schema.congestion": ("CongestionScenario",),
     "schema.placement": ("PlacementScenario",),
     "schema.stragglers": ("GeneratedJobs", "StragglerScenario", "TraceJobs"),
-    "schema.suite": ("ContenderSpec", "MetricSpec", "Suite", "TaskSpec", "TrainingSpec"),
+    "schema.suite": ("ContenderSpec", "MatrixSpec", "MetricSpec", "Suite", "TaskSpec", "TrainingSpec"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

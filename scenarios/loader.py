@@ -18,7 +18,7 @@ from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError, UnknownName
 from sysgym.scenarios.families import FAMILIES, scenario_model
 from sysgym.scenarios.schema.common import Scenario, ScenarioT, overridden
 from sysgym.scenarios.schema.problems import KeyPath, dotted_key, validated
-from sysgym.scenarios.schema.suite import Suite, TaskSpec, TrainingSpec
+from sysgym.scenarios.schema.suite import Suite, TaskSpec, TrainingSpec, with_matrix_entries
 from sysgym.scenarios.toml_lines import key_lines
 
 PATH_VARIABLE = "SYSGYM_SCENARIO_PATH"
@@ -119,6 +119,13 @@ def load_suite(suite: str | os.PathLike[str]) -> Suite:
     """
     path = _find("suite", suite, _suite_files())
     data, text = _read_toml(path)
+    matrix = data.get("matrix")
+    if isinstance(matrix, dict):
+        matrix["scenarios"] = [
+            str((path.parent / name).resolve()) if _is_path(name) else name
+            for name in _list(matrix.get("scenarios"))
+        ]
+        with_matrix_entries(data, _first_seed)
     for entry in [*_list(data.get("tasks")), *_list(data.get("training"))]:
         for key in ("scenario", "trained_on"):
             if isinstance(entry, dict) and _is_path(entry.get(key)):
@@ -129,6 +136,14 @@ def load_suite(suite: str | os.PathLike[str]) -> Suite:
     if problems:
         raise ScenarioError(shown, problems=problems)
     return loaded
+
+
+def _first_seed(scenario: str, split: str) -> int | None:
+    """Return the first seed of a split; None where the scenario cannot be loaded, which is said elsewhere."""
+    try:
+        return load_scenario(scenario).splits[split].first_seed
+    except (ScenarioError, UnknownName, KeyError, AttributeError):
+        return None
 
 
 def list_scenarios(family: str | None = None) -> list[ScenarioInfo]:

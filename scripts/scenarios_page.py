@@ -21,7 +21,7 @@ from sysgym.scenarios import (
 )
 from sysgym.scenarios.schema.common import Scenario
 from sysgym.scenarios.schema.congestion import TopologyTable, WorkloadTable
-from sysgym.scenarios.schema.suite import ContenderSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
+from sysgym.scenarios.schema.suite import ContenderSpec, MatrixSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "scenarios.md"
 
@@ -184,6 +184,7 @@ def _suite_keys() -> Iterator[str]:
         ("`[[training]]`", TrainingSpec),
         ("`[[tasks]]`", TaskSpec),
         ("a contender", ContenderSpec),
+        ("`[matrix]`", MatrixSpec),
         ("`[[metrics]]`", MetricSpec),
     )
     for title, table in tables:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, Tag
 
@@ -131,6 +131,44 @@ class TaskSpec(Table):
             )
 
 
+class MatrixSpec(Table):
+    """An agent trained on every one of some scenarios, each of its policies tested on all of them."""
+
+    agent: str = Field(min_length=1, description="learning agent, such as ppo or neural")
+    scenarios: Annotated[tuple[str, ...], FromList, Field(min_length=2)] = Field(
+        description="what is trained on and tested on: names, or paths relative to this file"
+    )
+    total_steps: Annotated[int, Field(ge=1, le=10**12)] = Field(description="environment steps of a training")
+    seeds: Annotated[tuple[Seed, ...], FromList, Field(min_length=1)] = Field(
+        default=(1,), description="seeds of the trainings, one run each"
+    )
+    n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(default=1, description="environments side by side")
+    action_scale: Literal["log", "linear"] = Field(
+        default="log", description="how the policy's output becomes a rate"
+    )
+    hyper_parameters: dict[str, HyperParameter] = Field(
+        default_factory=dict, description="passed to the learning algorithm"
+    )
+    split: Literal["train", "validation", "test"] = Field(default="test", description="split of the tests")
+    episodes: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = Field(
+        default=10, description="episodes of every test, from the split's first seed on"
+    )
+    floor: ContenderName = Field(default="dctcp", description="contender whose score is 0")
+    bound: ContenderName = Field(default="oracle", description="contender whose score is 1")
+    score: str = Field(
+        default="return", min_length=1, description="what is compared: return, or a key in episode_metrics"
+    )
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that nothing is named twice."""
+        for key, values in (("scenarios", self.scenarios), ("seeds", self.seeds)):
+            twice = [str(value) for value, count in Counter(values).items() if count > 1]
+            if twice:
+                yield Problem(key, list(values), f"each one once; more than once: {', '.join(twice)}")
+        if self.floor == self.bound:
+            yield Problem("bound", self.bound, "another contender than floor")
+
+
 class MetricSpec(Table):
     """A column of the report."""
 
@@ -168,6 +206,9 @@ class Suite(Table):
     tasks: Annotated[tuple[TaskSpec, ...], FromList, Field(min_length=1)] = Field(
         description="the contest, [[tasks]]"
     )
+    matrix: MatrixSpec | None = Field(
+        default=None, description="who is trained on each scenario and tested on all, [matrix]"
+    )
     metrics: Annotated[tuple[MetricSpec, ...], FromList, Field(min_length=1)] = Field(
         description="columns of the report, [[metrics]], the most important one first"
     )
@@ -185,3 +226,38 @@ class Suite(Table):
                     yield Problem(
                         f"{key}[{index}]", " ".join(map(str, identity)), "an entry that stands there once"
                     )
+
+
+def with_matrix_entries(data: dict[str, Any], first_seed: Callable[[str, str], int | None]) -> None:
+    """Write what a suite's ``[matrix]`` stands for into its ``training`` and ``tasks``.
+
+    What is malformed is left as it is: the schema says what is wrong with it.
+
+    Args:
+        data: The suite's file; changed.
+        first_seed: Scenario and split -> the first seed; None where there is no such scenario.
+    """
+    matrix = data.get("matrix")
+    if not isinstance(matrix, dict) or not isinstance(matrix.get("scenarios"), list):
+        return
+    defaults = {name: field.default for name, field in MatrixSpec.model_fields.items()}
+    given = defaults | {"n_envs": 1, "hyper_parameters": {}} | matrix
+    seeds = given["seeds"] if isinstance(given["seeds"], list | tuple) else []
+    shared = ("agent", "total_steps", "n_envs", "action_scale", "hyper_parameters")
+    trainings, tasks = data.setdefault("training", []), data.setdefault("tasks", [])
+    if not isinstance(trainings, list) or not isinstance(tasks, list):
+        return
+    for scenario in given["scenarios"]:
+        first = first_seed(scenario, given["split"]) if isinstance(scenario, str) else None
+        trainings += [
+            {"scenario": scenario, "seed": seed, **{key: given[key] for key in shared if key in matrix}}
+            for seed in seeds
+        ]
+        tasks.append(
+            {
+                "scenario": scenario,
+                "split": given["split"],
+                "contenders": [given["floor"], given["bound"]],
+                "seeds": {"first": first or 0, "count": given["episodes"]},
+            }
+        )

@@ -10,6 +10,7 @@ its utilisation and its cores are assumptions, not measurements: they say of wha
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -262,6 +263,7 @@ class _CodecarbonMeter:
 
 def _new_tracker() -> Any:
     check_method(CODECARBON)
+    logging.getLogger("codecarbon").setLevel(logging.ERROR)  # it greets before it reads its log level
     from codecarbon import OfflineEmissionsTracker
 
     return OfflineEmissionsTracker(

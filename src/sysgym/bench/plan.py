@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sysgym.bench.contenders import Contender, Plugin, contender_from, parse_contender
+from sysgym.bench.matrix import Matrix, player_name
 from sysgym.bench.milestones import Milestones
 from sysgym.bench.training import Training
 from sysgym.errors import SysgymError
-from sysgym.scenarios import Scenario, Suite, TaskSpec, load_scenario
+from sysgym.scenarios import MatrixSpec, Scenario, Suite, TaskSpec, load_scenario
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,14 @@ class Plan:
         trainings: By name.
         cells: In the order of the suite.
         milestones: Trainings whose checkpoints are compared with heuristics on the validation split.
+        matrix: Who is trained on what and plays what; None where the suite has no ``[matrix]``.
     """
 
     suite: Suite
     trainings: dict[str, Training]
     cells: list[Cell] = field(default_factory=list)
     milestones: list[Milestones] = field(default_factory=list)
+    matrix: Matrix | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return what the report needs to know, as JSON data."""
@@ -79,6 +82,7 @@ class Plan:
                 }
                 for cell in self.cells
             },
+            **({} if self.matrix is None else {"matrix": self.matrix.to_json()}),
         }
 
 
@@ -105,13 +109,16 @@ def make_plan(
             Training.from_spec(spec, load_scenario(spec.scenario), folder) for spec in suite.training
         )
     }
-    plan = Plan(suite, trainings)
+    worlds = [load_scenario(name) for name in suite.matrix.scenarios] if suite.matrix else []
+    plan = Plan(suite, trainings, matrix=Matrix.of(suite.matrix, worlds) if suite.matrix else None)
     for task in suite.tasks:
         scenario = load_scenario(task.scenario)
         contenders = _contenders(task, scenario.family, extras, plugins)
         seeds = _seeds(scenario, task.split, task.seed_values, extras.n_seeds)
         trained_on = load_scenario(task.trained_on) if task.trained_on else scenario
         _add(plan, scenario, task.split, contenders, seeds, trained_on)
+    if suite.matrix is not None:
+        _add_matrix(plan, suite.matrix, worlds, extras, plugins)
     first = suite.tasks[0]
     for name in extras.scenarios:
         scenario = load_scenario(name)
@@ -128,6 +135,26 @@ def make_plan(
     if suite.validation_episodes:
         _add_milestones(plan, suite.validation_episodes)
     return plan
+
+
+def _add_matrix(
+    plan: Plan, spec: MatrixSpec, worlds: Sequence[Scenario], extras: Extras, plugins: Sequence[Plugin]
+) -> None:
+    """Add that every training's policies play every scenario that they fit."""
+    assert plan.matrix is not None
+    for scenario in worlds:
+        seeds = _seeds(
+            scenario, spec.split, [scenario.splits[spec.split].first_seed], extras.n_seeds or spec.episodes
+        )
+        learned = parse_contender(spec.agent, plugins, scenario.family)
+        for trained_on in worlds:
+            if (trained_on.name, scenario.name) in plan.matrix.fits:
+                who = replace(learned, name=player_name(spec.agent, trained_on.name))
+                plan.cells.extend(
+                    Cell(scenario, spec.split, who, seed, training)
+                    for training in _trainings_of(plan, trained_on, who)
+                    for seed in seeds
+                )
 
 
 def _add_milestones(plan: Plan, count: int) -> None:

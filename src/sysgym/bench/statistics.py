@@ -150,6 +150,35 @@ def optimality_gap(strata: Sequence[FloatArray], target: float = 1.0, *, seed: i
     return stratified_estimate(gaps, statistic=mean, seed=seed)
 
 
+def normalised(
+    ours: FloatArray, floor: FloatArray, bound: FloatArray, *, seed: int = SEED
+) -> Interval | None:
+    """Return where a mean lies between two others, 0 at the floor and 1 at the bound, on common seeds.
+
+    All three are drawn with the same seeds, each with its own runs.
+
+    Args:
+        ours: Shape (n_runs, n_seeds).
+        floor: The same seeds; what counts as 0.
+        bound: The same seeds; what counts as 1.
+        seed: Of the bootstrap.
+
+    Returns:
+        None where the bound cannot be told from the floor: there is nothing to measure with.
+    """
+    rng = np.random.default_rng(seed)
+    seeds = _draw(rng, ours.shape)[1]
+    means, drawn = [], []
+    for sample in (ours, floor, bound):
+        means.append(float(sample.mean()))
+        drawn.append(_resampled(sample, _draw(rng, sample.shape)[0], seeds).mean(axis=1))
+    span, spans = means[2] - means[1], drawn[2] - drawn[1]
+    low, high = np.percentile(spans, [50.0 * (1.0 - CONFIDENCE), 50.0 * (1.0 + CONFIDENCE)])
+    if span == 0.0 or low <= 0.0 <= high:
+        return None
+    return _interval((means[0] - means[1]) / span, (drawn[0] - drawn[1]) / spans)
+
+
 class Profile(NamedTuple):
     """How often a score is exceeded: values and a band, each of the thresholds' shape."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sysgym.bench import surveys
-from sysgym.bench.report import carbon, html, markdown, over_time, plots, profiles
+from sysgym.bench.report import carbon, heatmap, html, markdown, over_time, plots, profiles
 from sysgym.bench.report.content import panels
 from sysgym.bench.report.curves import read_curves
 from sysgym.bench.report.headlines import Headline, headline
@@ -50,6 +50,10 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
     if (profile := profiles.draw_profiles(study, looks)) is not None:
         pictures["overall"] = [profile]
     pages = surveys.read(folder)
+    scores = heatmap.scores_of(study)
+    if scores is not None:
+        pictures[heatmap.PAGE] = [(heatmap.draw(scores), heatmap.caption(scores))]
+        pages.append(heatmap.page(scores))
     trainings = carbon.costs(folder)
     if (reason := carbon.refusal(study, trainings)) is not None:
         study.warnings.append(reason)

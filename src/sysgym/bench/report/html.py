@@ -55,7 +55,7 @@ def page(
         f'<p class="soft">{escape(study.description)}</p>',
         *(f'<p class="warn">{escape(text)}</p>' for text in study.warnings),
         _headlines(headlines),
-        *(_survey(one) for one in surveyed),
+        *(_survey(one) + _figures(pictures.get(one.title, ())) for one in surveyed),
         "<h3>How to read this</h3>",
         *(f"<p>{escape(text)}</p>" for text in [*reading_guide(study), *guide(study, list(trainings))]),
         *(_contest(contest, pictures.get(contest.label, ()), looks, measured) for contest in study.contests),

@@ -64,6 +64,7 @@ def _lines(
     yield ""
     for page in pages:
         yield page.markdown()
+        yield from _figures(pictures.get(page.title, ()), folder)
     yield from ("## How to read this", "")
     for paragraph in [*reading_guide(study), *guide(study, list(trainings))]:
         yield from (_plain(paragraph), "")

@@ -13,12 +13,16 @@ import numpy as np
 
 from sysgym.bench import statistics
 from sysgym.bench.families import Family, Metric, get_family
+from sysgym.bench.matrix import Matrix
 from sysgym.bench.rows import Row, read_rows
 from sysgym.bench.runner import RUN
 from sysgym.bench.statistics import FloatArray, Interval
 from sysgym.bench.units import Unit, unit_of
 from sysgym.bench.versions import must_match
 from sysgym.errors import UnknownName
+
+RETURN = "return"
+"""Not a metric, but may stand for one: the sum of rewards."""
 
 ALL_IN_COLOUR = 8
 """Up to so many contenders, none is put into the background of a picture."""
@@ -106,7 +110,12 @@ class Contest:
         return self.name if self.split == "test" else f"{self.name} ({self.split})"
 
     def sample(self, player: str, metric: str) -> tuple[FloatArray, list[int]] | None:
-        """Return values of shape (n_runs, n_seeds) and their seeds; None if there are none."""
+        """Return values of shape (n_runs, n_seeds) and their seeds; None if there are none.
+
+        Args:
+            player: A contender.
+            metric: Key in the rows, or :data:`RETURN`.
+        """
         key = (player, metric)
         if key not in self._samples:
             self._samples[key] = self._collect(player, metric)
@@ -115,8 +124,9 @@ class Contest:
     def _collect(self, player: str, metric: str) -> tuple[FloatArray, list[int]] | None:
         runs: dict[str | None, dict[int, float]] = {}
         for row in self._rows:
-            if row.contender.name == player and metric in row.metrics:
-                runs.setdefault(row.contender.checkpoint_sha256, {})[row.seed] = row.metrics[metric]
+            value = row.total_reward if metric == RETURN else row.metrics.get(metric)
+            if row.contender.name == player and value is not None:
+                runs.setdefault(row.contender.checkpoint_sha256, {})[row.seed] = value
         if not runs:
             return None
         seeds = sorted(set.intersection(*(set(run) for run in runs.values())))
@@ -278,6 +288,7 @@ class Study:
         rows: All rows.
         warnings: What a reader has to know before believing anything.
         folder: Where it all lies.
+        matrix: Who was trained on what and played what; None where the suite has no ``[matrix]``.
     """
 
     title: str
@@ -289,6 +300,7 @@ class Study:
     rows: list[Row]
     warnings: list[str]
     folder: Path
+    matrix: Matrix | None = None
 
 
 def read_study(folder: Path, reference: str | None = None) -> Study:
@@ -347,6 +359,7 @@ def read_study(folder: Path, reference: str | None = None) -> Study:
         rows=rows,
         warnings=_warnings(rows, run, contests),
         folder=folder,
+        matrix=Matrix.from_json(suite["matrix"]) if "matrix" in suite else None,
     )
 
 

@@ -1,0 +1,83 @@
+"""Generalisation: who was trained on one scenario and plays another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sysgym.scenarios import MatrixSpec, Scenario
+
+
+def player_name(agent: str, trained_on: str) -> str:
+    """Return what tables call the policies that were trained on a scenario."""
+    return f"{agent} from {trained_on}"
+
+
+def fits(agent: str, trained_on: Scenario, played: Scenario, action_scale: str = "log") -> bool:
+    """Return whether a policy of one scenario can play another.
+
+    A law that the flows carry with them plays every network; any other policy needs the same observation,
+    index by index, and the same kind of environment.
+
+    Args:
+        agent: Learning agent.
+        trained_on: Scenario of its training.
+        played: Scenario to play.
+        action_scale: Of the training.
+    """
+    from sysgym.agents import agent_info
+
+    if trained_on.env_id != played.env_id:
+        return False
+    if trained_on.sha256() == played.sha256() or agent_info(agent, played.family).transport:
+        return True
+    from sysgym.agents.learned.problems import problem_of
+
+    one, other = (problem_of(scenario, {"history": 1}, action_scale) for scenario in (trained_on, played))
+    return one.observation_index() == other.observation_index()
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What the report draws, as ``run.json`` has it.
+
+    Attributes:
+        agent: Learning agent.
+        scenarios: Names, trained on and played, in order.
+        floor: Contender whose score is 0.
+        bound: Contender whose score is 1.
+        score: What is compared: ``return`` or a metric.
+        split: Of the tests.
+        fits: Pairs (trained on, played) that can be played at all.
+    """
+
+    agent: str
+    scenarios: tuple[str, ...]
+    floor: str
+    bound: str
+    score: str
+    split: str
+    fits: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, spec: MatrixSpec, scenarios: Sequence[Scenario]) -> Matrix:
+        """Return the matrix of a suite."""
+        pairs = frozenset(
+            (one.name, other.name)
+            for one in scenarios
+            for other in scenarios
+            if fits(spec.agent, one, other, spec.action_scale)
+        )
+        names = tuple(scenario.name for scenario in scenarios)
+        return cls(spec.agent, names, spec.floor, spec.bound, spec.score, spec.split, pairs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that ``run.json`` has."""
+        return {**vars(self), "scenarios": list(self.scenarios), "fits": sorted(map(list, self.fits))}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Matrix:
+        """Return what :meth:`to_json` wrote."""
+        pairs = frozenset((one, other) for one, other in data["fits"])
+        return cls(**{**data, "scenarios": tuple(data["scenarios"]), "fits": pairs})
