@@ -1,0 +1,219 @@
+"""Perturbations that only the deployed policy notices.
+
+A deployed twin (8-bit weights, a distilled student) answers almost like the original. An evasion is an
+observation within measurement error of a real one at which the original still answers what it answered, so
+that nobody who tests the original sees anything, and the twin does not. After Hao et al., A Tale of Two
+Models: Constructing Evasive Attacks on Edge Models (DIVA), MLSys 2022: signs of gradients, 20 steps of an
+eighth of the box. Where their loss is ``p_orig(y) - c p_twin(y)``, continuous actions have
+``|a_twin(x') - a_twin(x)| - c |a_orig(x') - a_orig(x)|``, largest numbers of the action.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.actions import ActionScale
+from sysgym.agents.learned.deploy.graph import PolicyGraph
+from sysgym.agents.learned.trust.bounds import Bounds
+from sysgym.agents.learned.trust.gradients import input_gradient
+from sysgym.agents.learned.trust.policies import answers, differences, is_discrete
+
+Array = NDArray[np.float32]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+ATTACKS = ("random", "pgd", "diva")
+STEPS = 20
+STEP_SHARE = 1.0 / 8.0
+"""Of the half width: DIVA's steps of 1/255 in a box of 8/255."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """When an answer counts as the same and when as another; where policies choose, equal or not.
+
+    Attributes:
+        same: Largest share of the range by which an unchanged action may differ.
+        shifted: Least share of the range by which a shifted action differs.
+    """
+
+    same: float = 0.01
+    shifted: float = 0.02
+
+
+class Found(NamedTuple):
+    """The perturbed observations that an attack settled on, and what they do.
+
+    Attributes:
+        inputs: Shape (n, size).
+        original: By how much the original's answer moved, shape (n,): shares of the range, or 0 and 1.
+        twin: The twin's likewise.
+        evades: Whether the original's counts as unchanged and the twin's as shifted.
+    """
+
+    inputs: Array
+    original: FloatArray
+    twin: FloatArray
+    evades: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A policy and its twin, and the boxes that perturbations stay in.
+
+    Attributes:
+        original: What was trained and tested.
+        twin: What is deployed.
+        bounds: Of measurement errors.
+        tolerance: When an answer is the same.
+        c: Weight of staying unnoticed.
+    """
+
+    original: PolicyGraph
+    twin: PolicyGraph
+    bounds: Bounds
+    tolerance: Tolerance
+    c: float = 1.0
+
+    @property
+    def discrete(self) -> bool:
+        """Whether the policies choose."""
+        return is_discrete(self.original)
+
+    def apart(self, inputs: Array) -> FloatArray:
+        """Return how far original and twin are apart on the same observations."""
+        return differences(answers(self.original, inputs), answers(self.twin, inputs))
+
+    def agree(self, inputs: Array) -> BoolArray:
+        """Return where both give the same answer, within the tolerance."""
+        return self.apart(inputs) <= (0.0 if self.discrete else self.tolerance.same)
+
+    def box(self, inputs: Array) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return least and largest values of perturbed observations, and the box's half widths."""
+        widths = self.bounds.half_widths(inputs)
+        low, high = inputs - widths, inputs + widths
+        if self.original.inputs.low is not None:
+            low, high = np.maximum(low, self.original.inputs.low), np.minimum(high, self.original.inputs.high)
+        # An observation outside of its own space keeps at least itself.
+        return np.minimum(low, inputs), np.maximum(high, inputs), widths
+
+    def noisy(self, inputs: Array, rng: np.random.Generator) -> Array:
+        """Return observations with uniform noise within the box."""
+        low, high, _ = self.box(inputs)
+        drawn: Array = rng.uniform(low, high).astype(np.float32)
+        return drawn
+
+    def attack(self, name: str, inputs: Array, rng: np.random.Generator) -> Found:
+        """Look for evasions around observations; every attack tries the same number of points.
+
+        Args:
+            name: ``random``: noise; ``pgd``: steps that move the twin; ``diva``: steps that move the twin and
+                not the original.
+            inputs: Shape (n, size).
+            rng: Of noise and first points.
+
+        Returns:
+            For each observation the first point that evades, else the one that was best for the attack.
+        """
+        low, high, widths = self.box(inputs)
+        before = answers(self.original, inputs), answers(self.twin, inputs)
+        c = self.c if name == "diva" else 0.0
+        point = self.noisy(inputs, rng)
+        best = self._found(point, before)
+        best_value = self._value(point, before, best, c)
+        for _ in range(STEPS):
+            if name == "random":
+                point = self.noisy(inputs, rng)
+            else:
+                step = STEP_SHARE * widths * np.sign(self._gradient(point, before, c))
+                point = np.clip(point + step, low, high).astype(np.float32)
+            found = self._found(point, before)
+            value = self._value(point, before, found, c)
+            better = ~best.evades & (found.evades | (value > best_value))
+            best = Found(
+                *(
+                    np.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+                    for new, old in zip(found, best, strict=True)
+                )
+            )
+            best_value = np.where(better, value, best_value)
+        return best
+
+    def _found(self, point: Array, before: tuple[FloatArray, FloatArray]) -> Found:
+        original = differences(answers(self.original, point), before[0])
+        twin = differences(answers(self.twin, point), before[1])
+        if self.discrete:
+            return Found(point, original, twin, (original == 0.0) & (twin > 0.0))
+        evades = (original <= self.tolerance.same) & (twin > self.tolerance.shifted)
+        return Found(point, original, twin, evades)
+
+    def _value(
+        self, point: Array, before: tuple[FloatArray, FloatArray], found: Found, c: float
+    ) -> FloatArray:
+        """What the attack wants to be large."""
+        if not self.discrete:
+            return found.twin - c * found.original
+        kept, lost = (
+            np.take_along_axis(_probabilities(graph, point), chosen[:, None].astype(np.int64), axis=1)[:, 0]
+            for graph, chosen in zip((self.original, self.twin), before, strict=True)
+        )
+        value: FloatArray = c * kept - lost
+        return value
+
+    def _gradient(self, point: Array, before: tuple[FloatArray, FloatArray], c: float) -> FloatArray:
+        parts = [(self.twin, before[1], -1.0 if self.discrete else 1.0)]
+        if c != 0.0:
+            parts.append((self.original, before[0], c if self.discrete else -c))
+        total = np.zeros(point.shape)
+        for graph, answer, sign in parts:
+            weights = _of_choice(graph, point, answer) if self.discrete else _of_numbers(graph, point, answer)
+            total += sign * input_gradient(graph.network, graph.inputs(point), weights)
+        return total
+
+
+def _probabilities(graph: PolicyGraph, point: Array) -> FloatArray:
+    scores = graph.network(graph.inputs(point)).astype(np.float64)
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    probabilities: FloatArray = powers / powers.sum(axis=1, keepdims=True)
+    return probabilities
+
+
+def _of_choice(graph: PolicyGraph, point: Array, chosen: FloatArray) -> FloatArray:
+    """Derivatives of the probability of a choice by the scores."""
+    probabilities = _probabilities(graph, point)
+    own = np.zeros_like(probabilities)
+    np.put_along_axis(own, chosen[:, None].astype(np.int64), 1.0, axis=1)
+    of_own = (own * probabilities).sum(axis=1, keepdims=True)
+    weights: FloatArray = of_own * (own - probabilities)
+    return weights
+
+
+def _of_numbers(graph: PolicyGraph, point: Array, answer: FloatArray) -> FloatArray:
+    """Derivatives of the largest move of an action's numbers by the network's outputs.
+
+    Outputs are cut off at -1 and 1; beyond, the derivative is that at the edge (straight through), so that an
+    attack can find its way back in.
+    """
+    output = graph.network(graph.inputs(point)).astype(np.float64)
+    moved = answers(graph, point) - answer
+    largest = np.abs(moved).argmax(axis=1)[:, None]
+    weights = np.zeros_like(output)
+    slope = _slope(graph, np.take_along_axis(output, largest, axis=1))
+    np.put_along_axis(weights, largest, np.sign(np.take_along_axis(moved, largest, axis=1)) * slope, axis=1)
+    return weights
+
+
+def _slope(graph: PolicyGraph, output: FloatArray) -> FloatArray:
+    """Derivative of the action, as a share of its range, by an output."""
+    scale = graph.outputs
+    assert isinstance(scale, ActionScale)
+    if scale.name == "linear":
+        return np.full_like(output, 0.5)
+    ratio = scale.high / scale.low
+    share = 0.5 * (np.clip(output, -1.0, 1.0) + 1.0)
+    slope: FloatArray = 0.5 * np.log(ratio) * ratio**share / (ratio - 1.0)
+    return slope

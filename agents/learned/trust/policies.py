@@ -1,0 +1,179 @@
+"""A checkpoint's policy from the inside: what its network sees in episodes, and what it answers to that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.actions import ActionScale
+from sysgym.agents.learned.agent import LearnedAgent
+from sysgym.agents.learned.checkpoint import Checkpoint
+from sysgym.agents.learned.deploy.graph import PolicyGraph
+from sysgym.agents.learned.placement.agent import ChoiceAgent
+from sysgym.agents.learned.placement.choices import MASK
+from sysgym.agents.learned.stragglers.agent import TaskAgent
+from sysgym.agents.protocol import Agent, environment_arguments, play_episode
+from sysgym.scenarios import scenario_from_resolved
+from sysgym.scenarios.errors import SysgymError
+
+Array = NDArray[np.float32]
+FloatArray = NDArray[np.float64]
+Answer = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What a policy's network was given in some episodes.
+
+    Attributes:
+        inputs: Shape (n, size).
+        masks: What was allowed, shape (n, n_actions); None where everything is.
+        episode: Number of the episode of each, from 0, shape (n,).
+        returns: Of the episodes.
+    """
+
+    inputs: Array
+    masks: NDArray[np.bool_] | None
+    episode: NDArray[np.int64]
+    returns: FloatArray
+
+    def thinned(self, n: int) -> Seen:
+        """Return at most n of the inputs, evenly spaced over all of them."""
+        rows = np.unique(
+            np.linspace(0, len(self.inputs) - 1, min(n, len(self.inputs))).round().astype(np.int64)
+        )
+        masks = None if self.masks is None else self.masks[rows]
+        return replace(self, inputs=self.inputs[rows], masks=masks, episode=self.episode[rows])
+
+
+def agent_that(checkpoint: Checkpoint, answer: Answer) -> Agent:
+    """Return the checkpoint's agent with something else in the place of its network.
+
+    Args:
+        checkpoint: Whose agent.
+        answer: Maps what the network would see to what it would put out.
+    """
+    network: Any = answer
+    found = replace(checkpoint, policy=network)
+    family = checkpoint.meta.scenario["family"]
+    if family == "placement":
+        return ChoiceAgent(found)
+    return TaskAgent(found, answer) if family == "stragglers" else LearnedAgent(found)
+
+
+def play_seeds(
+    checkpoint: Checkpoint, agent: Agent, split: str, seeds: Sequence[int], begin: Callable[[int], None]
+) -> FloatArray:
+    """Play episodes of the checkpoint's scenario.
+
+    Args:
+        checkpoint: Says which environment.
+        agent: Who plays.
+        split: Split of the episodes.
+        seeds: Episode seeds.
+        begin: Told the number of each episode before it begins.
+
+    Returns:
+        The sums of rewards.
+    """
+    scenario = scenario_from_resolved(checkpoint.meta.scenario)
+    arguments = dict(environment_arguments(agent))
+    env = gym.make(scenario.env_id, scenario=scenario, split=split, disable_env_checker=True, **arguments)
+    returns = []
+    try:
+        for number, seed in enumerate(seeds):
+            begin(number)
+            returns.append(play_episode(env, agent, seed=seed, options={"episode_seed": seed})[0])
+    finally:
+        env.close()
+    return np.array(returns)
+
+
+def watch(checkpoint: Checkpoint, split: str, seeds: Sequence[int]) -> Seen:
+    """Let a policy play, and write down what its network sees.
+
+    Args:
+        checkpoint: The policy.
+        split: Split of the episodes.
+        seeds: Episode seeds.
+
+    Raises:
+        SysgymError: If the policy is no network that NumPy plays, or never decides.
+    """
+    network = network_of(checkpoint)
+    inputs: list[Array] = []
+    masks: list[NDArray[np.bool_]] = []
+    episode: list[int] = []
+    now = [0]
+
+    def answer(observation: Any) -> Any:
+        rows = np.atleast_2d(np.asarray(observation, dtype=np.float32))
+        inputs.append(rows.copy())
+        episode.extend([now[0]] * len(rows))
+        return network(observation)
+
+    agent = _TellingMasks(agent_that(checkpoint, answer), masks)
+    returns = play_seeds(checkpoint, agent, split, seeds, lambda number: now.__setitem__(0, number))
+    if not inputs:
+        raise SysgymError(f"{checkpoint.path}: its policy decided nothing in {len(seeds)} episodes")
+    return Seen(
+        np.concatenate(inputs), np.stack(masks) if masks else None, np.array(episode, dtype=np.int64), returns
+    )
+
+
+class _TellingMasks:
+    """An agent, and what it was allowed where its observation says so."""
+
+    def __init__(self, agent: Agent, masks: list[NDArray[np.bool_]]) -> None:
+        self.name, self._agent, self._masks = agent.name, agent, masks
+        self.env_kwargs = environment_arguments(agent)
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        self._agent.begin(env)
+
+    def act(self, observation: Any) -> Any:
+        if isinstance(observation, Mapping) and MASK in observation:
+            self._masks.append(observation[MASK] > 0)
+        return self._agent.act(observation)
+
+
+def network_of(checkpoint: Checkpoint) -> Any:
+    """Return a checkpoint's network; raises SysgymError if NumPy does not play it."""
+    if checkpoint.policy is None:
+        raise SysgymError(f"{checkpoint.path}: its policy is no network that plays without torch")
+    return checkpoint.policy
+
+
+def is_discrete(graph: PolicyGraph) -> bool:
+    """Return whether the policy chooses, rather than puts out numbers."""
+    return not isinstance(graph.outputs, ActionScale)
+
+
+def shares_of_range(graph: PolicyGraph, actions: NDArray[Any]) -> FloatArray:
+    """Return continuous actions as shares of the action space's range, so that 0.01 is 1 % of it."""
+    assert isinstance(graph.outputs, ActionScale)
+    low, high = graph.outputs.low, graph.outputs.high
+    return (np.asarray(actions, dtype=np.float64) - low) / (high - low)
+
+
+def answers(graph: PolicyGraph, inputs: Array, masks: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+    """Return what a policy does: int64 (n,) where it chooses, else shares of the range, float64 (n, n_outputs)."""
+    decided = graph(inputs, masks)
+    return decided.action if is_discrete(graph) else shares_of_range(graph, decided.action)
+
+
+def differences(one: NDArray[Any], other: NDArray[Any]) -> FloatArray:
+    """Return how far two policies' answers are apart, shape (n,).
+
+    Where they choose: 1 if the choices differ. Else the largest difference of an action's numbers, as a share
+    of the range.
+    """
+    if one.ndim == 1:
+        return (one != other).astype(np.float64)
+    largest: FloatArray = np.abs(one - other).max(axis=1)
+    return largest
