@@ -1,4 +1,4 @@
-"""What stands between an agent and a clean world: measurements with noise, decisions that take effect late."""
+"""What stands between an agent and a clean world: noise in measurements, decisions that take effect late."""
 
 from __future__ import annotations
 

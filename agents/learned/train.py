@@ -137,6 +137,7 @@ def train(
     reward: str | None = None,
     action_scale: str = "log",
     checkpoint_every: int | None = None,
+    n_threads: int = 1,
     progress: Progress = False,
 ) -> Path:
     """Train an agent on the train split of a scenario.
@@ -158,6 +159,7 @@ def train(
         reward: Name of the reward; None: the scenario's.
         action_scale: ``"log"`` or ``"linear"``.
         checkpoint_every: Environment steps between checkpoints; None: a tenth of ``total_steps``.
+        n_threads: Of torch. A small network is slower on several, and a benchmark trains one agent a core.
         progress: True for a bar in the terminal, or a function that is told the number of steps done.
 
     Returns:
@@ -207,7 +209,7 @@ def train(
         raise SysgymError(f"{newest}: the folder holds a run already; go on with resume, or use another")
     training.folder.mkdir(parents=True, exist_ok=True)
     every = checkpoint_every or max(total_steps // CHECKPOINTS_A_RUN, 1)
-    return _run(training, arguments, total_steps, newest, every, progress)
+    return _run(training, arguments, total_steps, newest, every, n_threads, progress)
 
 
 _COMMON_ARGUMENTS = frozenset(("scenario", "total_steps", "out", "seed", "progress", "resume", "source"))
@@ -263,6 +265,7 @@ def _run(
     total_steps: int,
     newest: Path | None,
     checkpoint_every: int,
+    n_threads: int,
     progress: Progress,
 ) -> Path:
     try:
@@ -274,8 +277,7 @@ def _run(
         raise MissingExtra(EXTRA, "training") from error
     from sysgym.agents.learned.recording import Recording
 
-    # A small network is slower on several threads, and a benchmark trains one agent a core.
-    torch.set_num_threads(1)
+    torch.set_num_threads(n_threads)
     envs = training.problem.envs(training.n_envs, training.seed)
     done = None if newest is None else read_checkpoint(newest)
     model = _new_model(training, arguments, envs) if done is None else _old_model(training, done, envs)

@@ -1,9 +1,9 @@
 """How far a measurement may be off: half widths of a box around an observation, in physical terms.
 
 A round trip is known to 2 %, losses to 0.1 percentage points, a queue to 1 % of its buffer; what the
-controller set itself, and what is simply there or not, is known. The bounds on marks, rates, progress and counters are
-ours. Values are those of the observation, which are scale-free: a bound on a round trip becomes one on its
-feature by the feature's formula.
+controller set itself, and what is simply there or not, is known. The bounds on marks, rates, progress and
+counters are ours. Values are those of the observation, which are scale-free: a bound on a round trip becomes
+one on its feature by the feature's formula.
 """
 
 from __future__ import annotations

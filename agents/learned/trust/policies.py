@@ -44,9 +44,8 @@ class Seen:
 
     def thinned(self, n: int) -> Seen:
         """Return at most n of the inputs, evenly spaced over all of them."""
-        rows = np.unique(
-            np.linspace(0, len(self.inputs) - 1, min(n, len(self.inputs))).round().astype(np.int64)
-        )
+        last, n = len(self.inputs) - 1, min(n, len(self.inputs))
+        rows = np.linspace(0, last, n).round().astype(np.int64)
         masks = None if self.masks is None else self.masks[rows]
         return replace(self, inputs=self.inputs[rows], masks=masks, episode=self.episode[rows])
 
@@ -162,7 +161,7 @@ def shares_of_range(graph: PolicyGraph, actions: NDArray[Any]) -> FloatArray:
 
 
 def answers(graph: PolicyGraph, inputs: Array, masks: NDArray[np.bool_] | None = None) -> NDArray[Any]:
-    """Return what a policy does: int64 (n,) where it chooses, else shares of the range, float64 (n, n_outputs)."""
+    """Return what a policy does: choices, int64 (n,), or shares of the range, float64 (n, n_outputs)."""
     decided = graph(inputs, masks)
     return decided.action if is_discrete(graph) else shares_of_range(graph, decided.action)
 
