@@ -84,10 +84,10 @@ def policy_header(
     """
     lines = _network(graph.network, f"{name}_network", weights)
     lines += [*_inputs(graph.inputs, name), ""]
-    if isinstance(graph.outputs, ActionScale):
-        lines += _rates(graph.outputs, name, graph.n_outputs)
-    else:
+    if isinstance(graph.outputs, Choice):
         lines += _choice(graph.outputs, name)
+    else:
+        lines += _rates(graph.outputs, name, graph.n_outputs)
     sizes = {"INPUTS": graph.inputs.size, "OUTPUTS": graph.n_outputs}
     return _wrapped(name, lines, sizes, about)
 
@@ -287,25 +287,33 @@ def _inputs(inputs: Inputs, name: str) -> list[str]:
     ]
 
 
-def _rates(scale: ActionScale, name: str, n_outputs: int) -> list[str]:
+def _rates(scale: ActionScale | None, name: str, n_outputs: int) -> list[str]:
+    scaling = [] if scale is None else _scaling(scale, n_outputs)
+    sizes = f"observation: {name.upper()}_INPUTS numbers; action: {name.upper()}_OUTPUTS"
+    return [
+        f"/* {sizes}, as it is set. */",
+        f"static inline void {name}(const float *observation, float *action) {{",
+        f"    float input[{name.upper()}_NETWORK_INPUTS];",
+        f"    {name}_inputs(observation, input);",
+        f"    {name}_network(input, action);",
+        *scaling,
+        "}",
+    ]
+
+
+def _scaling(scale: ActionScale, n_outputs: int) -> list[str]:
     low, high = _number(scale.low), _number(scale.high)
     if scale.name == "log":
         rate = f"{low} * expf(share * {_number(np.log(scale.high / scale.low))})"
     else:
         rate = f"{low} + share * {_number(scale.high - scale.low)}"
     return [
-        f"/* observation: {name.upper()}_INPUTS numbers; action: {name.upper()}_OUTPUTS, as it is set. */",
-        f"static inline void {name}(const float *observation, float *action) {{",
-        f"    float input[{name.upper()}_NETWORK_INPUTS];",
-        f"    {name}_inputs(observation, input);",
-        f"    {name}_network(input, action);",
         f"    for (int i = 0; i < {n_outputs}; i++) {{",
         "        const float bounded = action[i] < -1.0f ? -1.0f : action[i] > 1.0f ? 1.0f : action[i];",
         "        const float share = 0.5f * (bounded + 1.0f);",
         f"        const float rate = {rate};",
         f"        action[i] = rate < {low} ? {low} : rate > {high} ? {high} : rate;",
         "    }",
-        "}",
     ]
 
 

@@ -102,12 +102,13 @@ class PolicyGraph:
     Attributes:
         network: In the middle.
         inputs: Before it.
-        outputs: After it: how numbers in [-1, 1] become an action, or that the highest score wins.
+        outputs: After it: how numbers in [-1, 1] become an action, or that the highest score wins; None:
+            they are the action.
     """
 
     network: Network
     inputs: Inputs
-    outputs: ActionScale | Choice
+    outputs: ActionScale | Choice | None
 
     def __post_init__(self) -> None:
         """Check that the parts fit; raises SysgymError."""
@@ -144,6 +145,8 @@ class PolicyGraph:
             rates = self.outputs.rates(output)
             return Decided(rates, rates)
         scores = output.astype(np.float32)
+        if self.outputs is None:
+            return Decided(scores, scores)
         if masks is not None:
             scores = np.where(masks, scores, np.float32(-np.inf))
         return Decided(scores.argmax(axis=1), scores)

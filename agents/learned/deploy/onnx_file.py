@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from importlib import metadata
 from os import PathLike
@@ -101,6 +101,24 @@ def checkpoint_properties(checkpoint: Checkpoint) -> dict[str, str]:
     }
 
 
+def onnx_bytes(graph: PolicyGraph, properties: Callable[[], Mapping[str, str]]) -> bytes:
+    """Return the file of a policy.
+
+    Args:
+        graph: The policy.
+        properties: Gives the metadata; they name the version of the package that writes.
+
+    Raises:
+        MissingExtra: If the extra ``export`` is not installed.
+    """
+    try:
+        import onnx  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra(EXTRA, "exporting to ONNX") from error
+    data: bytes = onnx_model(graph, properties()).SerializeToString()
+    return data
+
+
 def export_onnx(checkpoint: Checkpoint) -> bytes:
     """Return the file of a checkpoint's policy.
 
@@ -108,13 +126,7 @@ def export_onnx(checkpoint: Checkpoint) -> bytes:
         MissingExtra: If the extra ``export`` is not installed.
         SysgymError: If its network is of no kind that can be exported.
     """
-    graph = graph_of(checkpoint)
-    try:
-        metadata.version("onnx")
-    except metadata.PackageNotFoundError as error:
-        raise MissingExtra(EXTRA, "exporting to ONNX") from error
-    data: bytes = onnx_model(graph, checkpoint_properties(checkpoint)).SerializeToString()
-    return data
+    return onnx_bytes(graph_of(checkpoint), lambda: checkpoint_properties(checkpoint))
 
 
 class OnnxRunner:
@@ -254,7 +266,10 @@ class _Build:
             self.node("Identity", scores, output="scores")
         self.node("ArgMax", "scores", output="action", axis=1, keepdims=0)
 
-    def rates(self, values: str, scale: ActionScale) -> None:
+    def rates(self, values: str, scale: ActionScale | None) -> None:
+        if scale is None:
+            self.node("Identity", values, output="action")
+            return
         bounded = self.node("Clip", values, self.constant(-1.0), self.constant(1.0))
         share = self.node("Mul", self.node("Add", bounded, self.constant(1.0)), self.constant(0.5))
         if scale.name == "log":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +13,6 @@ import typer
 from sysgym.cli.terminal import console, table
 
 if TYPE_CHECKING:
-    from sysgym.agents.learned.checkpoint import Checkpoint
     from sysgym.agents.learned.deploy.graph import PolicyGraph
 
 
@@ -56,23 +57,63 @@ def export(
     ] = False,
 ) -> None:
     """Write a trained policy as ONNX or as a C header, from the observation to the environment's action."""
-    from sysgym.agents.learned.checkpoint import read_checkpoint
-    from sysgym.agents.learned.deploy.graph import graph_of
     from sysgym.errors import SysgymError
 
     if out is None and not measure:
         raise SysgymError("nothing to do: give --out FILE, or --measure, or both")
-    found = read_checkpoint(checkpoint)
-    graph = graph_of(found)
+    source = _law(checkpoint) if checkpoint.suffix == ".json" else _policy(checkpoint)
     if out is not None:
-        _write(found, graph, out, form, weights, bytes_limit, name)
+        _write(source, out, form, weights, bytes_limit, name)
     if measure:
-        _print_measured(graph)
+        _print_measured(source.graph)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What is exported.
+
+    Attributes:
+        graph: The policy.
+        about: Lines above its code.
+        properties: Metadata of its model, when asked.
+        hint: What plays the model; empty where nothing does.
+    """
+
+    graph: PolicyGraph
+    about: list[str]
+    properties: Callable[[], dict[str, str]]
+    hint: str
+
+
+def _policy(path: Path) -> _Source:
+    from sysgym.agents.learned.checkpoint import read_checkpoint
+    from sysgym.agents.learned.deploy.graph import graph_of
+    from sysgym.agents.learned.deploy.onnx_file import checkpoint_properties
+
+    checkpoint = read_checkpoint(path)
+    meta = checkpoint.meta
+    about = [
+        f"Policy {meta.agent}, trained on {meta.scenario_name} ({meta.env_id}) for {meta.total_steps} steps.",
+        f"Action: {', '.join(f'{key} {value}' for key, value in meta.action_scale.items())}.",
+        "Written by sysgym export. Needs -lm and no -ffast-math: forbidden actions score -INFINITY.",
+        "",
+        "Observation:",
+        *(f"{index:4d}  {what}" for index, what in enumerate(meta.observation_index)),
+    ]
+    hint = f"sysgym run {meta.scenario_name} --agent onnx --checkpoint"
+    return _Source(graph_of(checkpoint), about, lambda: checkpoint_properties(checkpoint), hint)
+
+
+def _law(path: Path) -> _Source:
+    from sysgym.agents.learned.deploy.law import law_about, law_graph, law_properties
+    from sysgym.agents.learned.neural.agent import read_law
+
+    law = read_law(path)
+    return _Source(law_graph(law), law_about(law), lambda: law_properties(path, law), "")
 
 
 def _write(
-    checkpoint: Checkpoint,
-    graph: PolicyGraph,
+    source: _Source,
     out: Path,
     form: Format | None,
     weights: Weights | None,
@@ -82,6 +123,7 @@ def _write(
     from sysgym.agents.learned.checkpoint import write_atomically
     from sysgym.errors import SysgymError
 
+    graph = source.graph
     if form is None:
         form = {".onnx": Format.onnx, ".h": Format.c}.get(out.suffix)
         if form is None:
@@ -89,35 +131,21 @@ def _write(
     if form is Format.onnx:
         if weights is not None or bytes_limit is not None:
             raise SysgymError("--weights and --bytes-limit are for --format c")
-        from sysgym.agents.learned.deploy.onnx_file import export_onnx
+        from sysgym.agents.learned.deploy.onnx_file import onnx_bytes
 
-        data, words = export_onnx(checkpoint), "ONNX"
+        data, words = onnx_bytes(graph, source.properties), "ONNX"
     else:
         from sysgym.agents.learned.deploy.c_header import choose_weights, policy_header, table_bytes
 
         chosen = choose_weights(graph.network, weights.value if weights else None, bytes_limit)
-        data = policy_header(graph, name=name, weights=chosen, about=_about(checkpoint)).encode()
+        data = policy_header(graph, name=name, weights=chosen, about=source.about).encode()
         words = f"C, {chosen}, {table_bytes(graph.network, chosen)} bytes of tables"
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, data)
     screen = console()
     screen.print(f"{out}  {words}, {len(data)} bytes, {graph.n_parameters} parameters", soft_wrap=True)
-    if form is Format.onnx:
-        scenario = checkpoint.meta.scenario_name
-        screen.print(f"[dim]sysgym run {scenario} --agent onnx --checkpoint {out}[/dim]", soft_wrap=True)
-
-
-def _about(checkpoint: Checkpoint) -> list[str]:
-    """Lines above the code: where it comes from, and what stands where."""
-    meta = checkpoint.meta
-    return [
-        f"Policy {meta.agent}, trained on {meta.scenario_name} ({meta.env_id}) for {meta.total_steps} steps.",
-        f"Action: {', '.join(f'{key} {value}' for key, value in meta.action_scale.items())}.",
-        "Written by sysgym export. Needs -lm and no -ffast-math: forbidden actions score -INFINITY.",
-        "",
-        "Observation:",
-        *(f"{index:4d}  {what}" for index, what in enumerate(meta.observation_index)),
-    ]
+    if form is Format.onnx and source.hint:
+        screen.print(f"[dim]{source.hint} {out}[/dim]", soft_wrap=True)
 
 
 def _print_measured(graph: PolicyGraph) -> None:
