@@ -199,9 +199,9 @@ def check(case: Case, runners: Sequence[Runner], tally: Tally) -> Iterator[Disag
         expected = twin(made.observations, made.masks) if runner.int8 else made.reference
         with runner.open(made.graph) as decide:
             got = decide(made.observations, made.masks)
-        reason, ratio, ties = difference(expected, got, isinstance(made.graph.outputs, Choice))
-        if reason is not None:
-            yield Disagreement(made, runner, expected, got, reason)
+        wrong, ratio, ties = difference(expected, got, isinstance(made.graph.outputs, Choice))
+        if wrong is not None:
+            yield Disagreement(made, runner, expected, got, wrong)
             continue
         tally.largest[runner.name] = max(tally.largest[runner.name], ratio)
         tally.near_ties[runner.name] += ties

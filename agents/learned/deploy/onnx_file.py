@@ -62,7 +62,7 @@ def onnx_model(graph: PolicyGraph, properties: Mapping[str, str] | None = None) 
     inputs = [helper.make_tensor_value_info("observation", TensorProto.FLOAT, ["batch", graph.inputs.size])]
     if isinstance(graph.outputs, Choice):
         if graph.masked:
-            mask = ["batch", graph.n_outputs]
+            mask: list[str | int | None] = ["batch", graph.n_outputs]
             inputs.append(helper.make_tensor_value_info("action_mask", TensorProto.BOOL, mask))
         build.choice(values, graph.outputs)
         outputs = [

@@ -76,8 +76,8 @@ def test_students_are_compared_and_a_second_call_finds_them_done(
     trained: Path, call: Call, tmp_path: Path
 ) -> None:
     folder = tmp_path / "students"
-    arguments = ("--hidden", "8", "--larger", "12", "--seeds", "2", "--episodes", "2", "--rounds", "2")
-    arguments += ("--updates", "10", "--steps", "32", "--n-envs", "2")
+    arguments = ["--hidden", "8", "--larger", "12", "--seeds", "2", "--episodes", "2", "--rounds", "2"]
+    arguments += ["--updates", "10", "--steps", "32", "--n-envs", "2"]
     code, out, err = call("distill", trained, "--out", folder, *arguments)
     assert code == 0, err
     assert "2 seeds; fewer than 5 say little" in out

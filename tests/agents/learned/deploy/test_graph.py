@@ -90,5 +90,5 @@ def test_the_twin_of_eight_bits_answers_almost_the_same(graph: PolicyGraph, batc
     finite = np.isfinite(ours)
     assert np.array_equal(finite, np.isfinite(theirs))
     gap = np.abs(ours[finite] - theirs[finite]).max()
-    assert 0.0 < gap < 0.05 * max(np.ptp(ours[finite]), 1.0)
+    assert 0.0 < gap < 0.05 * max(float(np.ptp(ours[finite])), 1.0)
     assert isinstance(twin.network, Mlp) == isinstance(graph.network, Mlp)
