@@ -25,9 +25,9 @@ N_FLOW_COUNTERS = 13
 class FlowRecords:
     """Counters of all flows of a schedule, brought up to date by :meth:`sample`.
 
-    Round trips are the samples of all ACKs where a congestion control of ours adds them up, which it does for
-    every flow with a slot. The kernel's own keep no sum: each call adds the smoothed round trip (RFC 6298), once
-    for every packet acknowledged since the last call, so that sum over count is a mean over packets.
+    Round trips are the samples of all ACKs where a congestion control of ours adds them up, as it does for
+    every flow with a slot. The kernel's own keep no sum: each call adds the smoothed round trip (RFC 6298),
+    once for every packet acknowledged since the last call, so that sum over count is a mean over packets.
 
     Args:
         schedule: The flows.

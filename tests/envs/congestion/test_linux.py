@@ -70,8 +70,9 @@ def test_a_datacenter_of_the_kernel_fills_its_link(datacenter: Any) -> None:
         assert reward == pytest.approx(sum(info["reward_terms"].values()))
         steps += 1
     assert steps == 20
-    # 100 Mb/s less headers are 97.3 Mb/s; a slow machine may lose some of them.
-    assert 70e6 < info["episode_metrics"]["goodput_bps"] < 98e6
+    # 100 Mb/s less headers are 97.3 Mb/s; a slow machine may lose some of them. What waited behind a hole before
+    # the episode's 0.4 s counts when that is filled: up to a full buffer, 3.75 Mb/s.
+    assert 70e6 < info["episode_metrics"]["goodput_bps"] < 101.1e6
 
 
 def test_caps_of_hosts_hold_on_the_kernel() -> None:
@@ -173,16 +174,8 @@ def test_what_cannot_be_multiplied_is_named() -> None:
         gym.make("sysgym/FlowCC-v0", preset="orca", transport="newvegas", backend="linux")
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        {"agents": "flows", "preset": "orca"},
-        {"agents": "hosts", "transport": "cubic", "preset": "aurora"},
-    ],
-    ids=str,
-)
-def test_pettingzoo_accepts_the_kernel(form: dict[str, Any]) -> None:
-    env = parallel_env("linux-dumbbell-100m", backend="linux", overrides=SHORT, **form)
+def test_agents_multiply_windows_of_the_kernel() -> None:
+    env = parallel_env("linux-dumbbell-100m", preset="orca", backend="linux", overrides=SHORT)
     parallel_api_test(env, num_cycles=12)
     env.close()
 
@@ -193,6 +186,7 @@ def test_flows_of_the_kernel_have_their_agents_rates() -> None:
         backend="linux",
         overrides={"control.episode_steps": 15, "control.warmup_s": 0.05},
     )
+    parallel_api_test(env, num_cycles=16)
     env.reset(seed=0)
     rates_bps = {"flow_0": 20e6, "flow_1": 60e6}
     actions = {
@@ -218,6 +212,7 @@ def test_hosts_of_the_kernel_have_their_agents_caps() -> None:
         backend="linux",
         overrides={"control.episode_steps": 12, "control.warmup_s": 0.05},
     )
+    parallel_api_test(env, num_cycles=13)
     env.reset(seed=0)
     action = np.array([log_rate_action(30e6, 1e6, 100e6)], np.float32)
     for _ in range(12):
