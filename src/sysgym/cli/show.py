@@ -289,7 +289,10 @@ def _agent(info: AgentInfo) -> None:
     _heading(f"{info.short_name}: {info.summary}", kind)
     out = console()
     if info.learned:
-        out.print(f"sysgym train {info.short_name} {scenario}", style="dim", markup=False)
+        made_by = f"train {info.short_name} {scenario}"
+        if info.name == "onnx":
+            made_by = "export CHECKPOINT --out FILE.onnx"
+        out.print(f"sysgym {made_by}", style="dim", markup=False)
         return
     out.print(inspect.getdoc(info.factory()) or "", markup=False)
     out.print()
