@@ -12,6 +12,7 @@ from sysgym.cli.distill import distill
 from sysgym.cli.emulator import emulator
 from sysgym.cli.export import export
 from sysgym.cli.fuzz import fuzz
+from sysgym.cli.robustness import robustness
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,6 +25,7 @@ app.add_typer(emulator, name="emulator")
 app.command()(export)
 app.command()(distill)
 app.command()(fuzz)
+app.command()(robustness)
 
 
 class Kind(StrEnum):

@@ -1,0 +1,124 @@
+"""Robustness of a twin as tables, for the terminal and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sysgym.bench.robustness import GATE, Robustness
+from sysgym.bench.statistics import Interval
+from sysgym.bench.units import significant
+
+
+class Page(NamedTuple):
+    """A table: title, headings (``>``: to the right), rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def percent(interval: Interval) -> str:
+    """Return an interval of shares in per cent."""
+    low, high = (f"{100.0 * value:.1f}" for value in (interval.low, interval.high))
+    return f"{100.0 * interval.value:.1f} % [{low}, {high}]"
+
+
+def with_interval(interval: Interval, digits: int = 4) -> str:
+    """Return a number with its interval."""
+    low, high = (significant(value, digits) for value in (interval.low, interval.high))
+    return f"{significant(interval.value, digits)} [{low}, {high}]"
+
+
+def pages(found: Robustness) -> Iterator[Page]:
+    """Return the tables of a test."""
+    of = "of the choices" if found.discrete else "of the range"
+    bounds = [
+        (group, words, significant(at_zero, 2), significant(at_one, 2))
+        for group, (words, at_zero, at_one) in found.bounds.items()
+    ]
+    yield Page("Largest errors of measurement", ("feature", "bound", ">± at 0", ">± at 1"), tuple(bounds))
+    agreement = (
+        ("as they are", percent(found.agreement)),
+        ("random noise", percent(found.agreement_noisy)),
+    )
+    yield Page(f"Agreement on {found.n_observations} observations", ("observations", ">agreement"), agreement)
+    if found.attacks:
+        yield Page(
+            f"Attacks on the {found.n_agreeing} observations that both agree on",
+            (
+                "attack",
+                ">twin shifted",
+                ">original unchanged",
+                ">both: evasion",
+                f">twin less original, {of}",
+            ),
+            tuple(
+                (
+                    attack.name,
+                    percent(attack.shifted),
+                    percent(attack.unchanged),
+                    percent(attack.evades),
+                    f"mean {100.0 * attack.gap_mean:.2g} %, most {100.0 * attack.gap_max:.2g} %",
+                )
+                for attack in found.attacks
+            ),
+        )
+    if found.episodes:
+        yield Page(
+            f"In episodes, every {_ordinal(found.about['settings']['every'])} decision disturbed",
+            ("policy", "disturbance", ">return", ">loss of return"),
+            tuple(
+                (
+                    played.policy,
+                    played.disturbance,
+                    with_interval(played.episode_return),
+                    "" if played.disturbance == "undisturbed" else with_interval(played.loss, 2),
+                )
+                for played in found.episodes
+            ),
+        )
+
+
+def _ordinal(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0, "th")
+    return f"{number}{ending}"
+
+
+def sentences(found: Robustness) -> Iterator[str]:
+    """Return what the tables mean."""
+    verdict = "passes" if found.passes else "fails"
+    noisy = 100.0 * found.agreement_noisy.value
+    yield f"The twin {verdict}: {noisy:.1f} % agreement under random noise, {100.0 * GATE:g} % needed."
+    if not found.discrete:
+        tolerance = found.about["settings"]["tolerance"]
+        yield (
+            f"An answer counts as the same if no number of the action differs by more than"
+            f" {100.0 * tolerance['same']:g} % of the action space's range, and as shifted if one differs by"
+            f" more than {100.0 * tolerance['shifted']:g} %. As they are, answers differ by at most"
+            f" {100.0 * found.difference_max:.2g} %."
+        )
+    if not found.attacks:
+        yield "Original and twin agree nowhere; there is nothing to attack."
+
+
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    heads = [column.removeprefix(">") for column in columns]
+    rules = ["---:" if column.startswith(">") else "---" for column in columns]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, rules, *rows))
+
+
+def markdown(found: Robustness) -> str:
+    """Return the page."""
+    about = found.about
+    parts = [
+        f"# Robustness of {about['agent']} on {about['scenario']}",
+        f"Twin: {about['twin']}. Checkpoint `{about['checkpoint']}`,"
+        f" SHA-256 `{about['checkpoint_sha256'][:16]}…`.",
+        *sentences(found),
+    ]
+    for page in pages(found):
+        parts += [f"## {page.title}", markdown_table(page.columns, page.rows)]
+    parts.append("Intervals: 95 %, bootstrap over episodes.")
+    return "\n\n".join(parts) + "\n"
