@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,9 @@ from sysgym.errors import SysgymError
 
 FORMAT = 1
 RESULTS = "results.jsonl"
+COMPRESSED = "results.jsonl.gz"
+"""The same in entries of the leaderboard, which are read and not added to."""
+
 ASIDE = "aside.jsonl"
 
 _KEYS = frozenset(
@@ -138,12 +143,14 @@ def _refuse(constant: str) -> float:
 
 
 def read_rows(folder: Path) -> list[Row]:
-    """Return the rows of a results folder; a torn last line is left out.
+    """Return the rows of a results folder or an entry; a torn last line is left out.
 
     Raises:
         SysgymError: There are none, or a line in the middle is broken.
     """
     path = folder / RESULTS
+    if not path.is_file() and (folder / COMPRESSED).is_file():
+        path = folder / COMPRESSED
     if not path.is_file():
         raise SysgymError(f"{folder}: no {RESULTS} there; `sysgym bench SUITE --out {folder}` makes one")
     rows = _parse(path)[0]
@@ -155,6 +162,11 @@ def read_rows(folder: Path) -> list[Row]:
 def _parse(path: Path) -> tuple[list[Row], int]:
     """Return the rows of a file, and how many bytes of it are whole lines."""
     content = path.read_bytes() if path.is_file() else b""
+    if path.suffix == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise SysgymError(f"{path}: not a whole gzip file: {error}") from error
     lines = content.split(b"\n")
     torn = lines.pop()  # what follows the last newline: nothing, unless a write was cut short
     rows, whole = [], 0

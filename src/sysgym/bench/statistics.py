@@ -90,6 +90,18 @@ def stratified_estimate(
     return _interval(statistic(pooled[None])[0], statistic(np.concatenate(drawn, axis=1)))
 
 
+def mean_of_means(strata: Sequence[FloatArray], *, seed: int = SEED) -> Interval:
+    """Return the mean of the strata's means, each weighing the same however many values it has.
+
+    Args:
+        strata: Samples of shape (n_runs, n_seeds), comparable with each other.
+        seed: Of the bootstrap.
+    """
+    rng = np.random.default_rng(seed)
+    drawn = [_resampled(sample, *_draw(rng, sample.shape)).mean(axis=1) for sample in strata]
+    return _interval(np.mean([sample.mean() for sample in strata]), np.mean(drawn, axis=0))
+
+
 def paired_difference(
     ours: FloatArray, theirs: FloatArray, *, statistic: Statistic = iqm, seed: int = SEED
 ) -> Interval:

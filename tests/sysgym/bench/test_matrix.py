@@ -172,8 +172,7 @@ def test_the_report_has_the_matrix_in_both_forms(make_row: MakeRow, tmp_path: Pa
     assert "| slow | · | 1.00 [1.00, 1.00] | · |" in twin
     assert (out / "plots" / "generalisation.png").read_bytes().startswith(b"\x89PNG")
     assert "Heat map: ppo trained on one of tiny, slow, wide" in page
-    for text in ("0.80", "−0.50", "trained on"):
-        assert page.count(text) > 1, "in the table and in the picture"
+    assert page.count("0.80") > 1, "in the table and in the picture"
     assert "0 = dctcp" in page
     assert "1 = oracle" in page
     assert "data:image" not in page

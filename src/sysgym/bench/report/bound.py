@@ -33,7 +33,7 @@ def shares(contest: Contest, player: str, target: str, metric: Metric) -> FloatA
     if pair is None:
         return None
     ours, theirs = pair[0], pair[1].mean(axis=0, keepdims=True)
-    if np.any(theirs <= 0.0) or np.any(ours < 0.0):
+    if np.any(theirs <= 0.0) or (np.any(ours < 0.0) and not metric.higher_is_better):
         return None
     with np.errstate(divide="ignore"):
         return ours / theirs if metric.higher_is_better else theirs / ours

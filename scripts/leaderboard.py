@@ -1,0 +1,37 @@
+r"""The leaderboard: writes docs/leaderboard.md from results/entries, or makes an entry of a results folder.
+
+python scripts/leaderboard.py
+python scripts/leaderboard.py pack results/quick results/entries/quick/mine \
+    --title "Mine" --by "Me" --contenders ppo
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from sysgym.bench.leaderboard import pack, write_page
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    """Read the command line and do it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    commands = parser.add_subparsers(dest="command")
+    packing = commands.add_parser("pack", help="make an entry of a results folder")
+    packing.add_argument("results", type=Path)
+    packing.add_argument("entry", type=Path)
+    packing.add_argument("--title", required=True)
+    packing.add_argument("--by", required=True)
+    packing.add_argument("--contenders", nargs="+", required=True, help="who enters")
+    given = parser.parse_args()
+    if given.command == "pack":
+        readme = pack(given.results, given.entry, title=given.title, by=given.by, contenders=given.contenders)
+        print(f"{given.entry}; now write {readme}")
+    else:
+        print(write_page(ROOT))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,368 @@
+"""The leaderboard: entries are folders of rows that anyone can replay, ranked with intervals, suite by suite.
+
+An entry lies in ``results/entries/SUITE/NAME/``: ``results.jsonl.gz``, ``run.json``, ``entry.toml`` (title,
+who, which contenders enter), ``README.md``, and the checkpoints and files that its rows name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sysgym.bench import statistics
+from sysgym.bench.contenders import SHIPPED
+from sysgym.bench.energy import alike_words, measured_alike
+from sysgym.bench.report.bound import bound_of, shares
+from sysgym.bench.report.carbon import worth_of
+from sysgym.bench.report.study import Contest, Study, read_study
+from sysgym.bench.rows import COMPRESSED, write_atomically
+from sysgym.bench.runner import RUN
+from sysgym.bench.statistics import Interval
+from sysgym.bench.units import with_interval
+from sysgym.bench.versions import must_match
+from sysgym.errors import SysgymError
+
+ENTRY = "entry.toml"
+README = "README.md"
+KEYS = ("title", "by", "contenders")
+
+LARGEST_ENTRY_BYTES = 5_000_000
+"""Entries live in the repository: a larger one is refused."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry.
+
+    Attributes:
+        folder: Where it lies.
+        suite: What was played.
+        title: A line.
+        by: Who made it.
+        contenders: Who of its rows enters; others are there to be compared with.
+        study: Its rows.
+    """
+
+    folder: Path
+    suite: str
+    title: str
+    by: str
+    contenders: tuple[str, ...]
+    study: Study
+
+
+@dataclass(frozen=True)
+class Line:
+    """One contender of one entry.
+
+    Attributes:
+        entry: Of which.
+        contender: Its name.
+        score: What is ranked, lower is better.
+        parts: Label of a scenario -> its first metric, as text.
+        per_gram: Label of a scenario -> what a gram of CO2e bought, as text.
+        ranks: Best and worst rank that the intervals allow.
+    """
+
+    entry: Entry
+    contender: str
+    score: Interval
+    parts: Mapping[str, str]
+    per_gram: Mapping[str, str]
+    ranks: tuple[int, int] = (0, 0)
+
+
+def read_entries(folder: Path) -> list[Entry]:
+    """Return all entries below a folder, by suite and name.
+
+    Raises:
+        SysgymError: One is not complete.
+    """
+    return [read_entry(path.parent) for path in sorted(folder.glob(f"*/*/{ENTRY}"))]
+
+
+def read_entry(folder: Path) -> Entry:
+    """Read one entry.
+
+    Raises:
+        SysgymError: It has no README, its ``entry.toml`` is wrong, or a contender has no rows.
+    """
+    path = folder / ENTRY
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise SysgymError(f"{path}: cannot be read: {error}") from error
+    if set(data) != set(KEYS) or not isinstance(data["contenders"], list) or not data["contenders"]:
+        raise SysgymError(f"{path}: expected the keys {', '.join(KEYS)}; contenders is a list")
+    if not (folder / README).is_file() or not (folder / README).read_text(encoding="utf-8").strip():
+        raise SysgymError(f"{folder}: no {README}; it says what the contender does and how it was trained")
+    study = read_study(folder)
+    played = {player.name for player in study.players}
+    if unknown := [name for name in data["contenders"] if name not in played]:
+        raise SysgymError(f"{path}: no rows of {', '.join(unknown)}; there are: {', '.join(sorted(played))}")
+    return Entry(
+        folder, folder.parent.name, str(data["title"]), str(data["by"]), tuple(data["contenders"]), study
+    )
+
+
+def pack(results: Path, entry: Path, *, title: str, by: str, contenders: Sequence[str]) -> Path:
+    """Make an entry of a results folder.
+
+    Args:
+        results: What a benchmark wrote.
+        entry: Where the entry goes, ``results/entries/SUITE/NAME``.
+        title: A line.
+        by: Who made it.
+        contenders: Who enters.
+
+    Returns:
+        The README, which is left to be written.
+
+    Raises:
+        SysgymError: The folder is there, a file that rows name is missing, or the entry is too large.
+    """
+    if entry.exists():
+        raise SysgymError(f"{entry}: is there already")
+    study = read_study(results)
+    played = [player.name for player in study.players]
+    if unknown := [name for name in contenders if name not in played]:
+        raise SysgymError(f"{results}: no rows of {', '.join(unknown)}; there are: {', '.join(played)}")
+    temporary = entry.with_name(f".{entry.name}.part")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        lines = b"".join(row.to_line() for row in study.rows)
+        # No time in the header: the same rows are the same file.
+        (temporary / COMPRESSED).write_bytes(gzip.compress(lines, mtime=0))
+        if (results / RUN).is_file():
+            shutil.copyfile(results / RUN, temporary / RUN)
+        for source, target in _files_of(study, results):
+            (temporary / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, temporary / target)
+        text = [f"title = {_toml(title)}", f"by = {_toml(by)}"]
+        text.append(f"contenders = [{', '.join(map(_toml, contenders))}]")
+        (temporary / ENTRY).write_text("\n".join(text) + "\n", encoding="utf-8")
+        (temporary / README).write_text(_readme(title, study, contenders), encoding="utf-8")
+        size = sum(path.stat().st_size for path in temporary.rglob("*") if path.is_file())
+        if size > LARGEST_ENTRY_BYTES:
+            raise SysgymError(
+                f"{results}: the entry would have {size / 1e6:.1f} MB, more than "
+                f"{LARGEST_ENTRY_BYTES / 1e6:.0f} MB; are the checkpoints so large?"
+            )
+        temporary.rename(entry)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return entry / README
+
+
+def _files_of(study: Study, results: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield the checkpoints and the user's files that rows name, and where in the entry they go."""
+    for name in dict.fromkeys(row.contender.checkpoint for row in study.rows):
+        if name is not None and not name.startswith(SHIPPED):
+            if Path(name).is_absolute() or ".." in Path(name).parts or not (results / name).is_file():
+                raise SysgymError(f"{name}: a checkpoint of an entry has to lie in {results}")
+            yield results / name, Path(name)
+    for path, _ in dict.fromkeys(plugin for row in study.rows for plugin in row.contender.plugins):
+        if not Path(path).is_file():
+            raise SysgymError(f"{path}: rows need this file, and it is not there")
+        yield Path(path), Path(Path(path).name)
+
+
+def _toml(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _readme(title: str, study: Study, contenders: Sequence[str]) -> str:
+    commands = [sitting["command"] for sitting in study.sittings if sitting.get("played")]
+    lines = [
+        f"# {title}",
+        "",
+        f"Enters with {', '.join(contenders)}. Made by `{commands[-1] if commands else 'sysgym bench'}`.",
+        "",
+        "To be written: what the contender does; what it was trained on (never the test split) and for how",
+        "long; how many runs were looked at before this one; which machine.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def rank(entries: Sequence[Entry]) -> list[Line]:
+    """Return the lines of one suite's entries, the best first.
+
+    A rank is a range: better are those whose whole interval is lower, worse those whose whole interval is
+    higher.
+    """
+    lines = []
+    for entry in entries:
+        for name in entry.contenders:
+            score = score_of(entry.study, name)
+            if score is not None:
+                parts = {contest.label: _part(contest, name) for contest in entry.study.contests}
+                grams = {contest.label: _gram(contest, name) for contest in entry.study.contests}
+                lines.append(Line(entry, name, score, parts, grams))
+    lines.sort(key=lambda line: (line.score.value, line.contender))
+    return [
+        Line(
+            **{
+                **vars(line),
+                "ranks": (
+                    1 + sum(other.score.high < line.score.low for other in lines),
+                    len(lines) - sum(other.score.low > line.score.high for other in lines),
+                ),
+            }
+        )
+        for line in lines
+    ]
+
+
+def score_of(study: Study, player: str) -> Interval | None:
+    """Return what is ranked, lower is better, over all scenarios of the suite; None for who misses one.
+
+    With an upper bound it is the optimality gap in both metrics of every scenario's headline. Without one it
+    is what is missing to the reference's values, below 0 where they are exceeded; where those are not above
+    zero, the first metric itself, if less of it is better and all scenarios share it.
+    """
+    missing = []
+    for contest in study.contests:
+        bound = bound_of(contest)
+        target = bound or contest.reference
+        for metric in contest.focus:
+            goal = contest.sample(target, metric.name)
+            if goal is None or np.any(goal[0] <= 0.0):
+                continue  # nobody can be measured against it
+            found = shares(contest, player, target, metric)
+            if found is None:
+                return None
+            missing.append(1.0 - found if bound is None else np.maximum(1.0 - found, 0.0))
+    if missing:
+        return statistics.mean_of_means(missing)
+    firsts = {contest.focus[0] for contest in study.contests}
+    samples = [contest.sample(player, contest.focus[0].name) for contest in study.contests]
+    values = [sample[0] for sample in samples if sample is not None]
+    if len(firsts) > 1 or next(iter(firsts)).higher_is_better or len(values) < len(samples):
+        return None
+    return statistics.mean_of_means(values)
+
+
+def _part(contest: Contest, player: str) -> str:
+    metric = contest.focus[0]
+    score = contest.scores.get((player, metric.name))
+    if score is None:
+        return "–"
+    unit = contest.unit(metric.name)
+    value, low, high = with_interval(*(unit.shown(number) for number in score.estimate))
+    return f"{value} [{low}, {high}] {unit.symbol}".rstrip()
+
+
+def _gram(contest: Contest, player: str) -> str:
+    worth = worth_of(contest)
+    return "–" if worth is None else worth.cell(player)[0]
+
+
+def page(entries: Sequence[Entry], root: Path, page_folder: Path) -> str:
+    """Return the page.
+
+    Args:
+        entries: All of them.
+        root: Of the repository.
+        page_folder: Where the page lies; links are relative to it.
+    """
+    return "\n".join(_lines(entries, root, page_folder)) + "\n"
+
+
+def _lines(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[str]:
+    yield "# Leaderboard"
+    yield ""
+    yield "<!-- Written by scripts/leaderboard.py from results/entries; do not edit. -->"
+    yield ""
+    yield (
+        "Every line can be replayed: `sysgym validate results/entries/SUITE/ENTRY` plays sampled rows again "
+        "and compares them bit by bit. How to submit: [CONTRIBUTING](../CONTRIBUTING.md#submitting-a-result)."
+    )
+    yield ""
+    suites = list(dict.fromkeys(entry.suite for entry in entries))
+    if not suites:
+        yield "There are no entries yet."
+        return
+    yield (
+        "The score is the optimality gap: how much of the upper bound's values is missing on average, over "
+        "all scenarios of the suite and both metrics of a scenario's headline (lower is better; without an "
+        "upper bound, what is missing to the reference contender's, or the first metric itself). In brackets "
+        "95 % bootstrap intervals over training runs and episodes. A rank is a range where intervals overlap."
+    )
+    for suite in suites:
+        yield from _suite([entry for entry in entries if entry.suite == suite], root, page_folder)
+
+
+def _suite(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[str]:
+    yield ""
+    yield f"## {entries[0].suite}: {entries[0].study.title}"
+    yield ""
+    lines = rank(entries)
+    ways = _ways(entries)
+    if len({must_match(row.versions) for entry in entries for row in entry.study.rows}) > 1:
+        yield "Entries were played with different versions or sources; compare across entries with care."
+        yield ""
+    if len(ways) > 1:
+        yield f"Energy was measured in different ways ({'; '.join(ways)}) and is not compared."
+        yield ""
+    labels = list(dict.fromkeys(label for line in lines for label in line.parts))
+    metrics = {contest.label: contest.focus[0].label for entry in entries for contest in entry.study.contests}
+    heads = ["rank", "contender", "entry", "score"]
+    for label in labels:
+        heads.append(f"{label}: {metrics[label]}")
+        heads += [f"{label}: per g CO2e"] if len(ways) == 1 else []
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{' --- |' * 3}{' ---: |' * (len(heads) - 3)}"
+    for line in lines:
+        first, last = line.ranks
+        link = _relative(line.entry.folder, root, page_folder)
+        value, low, high = with_interval(*line.score)
+        cells = [
+            str(first) if first == last else f"{first} to {last}",
+            line.contender,
+            f"[{line.entry.title}]({link}), {line.entry.by}",
+            f"{value} [{low}, {high}]",
+        ]
+        for label in labels:
+            cells.append(line.parts.get(label, "–"))
+            cells += [line.per_gram.get(label, "–")] if len(ways) == 1 else []
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+    ranked = {(line.entry.folder, line.contender) for line in lines}
+    left = [
+        f"{name} ({entry.folder.name})"
+        for entry in entries
+        for name in entry.contenders
+        if (entry.folder, name) not in ranked
+    ]
+    if left:
+        yield ""
+        yield f"Not ranked, as they do not play all scenarios: {', '.join(left)}."
+
+
+def _ways(entries: Sequence[Entry]) -> list[str]:
+    accounts = [row.energy for entry in entries for row in entry.study.rows if row.energy is not None]
+    return sorted({measured_alike(one): alike_words(one) for one in accounts}.values())
+
+
+def _relative(folder: Path, root: Path, page_folder: Path) -> str:
+    up = len(page_folder.resolve().relative_to(root.resolve()).parts)
+    return "../" * up + folder.resolve().relative_to(root.resolve()).as_posix()
+
+
+def write_page(root: Path) -> Path:
+    """Write ``docs/leaderboard.md`` of a clone; returns its path."""
+    target = root / "docs" / "leaderboard.md"
+    write_atomically(target, render(root).encode())
+    return target
+
+
+def render(root: Path) -> str:
+    """Return the page of a clone."""
+    return page(read_entries(root / "results" / "entries"), root, root / "docs")

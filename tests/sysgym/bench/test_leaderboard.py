@@ -1,0 +1,146 @@
+"""The leaderboard: entries hold all that replaying them takes, and ranks are no finer than the rows can tell."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sysgym.bench.energy import DEFAULT, EnergySettings
+from sysgym.bench.leaderboard import ENTRY, README, Entry, pack, rank, read_entries, read_entry, render
+from sysgym.bench.rows import COMPRESSED, RESULTS, ResultsFile, Row, read_rows
+from sysgym.errors import SysgymError
+
+MakeRow = Callable[..., Row]
+CommandLine = Callable[..., subprocess.CompletedProcess[str]]
+ROOT = Path(__file__).resolve().parents[3]
+ORACLE = {"transport": "paced", "agent": "oracle", "privileged": True}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A clone without entries."""
+    root = tmp_path / "clone"
+    (root / "docs").mkdir(parents=True)
+    return root
+
+
+def _pack(results: Path, root: Path, name: str, *contenders: str, suite: str = "small") -> Entry:
+    entry = root / "results" / "entries" / suite / name
+    readme = pack(results, entry, title=f"Entry {name}", by="A. Tester", contenders=contenders)
+    assert readme.is_file()
+    return read_entry(entry)
+
+
+def _results(
+    make_row: MakeRow, out: Path, delays: dict[str, float], energy: EnergySettings = DEFAULT
+) -> Path:
+    """Goodput is everyone's 10; a delay is the oracle's 1 ms times a factor, with some noise."""
+    rng = np.random.default_rng(len(delays))
+    with ResultsFile(out) as results:
+        for contender, factor in (delays | {"oracle": 1.0}).items():
+            for seed in range(200, 212):
+                noise = 1.0 + 0.05 * rng.random()
+                metrics = {"goodput_bps": 1e7, "queue_delay_p99_s": 1e-3 * factor * noise}
+                row = make_row(contender, seed, metrics, **(ORACLE if contender == "oracle" else {}))
+                account = energy.account(1e-6, 1e-4)
+                results.append(dataclasses.replace(row, energy=account, total_reward=5.0))
+    return out
+
+
+def test_an_entry_replays(played: Path, root: Path, command_line: CommandLine) -> None:
+    entry = _pack(played, root, "mine", "dctcp")
+    assert sorted(path.name for path in entry.folder.iterdir()) == [README, ENTRY, COMPRESSED, "run.json"]
+    assert read_rows(entry.folder) == read_rows(played)
+    assert (entry.folder / COMPRESSED).stat().st_size < (played / RESULTS).stat().st_size / 3
+    done = command_line("validate", entry.folder, "--sample", "2", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    assert "all 2 equal, bit by bit" in done.stdout
+
+
+def test_the_same_rows_are_the_same_file(played: Path, root: Path) -> None:
+    one, other = (_pack(played, root, name, "dctcp").folder / COMPRESSED for name in ("one", "other"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_checkpoints_and_own_files_are_packed(make_row: MakeRow, tmp_path: Path, root: Path) -> None:
+    out, own = tmp_path / "out", tmp_path / "own.py"
+    own.write_text("x = 1\n")
+    who = {"agent": "ppo", "learned": True, "plugins": ((str(own), "ab"),)}
+    with ResultsFile(out) as results:
+        results.append(make_row("ppo", 200, checkpoint="training/a/final.zip", checkpoint_sha256="ab", **who))
+    with pytest.raises(SysgymError, match="has to lie in"):
+        _pack(out, root, "mine", "ppo")
+    assert not list((root / "results").rglob("*.gz")), "nothing is left of an entry that failed"
+    (out / "training" / "a").mkdir(parents=True)
+    (out / "training" / "a" / "final.zip").write_bytes(b"zip")
+    folder = _pack(out, root, "mine", "ppo").folder
+    assert (folder / "training" / "a" / "final.zip").read_bytes() == b"zip"
+    assert (folder / "own.py").read_text() == "x = 1\n"
+    (out / "training" / "a" / "final.zip").write_bytes(bytes(6_000_000))
+    with pytest.raises(SysgymError, match=r"6\.0 MB, more than 5 MB"):
+        _pack(out, root, "large", "ppo")
+
+
+def test_ranks_are_ranges_where_intervals_overlap(make_row: MakeRow, tmp_path: Path, root: Path) -> None:
+    delays = {"good": 2.0, "alike": 2.001, "bad": 10.0}
+    _pack(_results(make_row, tmp_path / "a", delays), root, "a", "good", "alike", "bad")
+    _pack(_results(make_row, tmp_path / "b", {"best": 1.2}), root, "b", "best")
+    lines = rank(read_entries(root / "results" / "entries"))
+    assert {line.contender: line.ranks for line in lines} == {
+        "best": (1, 1),
+        "good": (2, 3),
+        "alike": (2, 3),
+        "bad": (4, 4),
+    }
+    # Goodput has no gap; a tenth of the oracle's share of the delay is missing to nine tenths.
+    assert lines[-1].score.value == pytest.approx((0.0 + 0.9) / 2, abs=0.01)
+
+
+def test_the_page_says_where_from_and_how_sure(make_row: MakeRow, tmp_path: Path, root: Path) -> None:
+    assert "There are no entries yet." in render(root)
+    _pack(_results(make_row, tmp_path / "a", {"good": 2.0}), root, "a", "good", "oracle")
+    text = render(root)
+    assert "## small: " in text
+    assert "| 1 | oracle | [Entry a](../results/entries/small/a), A. Tester | 0" in text
+    assert "| 2 | good | " in text
+    assert "tiny: Goodput | tiny: per g CO2e |" in text
+    assert text == render(root)
+
+
+def test_energy_of_other_ways_is_not_compared(make_row: MakeRow, tmp_path: Path, root: Path) -> None:
+    _pack(_results(make_row, tmp_path / "a", {"good": 2.0}), root, "a", "good")
+    other = EnergySettings.from_options(grid="wind")
+    _pack(_results(make_row, tmp_path / "b", {"best": 1.2}, other), root, "b", "best")
+    text = render(root)
+    assert "per g CO2e |" not in text
+    assert (
+        "Energy was measured in different ways (cpu-time-4.19W, 11 g/kWh, PUE 1.1; cpu-time-4.19W, 301"
+        in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (ENTRY, 'title = "x"\n', "expected the keys title, by, contenders"),
+        (ENTRY, 'title = "x"\nby = "y"\ncontenders = ["nobody"]\n', "no rows of nobody"),
+        (README, "  \n", "no README"),
+        (COMPRESSED, "not gzip", "not a whole gzip file"),
+    ],
+)
+def test_an_incomplete_entry_is_refused(
+    played: Path, root: Path, name: str, content: str, message: str
+) -> None:
+    folder = _pack(played, root, "mine", "dctcp").folder
+    (folder / name).write_text(content)
+    with pytest.raises(SysgymError, match=message):
+        read_entry(folder)
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "leaderboard.md").read_text() == render(ROOT), "run scripts/leaderboard.py"
