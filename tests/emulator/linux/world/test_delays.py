@@ -129,9 +129,8 @@ def test_long_paths_are_filled_and_their_queues_hold_no_more_for_it(
     assert 0.85 * RATE_BPS * PAYLOAD_SHARE < goodput_bps < 1.02 * RATE_BPS * PAYLOAD_SHARE
     assert ports.queue_max_bytes[core(world)] <= 100_000 + 1500
     assert (hosts.rtt_sum_s / np.maximum(hosts.rtt_samples, 1))[:2] == pytest.approx([0.05, 0.05], abs=0.022)
-    sent = ports.sent_packets[core(world)]
-    lost = hosts.retransmitted_packets.sum() - ports.dropped_packets.sum()
-    assert abs(lost) <= 0.01 * sent  # cables lose nothing
+    lost_bytes = 1500 * (hosts.retransmitted_packets.sum() - ports.dropped_packets.sum())
+    assert abs(lost_bytes) <= 0.01 * ports.sent_bytes[core(world)]  # cables lose nothing
 
 
 @pytest.mark.usefixtures("netem")

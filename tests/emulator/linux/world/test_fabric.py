@@ -168,6 +168,13 @@ def test_missing_mnexec_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         Fabric(topology, ends)
 
 
+def test_missing_distutils_is_named_by_the_package_that_brings_it() -> None:
+    """Python 3.12 and later have none of their own, and Mininet imports it."""
+    without = "import sys; sys.modules['distutils'] = None; import sysgym.emulator.linux.nodes"
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
+    assert "the Python package setuptools is not installed" in done.stderr
+
+
 _OWNER = """
 import sys, time
 from sysgym.emulator.linux.fabric import Fabric
