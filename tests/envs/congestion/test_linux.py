@@ -70,8 +70,8 @@ def test_a_datacenter_of_the_kernel_fills_its_link(datacenter: Any) -> None:
         assert reward == pytest.approx(sum(info["reward_terms"].values()))
         steps += 1
     assert steps == 20
-    # 100 Mb/s less headers are 97.3 Mb/s; a slow machine may lose some of them. What waited behind a hole before
-    # the episode's 0.4 s counts when that is filled: up to a full buffer, 3.75 Mb/s.
+    # 100 Mb/s less headers are 97.3 Mb/s; a slow machine may lose some of them. What waited behind a hole
+    # before the episode's 0.4 s counts when that is filled: up to a full buffer, 3.75 Mb/s.
     assert 70e6 < info["episode_metrics"]["goodput_bps"] < 101.1e6
 
 
