@@ -196,6 +196,14 @@ _AGENTS: dict[str, AgentInfo] = {
             transport="neural",
         ),
         _learned("ppo", "proximal policy optimisation (stable-baselines3)"),
+        AgentInfo(
+            "ppo_hosts",
+            "PPO with one network for every host, whatever their number (stable-baselines3)",
+            "sysgym.agents.learned.agent:load_agent",
+            learned=True,
+            family="congestion",
+            env_id="sysgym/DatacenterCC-v0",
+        ),
         _learned("a2c", "advantage actor-critic (stable-baselines3)"),
         _learned(
             "reinforce", "policy gradient without a critic (stable-baselines3's A2C, its critic unused)"

@@ -17,6 +17,7 @@ from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint
 from sysgym.scenarios.errors import SysgymError
 
 if TYPE_CHECKING:
+    from sysgym.agents.learned.hosts.agent import HostsAgent
     from sysgym.agents.learned.placement.agent import ChoiceAgent
     from sysgym.agents.learned.stragglers.agent import TaskAgent
 
@@ -80,7 +81,7 @@ def _torch_policy(checkpoint: Checkpoint) -> Callable[[Any], NDArray[Any]]:
     return mean_action
 
 
-def load(checkpoint: str | PathLike[str]) -> LearnedAgent | TaskAgent | ChoiceAgent:
+def load(checkpoint: str | PathLike[str]) -> LearnedAgent | HostsAgent | TaskAgent | ChoiceAgent:
     """Load a checkpoint: an agent of the family that it was trained in.
 
     Raises:
@@ -93,6 +94,10 @@ def load(checkpoint: str | PathLike[str]) -> LearnedAgent | TaskAgent | ChoiceAg
         from sysgym.agents.learned.placement.agent import ChoiceAgent
 
         return ChoiceAgent(found)
+    if family == "congestion" and get_algorithm(found.meta.agent).over_hosts:
+        from sysgym.agents.learned.hosts.agent import HostsAgent
+
+        return HostsAgent(found)
     if family != "stragglers":
         return LearnedAgent(found)
     from sysgym.agents.learned.stragglers.agent import TaskAgent
@@ -102,7 +107,9 @@ def load(checkpoint: str | PathLike[str]) -> LearnedAgent | TaskAgent | ChoiceAg
     return TaskAgent(found, found.policy)
 
 
-def load_agent(*, checkpoint: str | PathLike[str], expected: str) -> LearnedAgent | TaskAgent | ChoiceAgent:
+def load_agent(
+    *, checkpoint: str | PathLike[str], expected: str
+) -> LearnedAgent | HostsAgent | TaskAgent | ChoiceAgent:
     """Load a checkpoint and check whose it is; what ``make_agent`` calls.
 
     Raises:

@@ -12,6 +12,7 @@ from sysgym.scenarios.errors import MissingExtra, UnknownName
 
 EXTRA = "train"
 
+HOST_POLICY = "sysgym.agents.learned.hosts.policy:HostPolicy"
 SET_POLICY = "sysgym.agents.learned.placement.set_policy:SetPolicy"
 
 _POLICY_KEYS = ("log_std_init", "net_arch")
@@ -50,6 +51,16 @@ _MASKED = {
     "gae_lambda": 0.95,
     "ent_coef": 0.01,
 }
+# One network for every host learns from all of them at once; the horizon is that of a full buffer.
+_OVER_HOSTS = {
+    "n_steps": 64,
+    "batch_size": 256,
+    "n_epochs": 10,
+    "learning_rate": 1e-3,
+    "gamma": 0.9,
+    "gae_lambda": 0.9,
+    "log_std_init": -2.0,
+}
 # REINFORCE as in Iroko's runs (RLlib's PG): returns of the batch itself, their mean as baseline, no critic.
 _NO_CRITIC = {"n_steps": 50, "gae_lambda": 1.0, "vf_coef": 0.0, "normalize_advantage": True}
 _OFF_POLICY = {"gamma": 0.9, "learning_rate": 1e-3, "batch_size": 128, "learning_starts": 1_000, **_NETWORK}
@@ -81,7 +92,12 @@ class Algorithm:
     @property
     def over_sets(self) -> bool:
         """Whether its policy sees the choices as a set."""
-        return self.policy == SET_POLICY
+        return self.policy in (SET_POLICY, HOST_POLICY)
+
+    @property
+    def over_hosts(self) -> bool:
+        """Whether its policy is one network for every host."""
+        return self.policy == HOST_POLICY
 
     def load_policy(self) -> Any:
         """Return what the class takes as its policy.
@@ -115,7 +131,7 @@ class Algorithm:
             UnknownName: If the algorithm has no such hyper-parameter.
         """
         known = set(inspect.signature(self.load_class().__init__).parameters) - _NOT_TO_CHOOSE
-        known |= set() if self.over_sets else set(_POLICY_KEYS)
+        known |= set() if self.policy == SET_POLICY else set(_POLICY_KEYS)
         known |= {ACTION_NOISE_STD} & set(self.hyper_parameters)
         for name in chosen:
             if name not in known:
@@ -137,6 +153,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             "PPO",
             {"n_steps": 256, "batch_size": 128, "n_epochs": 10, "learning_rate": 1e-3, **_ON_POLICY},
         ),
+        Algorithm("ppo_hosts", "stable_baselines3", "PPO", _OVER_HOSTS, False, policy=HOST_POLICY),
         Algorithm("a2c", "stable_baselines3", "A2C", {"n_steps": 16, **_ON_POLICY}),
         Algorithm("reinforce", "stable_baselines3", "A2C", {**_ON_POLICY, **_NO_CRITIC}),
         Algorithm("trpo", "sb3_contrib", "TRPO", {"n_steps": 256, **_ON_POLICY}),

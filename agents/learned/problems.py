@@ -92,12 +92,45 @@ class FlowRates(Rates):
         super().__init__(scenario, kept, "linear")
 
 
-def problem_of(scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str) -> Problem:
+class HostRates(Rates):
+    """The rates of hosts, seen host by host: for one network that serves all of them.
+
+    Args:
+        scenario: The scenario.
+        env_kwargs: What else the environments are made with.
+        action_scale: Name of the action scale.
+    """
+
+    def __init__(self, scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str) -> None:
+        from sysgym.agents.learned.hosts.rows import HostRows
+
+        super().__init__(scenario, env_kwargs, action_scale)
+        self._rows = HostRows(self.observation_index())
+        self.set_shape = self._rows.shape
+
+    def envs(self, n_envs: int, seed: int) -> Any:
+        """Return environments in one process, in their vector form."""
+        from sysgym.agents.learned.hosts.policy import RowsOfHosts
+
+        return RowsOfHosts(super().envs(n_envs, seed), self._rows)
+
+
+def problem_of(
+    scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str, *, over_hosts: bool = False
+) -> Problem:
     """Return the problem of a scenario's family.
+
+    Args:
+        scenario: The scenario.
+        env_kwargs: What else the environments are made with.
+        action_scale: Name of the action scale.
+        over_hosts: Whether the learner is one network for every host.
 
     Raises:
         SysgymError: If a setting is chosen that the family does not have.
     """
+    if over_hosts and scenario.env_id != "sysgym/DatacenterCC-v0":
+        raise SysgymError(f"{scenario.name}: one policy for all hosts plays sysgym/DatacenterCC-v0 only")
     if scenario.family in ("stragglers", "placement"):
         # They are seen and paid in one way; a choice must not be passed over in silence.
         for name, choice, only in (
@@ -129,4 +162,5 @@ def problem_of(scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: 
         from sysgym.agents.learned.placement.choices import Choices
 
         return Choices(scenario)
-    return Rates(scenario, env_kwargs, action_scale)
+    kind = HostRates if over_hosts else Rates
+    return kind(scenario, env_kwargs, action_scale)

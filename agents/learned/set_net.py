@@ -104,7 +104,7 @@ def network_of(model: Any) -> Network | None:
     Args:
         model: A stable-baselines3 model.
     """
-    if not hasattr(model.policy, "set_shape"):
+    if not hasattr(model.policy, "set_shape"):  # those over sets have
         return mlp_of(model)
     from sysgym.agents.learned.placement.set_policy import set_net_of
 

@@ -1,7 +1,7 @@
 """Trained policies that come with the package, each with a card that says what it is good for.
 
-They lie in ``agents/checkpoints/``: ``neural.json`` plays in many scenarios, ``ppo@iroko-dumbbell-10m.zip`` in
-the one that it is named after. The card lies beside it, with the same name and ``.md``.
+They lie in ``agents/checkpoints/``: ``neural.json`` plays in many scenarios, ``ppo@iroko-dumbbell-10m.zip``
+in the one that it is named after. The card lies beside it, with the same name and ``.md``.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def train(
     training = Training(
         algorithm=algorithm,
         scenario=resolved,
-        problem=problem_of(resolved, env_kwargs, action_scale),
+        problem=problem_of(resolved, env_kwargs, action_scale, over_hosts=algorithm.over_hosts),
         seed=seed,
         n_envs=n_envs,
         hyper_parameters=_as_json(hyper_parameters or {}),

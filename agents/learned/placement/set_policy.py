@@ -95,7 +95,7 @@ class SetPolicy(MaskableActorCriticPolicy):
         return {**super()._get_constructor_parameters(), "set_shape": vars(self.set_shape)}
 
 
-def set_net_of(policy: SetPolicy) -> SetNet:
+def set_net_of(policy: Any) -> SetNet:
     """Return the actor as plain NumPy."""
     modules: Any = policy.mlp_extractor
     return SetNet(modules.shape, _mlp(modules.encoder), _mlp(modules.head))

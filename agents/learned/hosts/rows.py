@@ -1,0 +1,72 @@
+"""A controller's observation by hosts: a row for each, and what all of them share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.set_net import SetShape
+from sysgym.scenarios.errors import SysgymError
+
+Array = NDArray[np.float32]
+
+_ENTRY = re.compile(r"(?P<feature>\w+)\[(?P<place>[^\]]+)\]")
+LEAST_RATE = 1e-4
+"""Of the line; smaller rates look alike."""
+
+
+class HostRows:
+    """Rearranges observations of ``DatacenterCC`` for a network over hosts (see ``set_net``).
+
+    A host's row is its features, and the logarithm of its rate if that is one of them. Of the ports, which
+    differ from network to network, the largest and the mean value of every feature belong to all hosts.
+
+    Args:
+        observation_index: What stands at every index of the observation, as the environment has it.
+
+    Attributes:
+        shape: How the rearranged observation is read.
+        features: Names of the hosts' features and of the ports', which two networks must share.
+
+    Raises:
+        SysgymError: If the observation has no features of hosts, or several intervals.
+    """
+
+    def __init__(self, observation_index: Sequence[str]) -> None:
+        found = [_ENTRY.match(entry) for entry in observation_index]
+        if not all(found):
+            raise SysgymError("one policy for all hosts needs the observation of sysgym/DatacenterCC-v0")
+        places: dict[bool, dict[str, list[int]]] = {True: {}, False: {}}
+        for index, entry in enumerate(found):
+            assert entry is not None
+            places["->" not in entry["place"]].setdefault(entry["feature"], []).append(index)
+        of_hosts, of_ports = places[True], places[False]
+        if not of_hosts or len({len(where) for where in of_hosts.values()}) > 1:
+            raise SysgymError("one policy for all hosts needs features of hosts, of a single interval")
+        self._hosts = np.array(list(of_hosts.values())).T
+        self._ports = [np.array(where) for where in of_ports.values()]
+        self._rate = list(of_hosts).index("rate") if "rate" in of_hosts else None
+        self.features = [*of_hosts, *of_ports]
+        n_hosts, n_features = self._hosts.shape
+        row_size = 1 + n_features + (self._rate is not None)
+        self.shape = SetShape(n_hosts, row_size, 2 * len(self._ports), 1)
+
+    def __call__(self, observations: Array) -> Array:
+        """Return one observation or a batch of them rearranged."""
+        flat = np.atleast_2d(observations)
+        hosts = flat[:, self._hosts]
+        parts = [np.ones((*hosts.shape[:2], 1), np.float32), hosts]
+        if self._rate is not None:
+            rate = np.maximum(hosts[:, :, self._rate, None], LEAST_RATE)
+            parts.append(np.log(rate) / np.float32(np.log(LEAST_RATE)))
+        rows = np.concatenate(parts, axis=2).reshape(len(flat), -1)
+        context = [
+            value[:, None]
+            for where in self._ports
+            for value in (flat[:, where].max(axis=1), flat[:, where].mean(axis=1))
+        ]
+        together: Array = np.concatenate([rows, *context], axis=1).astype(np.float32)
+        return together if np.ndim(observations) > 1 else together[0]
