@@ -160,6 +160,7 @@ def _suites() -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- |"
     for info in list_suites():
         suite = load_suite(info.name)
+        policies = [] if suite.matrix is None else [f"{suite.matrix.agent} from each"]
         for task in suite.tasks:
             trained = [
                 f"{training.agent}, {training.total_steps} steps"
@@ -170,7 +171,7 @@ def _suites() -> Iterator[str]:
                 f"[`{suite.name}`](../scenarios/suites/{suite.name}.toml)",
                 "; ".join(trained),
                 f"`{task.scenario}`",
-                ", ".join(task.contender_names),
+                ", ".join([*task.contender_names, *policies]),
                 str(len(task.seed_values)),
             ]
             yield f"| {' | '.join(cells)} |"

@@ -1,4 +1,4 @@
-"""The leaderboard: entries hold all that replaying them takes, and ranks are no finer than the rows can tell."""
+"""The leaderboard: entries hold what a replay takes, and ranks are no finer than the rows can tell."""
 
 from __future__ import annotations
 

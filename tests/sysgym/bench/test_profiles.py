@@ -66,8 +66,10 @@ def _contest(make_row: MakeRow) -> Contest:
 def test_shares_and_the_gap_by_hand(make_row: MakeRow) -> None:
     contest = _contest(make_row)
     more, less = (shares(contest, "dctcp", "oracle", metric) for metric in (GOODPUT, DELAY))
-    np.testing.assert_allclose(more, [[0.8, 1.0, 1.2]])
-    np.testing.assert_allclose(less, [[0.25, 1.0, 2.0]])
+    assert more is not None
+    assert less is not None
+    np.testing.assert_allclose(more, np.array([[0.8, 1.0, 1.2]]))
+    np.testing.assert_allclose(less, np.array([[0.25, 1.0, 2.0]]))
     found = gap(contest, "dctcp")
     assert found is not None
     assert found.value == pytest.approx(0.2 / 3), "what is better than the bound makes up for nothing"

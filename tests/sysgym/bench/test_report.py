@@ -156,8 +156,10 @@ def test_everyone_and_everything_is_in_both_forms(write_rows: Callable[..., Path
     assert len(page.labels) == 5, "two pictures a scenario, and the profiles"
     assert all(name in label for label in page.labels for name in played)
     markdown = written.markdown.read_text()
-    heads = "| contender | Goodput (Mb/s, higher is better) | Queueing delay, p99 (ms, lower is better) |"
-    assert f"{heads} Gap to oracle (Goodput) |" in markdown
+    first_line = (
+        "| contender | Goodput (Mb/s, higher is better) | Queueing delay, p99 (ms, lower is better) |"
+    )
+    assert f"{first_line} Gap to oracle (Goodput) |" in markdown
     for scenario in ("tiny", "other"):
         assert f"\n## {scenario}\n" in markdown
         assert scenario in page.text

@@ -36,7 +36,8 @@ def shares(contest: Contest, player: str, target: str, metric: Metric) -> FloatA
     if np.any(theirs <= 0.0) or (np.any(ours < 0.0) and not metric.higher_is_better):
         return None
     with np.errstate(divide="ignore"):
-        return ours / theirs if metric.higher_is_better else theirs / ours
+        found: FloatArray = ours / theirs if metric.higher_is_better else theirs / ours
+    return found
 
 
 def gap(contest: Contest, player: str) -> Interval | None:

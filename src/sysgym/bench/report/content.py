@@ -42,14 +42,15 @@ def reading_guide(study: Study) -> list[str]:
         }
         if runs == {1}:
             guide.append(
-                f"{_and(learned)} was trained once for each scenario. The interval is over episodes only: "
-                "another training run can come out differently, and this does not show it."
+                f"{_and(learned)} {_verb(learned, 'was', 'were')} trained once for each scenario. The interval "
+                "is over episodes only: another training run can come out differently, and this does not show it."
             )
         else:
             guide.append(f"{_and(learned)}: the interval is over training runs and episodes.")
     if bounds:
         guide.append(
-            f"{_and(bounds)} reads what no controller can observe: a bound to compare with, not a competitor."
+            f"{_and(bounds)} {_verb(bounds, 'reads', 'read')} what no controller can observe: a bound to "
+            "compare with, not a competitor."
         )
     if any(has_gaps(contest) for contest in study.contests):
         guide.append(
@@ -78,8 +79,12 @@ def overall_guide(study: Study) -> str:
     return text
 
 
+def _verb(names: list[str], of_one: str, of_more: str) -> str:
+    return of_one if len(names) == 1 else of_more
+
+
 def _and(names: list[str]) -> str:
-    return " and ".join(names)
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def heading(contest: Contest, metric: Metric) -> tuple[str, str]:

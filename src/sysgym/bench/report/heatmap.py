@@ -135,7 +135,8 @@ def draw(scores: Scores) -> Picture:
             [-1.0, 0.0, 1.0], labels=["−1", f"0 = {scores.matrix.floor}", f"1 = {scores.matrix.bound}"]
         )
         bar.outline.set_visible(False)
-        bar.solids.set(rasterized=False, edgecolor="face")  # a page that loads nothing has no bitmaps
+        if bar.solids is not None:
+            bar.solids.set(rasterized=False, edgecolor="face")  # a page that loads nothing has no bitmaps
 
     label = max(map(len, names)) * 0.085
     size = (label + CELL_IN[0] * n + 1.9, 0.75 * label + CELL_IN[1] * n + 0.9)
