@@ -18,7 +18,13 @@ from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError, UnknownName
 from sysgym.scenarios.families import FAMILIES, scenario_model
 from sysgym.scenarios.schema.common import Scenario, ScenarioT, overridden
 from sysgym.scenarios.schema.problems import KeyPath, dotted_key, validated
-from sysgym.scenarios.schema.suite import Suite, TaskSpec, TrainingSpec, with_matrix_entries
+from sysgym.scenarios.schema.suite import (
+    Suite,
+    TaskSpec,
+    TrainingSpec,
+    with_entry_for_each_seed,
+    with_matrix_entries,
+)
 from sysgym.scenarios.toml_lines import key_lines
 
 PATH_VARIABLE = "SYSGYM_SCENARIO_PATH"
@@ -119,6 +125,7 @@ def load_suite(suite: str | os.PathLike[str]) -> Suite:
     """
     path = _find("suite", suite, _suite_files())
     data, text = _read_toml(path)
+    with_entry_for_each_seed(data)
     matrix = data.get("matrix")
     if isinstance(matrix, dict):
         matrix["scenarios"] = [

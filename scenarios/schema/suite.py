@@ -66,7 +66,9 @@ class TrainingSpec(Table):
     agent: str = Field(min_length=1, description="learning agent, such as ppo")
     scenario: str = Field(min_length=1, description="name of a scenario, or path relative to this file")
     total_steps: Annotated[int, Field(ge=1, le=10**12)] = Field(description="environment steps to train for")
-    seed: Seed = Field(default=0, description="seed of the training run")
+    seed: Seed = Field(
+        default=0, description="seed of the training run; seeds = [1, 2, 3] stands for as many entries"
+    )
     n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(default=1, description="environments side by side")
     action_scale: Literal["log", "linear"] = Field(
         default="log", description="how the policy's output becomes a rate"
@@ -226,6 +228,28 @@ class Suite(Table):
                     yield Problem(
                         f"{key}[{index}]", " ".join(map(str, identity)), "an entry that stands there once"
                     )
+
+
+def with_entry_for_each_seed(data: dict[str, Any]) -> None:
+    """Write a ``[[training]]`` with ``seeds`` as one entry for each of them, with ``seed``.
+
+    What is malformed is left as it is: the schema says what is wrong with it.
+
+    Args:
+        data: The suite's file; changed.
+    """
+    entries = data.get("training")
+    if not isinstance(entries, list):
+        return
+    spelled_out: list[Any] = []
+    for entry in entries:
+        seeds = entry.get("seeds") if isinstance(entry, dict) and "seed" not in entry else None
+        if not isinstance(seeds, list) or not seeds:
+            spelled_out.append(entry)
+            continue
+        rest = {key: value for key, value in entry.items() if key != "seeds"}
+        spelled_out += [{**rest, "seed": seed} for seed in seeds]
+    data["training"] = spelled_out
 
 
 def with_matrix_entries(data: dict[str, Any], first_seed: Callable[[str, str], int | None]) -> None:
