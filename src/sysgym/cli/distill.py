@@ -72,7 +72,7 @@ def distill(
     survey = Survey(teacher, out, recipe, _widths("--larger", larger), seeds, episodes)
     screen = console()
     if seeds < FEWEST_SEEDS:
-        screen.print(f"[yellow]note[/yellow] {seeds} seeds; fewer than {FEWEST_SEEDS} say little")
+        screen.print(f"[yellow]note[/yellow] seeds: {seeds}; fewer than {FEWEST_SEEDS} say little")
     try:
         results = _watch(survey)
     except KeyboardInterrupt:

@@ -80,7 +80,7 @@ def test_students_are_compared_and_a_second_call_finds_them_done(
     arguments += ["--updates", "10", "--steps", "32", "--n-envs", "2"]
     code, out, err = call("distill", trained, "--out", folder, *arguments)
     assert code == 0, err
-    assert "2 seeds; fewer than 5 say little" in out
+    assert "seeds: 2; fewer than 5 say little" in out
     rows = {line.split()[0]: line.split() for line in out.splitlines()[2:7] if line}
     assert [rows[arm][3] for arm in ("student", "alone", "larger")] == ["32", "32", "32"]
     assert rows["student"][1] == rows["alone"][1] != rows["larger"][1]
