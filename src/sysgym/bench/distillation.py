@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -128,13 +129,30 @@ def run_survey(survey: Survey, told: Callable[[str, int, int], None] | None = No
 
     Raises:
         MissingExtra: The extra ``train`` is not installed.
-        SysgymError: The folder holds another comparison, or the teacher cannot be imitated.
+        SysgymError: The folder holds another comparison or is in use, or the teacher cannot be imitated.
     """
-    for arm, seed in survey.runs():  # before anything is done
-        _finished(survey, arm, seed)
-    for arm, seed in survey.runs():
-        tell = partial(told or _nobody, arm, seed)
-        yield _finished(survey, arm, seed) or _run(survey, arm, seed, tell)
+    with _alone_in(survey.folder):
+        for arm, seed in survey.runs():  # before anything is done
+            _finished(survey, arm, seed)
+        for arm, seed in survey.runs():
+            tell = partial(told or _nobody, arm, seed)
+            yield _finished(survey, arm, seed) or _run(survey, arm, seed, tell)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Take the folder for this process; the lock goes with the process, however it ends."""
+    import fcntl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SysgymError(
+                f"{folder}: another process is distilling into it; wait, or use another --out"
+            ) from None
+        yield
 
 
 def _nobody(arm: str, seed: int, steps: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -99,6 +100,11 @@ def test_students_are_compared_and_a_second_call_finds_them_done(
     changed = {path for path in done if path.stat().st_mtime_ns != done[path]}
     assert {path.parent.name for path in changed} == {"alone-seed1", "student-seed0"}
 
+    with (folder / ".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, _, err = call("distill", trained, "--out", folder, *arguments)
+        assert code == 2
+        assert "another process is distilling into it" in err
     code, _, err = call("distill", trained, "--out", folder, *arguments, "--noise", "0.3")
     assert code == 2
     assert "of another comparison" in err
