@@ -1,7 +1,7 @@
 """One training of a determinism report, in a process of its own: ``python -m sysgym.bench.determinism_run``.
 
-A process of its own, because the numbers of threads of the numerical libraries are fixed when they are loaded,
-and because what a process keeps (caches, hash seeds, thread pools) must not tie two runs together.
+A process of its own, because the numbers of threads of the numerical libraries are fixed when they are
+loaded, and because what a process keeps (caches, hash seeds, thread pools) must not tie two runs together.
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ def carry_out(run: Run, folder: Path, tell: Callable[[int], None]) -> RunResult:
     result = finished(run, folder)
     if code != 0 or result is None:
         last = (place / LOG).read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
-        raise SysgymError(f"{run.name}: the training failed ({last or f'exit code {code}'}); see {place / LOG}")
+        raise SysgymError(
+            f"{run.name}: the training failed ({last or f'exit code {code}'}); see {place / LOG}"
+        )
     return result
 
 

@@ -12,6 +12,7 @@ from sysgym.cli.distill import distill
 from sysgym.cli.emulator import emulator
 from sysgym.cli.export import export
 from sysgym.cli.fuzz import fuzz
+from sysgym.cli.report import report
 from sysgym.cli.robustness import robustness
 
 app = typer.Typer(
@@ -348,18 +349,7 @@ def bench(
     )
 
 
-@app.command()
-def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Results folder of a benchmark.")],
-    reference: Annotated[
-        str | None,
-        typer.Option("--reference", help="Contender that others are compared with; dctcp if it plays."),
-    ] = None,
-) -> None:
-    """Write report.html and report.md into a results folder."""
-    from sysgym.cli.bench import write_report
-
-    write_report(folder, reference)
+app.command()(report)
 
 
 @app.command()
