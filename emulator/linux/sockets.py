@@ -35,7 +35,9 @@ _MOST_AT_ONCE = 128
 """Connections that are opened together: so many SYNs fit into any queue."""
 
 BUFFER_BYTES = 32 << 20
-"""Socket buffers: no bound on what is in flight; the kernel counts an overhead of each packet, too."""
+"""A sender's buffer: no bound on what is in flight; the kernel counts an overhead of each packet, too."""
+
+LEAST_RECEIVE_BYTES = 256 << 10
 
 UNSENT_BYTES = 512 << 10
 """A sender is asked for more when less than this waits to be sent: 4 ms at 1 Gb/s."""
@@ -138,7 +140,8 @@ class ConnectionMaker:
         laws: Every congestion control that flows will use; each has a listening port of its own, because the
             receiver's part of DCTCP (RFC 8257, 3.2) is that of the listening socket's.
         first_port: Listening port of the first law.
-        window_bytes: The receive window is never more.
+        window_bytes: Largest receive window. While a window grows, the kernel acknowledges every packet at
+            once, so that it should not be much more than is ever in flight.
     """
 
     def __init__(self, fabric: Fabric, laws: Sequence[Law], *, first_port: int, window_bytes: int) -> None:
@@ -253,7 +256,9 @@ class ConnectionMaker:
             name = self._laws[law].congestion_control.encode()
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
-            listener.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, BUFFER_BYTES)
+            # The kernel makes it twice as much, of which a little over half are bytes of packets.
+            receive_bytes = min(max(self._window_bytes, LEAST_RECEIVE_BYTES), BUFFER_BYTES)
+            listener.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, receive_bytes)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
             if self._window_bytes < BUFFER_BYTES // 2:
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, self._window_bytes)

@@ -28,6 +28,7 @@ from sysgym.emulator.linux.queues import PortSettings, Queues
 from sysgym.emulator.linux.saturation import SaturationWatch
 from sysgym.emulator.linux.sockets import ConnectionMaker
 from sysgym.emulator.linux.traffic import Traffic
+from sysgym.emulator.linux.windows import largest_window_bytes
 from sysgym.emulator.packets.fairness import max_min_rates
 from sysgym.emulator.packets.routing import ecmp_routes
 from sysgym.emulator.packets.statistics import ideal_completion_s
@@ -126,9 +127,11 @@ class World:
         try:
             self._queues = Queues(programs)
             self._set_ports()
-            window_bytes = scenario.transport.max_window_packets * scenario.transport.payload_bytes
             self._maker = ConnectionMaker(
-                self._fabric, self._laws.laws, first_port=SERVICE_PORT, window_bytes=window_bytes
+                self._fabric,
+                self._laws.laws,
+                first_port=SERVICE_PORT,
+                window_bytes=largest_window_bytes(scenario, self.topology),
             )
             self.warnings += [f"the kernel has no setting net/{path}" for path in self._fabric.absent]
             self._iperf = Iperf(self._fabric, first_port=_IPERF_PORT) if long_flows == "iperf3" else None
