@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sysgym.agents.learned.checkpoint import read_checkpoint
+from sysgym.agents.learned.deploy import measure
 from sysgym.agents.learned.deploy.compiled import CompiledRunner, find_compiler
 from sysgym.agents.learned.deploy.graph import graph_of
 from sysgym.agents.learned.deploy.measure import sample_inputs
@@ -43,7 +44,10 @@ def test_an_exported_policy_plays(trained: Path, tiny: Path, call: Call, tmp_pat
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="no C compiler here")
-def test_a_header_is_what_the_compiler_takes(trained: Path, call: Call, tmp_path: Path) -> None:
+def test_a_header_is_what_the_compiler_takes(
+    trained: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "SECONDS_EACH", 0.02)
     file = tmp_path / "policy.h"
     code, out, err = call("export", trained, "--out", file, "--bytes-limit", "9000", "--measure")
     assert code == 0, err

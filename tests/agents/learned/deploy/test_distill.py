@@ -122,7 +122,7 @@ def test_a_choice_among_what_is_allowed_is_imitated(mlp: Any, tmp_path: Path) ->
     )
     path = tmp_path / "teacher.zip"
     write_checkpoint(path, meta, network, b"")
-    recipe = replace(RECIPE, hidden=(32,), total_steps=120, updates=150, temperature=1.0)
+    recipe = replace(RECIPE, hidden=(32,), total_steps=60, updates=80, temperature=1.0)
     found = distill(read_checkpoint(path), recipe, tmp_path / "student")
     student = read_checkpoint(found.checkpoint)
     assert student.meta.agent == "maskable_ppo"
