@@ -105,7 +105,8 @@ def sentences(found: Determinism) -> Iterator[str]:
             None: "",
         }[found.same_threads_identical]
         yield (
-            f"Tooling noise is not zero here: trainings with 1 and {threads} threads ended differently{repeats}."
+            f"Tooling noise is not zero here: with 1 and {threads} threads trainings ended"
+            f" differently{repeats}."
         )
     if both.return_std.value > 0.0:
         shares = (100.0 * arm.return_std.value / both.return_std.value for arm in (algorithmic, tooling))

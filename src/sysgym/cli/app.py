@@ -14,6 +14,7 @@ from sysgym.cli.export import export
 from sysgym.cli.fuzz import fuzz
 from sysgym.cli.report import report
 from sysgym.cli.robustness import robustness
+from sysgym.cli.stress import stress
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,6 +28,7 @@ app.command()(export)
 app.command()(distill)
 app.command()(fuzz)
 app.command()(robustness)
+app.command()(stress)
 
 
 class Kind(StrEnum):

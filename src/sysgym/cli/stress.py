@@ -1,0 +1,101 @@
+"""``sysgym stress``: contenders under noise, late decisions and a failed link."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sysgym.cli.terminal import console, table
+
+
+def stress(
+    scenario: Annotated[str, typer.Argument(help="Scenario, name or file.")],
+    contender: Annotated[
+        list[str],
+        typer.Option(
+            "--contender",
+            "-c",
+            metavar="[NAME=]WHO[@CHECKPOINT]",
+            help="Who plays: dctcp, aimd, ppo@runs/mine/final.zip ...; may be repeated.",
+        ),
+    ],
+    noise: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--noise",
+            min=0.0,
+            metavar="STD",
+            help="Relative noise in observations, as in 0.1; may be repeated.",
+        ),
+    ] = None,
+    delay: Annotated[
+        list[int] | None,
+        typer.Option("--delay", min=0, metavar="N", help="Decisions until an action works; may be repeated."),
+    ] = None,
+    fail_link: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-link",
+            metavar="LINK",
+            help="Down from a fifth to three fifths of the episode, as in leaf0<->spine1; may be repeated.",
+        ),
+    ] = None,
+    kernel: Annotated[
+        bool, typer.Option("--kernel", help="Also on the real kernel, in wall time (its service has to run).")
+    ] = False,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, metavar="N", help="Episodes of each.")] = 10,
+    split: Annotated[str, typer.Option("--split", help="Of the episodes.")] = "test",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="results/stress-SCENARIO if left out.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one for each CPU.")] = 0,
+    plugin: Annotated[
+        list[Path] | None, typer.Option("--plugin", metavar="FILE", help="As in sysgym run; may be repeated.")
+    ] = None,
+) -> None:
+    """Play contenders under noise, late decisions and a failed link; started again, it goes on."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from sysgym.bench.contenders import load_plugin, parse_contender
+    from sysgym.bench.rows import write_atomically
+    from sysgym.bench.stress import Condition, Stress, markdown, pages, run_stress
+    from sysgym.cli.bench import cpus
+    from sysgym.scenarios import load_scenario
+
+    loaded = load_scenario(scenario)
+    plugins = [load_plugin(path) for path in plugin or []]
+    if not (noise or delay or fail_link or kernel):
+        noise, delay = [0.05, 0.2], [1, 4] if loaded.family == "congestion" else []
+    conditions = [
+        *(Condition(noise=level) for level in noise or ()),
+        *(Condition(delay=decisions) for decisions in delay or ()),
+        *(Condition(fail_link=link) for link in fail_link or ()),
+        *([Condition(kernel=True)] if kernel else []),
+    ]
+    contenders = [
+        parse_contender(text, plugins, loaded.family).with_shipped(loaded.name) for text in contender
+    ]
+    played = Stress(loaded, split, seeds, contenders, list(dict.fromkeys([Condition(), *conditions])))
+    folder = out if out is not None else Path("results") / f"stress-{loaded.name}"
+    screen, to = console(), console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=to, transient=True, disable=not to.is_terminal) as progress:
+            bar = progress.add_task("episodes", total=None)
+            rows = run_stress(
+                played,
+                folder,
+                n_workers=jobs or cpus(),
+                plugins=[str(path) for path in plugin or []],
+                tell=lambda done, of: progress.update(bar, completed=done, total=of),
+            )
+    except KeyboardInterrupt:
+        screen.print(f"stopped; finished episodes are in {folder}, the same command goes on from there")
+        raise typer.Exit(130) from None
+    found = list(pages(played, rows))
+    write_atomically(folder / "stress.md", markdown(played, found).encode())
+    for page in found:
+        screen.print(table(*page.columns, title=f"\n{page.title}", rows=page.rows))
+    screen.print(f"\n{folder / 'stress.md'}\n{folder / 'stress.jsonl'}", markup=False, soft_wrap=True)
