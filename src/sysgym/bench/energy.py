@@ -15,6 +15,8 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 from sysgym.errors import MissingExtra, SysgymError, UnknownName
@@ -264,9 +266,7 @@ class _CodecarbonMeter:
 def _new_tracker() -> Any:
     check_method(CODECARBON)
     logging.getLogger("codecarbon").setLevel(logging.ERROR)  # it greets before it reads its log level
-    from codecarbon import OfflineEmissionsTracker
-
-    return OfflineEmissionsTracker(
+    return import_module("codecarbon").OfflineEmissionsTracker(
         country_iso_code="USA",  # it wants one; only energy is read
         tracking_mode="process",
         save_to_file=False,
@@ -281,8 +281,6 @@ def check_method(method: str) -> None:
     Raises:
         MissingExtra: It is not.
     """
-    from importlib.util import find_spec
-
     if method == CODECARBON and find_spec("codecarbon") is None:
         raise MissingExtra("energy", "--energy codecarbon")
 

@@ -103,7 +103,7 @@ def test_the_meter_counts_cpu_time_and_not_waiting() -> None:
 def test_codecarbon_is_an_extra(
     monkeypatch: pytest.MonkeyPatch, write_suite: WriteSuite, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("sysgym.bench.energy.find_spec", lambda name: None)
     plan = make_plan(load_suite(write_suite()), tmp_path / "out")
     with pytest.raises(MissingExtra, match=r'pip install "sysgym\[energy\]"'):
         run_plan(plan, tmp_path / "out", n_workers=1, energy=EnergySettings.from_options("codecarbon"))

@@ -82,7 +82,7 @@ def _cells(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
 def _timeless(rows: Sequence[Row]) -> dict[tuple[str, str, int], Row]:
     """Rows less what may differ from run to run."""
     return {
-        cell: dataclasses.replace(row, wall_s=0.0, decision_ms=None, versions={})
+        cell: dataclasses.replace(row, wall_s=0.0, decision_ms=None, energy=None, versions={})
         for cell, row in zip(_cells(rows), rows, strict=True)
     }
 

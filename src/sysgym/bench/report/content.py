@@ -42,8 +42,9 @@ def reading_guide(study: Study) -> list[str]:
         }
         if runs == {1}:
             guide.append(
-                f"{_and(learned)} {_verb(learned, 'was', 'were')} trained once for each scenario. The interval "
-                "is over episodes only: another training run can come out differently, and this does not show it."
+                f"{_and(learned)} {_verb(learned, 'was', 'were')} trained once for each scenario. The "
+                "interval is over episodes only: another training run can come out differently, and this "
+                "does not show it."
             )
         else:
             guide.append(f"{_and(learned)}: the interval is over training runs and episodes.")
