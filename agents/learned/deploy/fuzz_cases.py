@@ -33,8 +33,8 @@ KINDS = (*RATES, *CHOICES)
 BOUNDS = {"unit": (0.0, 1.0), "symmetric": (-4.0, 4.0), "none": (-10.0, 10.0)}
 """Where observations lie; the last has no bounds, and is drawn within these."""
 
-PLACES = ("inside", "low", "high", "corner", "zero")
-"""Of an observation in its space."""
+PLACES = ("inside", "low", "high", "corner", "zero", "outside")
+"""Of an observation, in its space and beyond it."""
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
@@ -244,6 +244,7 @@ def _observations(case: Case, inputs: Inputs, rng: np.random.Generator) -> Array
             "high": np.full(inputs.size, high),
             "corner": np.where(rng.random(inputs.size) < 0.5, low, high),
             "zero": np.zeros(inputs.size),
+            "outside": rng.uniform(low - (high - low), high + (high - low), inputs.size),
         }[place]
         if case.over_set:
             shape = case.set_shape
