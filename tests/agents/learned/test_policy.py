@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sysgym.agents.learned.actions import ScaledActions
-from sysgym.agents.learned.algorithms import ALGORITHMS, get_algorithm
+from sysgym.agents.learned.algorithms import ACTION_NOISE_STD, ALGORITHMS, get_algorithm
 from sysgym.agents.learned.policy import ACTIVATIONS, Mlp, mlp_of
 
 MakeEnv = Callable[..., Any]
@@ -61,6 +61,7 @@ def new_model(env: Any, name: str, use_sde: bool = False, **policy: Any) -> Any:
     """Return a learner of tiny networks, with weights large enough for every activation to show."""
     algorithm = get_algorithm(name)
     arguments = algorithm.arguments({"policy_kwargs": {"net_arch": [8, 6], **policy}})
+    arguments.pop(ACTION_NOISE_STD, None)  # training makes the noise of it
     arguments |= {"use_sde": True} if use_sde else {}
     arguments |= {"buffer_size": 10} if name in ("sac", "tqc", "td3", "ddpg") else {}
     model = algorithm.load_class()("MlpPolicy", env, seed=3, device="cpu", **arguments)
@@ -70,7 +71,7 @@ def new_model(env: Any, name: str, use_sde: bool = False, **policy: Any) -> Any:
     return model
 
 
-@pytest.mark.parametrize("name", [name for name, one in ALGORITHMS.items() if not one.masks])
+@pytest.mark.parametrize("name", [name for name, one in ALGORITHMS.items() if not one.masks and not one.over_sets])
 def test_every_algorithms_policy_is_taken_over(make_env: MakeEnv, name: str) -> None:
     model = new_model(ScaledActions(make_env(), "log"), name)
     mlp = mlp_of(model)
