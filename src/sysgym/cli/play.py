@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -194,6 +194,9 @@ def _contender(episode: Episode, plugins: Sequence[Plugin], family: str) -> Cont
     from sysgym.bench.families import get_family
     from sysgym.errors import SysgymError
 
+    agent, at, file = (episode.agent or "").partition("@")
+    if at and episode.checkpoint is None:  # as contenders are written
+        episode = replace(episode, agent=agent, checkpoint=Path(file))
     if episode.contender is not None:
         if episode.agent is not None or episode.transport is not None:
             raise SysgymError("--contender names transport and agent; leave --agent and --transport out")

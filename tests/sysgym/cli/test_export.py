@@ -36,7 +36,11 @@ def test_an_exported_policy_plays(trained: Path, tiny: Path, call: Call, tmp_pat
     (hint,) = [line for line in out.splitlines() if line.startswith("sysgym run")]
     assert hint == f"sysgym run tiny --agent onnx --checkpoint {file}"
     returns = []
-    for who in (("--agent", "onnx", "--checkpoint", file), ("-c", f"onnx@{file}"), ("-c", f"ppo@{trained}")):
+    for who in (
+        ("--agent", "onnx", "--checkpoint", file),
+        ("--agent", f"onnx@{file}"),
+        ("-c", f"ppo@{trained}"),
+    ):
         code, out, err = call("run", tiny, *who, "--json")
         assert code == 0, err
         returns.append(json.loads(out)["return"])
