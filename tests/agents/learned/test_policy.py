@@ -71,7 +71,10 @@ def new_model(env: Any, name: str, use_sde: bool = False, **policy: Any) -> Any:
     return model
 
 
-@pytest.mark.parametrize("name", [name for name, one in ALGORITHMS.items() if not one.masks and not one.over_sets])
+PLAIN = [name for name, one in ALGORITHMS.items() if not one.masks and not one.over_sets]
+
+
+@pytest.mark.parametrize("name", PLAIN)
 def test_every_algorithms_policy_is_taken_over(make_env: MakeEnv, name: str) -> None:
     model = new_model(ScaledActions(make_env(), "log"), name)
     mlp = mlp_of(model)
