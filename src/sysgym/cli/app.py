@@ -39,6 +39,7 @@ class Kind(StrEnum):
     agents = "agents"
     transports = "transports"
     suites = "suites"
+    policies = "policies"
 
 
 class Render(StrEnum):

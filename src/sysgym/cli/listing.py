@@ -14,7 +14,7 @@ def print_lists(kind: str | None, plugins: Sequence[Path]) -> None:
     """Print one list, or all.
 
     Args:
-        kind: ``envs``, ``scenarios``, ``agents``, ``transports`` or ``suites``; None: all.
+        kind: ``envs``, ``scenarios``, ``agents``, ``transports``, ``suites`` or ``policies``; None: all.
         plugins: The user's files, imported first.
     """
     load_plugins(plugins)
@@ -24,6 +24,7 @@ def print_lists(kind: str | None, plugins: Sequence[Path]) -> None:
         "transports": ("Transports", _transports),
         "agents": ("Agents", _agents),
         "suites": ("Benchmark suites", _suites),
+        "policies": ("Trained policies of this package", _policies),
     }
     out = console()
     for name, (title, rows) in lists.items():
@@ -75,3 +76,9 @@ def _suites() -> Rows:
     from sysgym.scenarios import list_suites
 
     return [(info.name, info.title) for info in list_suites()]
+
+
+def _policies() -> Rows:
+    from sysgym.agents.learned.shipped import list_shipped
+
+    return [(one.name, one.title) for one in list_shipped()]

@@ -26,7 +26,7 @@ _WORDS: Mapping[object, str] = {True: "yes", False: "no", None: "-"}
 _IDENTITY = {"schema_version", "name", "family", "env_id", "title", "description", "references", "splits"}
 
 
-KINDS = ("environment", "scenario", "suite", "transport", "agent")
+KINDS = ("environment", "scenario", "suite", "transport", "agent", "policy")
 """What a page can be on."""
 
 
@@ -70,6 +70,8 @@ def show_page(
         _transport(get_transport(name))
     elif kind == "agent":
         _agent(agent_info(name))
+    elif kind == "policy":
+        _policy(name)
     elif environment is not None:
         _environment(environment)
     elif kind == "environment" or (name.partition("/")[0] in namespaces and not Path(name).exists()):
@@ -85,6 +87,17 @@ def show_page(
     else:
         known = [*ENVIRONMENTS, *scenarios, *suites, *list_transports(), *list_agents()]
         raise UnknownName("environment, scenario, suite, transport or agent", name, known)
+
+
+def _policy(name: str) -> None:
+    """Print the card of a policy that came with the package."""
+    from sysgym.agents.learned.shipped import list_shipped
+    from sysgym.errors import UnknownName
+
+    cards = {one.name: one.card for one in list_shipped()}
+    if name not in cards:
+        raise UnknownName("policy", name, cards)
+    console().print(Markdown(cards[name]))
 
 
 def _short_names(env_id: str) -> tuple[str, ...]:

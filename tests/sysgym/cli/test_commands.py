@@ -137,6 +137,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(command_line: CommandLine)
 
 def test_lists_have_everything_with_a_line_on_each(call: Call) -> None:
     from sysgym.agents import list_agents
+    from sysgym.agents.learned.shipped import list_shipped
     from sysgym.emulator.packets.transports import list_transports
     from sysgym.registration import ENVIRONMENTS
     from sysgym.scenarios import list_scenarios, list_suites
@@ -147,6 +148,7 @@ def test_lists_have_everything_with_a_line_on_each(call: Call) -> None:
         "transports": list(list_transports()),
         "agents": list(list_agents()),
         "suites": [info.name for info in list_suites()],
+        "policies": [one.name for one in list_shipped()],
     }
     code, everything, _ = call("list")
     assert code == 0

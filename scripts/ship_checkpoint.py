@@ -1,0 +1,58 @@
+"""Puts a trained policy among those that come with the package, without what only training needs.
+
+python scripts/ship_checkpoint.py results/beyond-dctcp/training/neural-incast-32-seed2/final.json
+python scripts/ship_checkpoint.py runs/hosts/final.zip --for-scenario
+
+Then write its card, the file of the same name with ``.md``: what it is, what it was trained on, figures with
+the command that prints them, what it is not for.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from sysgym.agents.learned.checkpoint import read_checkpoint, write_checkpoint
+from sysgym.agents.learned.neural.agent import NeuralAgent, read_law
+from sysgym.agents.learned.shipped import FOLDER
+from sysgym.scenarios.errors import SysgymError
+
+LARGEST_BYTES = 200_000
+
+
+def main() -> None:
+    """Write the file and say which card is missing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument(
+        "--for-scenario", action="store_true", help="it plays the scenario it learned on, alone"
+    )
+    given = parser.parse_args()
+    FOLDER.mkdir(exist_ok=True)
+    path = _law(given.checkpoint) if given.checkpoint.suffix == ".json" else _network(**vars(given))
+    if path.stat().st_size > LARGEST_BYTES:
+        raise SysgymError(
+            f"{path}: {path.stat().st_size} bytes; shipped policies have {LARGEST_BYTES} at most"
+        )
+    card = path.with_suffix(".md")
+    print(f"{path}, {path.stat().st_size} bytes" + ("" if card.is_file() else f"; now write {card}"))
+
+
+def _law(checkpoint: Path) -> Path:
+    path = FOLDER / f"{NeuralAgent.name}.json"
+    read_law(checkpoint).write(path)
+    return path
+
+
+def _network(checkpoint: Path, for_scenario: bool) -> Path:
+    found = read_checkpoint(checkpoint)
+    if found.policy is None:
+        raise SysgymError(f"{checkpoint}: its policy is no plain network; it would need torch to play")
+    name = f"{found.meta.agent}@{found.meta.scenario_name}" if for_scenario else found.meta.agent
+    path = FOLDER / f"{name}.zip"
+    write_checkpoint(path, found.meta, found.policy, b"")
+    return path
+
+
+if __name__ == "__main__":
+    main()
