@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sysgym.agents.learned.checkpoint import read_checkpoint
 from sysgym.agents.learned.deploy.graph import graph_of, layers, parts
-from sysgym.agents.learned.trust.policies import answers, differences, network_of, watch
+from sysgym.agents.learned.trust.policies import Seen, answers, differences, network_of, watch
 from sysgym.bench.determinism import CONTROL, Results, Settings
-from sysgym.bench.determinism_run import RunResult
+from sysgym.bench.determinism_run import Run, RunResult
 from sysgym.bench.rows import write_atomically
 from sysgym.bench.statistics import CONFIDENCE, RESAMPLES, SEED, FloatArray, Interval, estimate, mean
 from sysgym.bench.versions import machine
@@ -116,22 +117,13 @@ def analyse(settings: Settings, results: Results, folder: Path | None = None) ->
         folder: Where the frozen observations are written; None: nowhere.
     """
     first_run, first = results[CONTROL.name][0]
-    seen = watch(read_checkpoint(first.checkpoint), "validation", first_run.episode_seeds)
-    seen = seen.thinned(N_OBSERVATIONS)
+    seen = freeze(first_run, first)
     if folder is not None:
         file = BytesIO()
         np.savez_compressed(file, inputs=seen.inputs, episode=seen.episode)
         write_atomically(folder / OBSERVATIONS, file.getvalue())
 
-    def policy(result: RunResult) -> _Policy:
-        graph = graph_of(read_checkpoint(result.checkpoint))
-        return _Policy(
-            answers(graph, seen.inputs, seen.masks),
-            _weights(result.checkpoint),
-            np.array(result.returns),
-        )
-
-    policies = {arm: [policy(result) for _, result in of_arm] for arm, of_arm in results.items()}
+    policies = {arm: [describe(result, seen) for _, result in of_arm] for arm, of_arm in results.items()}
     threads = np.array([run.n_threads for run, _ in results["tooling"]])
     groups = [
         [policies["tooling"][index] for index in np.flatnonzero(threads == n)] for n in np.unique(threads)
@@ -160,21 +152,38 @@ def analyse(settings: Settings, results: Results, folder: Path | None = None) ->
     )
 
 
-class _Policy(NamedTuple):
-    """What of a policy is compared: answers to the frozen observations, weights, returns of episodes."""
+class Described(NamedTuple):
+    """What of a policy is compared.
 
-    answers: Any
+    Attributes:
+        answers: To the frozen observations: choices, shape (n,), or shares of the range, (n, n_outputs).
+        weights: All weights and biases, shape (n_parameters,).
+        returns: Of the episodes.
+    """
+
+    answers: NDArray[Any]
     weights: FloatArray
     returns: FloatArray
 
 
-def _weights(checkpoint: Path) -> FloatArray:
-    network = network_of(read_checkpoint(checkpoint))
+def freeze(run: Run, result: RunResult) -> Seen:
+    """Return the observations that policies are compared on: what this one sees on its episodes."""
+    return watch(read_checkpoint(result.checkpoint), "validation", run.episode_seeds).thinned(N_OBSERVATIONS)
+
+
+def describe(result: RunResult, seen: Seen) -> Described:
+    """Return what is compared of the policy of a run."""
+    checkpoint = read_checkpoint(result.checkpoint)
+    network = network_of(checkpoint)
     arrays = [array.ravel() for mlp in parts(network) for layer in layers(mlp) for array in layer]
-    return np.concatenate(arrays).astype(np.float64)
+    return Described(
+        answers(graph_of(checkpoint), seen.inputs, seen.masks),
+        np.concatenate(arrays).astype(np.float64),
+        np.array(result.returns),
+    )
 
 
-def _identical(policies: Sequence[_Policy]) -> bool:
+def _identical(policies: Sequence[Described]) -> bool:
     first = policies[0]
     return all(
         np.array_equal(first.weights, other.weights)
@@ -184,7 +193,7 @@ def _identical(policies: Sequence[_Policy]) -> bool:
     )
 
 
-def compare(name: str, policies: Sequence[_Policy]) -> ArmResult:
+def compare(name: str, policies: Sequence[Described]) -> ArmResult:
     """Return how far policies are apart, with intervals over runs."""
     n = len(policies)
     returns = np.array([policy.returns for policy in policies])

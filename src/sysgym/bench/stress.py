@@ -2,7 +2,8 @@
 
 Every contender plays the same episodes under every condition, so that what a condition costs is compared
 episode by episode. A classical law under the agent ``max`` reads no observation and decides nothing: noise
-and delay leave it as it is, and it stands there to compare with. Agents that read what is hidden see no noise.
+and delay leave it as it is, and it stands there to compare with. Agents that read what is hidden see no
+noise.
 """
 
 from __future__ import annotations
@@ -250,9 +251,8 @@ def run_stress(
                 tell(sum(key in rows for key in keys), len(jobs))
     if failures:
         first = failures[0]
-        raise SysgymError(
-            f"{len(failures)} episodes failed, the first of them {first.job.label}: {first.reason}"
-        )
+        others = f" (and {len(failures) - 1} others)" if len(failures) > 1 else ""
+        raise SysgymError(f"an episode failed{others}: {first.job.label}: {first.reason}")
     return [rows[key] for key in keys]
 
 
