@@ -67,6 +67,21 @@ def test_a_suite_says_who_plays_what(tmp_path: Path) -> None:
     assert (metric.direction, metric.scale, metric.unit) == ("higher", 1e-9, "Gb/s")
 
 
+def test_seeds_of_a_training_stand_for_as_many_entries(tmp_path: Path) -> None:
+    suite = load_suite(_write(tmp_path, ("total_steps = 1000\n", "total_steps = 1000\nseeds = [3, 1]\n")))
+    assert [(one.seed, one.total_steps) for one in suite.training] == [(3, 1000), (1, 1000)]
+    with pytest.raises(ScenarioError, match="once"):
+        load_suite(_write(tmp_path, ("total_steps = 1000\n", "total_steps = 1000\nseeds = [3, 3]\n")))
+    with pytest.raises(ScenarioError, match="no_steps"):
+        load_suite(_write(tmp_path, ("total_steps = 1000\n", "no_steps = 1000\nseeds = [3, 1]\n")))
+
+
+@pytest.mark.parametrize("wrong", ["seeds = [1]\nseed = 1", "seeds = 3", "seeds = []"])
+def test_seeds_of_another_form_are_refused(wrong: str, tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="seeds"):
+        load_suite(_write(tmp_path, ("total_steps = 1000\n", f"total_steps = 1000\n{wrong}\n")))
+
+
 def test_paths_of_scenarios_are_relative_to_the_suite(
     tmp_path: Path, minimal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
