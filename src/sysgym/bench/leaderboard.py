@@ -10,7 +10,7 @@ import gzip
 import shutil
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -64,18 +64,18 @@ class Line:
     Attributes:
         entry: Of which.
         contender: Its name.
-        score: What is ranked, lower is better.
+        score: What is ranked, lower is better; None for who does not play all scenarios.
         parts: Label of a scenario -> its first metric, as text.
         per_gram: Label of a scenario -> what a gram of CO2e bought, as text.
-        ranks: Best and worst rank that the intervals allow.
+        ranks: Best and worst rank that the intervals allow; None without a score.
     """
 
     entry: Entry
     contender: str
-    score: Interval
+    score: Interval | None
     parts: Mapping[str, str]
     per_gram: Mapping[str, str]
-    ranks: tuple[int, int] = (0, 0)
+    ranks: tuple[int, int] | None = None
 
 
 def read_entries(folder: Path) -> list[Entry]:
@@ -196,29 +196,27 @@ def rank(entries: Sequence[Entry]) -> list[Line]:
     """Return the lines of one suite's entries, the best first.
 
     A rank is a range: better are those whose whole interval is lower, worse those whose whole interval is
-    higher.
+    higher. Who does not play all scenarios stands at the end.
     """
-    lines = []
+    ranked, others = [], []
     for entry in entries:
         for name in entry.contenders:
             score = score_of(entry.study, name)
-            if score is not None:
-                parts = {contest.label: _part(contest, name) for contest in entry.study.contests}
-                grams = {contest.label: _gram(contest, name) for contest in entry.study.contests}
-                lines.append(Line(entry, name, score, parts, grams))
-    lines.sort(key=lambda line: (line.score.value, line.contender))
-    return [
-        Line(
-            **{
-                **vars(line),
-                "ranks": (
-                    1 + sum(other.score.high < line.score.low for other in lines),
-                    len(lines) - sum(other.score.low > line.score.high for other in lines),
-                ),
-            }
-        )
-        for line in lines
-    ]
+            parts = {contest.label: _part(contest, name) for contest in entry.study.contests}
+            grams = {contest.label: _gram(contest, name) for contest in entry.study.contests}
+            line = Line(entry, name, score, parts, grams)
+            if score is None:
+                others.append(line)
+            else:
+                ranked.append((score, line))
+    ranked.sort(key=lambda one: (one[0].value, one[1].contender))
+    scores = [score for score, _ in ranked]
+    lines = []
+    for score, line in ranked:
+        best = 1 + sum(other.high < score.low for other in scores)
+        worst = len(scores) - sum(other.low > score.high for other in scores)
+        lines.append(replace(line, ranks=(best, worst)))
+    return [*lines, *others]
 
 
 def score_of(study: Study, player: str) -> Interval | None:
@@ -321,29 +319,18 @@ def _suite(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
     yield f"| {' | '.join(heads)} |"
     yield f"|{' --- |' * 3}{' ---: |' * (len(heads) - 3)}"
     for line in lines:
-        first, last = line.ranks
         link = _relative(line.entry.folder, root, page_folder)
-        value, low, high = with_interval(*line.score)
-        cells = [
-            str(first) if first == last else f"{first} to {last}",
-            line.contender,
-            f"[{line.entry.title}]({link}), {line.entry.by}",
-            f"{value} [{low}, {high}]",
-        ]
+        where, score = "–", "not all scenarios"
+        if line.ranks is not None and line.score is not None:
+            first, last = line.ranks
+            where = str(first) if first == last else f"{first} to {last}"
+            value, low, high = with_interval(*line.score)
+            score = f"{value} [{low}, {high}]"
+        cells = [where, line.contender, f"[{line.entry.title}]({link}), {line.entry.by}", score]
         for label in labels:
             cells.append(line.parts.get(label, "–"))
             cells += [line.per_gram.get(label, "–")] if len(ways) == 1 else []
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-    ranked = {(line.entry.folder, line.contender) for line in lines}
-    left = [
-        f"{name} ({entry.folder.name})"
-        for entry in entries
-        for name in entry.contenders
-        if (entry.folder, name) not in ranked
-    ]
-    if left:
-        yield ""
-        yield f"Not ranked, as they do not play all scenarios: {', '.join(left)}."
 
 
 def _ways(entries: Sequence[Entry]) -> list[str]:

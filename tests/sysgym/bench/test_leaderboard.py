@@ -98,6 +98,7 @@ def test_ranks_are_ranges_where_intervals_overlap(make_row: MakeRow, tmp_path: P
         "bad": (4, 4),
     }
     # Goodput has no gap; a tenth of the oracle's share of the delay is missing to nine tenths.
+    assert lines[-1].score is not None
     assert lines[-1].score.value == pytest.approx((0.0 + 0.9) / 2, abs=0.01)
 
 
@@ -110,6 +111,23 @@ def test_the_page_says_where_from_and_how_sure(make_row: MakeRow, tmp_path: Path
     assert "| 2 | good | " in text
     assert "tiny: Goodput | tiny: per g CO2e |" in text
     assert text == render(root)
+
+
+def test_who_misses_a_scenario_is_shown_without_a_rank(make_row: MakeRow, tmp_path: Path, root: Path) -> None:
+    out = _results(make_row, tmp_path / "a", {"good": 2.0, "half": 1.1})
+    with ResultsFile(out) as results:
+        for contender in ("good", "oracle"):
+            for seed in range(200, 206):
+                who = ORACLE if contender == "oracle" else {}
+                metrics = {"goodput_bps": 1e7 + seed, "queue_delay_p99_s": 1e-3}
+                results.append(make_row(contender, seed, metrics, name="other", digest="1" * 64, **who))
+    _pack(out, root, "a", "good", "half")
+    text = render(root)
+    assert "| 1 | good | " in text
+    (line,) = [line for line in text.splitlines() if "| half |" in line]
+    assert line.startswith("| – | half |")
+    assert "| not all scenarios | 10.0" in line
+    assert "| – |" in line[5:], "nothing of the scenario that it does not play"
 
 
 def test_energy_of_other_ways_is_not_compared(make_row: MakeRow, tmp_path: Path, root: Path) -> None:
