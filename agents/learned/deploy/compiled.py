@@ -32,13 +32,13 @@ int main(int argc, char **argv) {{
         return 1;
     const size_t n = (size_t)atol(argv[1]);
     const long repeats = atol(argv[2]);
-    float *observations = malloc(n * POLICY_INPUTS * sizeof(float));
-    float *values = malloc(n * POLICY_OUTPUTS * sizeof(float));
+    float *observations = malloc(n * {upper}_INPUTS * sizeof(float));
+    float *values = malloc(n * {upper}_OUTPUTS * sizeof(float));
     unsigned char *masks = malloc(n * MASK_SIZE + 1);
     int *actions = calloc(n, sizeof(int));
     if (!observations || !values || !masks || !actions)
         return 2;
-    if (fread(observations, sizeof(float), n * POLICY_INPUTS, stdin) != n * POLICY_INPUTS)
+    if (fread(observations, sizeof(float), n * {upper}_INPUTS, stdin) != n * {upper}_INPUTS)
         return 3;
     if (fread(masks, 1, n * MASK_SIZE, stdin) != n * MASK_SIZE)
         return 4;
@@ -47,7 +47,7 @@ int main(int argc, char **argv) {{
         for (size_t i = 0; i < n; i++)
             {call};
     fprintf(stderr, "%.9g", (double)(clock() - began) / CLOCKS_PER_SEC);
-    fwrite(values, sizeof(float), n * POLICY_OUTPUTS, stdout);
+    fwrite(values, sizeof(float), n * {upper}_OUTPUTS, stdout);
     fwrite(actions, sizeof(int), n, stdout);
     free(observations);
     free(values);
@@ -75,6 +75,7 @@ class CompiledRunner:
         graph: The policy.
         weights: ``"float32"`` or ``"int8"``.
         header: The header's text; None: as :func:`.c_header.policy_header` writes it.
+        name: Of the header's function.
         flags: Of the compiler.
 
     Raises:
@@ -87,6 +88,7 @@ class CompiledRunner:
         weights: str = "float32",
         *,
         header: str | None = None,
+        name: str = "policy",
         flags: Sequence[str] = FLAGS,
     ) -> None:
         compiler = find_compiler()
@@ -95,16 +97,18 @@ class CompiledRunner:
         self._graph = graph
         self._folder = tempfile.TemporaryDirectory(prefix="sysgym-policy-")
         folder = Path(self._folder.name)
-        text = policy_header(graph, weights=weights) if header is None else header
+        text = policy_header(graph, name=name, weights=weights) if header is None else header
         (folder / "policy.h").write_text(text, encoding="utf-8")
-        at = "observations + i * POLICY_INPUTS"
+        upper = name.upper()
+        at = f"observations + i * {upper}_INPUTS"
         if isinstance(graph.outputs, Choice):
             mask = ", masks + i * MASK_SIZE" if graph.masked else ""
-            call = f"actions[i] = policy({at}{mask}, values + i * POLICY_OUTPUTS)"
+            call = f"actions[i] = {name}({at}{mask}, values + i * {upper}_OUTPUTS)"
         else:
-            call = f"policy({at}, values + i * POLICY_OUTPUTS)"
-        mask_size = "POLICY_OUTPUTS" if graph.masked else "0"
-        (folder / "main.c").write_text(_MAIN.format(call=call, mask_size=mask_size), encoding="utf-8")
+            call = f"{name}({at}, values + i * {upper}_OUTPUTS)"
+        mask_size = f"{upper}_OUTPUTS" if graph.masked else "0"
+        program = _MAIN.format(call=call, mask_size=mask_size, upper=upper)
+        (folder / "main.c").write_text(program, encoding="utf-8")
         self._program = folder / "policy"
         command = [compiler, *flags, str(folder / "main.c"), "-o", str(self._program), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

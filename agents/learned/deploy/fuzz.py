@@ -18,15 +18,13 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.checkpoint import write_atomically
+from sysgym.agents.learned.deploy.agreement import difference
 from sysgym.agents.learned.deploy.compiled import CompiledRunner, find_compiler
 from sysgym.agents.learned.deploy.fuzz_cases import KINDS, Case, Made, cases, make
 from sysgym.agents.learned.deploy.graph import Choice, Decided, PolicyGraph
 from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, onnx_model
 from sysgym.agents.learned.deploy.quantize import int8_twin
 from sysgym.scenarios.errors import SysgymError
-
-ABSOLUTE, RELATIVE = 1e-5, 1e-4
-"""Of a value, what it may differ by: ABSOLUTE + RELATIVE * |reference|."""
 
 Decide = Callable[..., Decided]
 
@@ -205,47 +203,6 @@ def check(case: Case, runners: Sequence[Runner], tally: Tally) -> Iterator[Disag
             continue
         tally.largest[runner.name] = max(tally.largest[runner.name], ratio)
         tally.near_ties[runner.name] += ties
-
-
-def difference(expected: Decided, got: Decided, chosen: bool) -> tuple[str | None, float, int]:
-    """Compare answers.
-
-    Args:
-        expected: The reference.
-        got: What to compare with it.
-        chosen: Whether the action is the largest value's index.
-
-    Returns:
-        What is wrong, or None; the largest difference as a multiple of what is allowed; and how many actions
-        differ between values too close to tell apart.
-    """
-    if got.values.shape != expected.values.shape or got.action.shape != expected.action.shape:
-        return f"shape {got.values.shape} where the reference has {expected.values.shape}", np.inf, 0
-    finite = np.isfinite(expected.values)
-    if not np.array_equal(finite, np.isfinite(got.values)):
-        return "other values are finite, or allowed, than in the reference", np.inf, 0
-    allowed = ABSOLUTE + RELATIVE * np.abs(expected.values[finite].astype(np.float64))
-    gaps = np.abs(got.values[finite].astype(np.float64) - expected.values[finite]) / allowed
-    ratio = float(gaps.max(initial=0.0))
-    if ratio > 1.0:
-        return f"a value differs by {ratio:.3g} times what is allowed", ratio, 0
-    if not chosen:
-        return None, ratio, 0
-    other = np.flatnonzero(got.action != expected.action)
-    for row in other:
-        scores = expected.values[row].astype(np.float64)
-        margin = scores.max() - scores[got.action[row]]
-        # Both scores may be off by what is allowed.
-        if margin > 2.0 * (ABSOLUTE + RELATIVE * np.abs(scores[np.isfinite(scores)]).max()):
-            return (
-                (
-                    f"action {got.action[row]} where the reference takes {expected.action[row]}, "
-                    f"{margin:.3g} above it"
-                ),
-                ratio,
-                0,
-            )
-    return None, ratio, len(other)
 
 
 def replay(path: Path, runners: Sequence[Runner] | None = None) -> tuple[Case, Mapping[str, str]]:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sysgym.agents.learned.deploy.agreement import N_OBSERVATIONS, sample_inputs
 from sysgym.agents.learned.deploy.c_header import WEIGHTS, table_bytes
 from sysgym.agents.learned.deploy.compiled import CompiledRunner, find_compiler
 from sysgym.agents.learned.deploy.graph import Decided, PolicyGraph, parts
 from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, onnx_model
 from sysgym.scenarios.errors import MissingExtra
 
-N_OBSERVATIONS = 64
 SECONDS_EACH = 0.3
 """Spent on timing one form; the fastest of several rounds counts, for others use the machine too."""
 ROUNDS = 5
@@ -39,19 +37,6 @@ class Form:
     decision_us: float
     largest_difference: float
     same_action: float
-
-
-def sample_inputs(graph: PolicyGraph, n: int, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Return observations within the policy's bounds, and masks that allow about half."""
-    rng = np.random.default_rng(seed)
-    observations = rng.uniform(-1.0, 1.0, (n, graph.inputs.size))
-    if graph.inputs.select is None and graph.inputs.low is not None and graph.inputs.high is not None:
-        observations = rng.uniform(graph.inputs.low, graph.inputs.high, observations.shape)
-    masks = None
-    if graph.masked:
-        masks = rng.random((n, graph.n_outputs)) < 0.5
-        masks[:, 0] |= ~masks.any(axis=1)
-    return observations.astype(np.float32), masks
 
 
 def measure(graph: PolicyGraph) -> Iterator[Form]:

@@ -121,9 +121,10 @@ def _write(
     name: str,
 ) -> None:
     from sysgym.agents.learned.checkpoint import write_atomically
+    from sysgym.agents.learned.deploy.agreement import N_OBSERVATIONS, check_header, check_onnx
     from sysgym.errors import SysgymError
 
-    graph = source.graph
+    graph, checked = source.graph, True
     if form is None:
         form = {".onnx": Format.onnx, ".h": Format.c}.get(out.suffix)
         if form is None:
@@ -134,16 +135,22 @@ def _write(
         from sysgym.agents.learned.deploy.onnx_file import onnx_bytes
 
         data, words = onnx_bytes(graph, source.properties), "ONNX"
+        check_onnx(graph, data)
     else:
         from sysgym.agents.learned.deploy.c_header import choose_weights, policy_header, table_bytes
 
         chosen = choose_weights(graph.network, weights.value if weights else None, bytes_limit)
-        data = policy_header(graph, name=name, weights=chosen, about=source.about).encode()
-        words = f"C, {chosen}, {table_bytes(graph.network, chosen)} bytes of tables"
+        text = policy_header(graph, name=name, weights=chosen, about=source.about)
+        checked = check_header(graph, text, chosen, name)
+        data, words = text.encode(), f"C, {chosen}, {table_bytes(graph.network, chosen)} bytes of tables"
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, data)
     screen = console()
     screen.print(f"{out}  {words}, {len(data)} bytes, {graph.n_parameters} parameters", soft_wrap=True)
+    if checked:
+        screen.print(f"[dim]answers as the policy does on {N_OBSERVATIONS} random observations[/dim]")
+    else:
+        screen.print("[dim]not compiled and compared: there is no C compiler here[/dim]")
     if form is Format.onnx and source.hint:
         screen.print(f"[dim]{source.hint} {out}[/dim]", soft_wrap=True)
 

@@ -12,9 +12,9 @@ import pytest
 
 from sysgym.agents.learned.checkpoint import read_checkpoint
 from sysgym.agents.learned.deploy import measure
+from sysgym.agents.learned.deploy.agreement import sample_inputs
 from sysgym.agents.learned.deploy.compiled import CompiledRunner, find_compiler
 from sysgym.agents.learned.deploy.graph import graph_of
-from sysgym.agents.learned.deploy.measure import sample_inputs
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -56,7 +56,7 @@ def test_a_header_is_what_the_compiler_takes(
     code, out, err = call("export", trained, "--out", file, "--bytes-limit", "9000", "--measure")
     assert code == 0, err
     assert "C, int8" in out.splitlines()[0], "float32 would not fit"
-    assert [line.split()[0] for line in out.splitlines()[2:]] == ["NumPy", "ONNX", "C,", "C,"]
+    assert [line.split()[0] for line in out.splitlines()[3:]] == ["NumPy", "ONNX", "C,", "C,"]
     graph = graph_of(read_checkpoint(trained))
     observations, _ = sample_inputs(graph, 8)
     with CompiledRunner(graph, header=file.read_text()) as compiled:

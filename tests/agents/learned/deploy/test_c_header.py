@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from sysgym.agents.learned.deploy.agreement import check_header
 from sysgym.agents.learned.deploy.c_header import (
     _number,
     choose_weights,
@@ -21,6 +23,7 @@ from sysgym.agents.learned.deploy.c_header import (
 from sysgym.agents.learned.deploy.compiled import FLAGS, CompiledRunner, find_compiler
 from sysgym.agents.learned.deploy.graph import Choice, PolicyGraph
 from sysgym.agents.learned.deploy.quantize import int8_twin
+from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.set_net import SetNet
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
@@ -100,6 +103,19 @@ def test_what_is_no_c_is_refused(mlp: Any) -> None:
         mlp_header(network.weights, network.biases, network.activations, name="1st")
     with pytest.raises(SysgymError, match="layer 0 has a weight that is not finite"):
         mlp_header([network.weights[0] * np.inf], network.biases, network.activations)
+
+
+@needs_compiler
+def test_what_is_exported_is_checked(graph: PolicyGraph) -> None:
+    text = policy_header(graph, name="mine", weights="int8")
+    assert check_header(graph, text, "int8", "mine")
+    if not isinstance(graph.network, Mlp):
+        return
+    other = replace(
+        graph, network=replace(graph.network, biases=tuple(b + 1.0 for b in graph.network.biases))
+    )
+    with pytest.raises(SysgymError, match="the compiled header does not answer as the policy does"):
+        check_header(other, text, "int8", "mine")
 
 
 @needs_compiler

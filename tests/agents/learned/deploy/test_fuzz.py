@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
+from sysgym.agents.learned.deploy.agreement import difference
 from sysgym.agents.learned.deploy.compiled import find_compiler
 from sysgym.agents.learned.deploy.fuzz import (
     C_INT8,
@@ -23,7 +24,6 @@ from sysgym.agents.learned.deploy.fuzz import (
     Runner,
     Tally,
     check,
-    difference,
     fuzz,
     replay,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import pytest
 from sysgym.agents import make_agent, play_episode
 from sysgym.agents.learned import train
 from sysgym.agents.learned.checkpoint import CheckpointMeta, read_checkpoint, write_checkpoint
+from sysgym.agents.learned.deploy.agreement import check_onnx
 from sysgym.agents.learned.deploy.graph import Choice, PolicyGraph
 from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, export_onnx, onnx_model
+from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.stragglers.features import feature_names
 from sysgym.scenarios import load_scenario
 from sysgym.scenarios.errors import SysgymError
@@ -55,6 +58,15 @@ def test_what_the_network_is_not_given_is_not_in_the_graph(graph: PolicyGraph) -
     assert ("Gather" in kinds) == (graph.inputs.select is not None)
     assert ("Where" in kinds) == graph.masked
     assert ("ArgMax" in kinds) == isinstance(graph.outputs, Choice)
+
+
+def test_what_is_exported_is_checked(graph: PolicyGraph) -> None:
+    data = onnx_model(graph).SerializeToString()
+    check_onnx(graph, data)
+    if isinstance(graph.network, Mlp):
+        worse = replace(graph.network, biases=tuple(bias + 1.0 for bias in graph.network.biases))
+        with pytest.raises(SysgymError, match="ONNX Runtime does not answer as the policy does"):
+            check_onnx(replace(graph, network=worse), data)
 
 
 def test_the_same_checkpoint_gives_the_same_file(ppo_run: Path) -> None:
