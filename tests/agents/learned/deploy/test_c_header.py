@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -131,3 +132,12 @@ def test_numbers_read_back_to_the_last_bit() -> None:
         assert text.endswith("f")
         assert re.search(r"[.e]", text)
         assert np.float32(text[:-1]) == np.float32(value)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler here")
+def test_it_is_c_plus_plus_too(graph: PolicyGraph, tmp_path: Path) -> None:
+    (tmp_path / "policy.h").write_text(policy_header(graph, weights="int8"))
+    source = tmp_path / "main.cpp"
+    source.write_text('#include "policy.h"\n')
+    flags = ["-std=c++11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"]
+    subprocess.run(["g++", *flags, str(source)], check=True)
