@@ -265,8 +265,9 @@ class _CodecarbonMeter:
 
 def _new_tracker() -> Any:
     check_method(CODECARBON)
+    tracker = import_module("codecarbon").OfflineEmissionsTracker
     logging.getLogger("codecarbon").setLevel(logging.ERROR)  # it greets before it reads its log level
-    return import_module("codecarbon").OfflineEmissionsTracker(
+    return tracker(
         country_iso_code="USA",  # it wants one; only energy is read
         tracking_mode="process",
         save_to_file=False,
