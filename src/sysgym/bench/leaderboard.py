@@ -18,12 +18,16 @@ import numpy as np
 from sysgym.bench import statistics
 from sysgym.bench.contenders import SHIPPED
 from sysgym.bench.energy import alike_words, measured_alike
+from sysgym.bench.milestones import VALIDATION
 from sysgym.bench.report.bound import bound_of, shares
-from sysgym.bench.report.carbon import worth_of
+from sysgym.bench.report.carbon import costs, energy_text, worth_of
+from sysgym.bench.report.curves import PROGRESS
 from sysgym.bench.report.study import Contest, Study, read_study
 from sysgym.bench.rows import COMPRESSED, write_atomically
 from sysgym.bench.runner import RUN
 from sysgym.bench.statistics import Interval
+from sysgym.bench.training import FINISHED, STARTED
+from sysgym.bench.training_energy import ENERGY
 from sysgym.bench.units import with_interval
 from sysgym.bench.versions import must_match
 from sysgym.errors import SysgymError
@@ -31,6 +35,9 @@ from sysgym.errors import SysgymError
 ENTRY = "entry.toml"
 README = "README.md"
 KEYS = ("title", "by", "contenders")
+
+RECORDS = (STARTED, FINISHED, ENERGY, VALIDATION, PROGRESS)
+"""What lies beside a checkpoint that the benchmark trained: how it went, and what it cost."""
 
 LARGEST_ENTRY_BYTES = 5_000_000
 """Entries live in the repository: a larger one is refused."""
@@ -67,6 +74,7 @@ class Line:
         score: What is ranked, lower is better; None for who does not play all scenarios.
         parts: Label of a scenario -> its first metric, as text.
         per_gram: Label of a scenario -> what a gram of CO2e bought, as text.
+        training: What its trainings cost, as text.
         ranks: Best and worst rank that the intervals allow; None without a score.
     """
 
@@ -75,6 +83,7 @@ class Line:
     score: Interval | None
     parts: Mapping[str, str]
     per_gram: Mapping[str, str]
+    training: str
     ranks: tuple[int, int] | None = None
 
 
@@ -169,6 +178,9 @@ def _files_of(study: Study, results: Path) -> Iterator[tuple[Path, Path]]:
             if Path(name).is_absolute() or ".." in Path(name).parts or not (results / name).is_file():
                 raise SysgymError(f"{name}: a checkpoint of an entry has to lie in {results}")
             yield results / name, Path(name)
+            for record in RECORDS:
+                if (results / name).with_name(record).is_file():
+                    yield (results / name).with_name(record), Path(name).with_name(record)
     for path, _ in dict.fromkeys(plugin for row in study.rows for plugin in row.contender.plugins):
         if not Path(path).is_file():
             raise SysgymError(f"{path}: rows need this file, and it is not there")
@@ -204,7 +216,7 @@ def rank(entries: Sequence[Entry]) -> list[Line]:
             score = score_of(entry.study, name)
             parts = {contest.label: _part(contest, name) for contest in entry.study.contests}
             grams = {contest.label: _gram(contest, name) for contest in entry.study.contests}
-            line = Line(entry, name, score, parts, grams)
+            line = Line(entry, name, score, parts, grams, _training(entry, name))
             if score is None:
                 others.append(line)
             else:
@@ -263,6 +275,31 @@ def _gram(contest: Contest, player: str) -> str:
     return "–" if worth is None else worth.cell(player)[0]
 
 
+def _training(entry: Entry, contender: str) -> str:
+    """What a contender's trainings cost, and when they were as good as the best heuristic."""
+    rows = entry.study.rows
+    names = {
+        Path(row.contender.checkpoint).parent.name
+        for row in rows
+        if row.contender.name == contender and row.contender.checkpoint is not None
+    }
+    found = [cost for cost in costs(entry.folder) if cost.name in names]
+    if not found:
+        return "–"
+    energies = [cost.account["energy_kwh"] for cost in found if cost.account is not None]
+    words = [f"{len(found)} trainings" if len(found) > 1 else "1 training"]
+    if len(energies) == len(found):
+        words.append(f"{energy_text(sum(energies))} together")
+    looked = [cost.reached for cost in found if cost.reached is not None]
+    if looked:
+        there = [one.energy_kwh for one in looked if one.steps is not None and one.energy_kwh is not None]
+        if there:
+            words.append(f"heuristic baseline at {energy_text(float(np.median(there)))}")
+        if missed := sum(one.steps is None for one in looked):
+            words.append(f"heuristic baseline not reached in {missed}")
+    return ", ".join(words)
+
+
 def page(entries: Sequence[Entry], root: Path, page_folder: Path) -> str:
     """Return the page.
 
@@ -313,6 +350,7 @@ def _suite(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
     labels = list(dict.fromkeys(label for line in lines for label in line.parts))
     metrics = {contest.label: contest.focus[0].label for entry in entries for contest in entry.study.contests}
     heads = ["rank", "contender", "entry", "score"]
+    heads += ["training"] if len(ways) == 1 else []
     for label in labels:
         heads.append(f"{label}: {metrics[label]}")
         heads += [f"{label}: per g CO2e"] if len(ways) == 1 else []
@@ -327,6 +365,7 @@ def _suite(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
             value, low, high = with_interval(*line.score)
             score = f"{value} [{low}, {high}]"
         cells = [where, line.contender, f"[{line.entry.title}]({link}), {line.entry.by}", score]
+        cells += [line.training] if len(ways) == 1 else []
         for label in labels:
             cells.append(line.parts.get(label, "–"))
             cells += [line.per_gram.get(label, "–")] if len(ways) == 1 else []

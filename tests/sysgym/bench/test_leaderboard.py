@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -72,15 +73,24 @@ def test_checkpoints_and_own_files_are_packed(make_row: MakeRow, tmp_path: Path,
     own.write_text("x = 1\n")
     who = {"agent": "ppo", "learned": True, "plugins": ((str(own), "ab"),)}
     with ResultsFile(out) as results:
-        results.append(make_row("ppo", 200, checkpoint="training/a/final.zip", checkpoint_sha256="ab", **who))
+        row = make_row("ppo", 200, checkpoint="training/a/final.zip", checkpoint_sha256="ab", **who)
+        results.append(dataclasses.replace(row, energy=DEFAULT.account(1.0, 1.0)))
     with pytest.raises(SysgymError, match="has to lie in"):
         _pack(out, root, "mine", "ppo")
     assert not list((root / "results").rglob("*.gz")), "nothing is left of an entry that failed"
     (out / "training" / "a").mkdir(parents=True)
     (out / "training" / "a" / "final.zip").write_bytes(b"zip")
+    records = {
+        "started.json": {"total_steps": 100},
+        "finished.json": {"energy": DEFAULT.account(2.0, 1.0)},
+        "validation.json": {"heuristics": {"dctcp": 5.0}, "checkpoints": [[100, 4.0]]},
+    }
+    for name, content in records.items():
+        (out / "training" / "a" / name).write_text(json.dumps(content))
     folder = _pack(out, root, "mine", "ppo").folder
     assert (folder / "training" / "a" / "final.zip").read_bytes() == b"zip"
     assert (folder / "own.py").read_text() == "x = 1\n"
+    assert "| 1 training, 2.00 kWh together, heuristic baseline not reached in 1 |" in render(root)
     (out / "training" / "a" / "final.zip").write_bytes(bytes(6_000_000))
     with pytest.raises(SysgymError, match=r"6\.0 MB, more than 5 MB"):
         _pack(out, root, "large", "ppo")
@@ -126,7 +136,7 @@ def test_who_misses_a_scenario_is_shown_without_a_rank(make_row: MakeRow, tmp_pa
     assert "| 1 | good | " in text
     (line,) = [line for line in text.splitlines() if "| half |" in line]
     assert line.startswith("| – | half |")
-    assert "| not all scenarios | 10.0" in line
+    assert "| not all scenarios | – | 10.0" in line
     assert "| – |" in line[5:], "nothing of the scenario that it does not play"
 
 
