@@ -123,15 +123,27 @@ def reached(folder: Path) -> Reached | None:
     if not heuristics:
         return None
     best = max(heuristics, key=lambda name: heuristics[name])
-    steps = next((steps for steps, mean in checkpoints if mean >= heuristics[best]), None)
-    return Reached(best, heuristics[best], steps, None if steps is None else energy_at(folder, steps))
+    index = next((index for index, (_, mean) in enumerate(checkpoints) if mean >= heuristics[best]), None)
+    if index is None:
+        return Reached(best, heuristics[best], None, None)
+    steps = checkpoints[index][0]
+    # The final checkpoint is made when all is over, however many steps that took.
+    final = index == len(checkpoints) - 1
+    return Reached(best, heuristics[best], steps, energy_at(folder, None if final else steps))
 
 
-def energy_at(folder: Path, steps: int) -> float | None:
-    """Return the energy that a training had used up to a number of steps, kWh, between its points."""
+def energy_at(folder: Path, steps: int | None) -> float | None:
+    """Return the energy that a training had used up to a number of steps, kWh, between its points.
+
+    Args:
+        folder: Of the training.
+        steps: None: to the end.
+    """
     points = read_energy(folder)
     if not points:
         return None
+    if steps is None:
+        return float(points[-1][1]["energy_kwh"])
     at: Sequence[int] = [0, *(point for point, _ in points)]
     used = [0.0, *(account["energy_kwh"] for _, account in points)]
     return float(np.interp(steps, at, used))

@@ -46,7 +46,8 @@ class EnergyRecord:
         """Return the account of the whole training; None if its sittings were measured in different ways."""
         if not self.whole:
             return None
-        self._add(steps)
+        # Trainers end on whole rollouts or generations, which can be beyond what was asked for.
+        self._add(max([steps, *(point for point, _ in self._points)]))
         return self._points[-1][1]
 
     def _add(self, steps: int) -> None:

@@ -186,6 +186,8 @@ def test_energy_to_a_checkpoint_is_between_points(tmp_path: Path) -> None:
     found = {"heuristics": {"a": 5.0, "b": 7.0}, "checkpoints": [[50, 6.0], [150, 7.0], [200, 9.0]]}
     (tmp_path / VALIDATION).write_text(json.dumps(found))
     assert reached(tmp_path) == ("b", 7.0, 150, 2.0)
+    (tmp_path / VALIDATION).write_text(json.dumps(found | {"checkpoints": [[50, 6.0], [180, 8.0]]}))
+    assert reached(tmp_path) == ("b", 7.0, 180, 3.0), "the final checkpoint took the whole training"
     (tmp_path / VALIDATION).write_text(json.dumps(found | {"checkpoints": [[200, 6.9]]}))
     assert reached(tmp_path) == ("b", 7.0, None, None)
 
