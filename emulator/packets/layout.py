@@ -262,10 +262,7 @@ NOTE = np.dtype(
         # Written by the receiver.
         ("received_ns", np.int64),
         ("endpoint_delay_ns", np.int64),
-        (
-            "recent_arrivals",
-            np.uint64,
-        ),  # of 64 packets; the highest bit: the one that caused the ACK
+        ("recent_arrivals", np.uint64),  # of 64 packets; the highest bit: the one that caused the ACK
         ("covers", np.int32),  # arrivals that the ACK answers
         ("came_by", np.int32),  # the link over which it came to the switch it is at
     ],
@@ -427,7 +424,6 @@ ROUTE_HOP = np.dtype([("link", np.int32)])
 BITMAP_WORD = np.dtype([("bits", np.uint64)])
 HISTOGRAM_BUCKET = np.dtype([("samples", np.uint32)])
 CALLBACK = np.dtype([("address", np.int64)])
-PARAMETER = np.dtype([("value", np.float64)])
 TABLE_ROW = np.dtype([("first", np.int32)])
 FLOW_NUMBER = np.dtype([("flow", np.int32)])
 CAP = np.dtype([("ns_per_byte_q20", np.int64)])
@@ -444,7 +440,6 @@ route_hop_at = record_accessor(ROUTE_HOP)
 word_at = record_accessor(BITMAP_WORD)
 bucket_at = record_accessor(HISTOGRAM_BUCKET)
 callback_at = record_accessor(CALLBACK)
-parameter_at = record_accessor(PARAMETER)
 note_at = record_accessor(NOTE)
 stamps_at = record_accessor(STAMPS)
 port_at = record_accessor(PORT)

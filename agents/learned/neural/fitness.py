@@ -76,7 +76,7 @@ def loss(metrics: Mapping[str, float], baseline: Mapping[str, float]) -> float:
 class Judge:
     """Plays laws in episodes, on all cores; knows what the baseline did in each."""
 
-    n_threads: int = numba.config.NUMBA_NUM_THREADS
+    n_threads: int = field(default_factory=numba.get_num_threads)
     _baselines: dict[tuple[str, str, int], dict[str, float]] = field(default_factory=dict)
 
     def losses(self, laws: Sequence[Transport], episodes: Sequence[Episode]) -> NDArray[np.float64]:

@@ -21,7 +21,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.layout import EVENT, FLOW, NEW_RENO, SACK, parameter_at
+from sysgym.emulator.packets.layout import EVENT, FLOW, NEW_RENO, SACK
+from sysgym.emulator.packets.memory import record_accessor
 from sysgym.scenarios.errors import SysgymError
 
 Callback = Callable[[Any, Any], None]
@@ -34,6 +35,8 @@ EXTRA_FIELDS = frozenset({"pacing_rate_bps", "lost_packets", "endpoint_delay_ns"
     name for name in EVENT.names or () if name.startswith(("delivered_", "delivery_", "app_limited", "int_"))
 )
 """Fields of flow and event that the plain event loop neither reads nor fills."""
+
+_parameter_at = record_accessor(np.dtype([("value", np.float64)]))
 
 _RECOVERIES = {"new_reno": NEW_RENO, "sack": SACK}
 
@@ -211,7 +214,7 @@ def parameter(event: Any, index: int) -> float:
     """
     if not 0 <= index < event.n_parameters:
         raise IndexError("a parameter that the transport does not have")
-    return float(parameter_at(event.parameters, index).value)
+    return float(_parameter_at(event.parameters, index).value)
 
 
 @njit(inline="always")

@@ -14,7 +14,7 @@ zero the factor is 1, the growth one packet, and what is left is DCTCP, paced at
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from numba import njit
@@ -204,7 +204,7 @@ def on_timeout(flow: Any, event: Any) -> None:
     set_window(flow, 1.0, max(flow.srtt_ns, float(flow.base_rtt_ns)))
 
 
-def neural_transport(parameters: Sequence[float]) -> Transport:
+def neural_transport(parameters: Iterable[float]) -> Transport:
     """Make the law of these weights.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from sysgym.agents import make_agent
 from sysgym.agents.learned import train
 from sysgym.agents.learned.checkpoint import read_checkpoint
 from sysgym.agents.learned.hosts.rows import HostRows
+from sysgym.agents.learned.set_net import SetNet
 from sysgym.agents.protocol import play_episode
 from sysgym.envs.congestion.datacenter_cc import DatacenterCC
 from sysgym.scenarios.errors import SysgymError
@@ -85,12 +87,11 @@ def test_numpy_plays_what_torch_has_learned(checkpoint: Path) -> None:
     from stable_baselines3 import PPO
 
     found = read_checkpoint(checkpoint)
-    assert found.policy is not None
-    from io import BytesIO
+    assert isinstance(found.policy, SetNet)
 
     model = PPO.load(BytesIO(found.model), device="cpu")
     rng = np.random.default_rng(1)
-    flat = rng.random((5, *model.observation_space.shape), dtype=np.float32)
+    flat = rng.random((5, found.policy.shape.observation_size), dtype=np.float32)
     expected, _ = model.predict(flat, deterministic=True)
     np.testing.assert_allclose(np.clip(found.policy(flat), -1.0, 1.0), expected, atol=1e-5)
 

@@ -31,7 +31,7 @@ def saying(**values: float) -> Transport:
 def one_round(driver: Driver, *, marked: bool = False) -> float:
     """ACKs until a round ends; returns the window before the last of them."""
     end = driver.flow.state[law.ROUND_END]
-    before = driver.flow.state[law.WINDOW]
+    before = float(driver.flow.state[law.WINDOW])
     while driver.flow.state[law.ROUND_END] == end:
         before = float(driver.flow.state[law.WINDOW])
         driver.ack(marked=marked)
