@@ -130,7 +130,7 @@ class StressJob:
 
     @property
     def key(self) -> str:
-        """What has to be equal for a row to be of this episode."""
+        """What has to be equal for a row to be of this episode; asked where the rows are written."""
         condition = asdict(self.condition)
         parts = (self.scenario_sha256, self.split, self.contender.identity, condition, self.seed)
         return json.dumps([*parts, *must_match(versions())], sort_keys=True)
@@ -151,7 +151,6 @@ class StressJob:
             env.close()
         return {
             "format": FORMAT,
-            "key": self.key,
             "scenario": self.scenario["name"],
             "scenario_sha256": self.scenario_sha256,
             "split": self.split,
@@ -244,10 +243,11 @@ def run_stress(
             if isinstance(event, Failed):
                 failures.append(event)
             elif isinstance(event, Done):
-                file.write(json.dumps(event.result, allow_nan=False, separators=(",", ":")).encode() + b"\n")
+                row = {"key": event.job.key, **event.result}  # type: ignore[attr-defined]
+                file.write(json.dumps(row, allow_nan=False, separators=(",", ":")).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
-                rows[event.result["key"]] = event.result
+                rows[row["key"]] = row
                 tell(sum(key in rows for key in keys), len(jobs))
     if failures:
         first = failures[0]
