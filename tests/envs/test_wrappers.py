@@ -50,7 +50,7 @@ def test_noise_is_relative_seeded_and_only_in_what_is_seen(actions: np.ndarray) 
     ratio = noisy[inside] / clean[inside] - 1.0
     assert 0.05 < ratio.std() < 0.15
     again, _ = play(env, actions, seed=3)
-    other, _ = play(env, actions, options={"episode_seed": env.unwrapped.episode_seed})
+    other, _ = play(env, actions, options={"episode_seed": env.get_wrapper_attr("episode_seed")})
     assert np.array_equal(noisy, again)
     assert not np.array_equal(noisy, other), "another episode has noise of its own"
 

@@ -96,8 +96,11 @@ class Pair:
         """Return least and largest values of perturbed observations, and the box's half widths."""
         widths = self.bounds.half_widths(inputs)
         low, high = inputs - widths, inputs + widths
-        if self.original.inputs.low is not None:
-            low, high = np.maximum(low, self.original.inputs.low), np.minimum(high, self.original.inputs.high)
+        space = self.original.inputs
+        if space.low is not None:
+            low = np.maximum(low, space.low)
+        if space.high is not None:
+            high = np.minimum(high, space.high)
         # An observation outside of its own space keeps at least itself.
         return np.minimum(low, inputs), np.maximum(high, inputs), widths
 

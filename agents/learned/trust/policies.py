@@ -157,7 +157,8 @@ def shares_of_range(graph: PolicyGraph, actions: NDArray[Any]) -> FloatArray:
     """Return continuous actions as shares of the action space's range, so that 0.01 is 1 % of it."""
     assert isinstance(graph.outputs, ActionScale)
     low, high = graph.outputs.low, graph.outputs.high
-    return (np.asarray(actions, dtype=np.float64) - low) / (high - low)
+    shares: FloatArray = (np.asarray(actions, dtype=np.float64) - low) / (high - low)
+    return shares
 
 
 def answers(graph: PolicyGraph, inputs: Array, masks: NDArray[np.bool_] | None = None) -> NDArray[Any]:

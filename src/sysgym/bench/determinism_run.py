@@ -200,7 +200,7 @@ def _main(place: Path) -> None:
         "about": {
             "torch_threads": torch.get_num_threads(),
             "torch_deterministic": torch.are_deterministic_algorithms_enabled(),
-            "torch_mkl": torch.backends.mkl.is_available(),
+            "torch_mkl": torch.backends.mkl.is_available(),  # type: ignore[no-untyped-call]
             "torch_cpu": torch.backends.cpu.get_cpu_capability(),
             "cpus": os.cpu_count(),
             "platform": platform.platform(),

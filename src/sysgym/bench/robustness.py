@@ -247,7 +247,7 @@ def _attacked(name: str, found: Found, episode: NDArray[np.int64], pair: Pair) -
 def _in_the_loop(
     original: Checkpoint, pair: Pair, seeds: range, settings: Settings, tell: Tell
 ) -> tuple[Played, ...]:
-    played = []
+    played: list[Played] = []
     total = 2 * len(IN_THE_LOOP) * len(seeds)
     for policy, graph in (("original", pair.original), ("twin", pair.twin)):
         clean: FloatArray | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -193,7 +194,7 @@ def test_a_stopped_run_begins_anew_and_a_failed_one_is_told(
     run = settings.runs()[0]
     half = folder / run.name / determinism_run.TRAINING / "checkpoints"
     half.mkdir(parents=True)
-    monkeypatch.setattr(determinism_run.sys, "executable", "false")
+    monkeypatch.setattr(sys, "executable", "false")
     with pytest.raises(SysgymError, match=r"both-0: the training failed \(exit code 1\); see .*log.txt"):
         train_all(settings, folder)
     assert not half.exists(), "what a stopped training left is no beginning: going on draws other numbers"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sysgym.agents.learned.deploy.quantize import int8_twin
+from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.trust.attacks import ATTACKS, Pair, Tolerance
 from sysgym.agents.learned.trust.bounds import Bounds
 from tests.agents.learned.trust.policies import graph, linear, random_mlp
@@ -53,7 +54,9 @@ def test_what_counts_is_what_the_tolerance_says(points: np.ndarray) -> None:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attacks_stay_in_the_box_and_in_the_space(name: str) -> None:
     network = random_mlp(2, (6, 16, 3), ("tanh", "identity"))
-    pair = Pair(graph(network), graph(int8_twin(network)), bounds(6), Tolerance())
+    twin = int8_twin(network)
+    assert isinstance(twin, Mlp)
+    pair = Pair(graph(network), graph(twin), bounds(6), Tolerance())
     points = np.random.default_rng(1).random((40, 6), dtype=np.float32)
     points[:, 0], points[:, 1] = 0.0, 1.0
     found = pair.attack(name, points, np.random.default_rng(0)).inputs

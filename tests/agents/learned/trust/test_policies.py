@@ -27,7 +27,7 @@ def test_watching_changes_nothing(policy: Path) -> None:
     seen = watch(checkpoint, "validation", [10_000, 10_001])
     alone = play_seeds(checkpoint, load(policy), "validation", [10_000, 10_001], lambda number: None)
     assert np.array_equal(seen.returns, alone)
-    steps = TINY["control.episode_steps"]
+    steps = int(TINY["control.episode_steps"])
     assert seen.inputs.shape == (2 * steps, len(checkpoint.meta.observation_index))
     assert seen.episode.tolist() == [0] * steps + [1] * steps
     assert seen.masks is None
