@@ -138,10 +138,10 @@ class Pair:
             value = self._value(point, before, found, c)
             better = ~best.evades & (found.evades | (value > best_value))
             best = Found(
-                *(
-                    np.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-                    for new, old in zip(found, best, strict=True)
-                )
+                np.where(better[:, None], found.inputs, best.inputs),
+                np.where(better, found.original, best.original),
+                np.where(better, found.twin, best.twin),
+                best.evades | found.evades,
             )
             best_value = np.where(better, value, best_value)
         return best

@@ -174,6 +174,7 @@ def differences(one: NDArray[Any], other: NDArray[Any]) -> FloatArray:
     of the range.
     """
     if one.ndim == 1:
-        return (one != other).astype(np.float64)
+        unequal: FloatArray = (one != other).astype(np.float64)
+        return unequal
     largest: FloatArray = np.abs(one - other).max(axis=1)
     return largest

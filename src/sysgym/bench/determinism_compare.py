@@ -86,6 +86,7 @@ class Determinism:
         n_observations: Frozen observations.
         arms: By name, in the order of ARMS.
         tools: The deterministic first.
+        operations_overhead: Processor time of deterministic operations over that of any, less 1, on 1 thread.
         same_threads_identical: Whether runs of the tooling arm with the same number of threads are identical;
             None if no two had the same.
     """
@@ -94,6 +95,7 @@ class Determinism:
     n_observations: int
     arms: Mapping[str, ArmResult]
     tools: tuple[Tools, ...]
+    operations_overhead: Interval
     same_threads_identical: bool | None
 
     @property
@@ -129,6 +131,7 @@ def analyse(settings: Settings, results: Results, folder: Path | None = None) ->
         [policies["tooling"][index] for index in np.flatnonzero(threads == n)] for n in np.unique(threads)
     ]
     repeated = [group for group in groups if len(group) > 1]
+    every = [pair for of_arm in results.values() for pair in of_arm]
     scenario = settings.scenario
     return Determinism(
         about={
@@ -148,6 +151,14 @@ def analyse(settings: Settings, results: Results, folder: Path | None = None) ->
         n_observations=len(seen.inputs),
         arms={name: compare(name, of_arm) for name, of_arm in policies.items()},
         tools=_tools(results, settings.all_threads),
+        operations_overhead=_ratio(
+            *(
+                np.array(
+                    [result.cpu_s for run, result in every if (run.n_threads, run.deterministic) == setting]
+                )
+                for setting in ((1, True), (1, False))
+            )
+        ),
         same_threads_identical=all(map(_identical, repeated)) if repeated else None,
     )
 

@@ -117,13 +117,18 @@ def sentences(found: Determinism) -> Iterator[str]:
     assert overhead is not None
     # A small network is slower on several threads: determinism can be free.
     yield (
-        f"Beside a free training with all threads a deterministic one takes {overhead.value:+.0%} wall time"
-        f" [{overhead.low:+.0%}, {overhead.high:+.0%}]; other work on the machine is part of that."
+        f"A deterministic training takes {_signed(overhead)} wall time beside a free one with all threads (other"
+        f" work on the machine is part of that), and {_signed(found.operations_overhead)} processor time beside"
+        " one with any operations on 1 thread."
     )
     yield (
         f"Churn: share of observations on which two policies choose differently, or a number of the action"
         f" differs by more than {100.0 * TOLERANCE:g} % of the action space's range."
     )
+
+
+def _signed(share: Interval) -> str:
+    return f"{share.value:+.0%} [{share.low:+.0%}, {share.high:+.0%}]"
 
 
 def markdown(found: Determinism) -> str:
