@@ -71,13 +71,8 @@ class DelayLines:
         """
         if self._delay_s(2 * cable, 2 * cable + 1) <= OWN_DELAY_S:
             return [ends]
-        middles = tuple(
-            Interface(
-                self.node.namespace.fd, f"cable{index}", index, b"\x02\x01" + index.to_bytes(4, "big"), 0
-            )
-            for index in (2 * cable + 2, 2 * cable + 3)
-        )
-        self._middles[cable] = (middles[0], middles[1])
+        middles = self._middle(2 * cable + 2), self._middle(2 * cable + 3)
+        self._middles[cable] = middles
         return [(ends[0], middles[0]), (middles[1], ends[1])]
 
     def connect(self) -> None:
