@@ -37,7 +37,11 @@ def pages(found: Robustness) -> Iterator[Page]:
         (group, words, significant(at_zero, 2), significant(at_one, 2))
         for group, (words, at_zero, at_one) in found.bounds.items()
     ]
-    yield Page("Largest errors of measurement", ("feature", "bound", ">± at 0", ">± at 1"), tuple(bounds))
+    factor = found.about["settings"]["bounds"]
+    times = f", times {factor:g}" if factor != 1.0 else ""
+    yield Page(
+        f"Largest errors of measurement{times}", ("feature", "bound", ">± at 0", ">± at 1"), tuple(bounds)
+    )
     agreement = (
         ("as they are", percent(found.agreement)),
         ("random noise", percent(found.agreement_noisy)),

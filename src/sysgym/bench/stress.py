@@ -112,7 +112,6 @@ class StressJob:
         contender: Who plays.
         condition: What is wrong.
         seed: Episode seed.
-        folder: Results folder.
     """
 
     scenario: Mapping[str, Any]
@@ -121,7 +120,6 @@ class StressJob:
     contender: Contender
     condition: Condition
     seed: int
-    folder: str
 
     @property
     def label(self) -> str:
@@ -139,7 +137,7 @@ class StressJob:
         """Play; returns the row."""
         resolved = self.condition.scenario(scenario_from_resolved(self.scenario)).resolved()
         backend = "linux" if self.condition.kernel else None
-        made, agent = make_contender(resolved, self.split, self.contender, Path(self.folder), backend=backend)
+        made, agent = make_contender(resolved, self.split, self.contender, backend=backend)
         env: Any = made
         try:
             if self.condition.delay:
@@ -191,12 +189,12 @@ class Stress:
         for condition in self.conditions:
             condition.check(self.scenario)
 
-    def jobs(self, folder: Path) -> list[StressJob]:
+    def jobs(self) -> list[StressJob]:
         """Return the episodes, seed by seed."""
         first, _ = self.scenario.splits[self.split].seeds
         resolved, digest = self.scenario.resolved(), self.scenario.sha256()
         return [
-            StressJob(resolved, digest, self.split, contender, condition, seed, str(folder))
+            StressJob(resolved, digest, self.split, contender, condition, seed)
             for seed in range(first, first + self.n_seeds)
             for contender in self.contenders
             for condition in self.conditions
@@ -228,7 +226,7 @@ def run_stress(
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ROWS
-    jobs = stress.jobs(folder)
+    jobs = stress.jobs()
     keys = [job.key for job in jobs]
     rows = {row["key"]: row for row in _read(path)}
     tell = tell or (lambda done, of: None)

@@ -29,7 +29,7 @@ def policy(tiny: Path, tmp_path: Path) -> Contender:
 
 def job(tiny: Path, contender: Contender, condition: Condition, seed: int = 200) -> StressJob:
     scenario = load_scenario(tiny)
-    return StressJob(scenario.resolved(), scenario.sha256(), "test", contender, condition, seed, "")
+    return StressJob(scenario.resolved(), scenario.sha256(), "test", contender, condition, seed)
 
 
 def returned(job: StressJob) -> float:
@@ -120,7 +120,14 @@ def test_what_a_scenario_cannot_have_is_refused(tiny: Path) -> None:
 
 
 def test_the_command(tiny: Path, policy: Contender, call: Call, tmp_path: Path) -> None:
-    arguments = ("-c", f"mine=ppo@{policy.checkpoint}", "--noise", "0.2", "--fail-link", "west<->east")
+    arguments = (
+        "-c",
+        f"mine=ppo@{Path(str(policy.checkpoint)).relative_to(tmp_path)}",
+        "--noise",
+        "0.2",
+        "--fail-link",
+        "west<->east",
+    )
     code, out, err = call("stress", tiny, *arguments, "--seeds", "1", "-j", "1", "--out", tmp_path / "out")
     assert (code, err) == (0, "")
     lines = [line.split("  ")[0] for line in out.splitlines()]
