@@ -16,6 +16,10 @@ DIFFERENCE = 1e-3
 """Step of differences: the cube root of float32's precision is 5e-3, but features are often below 0.1."""
 
 
+ROWS_AT_ONCE = 4096
+"""That a network is given to find differences."""
+
+
 def input_gradient(network: Network, observations: NDArray[Any], weights: NDArray[Any]) -> Array:
     """Return the gradient of a weighted sum of the outputs.
 
@@ -56,13 +60,19 @@ def _back(mlp: Mlp, values: Array, gradient: Array) -> Array:
 
 
 def _differences(network: Network, points: Array, weights: NDArray[np.float64]) -> Array:
+    n, size = points.shape
     gradient = np.empty_like(points)
-    for column in range(points.shape[1]):
-        up, down = points.copy(), points.copy()
-        up[:, column] += DIFFERENCE
-        down[:, column] -= DIFFERENCE
-        change = network(up).astype(np.float64) - network(down)
-        # What was added is not quite what was asked for, in float32.
-        span = up[:, column].astype(np.float64) - down[:, column]
-        gradient[:, column] = (change * weights).sum(axis=1) / span
+    # Several columns at once: a network over few rows costs as much as one over one.
+    together = max(1, ROWS_AT_ONCE // (2 * n))
+    for first in range(0, size, together):
+        columns = np.arange(first, min(first + together, size))
+        moved = np.tile(points, (2, len(columns), 1, 1))
+        spans = np.empty((len(columns), n))
+        for place, column in enumerate(columns.tolist()):
+            moved[0, place, :, column] += np.float32(DIFFERENCE)
+            moved[1, place, :, column] -= np.float32(DIFFERENCE)
+            # What was added is not quite what was asked for, in float32.
+            spans[place] = moved[0, place, :, column].astype(np.float64) - moved[1, place, :, column]
+        output = network(moved.reshape(-1, size)).reshape(2, len(columns), n, -1).astype(np.float64)
+        gradient[:, columns] = (((output[0] - output[1]) * weights).sum(axis=2) / spans).T
     return gradient

@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from sysgym.agents.learned.actions import ActionScale
 from sysgym.agents.learned.agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
-from sysgym.agents.learned.deploy.graph import PolicyGraph
+from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph, graph_of, layers, parts
+from sysgym.agents.learned.deploy.quantize import int8_twin
+from sysgym.agents.learned.hosts.rows import HostRows
 from sysgym.agents.learned.placement.agent import ChoiceAgent
 from sysgym.agents.learned.placement.choices import MASK
+from sysgym.agents.learned.set_net import SetNet
 from sysgym.agents.learned.stragglers.agent import TaskAgent
 from sysgym.agents.protocol import Agent, environment_arguments, play_episode
 from sysgym.scenarios import scenario_from_resolved
@@ -141,11 +144,68 @@ class _TellingMasks:
         return self._agent.act(observation)
 
 
+@dataclass(frozen=True, eq=False)
+class HostsNetwork:
+    """A network over hosts together with what rearranges observations for it, as one network.
+
+    Attributes:
+        rows: Rearranges.
+        net: Sees hosts.
+    """
+
+    rows: HostRows
+    net: SetNet
+
+    def __call__(self, observation: NDArray[Any]) -> Array:
+        """Return the output for one observation or a batch of them."""
+        return self.net(self.rows(np.asarray(observation, dtype=np.float32)))
+
+
+class HostsGraph(PolicyGraph):
+    """A policy whose network is a :class:`HostsNetwork`: one for every host, of any number."""
+
+    def __post_init__(self) -> None:
+        """Check nothing: the network rearranges what it is given."""
+
+
 def network_of(checkpoint: Checkpoint) -> Any:
-    """Return a checkpoint's network; raises SysgymError if NumPy does not play it."""
-    if checkpoint.policy is None:
+    """Return a checkpoint's network, from observations; raises SysgymError if NumPy does not play it."""
+    network = checkpoint.policy
+    if network is None:
         raise SysgymError(f"{checkpoint.path}: its policy is no network that plays without torch")
-    return checkpoint.policy
+    if checkpoint.meta.scenario["family"] != "congestion" or not isinstance(network, SetNet):
+        return network
+    rows = HostRows(checkpoint.meta.observation_index)
+    return HostsNetwork(rows, replace(network, shape=rows.shape))
+
+
+def policy_of(checkpoint: Checkpoint) -> PolicyGraph:
+    """Return a checkpoint's whole policy; raises SysgymError if NumPy does not play it."""
+    network = network_of(checkpoint)
+    if not isinstance(network, HostsNetwork):
+        return graph_of(checkpoint)
+    size = len(checkpoint.meta.observation_index)
+    # All features of the environment lie between 0 and 1.
+    inputs = Inputs(size, low=np.zeros(size, np.float32), high=np.ones(size, np.float32))
+    together: Any = network
+    return HostsGraph(together, inputs, ActionScale(**checkpoint.meta.action_scale))
+
+
+def int8_of(policy: PolicyGraph) -> PolicyGraph:
+    """Return the policy with weights of 8 bits; inputs, biases and activations stay as they are."""
+    network: Any = policy.network
+    if isinstance(network, HostsNetwork):
+        together: Any = replace(network, net=int8_twin(network.net))
+        return replace(policy, network=together)
+    return replace(policy, network=int8_twin(network))
+
+
+def weights_of(checkpoint: Checkpoint) -> FloatArray:
+    """Return all weights and biases of a checkpoint's network, one after the other."""
+    network = network_of(checkpoint)
+    plain = parts(network.net if isinstance(network, HostsNetwork) else network)
+    arrays = [array.ravel() for mlp in plain for layer in layers(mlp) for array in layer]
+    return np.concatenate(arrays).astype(np.float64)
 
 
 def is_discrete(graph: PolicyGraph) -> bool:

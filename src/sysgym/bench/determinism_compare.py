@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.checkpoint import read_checkpoint
-from sysgym.agents.learned.deploy.graph import graph_of, layers, parts
-from sysgym.agents.learned.trust.policies import Seen, answers, differences, network_of, watch
+from sysgym.agents.learned.trust.policies import Seen, answers, differences, policy_of, watch, weights_of
 from sysgym.bench.determinism import CONTROL, Results, Settings
 from sysgym.bench.determinism_run import Run, RunResult
 from sysgym.bench.rows import write_atomically
@@ -185,11 +184,9 @@ def freeze(run: Run, result: RunResult) -> Seen:
 def describe(result: RunResult, seen: Seen) -> Described:
     """Return what is compared of the policy of a run."""
     checkpoint = read_checkpoint(result.checkpoint)
-    network = network_of(checkpoint)
-    arrays = [array.ravel() for mlp in parts(network) for layer in layers(mlp) for array in layer]
     return Described(
-        answers(graph_of(checkpoint), seen.inputs, seen.masks),
-        np.concatenate(arrays).astype(np.float64),
+        answers(policy_of(checkpoint), seen.inputs, seen.masks),
+        weights_of(checkpoint),
         np.array(result.returns),
     )
 

@@ -9,7 +9,7 @@ one episode resemble each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint
-from sysgym.agents.learned.deploy.graph import PolicyGraph, graph_of
-from sysgym.agents.learned.deploy.quantize import int8_twin
+from sysgym.agents.learned.deploy.graph import PolicyGraph
 from sysgym.agents.learned.trust.attacks import ATTACKS, Found, Pair, Tolerance
 from sysgym.agents.learned.trust.bounds import Bounds
-from sysgym.agents.learned.trust.policies import agent_that, network_of, play_seeds, watch
+from sysgym.agents.learned.trust.policies import agent_that, int8_of, play_seeds, policy_of, watch
 from sysgym.bench.contenders import file_sha256
 from sysgym.bench.statistics import FloatArray, Interval, estimate, mean, paired_difference
 from sysgym.bench.versions import machine, versions
@@ -149,15 +148,13 @@ def open_twin(original: Checkpoint, twin: str) -> tuple[PolicyGraph, str]:
     Raises:
         SysgymError: If it cannot be read, or sees or does something else.
     """
-    graph = graph_of(original)
     if twin == INT8:
-        # Inputs, biases and activations stay float32, as in the C header that `sysgym export` writes.
-        return replace(graph, network=int8_twin(network_of(original))), ""
+        return int8_of(policy_of(original)), ""
     found = read_checkpoint(twin)
     for what in ("env_id", "observation_index", "action_scale"):
         if getattr(found.meta, what) != getattr(original.meta, what):
             raise SysgymError(f"{twin}: no twin of {original.path}, its {what.replace('_', ' ')} is another")
-    return graph_of(found), file_sha256(Path(twin))
+    return policy_of(found), file_sha256(Path(twin))
 
 
 def examine(
@@ -179,7 +176,7 @@ def examine(
     meta = original.meta
     bounds = Bounds.of(meta.env_id, meta.observation_index, settings.bounds)
     graph_twin, twin_sha256 = open_twin(original, twin)
-    pair = Pair(graph_of(original), graph_twin, bounds, settings.tolerance, settings.c)
+    pair = Pair(policy_of(original), graph_twin, bounds, settings.tolerance, settings.c)
     seeds = _seeds(original, settings)
     tell("watching the policy", 0, 1)
     seen = watch(original, settings.split, seeds).thinned(settings.n_observations)

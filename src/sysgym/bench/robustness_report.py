@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sysgym.bench.robustness import GATE, Robustness
+from sysgym.bench.robustness import GATE, Attacked, Robustness
 from sysgym.bench.statistics import Interval
 from sysgym.bench.units import significant
 
@@ -63,7 +63,7 @@ def pages(found: Robustness) -> Iterator[Page]:
                     percent(attack.shifted),
                     percent(attack.unchanged),
                     percent(attack.evades),
-                    f"mean {100.0 * attack.gap_mean:.2g} %, most {100.0 * attack.gap_max:.2g} %",
+                    _gap(attack),
                 )
                 for attack in found.attacks
             ),
@@ -82,6 +82,11 @@ def pages(found: Robustness) -> Iterator[Page]:
                 for played in found.episodes
             ),
         )
+
+
+def _gap(attack: Attacked) -> str:
+    average, most = (significant(100.0 * share, 2) for share in (attack.gap_mean, attack.gap_max))
+    return f"mean {average} %, most {most} %"
 
 
 def _ordinal(number: int) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sysgym.agents.learned.deploy.quantize import int8_twin
 from sysgym.agents.learned.set_net import SetNet, SetShape
+from sysgym.agents.learned.trust import gradients
 from sysgym.agents.learned.trust.gradients import _differences, input_gradient
 from tests.agents.learned.trust.policies import linear, random_mlp
 
@@ -27,6 +29,16 @@ def test_plain_layers_are_differentiated_exactly(seed: int, sizes: list[int], da
     for one in (network, int8_twin(network)):
         expected = _differences(one, points, weights)
         assert np.allclose(input_gradient(one, points, weights), expected, atol=0.02)
+
+
+def test_differences_of_many_points_are_found_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = random_mlp(5, (7, 9, 3), ("tanh", "identity"))
+    rng = np.random.default_rng(5)
+    points, weights = rng.random((6, 7), dtype=np.float32), rng.normal(size=(6, 3))
+    whole = gradients._differences(network, points, weights)
+    monkeypatch.setattr(gradients, "ROWS_AT_ONCE", 36)  # three columns at a time
+    assert np.allclose(gradients._differences(network, points, weights), whole, atol=1e-3)
+    assert np.allclose(input_gradient(network, points, weights), whole, atol=0.02)
 
 
 def test_a_relu_that_is_off_passes_nothing() -> None:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sysgym.agents.learned.agent import load
-from sysgym.agents.learned.checkpoint import read_checkpoint
+from sysgym.agents.learned.checkpoint import read_checkpoint, write_checkpoint
 from sysgym.agents.learned.deploy.graph import graph_of
-from sysgym.agents.learned.trust.policies import answers, differences, play_seeds, watch
+from sysgym.agents.learned.hosts.rows import HostRows
+from sysgym.agents.learned.set_net import SetNet
+from sysgym.agents.learned.trust.policies import (
+    answers,
+    differences,
+    int8_of,
+    play_seeds,
+    policy_of,
+    watch,
+    weights_of,
+)
 from sysgym.scenarios import load_scenario
 from tests.agents.learned.conftest import SCENARIO, TINY
-from tests.agents.learned.trust.policies import write_policy
+from tests.agents.learned.trust.policies import random_mlp, write_policy
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +76,23 @@ def test_where_choices_are_forbidden_it_is_written_down(tmp_path: Path) -> None:
     chosen = answers(graph_of(checkpoint), seen.inputs, seen.masks)
     assert seen.masks[np.arange(len(chosen)), chosen].all()
     assert not seen.masks.all()
+
+
+def test_one_network_for_all_hosts_is_seen_from_its_observation(tmp_path: Path) -> None:
+    scenario = load_scenario(SCENARIO, overrides=TINY)
+    written = read_checkpoint(write_policy(tmp_path / "first.zip", scenario, 3))
+    shape = HostRows(written.meta.observation_index).shape
+    code = random_mlp(1, (shape.row_size + shape.context_size, 6), ("tanh",))
+    head = random_mlp(2, (18, 1), ("identity",))
+    path, meta = tmp_path / "hosts.zip", replace(written.meta, agent="ppo_hosts")
+    write_checkpoint(path, meta, SetNet(shape, code, head), b"")
+    checkpoint = read_checkpoint(path)
+    seen = watch(checkpoint, "validation", [10_000])
+    alone = play_seeds(checkpoint, load(path), "validation", [10_000], lambda number: None)
+    assert np.array_equal(seen.returns, alone)
+    assert seen.inputs.shape[1] == len(meta.observation_index)
+    policy = policy_of(checkpoint)
+    coarse = int8_of(policy)
+    assert 0.0 < differences(answers(policy, seen.inputs), answers(coarse, seen.inputs)).max() < 0.02
+    sizes = [weight.size for mlp in (code, head) for weight in (*mlp.weights, *mlp.biases)]
+    assert len(weights_of(checkpoint)) == sum(sizes)
