@@ -195,7 +195,8 @@ def int8_of(policy: PolicyGraph) -> PolicyGraph:
     """Return the policy with weights of 8 bits; inputs, biases and activations stay as they are."""
     network: Any = policy.network
     if isinstance(network, HostsNetwork):
-        together: Any = replace(network, net=int8_twin(network.net))
+        net: Any = int8_twin(network.net)
+        together: Any = replace(network, net=net)
         return replace(policy, network=together)
     return replace(policy, network=int8_twin(network))
 
