@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -18,10 +19,13 @@ from sysgym.bench.determinism_run import Run, RunResult
 from sysgym.bench.rows import write_atomically
 from sysgym.bench.statistics import CONFIDENCE, RESAMPLES, SEED, FloatArray, Interval, estimate, mean
 from sysgym.bench.versions import machine
+from sysgym.scenarios import scenario_from_resolved
 
 FORMAT = 1
 OBSERVATIONS = "observations.npz"
 N_OBSERVATIONS = 1000
+MOST_EPISODES = 200
+"""That are played for as many."""
 TOLERANCE = 0.01
 """Of the action space's range: actions that differ by more count as others."""
 
@@ -177,8 +181,19 @@ class Described(NamedTuple):
 
 
 def freeze(run: Run, result: RunResult) -> Seen:
-    """Return the observations that policies are compared on: what this one sees on its episodes."""
-    return watch(read_checkpoint(result.checkpoint), "validation", run.episode_seeds).thinned(N_OBSERVATIONS)
+    """Return the observations that policies are compared on: what this one sees on its episodes.
+
+    Where they are short, so many more episodes of the split are played that there are enough.
+    """
+    checkpoint = read_checkpoint(result.checkpoint)
+    seeds = run.episode_seeds
+    seen = watch(checkpoint, "validation", seeds)
+    if len(seen.inputs) < N_OBSERVATIONS:
+        first, last = scenario_from_resolved(run.scenario).splits["validation"].seeds
+        needed = math.ceil(N_OBSERVATIONS / len(seen.inputs) * len(seeds))
+        n = min(needed, last - first + 1, MOST_EPISODES)
+        seen = watch(checkpoint, "validation", range(first, first + n))
+    return seen.thinned(N_OBSERVATIONS)
 
 
 def describe(result: RunResult, seen: Seen) -> Described:

@@ -160,7 +160,7 @@ def test_a_finished_run_is_kept_and_the_report_is_written(
     page = (folder / "determinism.md").read_text()
     assert "| none | none: control | 3 |" in page
     with np.load(folder / "observations.npz") as frozen:
-        assert len(frozen["inputs"]) == found["n_observations"] == 5 * 12
+        assert len(frozen["inputs"]) == found["n_observations"] == 1000
 
     code, out, err = call(*arguments[:-4], "--seeds", "2", "--steps", "65", "--out", folder)
     assert (code, out) == (2, "")
