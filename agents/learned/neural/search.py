@@ -1,10 +1,10 @@
 """Finds the weights of the law by evolution: CMA-ES (Hansen, arXiv:1604.00772) over randomised scenarios.
 
 An episode of a network ends in the very numbers that count (queues, completion times, goodput), all flows
-share the weights, and there are a hundred of them: no gradient is needed. All candidates of a generation play
-the same episodes as DCTCP, so that luck of the draw cancels. Scenarios in which the law stands worst against
-DCTCP come more often (as Genet's curriculum has it, Xia et al., SIGCOMM 2022, section 4). What is kept is the
-mean of the distribution that was best on the validation split.
+share the weights, and there are a few dozen of them: no gradient is needed. All candidates of a generation
+play the same episodes as DCTCP, so that luck of the draw cancels. Scenarios in which the law stands worst
+against DCTCP come more often (as Genet's curriculum has it, Xia et al., SIGCOMM 2022, section 4). What is
+kept is the mean of the distribution that was best on the validation split.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def train_neural(
     progress: Progress | None = None,
     also_on: Sequence[str] = (),
     episode_steps: int = 100,
-    sigma: float = 0.3,
+    sigma: float = 0.2,
 ) -> Path:
     """Search for weights on the train split of scenarios.
 

@@ -38,7 +38,7 @@ INPUTS = (
 OUTPUTS = ("window", "growth", "pace")
 """What it says: log2 of the window's factor, log2 of the growth in packets / 2, log2 of the pace over 2."""
 
-N_INPUTS, N_HIDDEN, N_OUTPUTS = len(INPUTS), 8, len(OUTPUTS)
+N_INPUTS, N_HIDDEN, N_OUTPUTS = len(INPUTS), 4, len(OUTPUTS)
 
 # Where the parameters are. The first is for the beginning of a flow, before there is anything to see.
 FIRST_WINDOW = 0  # log2 of the first window over the scenario's

@@ -20,6 +20,9 @@ from sysgym.envs.congestion.datacenter_cc import DatacenterCC
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
+POPULATION = 16
+"""Of a search in so many dimensions, by cmaes."""
+
 BASELINE = {
     "goodput_bps": 1e9,
     "queue_p99_bytes": 1e5,
@@ -76,7 +79,7 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(
 ) -> None:
     monkeypatch.setattr(search, "EPISODES_A_GENERATION", 1)
     monkeypatch.setattr(search, "EPISODES_A_VALIDATION", 1)
-    steps_a_generation = 18 * 4
+    steps_a_generation = POPULATION * 4
     whole = read_law(
         train("neural", small, total_steps=2 * steps_a_generation, out=tmp_path / "whole", seed=5)
     )
@@ -112,7 +115,7 @@ def test_a_checkpoint_says_where_it_comes_from(checkpoint: Path) -> None:
     law = read_law(checkpoint)
     assert [scenario["name"] for scenario in law.trained_on] == ["dumbbell-10g"]
     assert law.seed == 3
-    assert law.total_steps == 18 * 6 * 4
+    assert law.total_steps == POPULATION * 6 * 4
     assert set(law.versions) == {"sysgym", "numpy", "numba", "cmaes"}
 
 
