@@ -294,7 +294,7 @@ def pages(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Page]:
             lines.append(
                 (
                     condition.label,
-                    with_interval(_mean(own)),
+                    with_interval(_mean(own), 4),
                     _change(change) if place else "",
                     *(
                         with_interval(

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from sysgym.bench.determinism import Observer
-from sysgym.cli.terminal import console, table
+from sysgym.cli.terminal import console
 
 
 class _Bars(Observer):
@@ -61,6 +61,7 @@ def report_determinism(
     from sysgym.bench.determinism_report import markdown, pages, sentences
     from sysgym.bench.rows import write_atomically
     from sysgym.cli.bench import cpus
+    from sysgym.cli.pages import print_page
     from sysgym.errors import MissingExtra
     from sysgym.scenarios import load_scenario, parse_overrides
 
@@ -91,7 +92,7 @@ def report_determinism(
     write_atomically(folder / "determinism.json", json.dumps(found.to_json(), indent=1).encode() + b"\n")
     write_atomically(folder / "determinism.md", markdown(found).encode())
     for page in pages(found):
-        screen.print(table(*page.columns, title=f"\n{page.title}", rows=page.rows))
+        print_page(screen, page)
     screen.print()
     for sentence in sentences(found):
         screen.print(sentence, markup=False)

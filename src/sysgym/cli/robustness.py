@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sysgym.cli.terminal import console, table
+from sysgym.cli.terminal import console
 
 
 def robustness(
@@ -51,6 +51,7 @@ def robustness(
     from sysgym.bench.robustness import Settings, examine
     from sysgym.bench.robustness_report import markdown, pages, sentences
     from sysgym.bench.rows import write_atomically
+    from sysgym.cli.pages import print_page
     from sysgym.errors import SysgymError
 
     if not 0.0 <= same <= shifted:
@@ -66,7 +67,7 @@ def robustness(
         screen.print("stopped; nothing was written")
         raise typer.Exit(130) from None
     for page in pages(found):
-        screen.print(table(*page.columns, title=f"\n{page.title}", rows=page.rows))
+        print_page(screen, page)
     screen.print()
     for sentence in sentences(found):
         screen.print(sentence, markup=False)

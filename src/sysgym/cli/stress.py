@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sysgym.cli.terminal import console, table
+from sysgym.cli.terminal import console
 
 
 def stress(
@@ -62,6 +62,7 @@ def stress(
     from sysgym.bench.rows import write_atomically
     from sysgym.bench.stress import Condition, Stress, markdown, pages, run_stress
     from sysgym.cli.bench import cpus
+    from sysgym.cli.pages import print_page
     from sysgym.scenarios import load_scenario
 
     loaded = load_scenario(scenario)
@@ -97,5 +98,5 @@ def stress(
     found = list(pages(played, rows))
     write_atomically(folder / "stress.md", markdown(played, found).encode())
     for page in found:
-        screen.print(table(*page.columns, title=f"\n{page.title}", rows=page.rows))
+        print_page(screen, page)
     screen.print(f"\n{folder / 'stress.md'}\n{folder / 'stress.jsonl'}", markup=False, soft_wrap=True)

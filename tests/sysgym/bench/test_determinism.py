@@ -220,3 +220,9 @@ def test_a_result_of_something_else_is_none(settings: Settings, tmp_path: Path) 
     (tmp_path / run.name / determinism_run.RESULT).write_text("{")
     assert determinism_run.finished(run, tmp_path) is None
     assert asdict(run)["arm"] == determinism.ARMS[0].name
+
+
+def test_a_report_is_on_something(call: Call) -> None:
+    code, out, err = call("report")
+    assert (code, out) == (2, "")
+    assert "name the results folder of a benchmark" in err
