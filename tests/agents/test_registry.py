@@ -19,7 +19,19 @@ MakeEnv = Callable[..., Any]
 
 HEURISTICS = ["max", "random", "fixed_fair", "aimd", "oracle"]
 SENDERS = ["flow_fixed", "flow_aimd", "flow_oracle"]
-LEARNED = ["ppo", "ppo_hosts", "a2c", "reinforce", "sac", "td3", "ddpg", "tqc", "trpo", "maskable_ppo", "maskable_ppo_set"]
+LEARNED = [
+    "ppo",
+    "ppo_hosts",
+    "a2c",
+    "reinforce",
+    "sac",
+    "td3",
+    "ddpg",
+    "tqc",
+    "trpo",
+    "maskable_ppo",
+    "maskable_ppo_set",
+]
 
 
 def test_the_list_is_complete() -> None:
