@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import pytest
+
+
+def pytest_configure() -> None:
+    """A run that a shell has put into the background ignores Ctrl-C, which several tests are about."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -98,7 +98,7 @@ def test_unknown_formats_folders_and_kinds_are_named(tmp_path: Path) -> None:
     for path in (tmp_path / "picture.nothing", tmp_path / "no folder" / "picture.png"):
         with pytest.raises(SysgymError, match="the picture cannot be written"):
             draw(scenario, path)
-    with pytest.raises(UnknownName, match="environment, scenario"):
+    with pytest.raises(UnknownName, match="environment, policy, scenario"):
         show_page("dctcp", [], kind="transprot")
     with pytest.raises(UnknownName, match="no scenario"):
         show_page("dctcp", [], kind="scenario")
