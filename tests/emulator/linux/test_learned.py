@@ -43,11 +43,11 @@ def test_window_from_python_holds_at_once(wire: Wire) -> None:
         drain_us = window * 1500 * 8 / RATE_BPS * 1e6
         assert 0.6 * drain_us < flows["srtt_us"][SLOT] < 3 * drain_us + 2000  # more on a busy processor
     assert queues == sorted(queues)
-    assert flows["lost"][SLOT] == 0
+    assert flows["lost"][SLOT] <= 2  # TCP probes for a lost tail where the processor is busy elsewhere
     actions["cwnd_packets"][SLOT] = 2000  # 3 MB do not fit
     wire.transfer(0.5)
-    assert flows["lost"][SLOT] > 0
-    assert flows["retransmitted"][SLOT] > 0
+    assert flows["lost"][SLOT] > 100
+    assert flows["retransmitted"][SLOT] > 100
 
 
 def test_pacing_rate_from_python_holds(wire: Wire) -> None:
