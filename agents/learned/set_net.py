@@ -106,7 +106,7 @@ def network_of(model: Any) -> Network | None:
     """
     if not hasattr(model.policy, "set_shape"):  # those over sets have
         return mlp_of(model)
-    from sysgym.agents.learned.placement.set_policy import set_net_of
+    from sysgym.agents.learned.set_modules import set_net_of
 
     return set_net_of(model.policy)
 
