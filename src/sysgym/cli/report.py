@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
+_OF_DETERMINISM = ("agent", "seeds", "steps", "parameter", "out")
+
 
 def report(
+    context: typer.Context,
     target: Annotated[
         str | None,
         typer.Argument(
@@ -50,6 +53,12 @@ def report(
     ] = None,
 ) -> None:
     """Write report.html and report.md into a results folder; or measure how repeatable training is."""
+    others = ("reference",) if determinism else _OF_DETERMINISM
+    for name in others:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":  # typer has an enum of its own
+            words = "does not go with" if determinism else "goes with"
+            raise typer.BadParameter(f"it {words} --determinism", param_hint=f"--{name}")
     if determinism:
         from sysgym.cli.determinism import report_determinism
 
