@@ -33,14 +33,20 @@ class Mlp:
 
     def __call__(self, observation: NDArray[Any]) -> Array:
         """Return the output for one observation or a batch of them."""
+        return self.layer_outputs(observation)[-1]
+
+    def layer_outputs(self, observation: NDArray[Any]) -> list[Array]:
+        """Return what each layer puts out, the last one's being the network's output."""
         values: Array = np.asarray(observation, dtype=np.float32)
+        outputs = []
         for weight, bias, activation in zip(self.weights, self.biases, self.activations, strict=True):
             values = values @ weight.T + bias
             if activation == "tanh":
                 values = np.tanh(values)
             elif activation == "relu":
                 values = np.maximum(values, np.float32(0.0))
-        return values
+            outputs.append(values)
+        return outputs
 
     def to_bytes(self) -> bytes:
         """Return the network as an npz file."""

@@ -39,15 +39,8 @@ def input_gradient(network: Network, observations: NDArray[Any], weights: NDArra
     return _differences(network, points, np.asarray(weights, dtype=np.float64))
 
 
-def _back(mlp: Mlp, values: Array, gradient: Array) -> Array:
-    outputs = []
-    for weight, bias, activation in zip(mlp.weights, mlp.biases, mlp.activations, strict=True):
-        values = values @ weight.T + bias
-        if activation == "tanh":
-            values = np.tanh(values)
-        elif activation == "relu":
-            values = np.maximum(values, np.float32(0.0))
-        outputs.append(values)
+def _back(mlp: Mlp, points: Array, gradient: Array) -> Array:
+    outputs = mlp.layer_outputs(points)
     for weight, activation, output in zip(
         reversed(mlp.weights), reversed(mlp.activations), reversed(outputs), strict=True
     ):
