@@ -17,7 +17,6 @@ from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint
 from sysgym.scenarios.errors import SysgymError
 
 if TYPE_CHECKING:
-    from sysgym.agents.learned.hosts.agent import HostsAgent
     from sysgym.agents.learned.placement.agent import ChoiceAgent
     from sysgym.agents.learned.stragglers.agent import TaskAgent
 
@@ -81,7 +80,7 @@ def _torch_policy(checkpoint: Checkpoint) -> Callable[[Any], NDArray[Any]]:
     return mean_action
 
 
-def load(checkpoint: str | PathLike[str]) -> LearnedAgent | HostsAgent | TaskAgent | ChoiceAgent:
+def load(checkpoint: str | PathLike[str]) -> LearnedAgent | TaskAgent | ChoiceAgent:
     """Load a checkpoint: an agent of the family that it was trained in.
 
     Raises:
@@ -107,9 +106,7 @@ def load(checkpoint: str | PathLike[str]) -> LearnedAgent | HostsAgent | TaskAge
     return TaskAgent(found, found.policy)
 
 
-def load_agent(
-    *, checkpoint: str | PathLike[str], expected: str
-) -> LearnedAgent | HostsAgent | TaskAgent | ChoiceAgent:
+def load_agent(*, checkpoint: str | PathLike[str], expected: str) -> LearnedAgent | TaskAgent | ChoiceAgent:
     """Load a checkpoint and check whose it is; what ``make_agent`` calls.
 
     Raises:

@@ -15,7 +15,7 @@ from sysgym.agents.learned.agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph, graph_of, layers, parts
 from sysgym.agents.learned.deploy.quantize import int8_twin
-from sysgym.agents.learned.hosts.rows import HostRows
+from sysgym.agents.learned.hosts.network import HostsNetwork
 from sysgym.agents.learned.placement.agent import ChoiceAgent
 from sysgym.agents.learned.placement.choices import MASK
 from sysgym.agents.learned.set_net import SetNet
@@ -144,23 +144,6 @@ class _TellingMasks:
         return self._agent.act(observation)
 
 
-@dataclass(frozen=True, eq=False)
-class HostsNetwork:
-    """A network over hosts together with what rearranges observations for it, as one network.
-
-    Attributes:
-        rows: Rearranges.
-        net: Sees hosts.
-    """
-
-    rows: HostRows
-    net: SetNet
-
-    def __call__(self, observation: NDArray[Any]) -> Array:
-        """Return the output for one observation or a batch of them."""
-        return self.net(self.rows(np.asarray(observation, dtype=np.float32)))
-
-
 class HostsGraph(PolicyGraph):
     """A policy whose network is a :class:`HostsNetwork`: one for every host, of any number."""
 
@@ -175,8 +158,7 @@ def network_of(checkpoint: Checkpoint) -> Any:
         raise SysgymError(f"{checkpoint.path}: its policy is no network that plays without torch")
     if checkpoint.meta.scenario["family"] != "congestion" or not isinstance(network, SetNet):
         return network
-    rows = HostRows(checkpoint.meta.observation_index)
-    return HostsNetwork(rows, replace(network, shape=rows.shape))
+    return HostsNetwork.on(checkpoint.meta.observation_index, network)
 
 
 def policy_of(checkpoint: Checkpoint) -> PolicyGraph:

@@ -1,0 +1,40 @@
+"""A network over hosts on the observations of one environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.hosts.rows import HostRows
+from sysgym.agents.learned.set_net import SetNet
+
+
+@dataclass(frozen=True, eq=False)
+class HostsNetwork:
+    """A network over hosts together with what rearranges observations for it, as one network.
+
+    Attributes:
+        rows: Rearranges.
+        net: Sees hosts.
+    """
+
+    rows: HostRows
+    net: SetNet
+
+    @classmethod
+    def on(cls, observation_index: Sequence[str], net: SetNet) -> HostsNetwork:
+        """Return a network, trained on hosts however many, for an environment's observation.
+
+        Raises:
+            SysgymError: If the observation is not one by hosts.
+        """
+        rows = HostRows(observation_index)
+        return cls(rows, replace(net, shape=rows.shape))
+
+    def __call__(self, observation: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the output for one observation or a batch of them."""
+        return self.net(self.rows(np.asarray(observation, dtype=np.float32)))
