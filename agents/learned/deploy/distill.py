@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sysgym.agents.learned.actions import SCALES
 from sysgym.agents.learned.algorithms import ALGORITHMS, EXTRA, Algorithm, get_algorithm
 from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta, write_checkpoint
+from sysgym.agents.learned.hosts.network import network_on_observations
 from sysgym.agents.learned.policy import Mlp, actor_modules, mlp_of
 from sysgym.agents.learned.problems import Problem, problem_of
 from sysgym.agents.learned.set_net import Network
@@ -93,12 +94,14 @@ class Distilled:
 
 
 def student_algorithm(meta: CheckpointMeta) -> Algorithm:
-    """Return the algorithm whose policy a student has: the teacher's, without an encoder of sets.
+    """Return the algorithm whose policy a student has: the teacher's, with a plain network.
 
     Raises:
         UnknownName: If the teacher was not trained by one of the learning algorithms.
     """
     algorithm = get_algorithm(meta.agent)
+    if algorithm.over_hosts:
+        return ALGORITHMS["ppo"]
     return ALGORITHMS["maskable_ppo"] if algorithm.over_sets else algorithm
 
 
@@ -143,8 +146,7 @@ def distill(
         import torch
     except ImportError as error:
         raise MissingExtra(EXTRA, "distilling") from error
-    if teacher.policy is None:
-        raise SysgymError(f"{teacher.path}: its policy is no network that plays without torch")
+    network = network_on_observations(teacher)
     torch.set_num_threads(1)
     began_s = time.perf_counter()
     meta = teacher.meta
@@ -157,7 +159,7 @@ def distill(
         model = algorithm.load_class()(
             algorithm.load_policy(), envs, seed=seed, device="cpu", **algorithm.arguments(hyper_parameters)
         )
-        school = _School(teacher.policy, model, problem, recipe, seed)
+        school = _School(network, model, problem, recipe, seed)
         done = 0
         for states in school.rounds(envs):
             done += states

@@ -186,7 +186,7 @@ def graph_of(checkpoint: Checkpoint) -> PolicyGraph:
     deployed policy is given may be anything.
 
     Raises:
-        SysgymError: If its network is not one that NumPy plays.
+        SysgymError: If its network is not one that NumPy plays, or one for every host.
     """
     meta, network = checkpoint.meta, checkpoint.policy
     if network is None:
@@ -205,6 +205,11 @@ def graph_of(checkpoint: Checkpoint) -> PolicyGraph:
         return PolicyGraph(network, Inputs(size, low=-bound, high=bound), Choice(masked=False))
     if meta.action_scale.get("name") not in SCALES:
         raise SysgymError(f"{checkpoint.path}: its actions are of another kind: {meta.action_scale}")
+    if isinstance(network, SetNet):
+        raise SysgymError(
+            f"{checkpoint.path}: {meta.agent} plays networks of any size, what is exported one of them;"
+            " distill it first (sysgym distill), its student is a plain network"
+        )
     space = _observation_space(checkpoint)
     inputs = Inputs(size, low=_bounds(space.low), high=_bounds(space.high))
     return PolicyGraph(network, inputs, ActionScale(**meta.action_scale))

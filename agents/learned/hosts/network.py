@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.hosts.rows import HostRows
 from sysgym.agents.learned.set_net import SetNet
+from sysgym.scenarios.errors import SysgymError
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,3 +40,17 @@ class HostsNetwork:
     def __call__(self, observation: NDArray[Any]) -> NDArray[np.float32]:
         """Return the output for one observation or a batch of them."""
         return self.net(self.rows(np.asarray(observation, dtype=np.float32)))
+
+
+def network_on_observations(checkpoint: Checkpoint) -> Any:
+    """Return a checkpoint's network, from the observations of the environment that it was trained on.
+
+    Raises:
+        SysgymError: If NumPy does not play it.
+    """
+    network = checkpoint.policy
+    if network is None:
+        raise SysgymError(f"{checkpoint.path}: its policy is no network that plays without torch")
+    if checkpoint.meta.scenario["family"] != "congestion" or not isinstance(network, SetNet):
+        return network
+    return HostsNetwork.on(checkpoint.meta.observation_index, network)

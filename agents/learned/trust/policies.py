@@ -15,10 +15,9 @@ from sysgym.agents.learned.agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph, graph_of, layers, parts
 from sysgym.agents.learned.deploy.quantize import int8_twin
-from sysgym.agents.learned.hosts.network import HostsNetwork
+from sysgym.agents.learned.hosts.network import HostsNetwork, network_on_observations
 from sysgym.agents.learned.placement.agent import ChoiceAgent
 from sysgym.agents.learned.placement.choices import MASK
-from sysgym.agents.learned.set_net import SetNet
 from sysgym.agents.learned.stragglers.agent import TaskAgent
 from sysgym.agents.protocol import Agent, environment_arguments, play_episode
 from sysgym.scenarios import scenario_from_resolved
@@ -107,7 +106,7 @@ def watch(checkpoint: Checkpoint, split: str, seeds: Sequence[int]) -> Seen:
     Raises:
         SysgymError: If the policy is no network that NumPy plays, or never decides.
     """
-    network = network_of(checkpoint)
+    network = network_on_observations(checkpoint)
     inputs: list[Array] = []
     masks: list[NDArray[np.bool_]] = []
     episode: list[int] = []
@@ -151,19 +150,9 @@ class HostsGraph(PolicyGraph):
         """Check nothing: the network rearranges what it is given."""
 
 
-def network_of(checkpoint: Checkpoint) -> Any:
-    """Return a checkpoint's network, from observations; raises SysgymError if NumPy does not play it."""
-    network = checkpoint.policy
-    if network is None:
-        raise SysgymError(f"{checkpoint.path}: its policy is no network that plays without torch")
-    if checkpoint.meta.scenario["family"] != "congestion" or not isinstance(network, SetNet):
-        return network
-    return HostsNetwork.on(checkpoint.meta.observation_index, network)
-
-
 def policy_of(checkpoint: Checkpoint) -> PolicyGraph:
     """Return a checkpoint's whole policy; raises SysgymError if NumPy does not play it."""
-    network = network_of(checkpoint)
+    network = network_on_observations(checkpoint)
     if not isinstance(network, HostsNetwork):
         return graph_of(checkpoint)
     size = len(checkpoint.meta.observation_index)
@@ -185,7 +174,7 @@ def int8_of(policy: PolicyGraph) -> PolicyGraph:
 
 def weights_of(checkpoint: Checkpoint) -> FloatArray:
     """Return all weights and biases of a checkpoint's network, one after the other."""
-    network = network_of(checkpoint)
+    network = network_on_observations(checkpoint)
     plain = parts(network.net if isinstance(network, HostsNetwork) else network)
     arrays = [array.ravel() for mlp in plain for layer in layers(mlp) for array in layer]
     return np.concatenate(arrays).astype(np.float64)

@@ -171,7 +171,8 @@ def _main(place: Path) -> None:
 
     from sysgym.agents.learned import train
     from sysgym.agents.learned.checkpoint import read_checkpoint
-    from sysgym.agents.learned.trust.policies import agent_that, network_of, play_seeds
+    from sysgym.agents.learned.hosts.network import network_on_observations
+    from sysgym.agents.learned.trust.policies import agent_that, play_seeds
     from sysgym.scenarios import scenario_from_resolved
 
     torch.use_deterministic_algorithms(run.deterministic)
@@ -191,7 +192,7 @@ def _main(place: Path) -> None:
     )
     wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
     policy = read_checkpoint(checkpoint)
-    agent = agent_that(policy, network_of(policy))
+    agent = agent_that(policy, network_on_observations(policy))
     returns = play_seeds(policy, agent, "validation", run.episode_seeds, lambda number: None)
     result = {
         "returns": returns.tolist(),

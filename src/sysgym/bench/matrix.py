@@ -17,8 +17,9 @@ def player_name(agent: str, trained_on: str) -> str:
 def fits(agent: str, trained_on: Scenario, played: Scenario, action_scale: str = "log") -> bool:
     """Return whether a policy of one scenario can play another.
 
-    A law that the flows carry with them plays every network; any other policy needs the same observation,
-    index by index, and the same kind of environment.
+    A law that the flows carry with them plays every network, and one network for every host those with the
+    same features; any other policy needs the same observation, index by index. All need the same kind of
+    environment.
 
     Args:
         agent: Learning agent.
@@ -32,10 +33,19 @@ def fits(agent: str, trained_on: Scenario, played: Scenario, action_scale: str =
         return False
     if trained_on.sha256() == played.sha256() or agent_info(agent, played.family).transport:
         return True
+    from sysgym.agents.learned.algorithms import get_algorithm
+    from sysgym.agents.learned.hosts.rows import HostRows
     from sysgym.agents.learned.problems import problem_of
 
-    one, other = (problem_of(scenario, {"history": 1}, action_scale) for scenario in (trained_on, played))
-    return one.observation_index() == other.observation_index()
+    indices = [
+        problem_of(scenario, {"history": 1}, action_scale).observation_index()
+        for scenario in (trained_on, played)
+    ]
+    if get_algorithm(agent).over_hosts:
+        one, other = (HostRows(index).features for index in indices)
+    else:
+        one, other = indices
+    return one == other
 
 
 @dataclass(frozen=True)

@@ -102,11 +102,12 @@ def test_policies_play_where_the_observation_is_the_same(suite: Path, tmp_path: 
     assert Matrix.from_json(json.loads(json.dumps(plan.matrix.to_json()))) == plan.matrix
 
 
-def test_a_law_of_flows_plays_every_network() -> None:
+def test_laws_of_flows_and_of_hosts_play_every_network() -> None:
     incast, tree, flow = (
         load_scenario(name) for name in ("incast-32", "fattree-k4-websearch", "flow-incast")
     )
     assert fits("neural", incast, tree)
+    assert fits("ppo_hosts", incast, tree)
     assert not fits("ppo", incast, tree)
     assert not fits("neural", incast, flow), "another environment"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from sysgym.agents import make_agent
 from sysgym.agents.learned import train
 from sysgym.agents.learned.checkpoint import read_checkpoint
+from sysgym.agents.learned.deploy.distill import Recipe, distill
+from sysgym.agents.learned.deploy.graph import graph_of
 from sysgym.agents.learned.hosts.rows import HostRows
 from sysgym.agents.learned.set_net import SetNet
 from sysgym.agents.protocol import play_episode
@@ -107,3 +110,21 @@ def test_other_features_are_refused(checkpoint: Path) -> None:
 def test_flows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SysgymError, match="one policy for all hosts plays sysgym/DatacenterCC-v0 only"):
         train("ppo_hosts", "flow-1g-1ms", total_steps=1, out=tmp_path)
+
+
+def test_its_student_is_a_plain_network_that_can_be_exported(checkpoint: Path, tmp_path: Path) -> None:
+    teacher = read_checkpoint(checkpoint)
+    with pytest.raises(SysgymError, match="distill it first"):
+        graph_of(teacher)
+    recipe = Recipe((16,), total_steps=60, rounds=2, updates=150, n_envs=2)
+    found = distill(teacher, recipe, tmp_path / "student")
+    student = read_checkpoint(found.checkpoint)
+    assert student.meta.agent == "ppo"
+    little = distill(teacher, replace(recipe, updates=1), tmp_path / "little")
+    assert found.difference < 0.5 * little.difference
+    env = DatacenterCC(scenario="dumbbell-10g", split="test")
+    agent = make_agent("ppo", checkpoint=found.checkpoint)
+    observation, _ = env.reset(seed=1)
+    agent.begin(env)
+    rates = graph_of(student)(observation[None]).action[0]
+    np.testing.assert_allclose(agent.act(observation), rates, rtol=1e-6)
