@@ -5,6 +5,7 @@ The prose around them is written by hand; a test holds that the tables are what 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,14 +163,14 @@ def _suites() -> Iterator[str]:
         suite = load_suite(info.name)
         policies = [] if suite.matrix is None else [f"{suite.matrix.agent} from each"]
         for task in suite.tasks:
-            trained = [
+            trained = Counter(
                 f"{training.agent}, {training.total_steps} steps"
                 for training in suite.training
                 if training.scenario == task.scenario
-            ]
+            )
             cells = [
                 f"[`{suite.name}`](../scenarios/suites/{suite.name}.toml)",
-                "; ".join(trained),
+                "; ".join(f"{n} × {what}" if n > 1 else what for what, n in trained.items()),
                 f"`{task.scenario}`",
                 ", ".join([*task.contender_names, *policies]),
                 str(len(task.seed_values)),
