@@ -10,7 +10,10 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from importlib import metadata
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -102,6 +105,15 @@ def write_atomically(path: Path, data: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the version of each package; those that are not installed are left out."""
+    found = {}
+    for package in packages:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
 
 
 def read_checkpoint(path: str | PathLike[str]) -> Checkpoint:

@@ -12,7 +12,7 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import import_module, metadata
+from importlib import import_module
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -24,6 +24,7 @@ from sysgym.agents.learned.algorithms import ACTION_NOISE_STD, ALGORITHMS, EXTRA
 from sysgym.agents.learned.checkpoint import (
     Checkpoint,
     CheckpointMeta,
+    installed_versions,
     read_checkpoint,
     write_atomically,
     write_checkpoint,
@@ -84,7 +85,7 @@ class Training:
             seed=self.seed,
             n_envs=self.n_envs,
             hyper_parameters=dict(self.hyper_parameters),
-            versions=_versions(),
+            versions=trained_with(),
         )
         file = BytesIO()
         model.save(file)
@@ -358,12 +359,7 @@ def _class_name(value: Any) -> str:
     )
 
 
-def _versions() -> dict[str, str]:
+def trained_with() -> dict[str, str]:
+    """Return the versions that a checkpoint names."""
     packages = ("sysgym", "torch", "stable-baselines3", "gymnasium", "numpy", "numba")
-    found = {}
-    for package in packages:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return {**found, "python": platform.python_version()}
+    return {**installed_versions(packages), "python": platform.python_version()}

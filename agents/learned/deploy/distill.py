@@ -28,8 +28,7 @@ from sysgym.agents.learned.hosts.network import network_on_observations
 from sysgym.agents.learned.policy import Mlp, actor_modules, mlp_of
 from sysgym.agents.learned.problems import Problem, problem_of
 from sysgym.agents.learned.set_net import Network
-from sysgym.agents.learned.train import FINAL
-from sysgym.agents.learned.train import _versions as trained_with
+from sysgym.agents.learned.train import FINAL, trained_with
 from sysgym.scenarios import scenario_from_resolved
 from sysgym.scenarios.errors import MissingExtra, SysgymError
 

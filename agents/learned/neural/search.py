@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.checkpoint import write_atomically
+from sysgym.agents.learned.checkpoint import installed_versions, write_atomically
 from sysgym.agents.learned.neural.agent import Law
 from sysgym.agents.learned.neural.fitness import Episode, Judge
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
@@ -167,7 +167,7 @@ def train_neural(
         seed=seed,
         validation=search.best_loss,
         hyper_parameters=settings,
-        versions=_versions(),
+        versions=installed_versions(("sysgym", "numpy", "numba", "cmaes")),
     )
     law.write(folder / FINAL)
     return folder / FINAL
@@ -207,9 +207,3 @@ def _note(folder: Path, values: tuple[Any, ...]) -> None:
         if file.tell() == 0:
             writer.writerow(("generation", "steps", "wall_s", "mean_loss", "validation_loss"))
         writer.writerow(values)
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {name: version(name) for name in ("sysgym", "numpy", "numba", "cmaes")}
