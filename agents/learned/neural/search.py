@@ -49,6 +49,7 @@ class Search:
     Attributes:
         evolution: The distribution of weights.
         seed: Of its draws.
+        sigma: Width of the distribution that it began with.
         rng: Draws scenarios and seeds of episodes.
         scenarios: The curriculum.
         standing: Moving average of the loss in each scenario.
@@ -60,6 +61,7 @@ class Search:
 
     evolution: Any
     seed: int
+    sigma: float
     rng: np.random.Generator
     scenarios: list[CongestionScenario]
     standing: NDArray[np.float64]
@@ -193,12 +195,21 @@ def _begin_or_resume(
         if not resume:
             raise SysgymError(f"{folder}: the folder holds a run already; go on with resume, or use another")
         found: Search = pickle.loads((folder / STATE).read_bytes())
-        if [one.sha256() for one in found.scenarios] != [one.sha256() for one in scenarios]:
-            raise SysgymError(f"{folder}: cannot go on, the search there is on other scenarios")
+        there, here = ([one.sha256() for one in some] for some in (found.scenarios, scenarios))
+        for what, got, expected in (
+            ("list of scenarios", there, here),
+            ("seed", found.seed, seed),
+            ("sigma", found.sigma, sigma),
+        ):
+            if got != expected:
+                raise SysgymError(
+                    f"{folder}: cannot go on, the search there has another {what};"
+                    " ask for the same again, or use another folder"
+                )
         return found
     folder.mkdir(parents=True, exist_ok=True)
     evolution = CMA(mean=np.zeros(N_PARAMETERS), sigma=sigma, seed=seed)
-    return Search(evolution, seed, np.random.default_rng(seed), scenarios, np.zeros(len(scenarios)))
+    return Search(evolution, seed, sigma, np.random.default_rng(seed), scenarios, np.zeros(len(scenarios)))
 
 
 def _note(folder: Path, values: tuple[Any, ...]) -> None:
