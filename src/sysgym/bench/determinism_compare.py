@@ -17,7 +17,7 @@ from sysgym.agents.learned.trust.policies import Seen, answers, differences, pol
 from sysgym.bench.determinism import CONTROL, Results, Settings
 from sysgym.bench.determinism_run import Run, RunResult
 from sysgym.bench.rows import write_atomically
-from sysgym.bench.statistics import CONFIDENCE, RESAMPLES, SEED, FloatArray, Interval, estimate, mean
+from sysgym.bench.statistics import RESAMPLES, SEED, FloatArray, Interval, estimate, mean, percentile_interval
 from sysgym.bench.versions import machine
 from sysgym.scenarios import scenario_from_resolved
 
@@ -267,10 +267,7 @@ def pair_estimate(of_pairs: FloatArray) -> Interval:
     weights = often[:, above[0]] * often[:, above[1]]
     total = weights.sum(axis=1)
     resamples = (weights @ values)[total > 0.0] / total[total > 0.0]
-    tail = 50.0 * (1.0 - CONFIDENCE)
-    low, high = np.percentile(resamples, [tail, 100.0 - tail])
-    value = float(values.mean())
-    return Interval(value, min(float(low), value), max(float(high), value))
+    return percentile_interval(values.mean(), resamples)
 
 
 def _tools(results: Results, all_threads: int) -> tuple[Tools, ...]:
@@ -305,7 +302,4 @@ def _ratio(ours: FloatArray, theirs: FloatArray) -> Interval:
         values[rng.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
         for values in (ours, theirs)
     ]
-    resamples = drawn[0] / drawn[1] - 1.0
-    tail = 50.0 * (1.0 - CONFIDENCE)
-    low, high = np.percentile(resamples, [tail, 100.0 - tail])
-    return Interval(float(ours.mean() / theirs.mean() - 1.0), float(low), float(high))
+    return percentile_interval(ours.mean() / theirs.mean() - 1.0, drawn[0] / drawn[1] - 1.0)

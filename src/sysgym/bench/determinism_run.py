@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from sysgym.bench.pool import ONE_THREAD
 from sysgym.bench.rows import write_atomically
 from sysgym.errors import SysgymError
 
@@ -26,14 +27,6 @@ RESULT = "result.json"
 JOB = "job.json"
 LOG = "log.txt"
 TRAINING = "training"
-
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
 
 
 @dataclass(frozen=True)
@@ -131,7 +124,7 @@ def carry_out(run: Run, folder: Path, tell: Callable[[int], None]) -> RunResult:
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     write_atomically(place / JOB, json.dumps(run.to_json()).encode())
-    environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(run.n_threads))}
+    environment = {**os.environ, **dict.fromkeys(ONE_THREAD, str(run.n_threads))}
     # Random where the user did not choose: what depends on the order of a set has to show.
     environment.setdefault("PYTHONHASHSEED", "random")
     with (place / LOG).open("wb") as log:

@@ -87,7 +87,7 @@ def stratified_estimate(
     rng = np.random.default_rng(seed)
     pooled = np.concatenate([np.ravel(sample) for sample in strata])
     drawn = [_resampled(sample, *_draw(rng, sample.shape)) for sample in strata]
-    return _interval(statistic(pooled[None])[0], statistic(np.concatenate(drawn, axis=1)))
+    return percentile_interval(statistic(pooled[None])[0], statistic(np.concatenate(drawn, axis=1)))
 
 
 def mean_of_means(strata: Sequence[FloatArray], *, seed: int = SEED) -> Interval:
@@ -99,7 +99,7 @@ def mean_of_means(strata: Sequence[FloatArray], *, seed: int = SEED) -> Interval
     """
     rng = np.random.default_rng(seed)
     drawn = [_resampled(sample, *_draw(rng, sample.shape)).mean(axis=1) for sample in strata]
-    return _interval(np.mean([sample.mean() for sample in strata]), np.mean(drawn, axis=0))
+    return percentile_interval(np.mean([sample.mean() for sample in strata]), np.mean(drawn, axis=0))
 
 
 def paired_difference(
@@ -126,7 +126,9 @@ def paired_difference(
     runs, seeds = _draw(rng, ours.shape)
     other_runs, _ = _draw(rng, theirs.shape)
     resamples = statistic(_resampled(ours, runs, seeds)) - statistic(_resampled(theirs, other_runs, seeds))
-    return _interval(statistic(ours.reshape(1, -1))[0] - statistic(theirs.reshape(1, -1))[0], resamples)
+    return percentile_interval(
+        statistic(ours.reshape(1, -1))[0] - statistic(theirs.reshape(1, -1))[0], resamples
+    )
 
 
 def probability_of_improvement(
@@ -147,7 +149,7 @@ def probability_of_improvement(
         wins = 0.5 + 0.5 * sign.mean(axis=1)
         values.append(wins.mean())
         resamples.append(_resampled(wins, *_draw(rng, wins.shape)).mean(axis=1))
-    return _interval(np.mean(values), np.mean(resamples, axis=0))
+    return percentile_interval(np.mean(values), np.mean(resamples, axis=0))
 
 
 def optimality_gap(strata: Sequence[FloatArray], target: float = 1.0, *, seed: int = SEED) -> Interval:
@@ -188,7 +190,7 @@ def normalised(
     low, high = np.percentile(spans, [50.0 * (1.0 - CONFIDENCE), 50.0 * (1.0 + CONFIDENCE)])
     if span == 0.0 or low <= 0.0 <= high:
         return None
-    return _interval((means[0] - means[1]) / span, (drawn[0] - drawn[1]) / spans)
+    return percentile_interval((means[0] - means[1]) / span, (drawn[0] - drawn[1]) / spans)
 
 
 class Profile(NamedTuple):
@@ -240,7 +242,13 @@ def _resampled(sample: FloatArray, runs: NDArray[np.int64], seeds: NDArray[np.in
     return drawn.reshape(RESAMPLES, -1)
 
 
-def _interval(value: float | np.floating, resamples: FloatArray) -> Interval:
+def percentile_interval(value: float | np.floating, resamples: FloatArray) -> Interval:
+    """Return an estimate with the interval that its resamples span.
+
+    Args:
+        value: The estimate.
+        resamples: The same of samples drawn anew, shape (n_resamples,).
+    """
     tail = 50.0 * (1.0 - CONFIDENCE)
     low, high = np.percentile(resamples, [tail, 100.0 - tail])
     # The percentile interval of a skewed few can miss its own estimate by a rounding error.
