@@ -167,7 +167,13 @@ class Laws:
     def _law(self, name: str) -> Law:
         if name in MANAGED_TRANSPORTS:
             paces = name != "paced"  # what limits its flows is their host's cap
-            return Law(self.programs.congestion_control(LEARNED), managed=True, paces=paces, reports=True)
+            return Law(
+                self.programs.congestion_control(LEARNED),
+                managed=True,
+                paces=paces,
+                reports=True,
+                rate_driven=name != LEARNED,
+            )
         if name in SCALED_TRANSPORTS:
             with_ecn = name.removeprefix(SCALED) == "dctcp"
             found = self.programs.congestion_control(LEARNED if with_ecn else LEARNED_WITHOUT_ECN)

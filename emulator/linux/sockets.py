@@ -89,6 +89,8 @@ class Law(NamedTuple):
     """The rate in the map spaces its packets."""
     reports: bool = False
     """It adds up round trips in the program's map, where the socket is marked with a slot."""
+    rate_driven: bool = False
+    """Its rate alone limits it: what a lost packet holds back must not close the receiver's window."""
 
 
 class Wanted(NamedTuple):
@@ -140,8 +142,9 @@ class ConnectionMaker:
         laws: Every congestion control that flows will use; each has a listening port of its own, because the
             receiver's part of DCTCP (RFC 8257, 3.2) is that of the listening socket's.
         first_port: Listening port of the first law.
-        window_bytes: Largest receive window. While a window grows, the kernel acknowledges every packet at
-            once, so that it should not be much more than is ever in flight.
+        window_bytes: Largest receive window of laws that are not driven by a rate. While a window grows, the
+            kernel acknowledges every packet at once, so that it should not be much more than is ever in
+            flight.
     """
 
     def __init__(self, fabric: Fabric, laws: Sequence[Law], *, first_port: int, window_bytes: int) -> None:
@@ -257,11 +260,12 @@ class ConnectionMaker:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
             # The kernel makes it twice as much, of which a little over half are bytes of packets.
-            receive_bytes = min(max(self._window_bytes, LEAST_RECEIVE_BYTES), BUFFER_BYTES)
+            window_bytes = BUFFER_BYTES if self._laws[law].rate_driven else self._window_bytes
+            receive_bytes = min(max(window_bytes, LEAST_RECEIVE_BYTES), BUFFER_BYTES)
             listener.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, receive_bytes)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
-            if self._window_bytes < BUFFER_BYTES // 2:
-                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, self._window_bytes)
+            if window_bytes < BUFFER_BYTES // 2:
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, window_bytes)
             listener.bind((str(self._fabric.addresses[host]), self.port(law)))
             listener.listen(65535)
         return listener
