@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from sysgym.bench.determinism import CONTROL
 from sysgym.bench.determinism_compare import TOLERANCE, Determinism, Tools
-from sysgym.bench.robustness_report import Page, markdown_table, percent, with_interval
 from sysgym.bench.statistics import Interval
+from sysgym.bench.tables import Table, interval_text, percent
 
 NOISE = {
     "both": "seeds and tools",
@@ -19,17 +19,17 @@ NOISE = {
 
 def _small(interval: Interval) -> str:
     """Zero is written as such: it is exact."""
-    return "0" if interval.low == interval.high == 0.0 else with_interval(interval, 3)
+    return "0" if interval.low == interval.high == 0.0 else interval_text(interval, 3)
 
 
 def _fine_percent(interval: Interval) -> str:
-    return with_interval(Interval(*(100.0 * value for value in interval)), 2) + " %"
+    return interval_text(Interval(*(100.0 * value for value in interval)), 2) + " %"
 
 
-def pages(found: Determinism) -> Iterator[Page]:
+def tables(found: Determinism) -> Iterator[Table]:
     """Return the tables."""
     arms = found.arms.values()
-    yield Page(
+    yield Table(
         f"Returns on {found.about['n_episodes']} episodes of the validation split",
         ("arm", "noise", ">runs", ">mean", ">standard deviation", ">of the worst episode"),
         tuple(
@@ -44,7 +44,7 @@ def pages(found: Determinism) -> Iterator[Page]:
             for arm in arms
         ),
     )
-    yield Page(
+    yield Table(
         f"Policies, by pairs, on {found.n_observations} frozen observations",
         ("arm", ">churn", ">mean difference", ">weights, L2", ">relative", "bits"),
         tuple(
@@ -59,15 +59,15 @@ def pages(found: Determinism) -> Iterator[Page]:
             for arm in arms
         ),
     )
-    yield Page(
+    yield Table(
         "Cost of a training",
         ("tools", ">runs", ">wall time, s", ">processor time, s", ">overhead"),
         tuple(
             (
                 _words(tools),
                 str(tools.n_runs),
-                with_interval(tools.wall_s, 3),
-                with_interval(tools.cpu_s, 3),
+                interval_text(tools.wall_s, 3),
+                interval_text(tools.cpu_s, 3),
                 "" if tools.overhead is None else percent(tools.overhead),
             )
             for tools in found.tools
@@ -140,8 +140,7 @@ def markdown(found: Determinism) -> str:
         " environments.",
         *sentences(found),
     ]
-    for page in pages(found):
-        words += [f"## {page.title}", markdown_table(page.columns, page.rows)]
+    words += [one.markdown() for one in tables(found)]
     software = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     machine = about["machine"]
     words += [

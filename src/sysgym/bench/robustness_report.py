@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from sysgym.bench.robustness import GATE, Attacked, Robustness
-from sysgym.bench.statistics import Interval
+from sysgym.bench.tables import Table, interval_text, percent
 from sysgym.bench.units import significant
 
 
-class Page(NamedTuple):
-    """A table: title, headings (``>``: to the right), rows."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def percent(interval: Interval) -> str:
-    """Return an interval of shares in per cent."""
-    low, high = (f"{100.0 * value:.1f}" for value in (interval.low, interval.high))
-    return f"{100.0 * interval.value:.1f} % [{low}, {high}]"
-
-
-def with_interval(interval: Interval, digits: int = 4) -> str:
-    """Return a number with its interval."""
-    low, high = (significant(value, digits) for value in (interval.low, interval.high))
-    return f"{significant(interval.value, digits)} [{low}, {high}]"
-
-
-def pages(found: Robustness) -> Iterator[Page]:
+def tables(found: Robustness) -> Iterator[Table]:
     """Return the tables of a test."""
     of = "of the choices" if found.discrete else "of the range"
     bounds = [
@@ -39,16 +18,18 @@ def pages(found: Robustness) -> Iterator[Page]:
     ]
     factor = found.about["settings"]["bounds"]
     times = f", times {factor:g}" if factor != 1.0 else ""
-    yield Page(
+    yield Table(
         f"Largest errors of measurement{times}", ("feature", "bound", ">± at 0", ">± at 1"), tuple(bounds)
     )
     agreement = (
         ("as they are", percent(found.agreement)),
         ("random noise", percent(found.agreement_noisy)),
     )
-    yield Page(f"Agreement on {found.n_observations} observations", ("observations", ">agreement"), agreement)
+    yield Table(
+        f"Agreement on {found.n_observations} observations", ("observations", ">agreement"), agreement
+    )
     if found.attacks:
-        yield Page(
+        yield Table(
             f"Attacks on the {found.n_agreeing} observations that both agree on",
             (
                 "attack",
@@ -69,15 +50,15 @@ def pages(found: Robustness) -> Iterator[Page]:
             ),
         )
     if found.episodes:
-        yield Page(
+        yield Table(
             f"In episodes, every {_ordinal(found.about['settings']['every'])} decision disturbed",
             ("policy", "disturbance", ">return", ">loss of return"),
             tuple(
                 (
                     played.policy,
                     played.disturbance,
-                    with_interval(played.episode_return),
-                    "" if played.disturbance == "undisturbed" else with_interval(played.loss, 2),
+                    interval_text(played.episode_return),
+                    "" if played.disturbance == "undisturbed" else interval_text(played.loss, 2),
                 )
                 for played in found.episodes
             ),
@@ -111,13 +92,6 @@ def sentences(found: Robustness) -> Iterator[str]:
         yield "Original and twin agree nowhere; there is nothing to attack."
 
 
-def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    heads = [column.removeprefix(">") for column in columns]
-    rules = ["---:" if column.startswith(">") else "---" for column in columns]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, rules, *rows))
-
-
 def markdown(found: Robustness) -> str:
     """Return the page."""
     about = found.about
@@ -127,7 +101,6 @@ def markdown(found: Robustness) -> str:
         f" SHA-256 `{about['checkpoint_sha256'][:16]}…`.",
         *sentences(found),
     ]
-    for page in pages(found):
-        parts += [f"## {page.title}", markdown_table(page.columns, page.rows)]
+    parts += [one.markdown() for one in tables(found)]
     parts.append("Intervals: 95 %, bootstrap over episodes.")
     return "\n\n".join(parts) + "\n"

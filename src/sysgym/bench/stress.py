@@ -21,8 +21,8 @@ from sysgym.bench.contenders import NETWORKS, Contender
 from sysgym.bench.episodes import make_contender, play
 from sysgym.bench.families import FAMILIES
 from sysgym.bench.pool import Done, Failed, run_jobs
-from sysgym.bench.robustness_report import Page, markdown_table, with_interval
 from sysgym.bench.statistics import FloatArray, Interval, estimate, mean, paired_difference
+from sysgym.bench.tables import Table, interval_text
 from sysgym.bench.units import unit_of
 from sysgym.bench.versions import must_match, versions
 from sysgym.envs.wrappers import DelayedAction, NoisyObservation
@@ -266,7 +266,7 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def pages(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Page]:
+def tables(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
     """Return a table for each contender: a line for each condition, with intervals over seeds.
 
     Args:
@@ -294,17 +294,17 @@ def pages(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Page]:
             lines.append(
                 (
                     condition.label,
-                    with_interval(_mean(own), 4),
+                    interval_text(_mean(own), 4),
                     _change(change) if place else "",
                     *(
-                        with_interval(
+                        interval_text(
                             _mean(values[metric.name][:, number, place] / units[metric.name].size), 3
                         )
                         for metric in metrics
                     ),
                 )
             )
-        yield Page(contender.name, ("condition", ">return", ">change", *heads), tuple(lines))
+        yield Table(contender.name, ("condition", ">return", ">change", *heads), tuple(lines))
 
 
 def _mean(values: FloatArray) -> Interval:
@@ -316,16 +316,15 @@ def _in(symbol: str) -> str:
 
 
 def _change(change: Interval) -> str:
-    return "0" if change.low == change.high == 0.0 else with_interval(change, 2)
+    return "0" if change.low == change.high == 0.0 else interval_text(change, 2)
 
 
-def markdown(stress: Stress, found: Sequence[Page]) -> str:
+def markdown(stress: Stress, found: Sequence[Table]) -> str:
     """Return the page."""
     parts = [f"# {stress.scenario.title}: contenders under stress"]
     parts.append(
         f"Scenario `{stress.scenario.name}`, split {stress.split}, {stress.n_seeds} episodes each, the same"
         " for all. Intervals: 95 %, bootstrap over episodes; the change is paired by episode."
     )
-    for page in found:
-        parts += [f"## {page.title}", markdown_table(page.columns, page.rows)]
+    parts += [one.markdown() for one in found]
     return "\n\n".join(parts) + "\n"

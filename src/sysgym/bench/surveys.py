@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from sysgym.bench.rows import write_atomically
+from sysgym.bench.tables import markdown_table
 from sysgym.errors import SysgymError, UnknownName
 
 FILE = "survey.json"
@@ -46,11 +47,9 @@ class Page:
 
     def markdown(self, level: int = 2) -> str:
         """Return the table under a heading of a level."""
-        lines = ["#" * level + f" {self.title}", "", self.text, ""]
-        lines += ["| " + " | ".join(self.columns) + " |"]
-        lines += ["| --- |" + " ---: |" * (len(self.columns) - 1)]
-        lines += ["| " + " | ".join(row) + " |" for row in self.rows]
-        return "\n".join(lines) + "\n"
+        first, *others = self.columns
+        table = markdown_table([first, *(f">{column}" for column in others)], self.rows)
+        return f"{'#' * level} {self.title}\n\n{self.text}\n\n{table}\n"
 
 
 def make(name: str, n_workers: int, progress: Progress) -> list[Page]:

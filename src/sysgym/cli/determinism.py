@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
+from rich.progress import Progress
 
 from sysgym.bench.determinism import Observer
-from sysgym.cli.terminal import console
+from sysgym.cli.terminal import bars, console, print_table
 
 
 class _Bars(Observer):
     """Bars on a terminal, a line for every run elsewhere."""
 
-    def __init__(self, to: Console, progress: Any) -> None:
-        self._console, self._progress = to, progress
+    def __init__(self, progress: Progress) -> None:
+        self._console, self._progress = progress.console, progress
         self._total_steps = self._n_runs = self._n_done = 0
 
     def begin(self, n_runs: int, n_kept: int, steps: int) -> None:
@@ -54,14 +54,11 @@ def report_determinism(
         MissingExtra: If the extra ``train`` is not installed.
         SysgymError: Something does not exist or does not fit, or a training failed.
     """
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
     from sysgym.bench.determinism import Settings, train_all
     from sysgym.bench.determinism_compare import analyse
-    from sysgym.bench.determinism_report import markdown, pages, sentences
+    from sysgym.bench.determinism_report import markdown, sentences, tables
     from sysgym.bench.rows import write_atomically
     from sysgym.cli.bench import cpus
-    from sysgym.cli.pages import print_page
     from sysgym.errors import MissingExtra
     from sysgym.scenarios import load_scenario, parse_overrides
 
@@ -79,20 +76,19 @@ def report_determinism(
         hyper_parameters=parse_overrides(hyper_parameters),
     )
     folder = out if out is not None else Path("results") / f"determinism-{agent}-{loaded.name}"
-    screen, to = console(), console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    screen = console()
     try:
-        with Progress(*columns, console=to, transient=True, disable=not to.is_terminal) as progress:
-            results = train_all(settings, folder, _Bars(to, progress))
-        with to.status("comparing policies"):
+        with bars(in_percent=True) as progress:
+            results = train_all(settings, folder, _Bars(progress))
+        with console(stderr=True).status("comparing policies"):
             found = analyse(settings, results, folder)
     except KeyboardInterrupt:
         screen.print(f"stopped; finished trainings are in {folder}, the same command goes on from there")
         raise typer.Exit(130) from None
     write_atomically(folder / "determinism.json", json.dumps(found.to_json(), indent=1).encode() + b"\n")
     write_atomically(folder / "determinism.md", markdown(found).encode())
-    for page in pages(found):
-        print_page(screen, page)
+    for one in tables(found):
+        print_table(screen, one)
     screen.print()
     for sentence in sentences(found):
         screen.print(sentence, markup=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sysgym.cli.terminal import console, table
+from sysgym.cli.terminal import bars, console, table
 
 if TYPE_CHECKING:
     from sysgym.bench.distillation import Line, Result, Survey
@@ -92,15 +92,11 @@ def _widths(option: str, text: str) -> tuple[int, ...]:
 
 def _watch(survey: Survey) -> list[Result]:
     """Run everything with a bar of environment steps."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from sysgym.bench.distillation import MEANING, TEACHER, run_survey
 
-    to = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     results: list[Result] = []
     each = survey.recipe.total_steps
-    with Progress(*columns, console=to, transient=True, disable=not to.is_terminal) as progress:
+    with bars() as progress:
         bar = progress.add_task("environment steps", total=each * (len(survey.runs()) - 1))
 
         def told(arm: str, seed: int, steps: int) -> None:
@@ -117,6 +113,7 @@ def _watch(survey: Survey) -> list[Result]:
 
 def _report(survey: Survey, results: Sequence[Result]) -> None:
     from sysgym.bench.distillation import MEANING, STUDENT, lines_of, verdict
+    from sysgym.bench.tables import markdown_table
 
     lines = lines_of(results)
     meta = survey.teacher.meta
@@ -143,9 +140,7 @@ def _report(survey: Survey, results: Sequence[Result]) -> None:
         screen.print(f"[dim]{note}[/dim]")
     screen.print(verdict(lines))
     report = survey.folder / "distillation.md"
-    plain = [heading.removeprefix(">") for heading in headings]
-    rule = ["---:" if heading.startswith(">") else "---" for heading in headings]
-    text = "\n".join(f"| {' | '.join(cells)} |" for cells in (plain, rule, *rows))
+    text = markdown_table(headings, rows)
     words = "\n".join(f"- {note}" for note in notes)
     report.write_text(f"{title}\n\n{text}\n\n{words}\n\n{verdict(lines)}\n", encoding="utf-8")
     student = next(result for result in results if result.arm == STUDENT)
@@ -156,13 +151,11 @@ def _report(survey: Survey, results: Sequence[Result]) -> None:
 
 
 def _cells(line: Line) -> tuple[str, ...]:
+    from sysgym.bench.tables import interval_text
     from sysgym.bench.units import significant
 
     def interval(found: Interval | None) -> str:
-        if found is None:
-            return ""
-        value, low, high = (significant(number, 4) for number in found)
-        return f"{value} [{low}, {high}]"
+        return "" if found is None else interval_text(found)
 
     return (
         line.arm,

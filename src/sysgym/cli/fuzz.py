@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sysgym.cli.terminal import console, table
+from sysgym.cli.terminal import bars, console, table
 
 
 def fuzz(
@@ -41,14 +41,10 @@ def fuzz(
     if replay is not None:
         _replay(replay)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from sysgym.agents.learned.deploy import fuzz as fuzzing
 
     chosen = [one for one in fuzzing.runners_here() if not (without_c and one.name.startswith("c"))]
-    to = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=to, transient=True, disable=not to.is_terminal) as progress:
+    with bars() as progress:
         bar = progress.add_task("policies", total=examples)
 
         def tell(done: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sysgym.cli.terminal import console, interactive, table
+from sysgym.cli.terminal import bars, console, interactive, table
 from sysgym.cli.traces import Traced, TraceFiles
 
 if TYPE_CHECKING:
@@ -171,13 +171,9 @@ def _play(env: gym.Env[Any, Any], agent: Any, seed: int, shown: Shown, video: Vi
 
 
 def _play_filmed(env: gym.Env[Any, Any], agent: Any, seed: int, video: Video) -> Played:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from sysgym.bench.episodes import play
 
-    to = console(stderr=True)
-    columns = (TextColumn("drawing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=to, transient=True, disable=not to.is_terminal) as progress:
+    with bars() as progress:
         bar = progress.add_task("drawing", total=video.n_steps)
 
         def film(step: int, info: dict[str, Any]) -> None:

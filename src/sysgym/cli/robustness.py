@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sysgym.cli.terminal import console
+from sysgym.cli.terminal import console, print_table
 
 
 def robustness(
@@ -49,9 +49,8 @@ def robustness(
     """
     from sysgym.agents.learned.trust.attacks import Tolerance
     from sysgym.bench.robustness import Settings, examine
-    from sysgym.bench.robustness_report import markdown, pages, sentences
+    from sysgym.bench.robustness_report import markdown, sentences, tables
     from sysgym.bench.rows import write_atomically
-    from sysgym.cli.pages import print_page
     from sysgym.errors import SysgymError
 
     if not 0.0 <= same <= shifted:
@@ -66,8 +65,8 @@ def robustness(
     except KeyboardInterrupt:
         screen.print("stopped; nothing was written")
         raise typer.Exit(130) from None
-    for page in pages(found):
-        print_page(screen, page)
+    for one in tables(found):
+        print_table(screen, one)
     screen.print()
     for sentence in sentences(found):
         screen.print(sentence, markup=False)

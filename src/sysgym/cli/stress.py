@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sysgym.cli.terminal import console
+from sysgym.cli.terminal import bars, console, print_table
 
 
 def stress(
@@ -56,13 +56,10 @@ def stress(
     ] = None,
 ) -> None:
     """Play contenders under noise, late decisions and a failed link; started again, it goes on."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from sysgym.bench.contenders import load_plugin, parse_contender
     from sysgym.bench.rows import write_atomically
-    from sysgym.bench.stress import Condition, Stress, markdown, pages, run_stress
+    from sysgym.bench.stress import Condition, Stress, markdown, run_stress, tables
     from sysgym.cli.bench import cpus
-    from sysgym.cli.pages import print_page
     from sysgym.scenarios import load_scenario
 
     loaded = load_scenario(scenario)
@@ -80,10 +77,9 @@ def stress(
     ]
     played = Stress(loaded, split, seeds, contenders, list(dict.fromkeys([Condition(), *conditions])))
     folder = out if out is not None else Path("results") / f"stress-{loaded.name}"
-    screen, to = console(), console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    screen = console()
     try:
-        with Progress(*columns, console=to, transient=True, disable=not to.is_terminal) as progress:
+        with bars() as progress:
             bar = progress.add_task("episodes", total=None)
             rows = run_stress(
                 played,
@@ -95,8 +91,8 @@ def stress(
     except KeyboardInterrupt:
         screen.print(f"stopped; finished episodes are in {folder}, the same command goes on from there")
         raise typer.Exit(130) from None
-    found = list(pages(played, rows))
+    found = list(tables(played, rows))
     write_atomically(folder / "stress.md", markdown(played, found).encode())
-    for page in found:
-        print_page(screen, page)
+    for one in found:
+        print_table(screen, one)
     screen.print(f"\n{folder / 'stress.md'}\n{folder / 'stress.jsonl'}", markup=False, soft_wrap=True)

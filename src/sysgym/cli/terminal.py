@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from sysgym.errors import SysgymError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from sysgym.bench.tables import Table as BenchTable
 
 WIDTH_OF_PIPES = 120
 """Columns where no terminal says how wide it is."""
@@ -52,6 +58,35 @@ def table(*headings: str, title: str | None = None, rows: Iterable[Sequence[str 
     for row in rows:
         made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
     return made
+
+
+def print_table(screen: Console, shown: BenchTable) -> None:
+    """Print a table of numbers with its title, intervals below them where it would be too wide."""
+    rows: Sequence[Sequence[str]] = shown.rows
+    if sum(2 + max(map(len, column)) for column in zip(shown.columns, *rows, strict=True)) > screen.width:
+        rows = [[cell.replace(" [", "\n[") for cell in row] for row in rows]
+    screen.print(table(*shown.columns, title=f"\n{shown.title}", rows=rows))
+
+
+def bars(*, in_percent: bool = False) -> Progress:
+    """Return progress bars that are gone when they are done; nothing is drawn where nobody looks.
+
+    Args:
+        in_percent: Show per cent; otherwise so many of so many.
+    """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    to = console(stderr=True)
+    so_far = TaskProgressColumn() if in_percent else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), so_far, TimeRemainingColumn())
+    return Progress(*columns, console=to, transient=True, disable=not to.is_terminal)
 
 
 def interactive() -> bool:

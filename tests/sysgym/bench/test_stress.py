@@ -12,7 +12,7 @@ import pytest
 
 from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.episodes import EpisodeJob
-from sysgym.bench.stress import ROWS, Condition, Stress, StressJob, pages, run_stress
+from sysgym.bench.stress import ROWS, Condition, Stress, StressJob, run_stress, tables
 from sysgym.errors import SysgymError
 from sysgym.scenarios import load_scenario
 from tests.agents.learned.trust.policies import write_policy
@@ -95,7 +95,7 @@ def test_changes_are_paired_by_episode(tiny: Path) -> None:
         for seed in range(3)
         for number in range(2)
     ]
-    (page,) = pages(stress, rows)
+    (page,) = tables(stress, rows)
     assert page.title == "aimd"
     assert page.columns[:3] == ("condition", ">return", ">change")
     (clean, noisy) = page.rows
