@@ -61,11 +61,19 @@ def table(*headings: str, title: str | None = None, rows: Iterable[Sequence[str 
 
 
 def print_table(screen: Console, shown: BenchTable) -> None:
-    """Print a table of numbers with its title, intervals below them where it would be too wide."""
+    """Print a table of numbers with its title.
+
+    Where it would be too wide, intervals are below their numbers and the words of the first column wrap.
+    """
     rows: Sequence[Sequence[str]] = shown.rows
-    if sum(2 + max(map(len, column)) for column in zip(shown.columns, *rows, strict=True)) > screen.width:
+    too_wide = (
+        sum(2 + max(map(len, column)) for column in zip(shown.columns, *rows, strict=True)) > screen.width
+    )
+    if too_wide:
         rows = [[cell.replace(" [", "\n[") for cell in row] for row in rows]
-    screen.print(table(*shown.columns, title=f"\n{shown.title}", rows=rows))
+    drawn = table(*shown.columns, title=f"\n{shown.title}", rows=rows)
+    drawn.columns[0].no_wrap = not too_wide
+    screen.print(drawn)
 
 
 def bars(*, in_percent: bool = False) -> Progress:
