@@ -265,7 +265,7 @@ def with_matrix_entries(data: dict[str, Any], first_seed: Callable[[str, str], i
     if not isinstance(matrix, dict) or not isinstance(matrix.get("scenarios"), list):
         return
     defaults = {name: field.default for name, field in MatrixSpec.model_fields.items()}
-    given = defaults | {"n_envs": 1, "hyper_parameters": {}} | matrix
+    given = defaults | matrix
     seeds = given["seeds"] if isinstance(given["seeds"], list | tuple) else []
     shared = ("agent", "total_steps", "n_envs", "action_scale", "hyper_parameters")
     trainings, tasks = data.setdefault("training", []), data.setdefault("tasks", [])
@@ -274,7 +274,7 @@ def with_matrix_entries(data: dict[str, Any], first_seed: Callable[[str, str], i
     for scenario in given["scenarios"]:
         first = first_seed(scenario, given["split"]) if isinstance(scenario, str) else None
         trainings += [
-            {"scenario": scenario, "seed": seed, **{key: given[key] for key in shared if key in matrix}}
+            {"scenario": scenario, "seed": seed, **{key: matrix[key] for key in shared if key in matrix}}
             for seed in seeds
         ]
         tasks.append(

@@ -117,9 +117,9 @@ def sentences(found: Determinism) -> Iterator[str]:
     assert overhead is not None
     # A small network is slower on several threads: determinism can be free.
     yield (
-        f"A deterministic training takes {_signed(overhead)} wall time beside a free one with all threads"
+        f"The cost of determinism is {_signed(overhead)} of wall time beside a free training with all threads"
         " (other work on the machine is part of that), and"
-        f" {_signed(found.operations_overhead)} processor time beside one with any operations on 1 thread."
+        f" {_signed(found.operations_overhead)} of processor time beside any operations on 1 thread."
     )
     yield (
         f"Churn: share of observations on which two policies choose differently, or a number of the action"
