@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sysgym.bench.leaderboard import pack, write_page
+from sysgym.bench.entries import pack
+from sysgym.bench.leaderboard import write_page
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -2,7 +2,7 @@
 
 ``meta.json`` says what was trained on what; ``policy.npz`` plays without torch (absent where the policy is
 not a plain network); ``model.zip`` is stable-baselines3's own file, with the optimiser and the step counter,
-for going on.
+for going on (empty in a checkpoint that is for playing only).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Checkpoint:
         path: Where it came from.
         meta: What it belongs to.
         policy: The policy, if it is a network that NumPy plays.
-        model: stable-baselines3's file.
+        model: stable-baselines3's file; empty in a checkpoint that is for playing only.
     """
 
     path: Path
@@ -86,12 +86,18 @@ def write_checkpoint(path: Path, meta: CheckpointMeta, policy: Network | None, m
     """Write a checkpoint; a reader sees the old file or the whole new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("meta.json", json.dumps({"format": FORMAT, **asdict(meta)}, indent=1))
+    text = json.dumps({"format": FORMAT, **asdict(meta)}, indent=1)
+    with zipfile.ZipFile(file, "w") as archive:
+        _add(archive, "meta.json", text.encode(), zipfile.ZIP_DEFLATED)
         if policy is not None:
-            archive.writestr("policy.npz", policy.to_bytes())
-        archive.writestr("model.zip", model)
+            _add(archive, "policy.npz", policy.to_bytes(), zipfile.ZIP_DEFLATED)
+        _add(archive, "model.zip", model, zipfile.ZIP_STORED)
     write_atomically(path, file.getvalue())
+
+
+def _add(archive: zipfile.ZipFile, name: str, data: bytes, how: int) -> None:
+    # A ZipInfo has no time of its own: the same content is the same file.
+    archive.writestr(zipfile.ZipInfo(name), data, compress_type=how)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -11,10 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sysgym.agents.learned.checkpoint import read_checkpoint, write_checkpoint
+from sysgym.bench.contenders import file_sha256, parse_contender
 from sysgym.bench.energy import DEFAULT, EnergySettings
-from sysgym.bench.leaderboard import ENTRY, README, Entry, pack, rank, read_entries, read_entry, render
+from sysgym.bench.entries import ENTRY, README, Entry, pack, read_entries, read_entry
+from sysgym.bench.episodes import EpisodeJob
+from sysgym.bench.leaderboard import rank, render
 from sysgym.bench.rows import COMPRESSED, RESULTS, ResultsFile, Row, read_rows
+from sysgym.bench.validate import replay
 from sysgym.errors import SysgymError
+from sysgym.scenarios import load_scenario
+from tests.agents.learned.trust.policies import write_policy
 
 MakeRow = Callable[..., Row]
 CommandLine = Callable[..., subprocess.CompletedProcess[str]]
@@ -94,6 +101,28 @@ def test_checkpoints_and_own_files_are_packed(make_row: MakeRow, tmp_path: Path,
     (out / "training" / "a" / "final.zip").write_bytes(bytes(6_000_000))
     with pytest.raises(SysgymError, match=r"6\.0 MB, more than 5 MB"):
         _pack(out, root, "large", "ppo")
+
+
+def test_of_a_trained_policy_the_entry_has_what_plays_it(tiny: Path, tmp_path: Path, root: Path) -> None:
+    scenario, out = load_scenario(tiny), tmp_path / "out"
+    trained = write_policy(out / "training" / "a" / "final.zip", scenario, seed=1)
+    found = read_checkpoint(trained)
+    write_checkpoint(trained, found.meta, found.policy, bytes(6_000_000))  # what training would go on from
+    who = parse_contender(f"ppo@{trained}").with_checkpoint(trained, relative_to=out)
+    job = EpisodeJob(scenario.resolved(), scenario.sha256(), "test", who, 200, str(out))
+    with ResultsFile(out) as results:
+        results.append(job.run(lambda news: None))
+    folder = _pack(out, root, "mine", "ppo").folder
+    packed = folder / "training" / "a" / "final.zip"
+    assert packed.stat().st_size < 10_000
+    assert not read_checkpoint(packed).model
+    (again,) = replay(read_rows(folder), folder)
+    again.raise_if_different()
+    assert again.row.contender.checkpoint_sha256 == file_sha256(packed)
+    assert again.row.contender.checkpoint_sha256 != who.checkpoint_sha256
+    assert again.row.metrics == read_rows(out)[0].metrics
+    other = _pack(out, root, "other", "ppo").folder
+    assert packed.read_bytes() == (other / "training" / "a" / "final.zip").read_bytes()
 
 
 def test_ranks_are_ranges_where_intervals_overlap(make_row: MakeRow, tmp_path: Path, root: Path) -> None:
