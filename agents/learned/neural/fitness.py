@@ -22,14 +22,20 @@ BASELINE = "dctcp"
 WEIGHTS = {
     "queue_p99_bytes": 0.5,
     "queue_mean_bytes": 0.25,
-    "fct_slowdown_p50": 0.5,
+    "fct_slowdown_p50": 1.0,
     "fct_slowdown_p99": 1.0,
 }
 """Of the logarithm of a metric over the baseline's; a scenario that lacks one leaves it out."""
 
+WORSE = 3.0
+"""How much more a metric counts that is worse than the baseline's: gains elsewhere do not make up for it."""
+
+SHORT_ENOUGH = 0.3
+"""Of the baseline's queue: less earns nothing, since what it takes is goodput and the median flow's time."""
+
 LEAST_GOODPUT = 0.995
 """Of the baseline's; what is missing beyond it costs GOODPUT_WEIGHT."""
-GOODPUT_WEIGHT = 40.0
+GOODPUT_WEIGHT = 60.0
 LEAST_FAIRNESS = 0.98
 FAIRNESS_WEIGHT = 5.0
 
@@ -62,14 +68,22 @@ def loss(metrics: Mapping[str, float], baseline: Mapping[str, float]) -> float:
     total = 0.0
     for name, weight in WEIGHTS.items():
         if name in metrics and name in baseline:
-            least = _LEAST_QUEUE_BYTES if name.startswith("queue") else 1.0
-            total += weight * math.log(max(metrics[name], least) / max(baseline[name], least))
+            total += weight * _log_ratio(name, metrics[name], baseline[name])
     goodput = metrics["goodput_bps"] / max(baseline["goodput_bps"], 1.0)
     total += GOODPUT_WEIGHT * max(LEAST_GOODPUT - goodput, 0.0)
     if "jain_index" in metrics:
         least_fair = min(LEAST_FAIRNESS, baseline["jain_index"])
         total += FAIRNESS_WEIGHT * max(least_fair - metrics["jain_index"], 0.0)
     return total
+
+
+def _log_ratio(name: str, value: float, baseline: float) -> float:
+    if name.startswith("queue"):
+        ratio = max(value, _LEAST_QUEUE_BYTES) / max(baseline, _LEAST_QUEUE_BYTES)
+        ratio = max(ratio, SHORT_ENOUGH)
+    else:
+        ratio = max(value, 1.0) / max(baseline, 1.0)
+    return math.log(ratio) * (WORSE if ratio > 1.0 else 1.0)
 
 
 @dataclass

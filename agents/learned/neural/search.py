@@ -120,7 +120,7 @@ def train_neural(
     resume: bool = False,
     progress: Progress | None = None,
     also_on: Sequence[str] = (),
-    episode_steps: int = 100,
+    episode_steps: int = 200,
     sigma: float = 0.2,
 ) -> Path:
     """Search for weights on the train split of scenarios.

@@ -61,6 +61,16 @@ def test_goodput_cannot_be_traded_for_queues() -> None:
     assert loss(idle, BASELINE) > 5.0
 
 
+def test_a_queue_that_is_short_enough_earns_no_more() -> None:
+    short, shorter = ({**BASELINE, "queue_p99_bytes": value} for value in (0.3e5, 0.1e5))
+    assert loss(shorter, BASELINE) == loss(short, BASELINE) < 0.0
+
+
+def test_no_gain_makes_up_for_an_equal_share_of_loss() -> None:
+    traded = {**BASELINE, "fct_slowdown_p99": 7.0, "fct_slowdown_p50": 2.0 / 0.7}
+    assert loss(traded, BASELINE) > 0.0
+
+
 def test_unfair_shares_cost() -> None:
     fair = {**BASELINE, "jain_index": 0.99}
     assert loss({**fair, "jain_index": 0.6}, fair) > 1.0
