@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
@@ -60,6 +60,7 @@ class LinuxNetwork:
         scenario: What to build.
         transport: Congestion control of all flows, by name.
         flow_transports: Flow -> its own.
+        parameters: Of the transport ``neural``.
         service: Where a service listens, ``ipc://FILE`` or ``tcp://HOST:PORT``; None: what
             ``$SYSGYM_EMULATOR`` names; else, for root, a private service, which ends with its last network;
             else the one that runs on this machine.
@@ -78,11 +79,13 @@ class LinuxNetwork:
         *,
         transport: str = "dctcp",
         flow_transports: Mapping[int, str] | None = None,
+        parameters: Sequence[float] = (),
         service: str | None = None,
         keys: Path | None = None,
     ) -> None:
         self.scenario, self.transport = scenario, transport
         self.flow_transports = dict(flow_transports or {})
+        self.parameters = tuple(parameters)
         self.topology: Topology = build_topology(scenario.topology)
         self.line_rate_bps: FloatArray = self.topology.link_rate_bps[self.topology.host_uplink]
         self.warnings: tuple[str, ...] = ()
@@ -118,6 +121,7 @@ class LinuxNetwork:
             scenario=self.scenario.resolved(),
             transport=self.transport,
             flow_transports=sorted(self.flow_transports.items()),
+            parameters=list(self.parameters),
             client=me if endpoint.startswith("ipc:") else None,
         )
         self._opened = self._service.ask(request, m.Opened, OPEN_WITHIN_S)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.linux.programs import BASE_LAWS, LEARNED, LEARNED_WITHOUT_ECN, Programs, scaling
+from sysgym.emulator.linux.programs import (
+    BASE_LAWS,
+    LEARNED,
+    LEARNED_WITHOUT_ECN,
+    Programs,
+    scaling,
+)
 from sysgym.emulator.linux.sockets import PACED_BUT_NOT_LIMITED, Law
 from sysgym.emulator.packets.topology import Topology
+from sysgym.emulator.packets.transports.neural import N_PARAMETERS
+from sysgym.emulator.packets.transports.neural import NAME as NEURAL
 from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError, UnknownName
@@ -28,6 +36,7 @@ SCALED_TRANSPORTS = tuple(SCALED + base for base in BASE_LAWS)
 """The same, with a law of their own that keeps the window; from outside it is multiplied."""
 
 N_SLOTS = 4095
+_LARGEST_PARAMETER = 1024.0
 
 
 class Laws:
@@ -40,6 +49,8 @@ class Laws:
         transport: Of all flows.
         flow_transports: Flow -> its own.
         first_slot: Slots ``first_slot + 1 .. first_slot + N_SLOTS`` are this world's.
+        network: Number of the network of ``neural`` that is this world's.
+        parameters: Of that network.
 
     Attributes:
         laws: One for each transport, the common one's first.
@@ -48,6 +59,7 @@ class Laws:
     Raises:
         UnknownName: If the kernel has no such transport.
         BackendUnavailable: If this machine lacks it.
+        SysgymError: If ``neural`` comes without its parameters, or they are too large for the kernel.
     """
 
     def __init__(
@@ -59,6 +71,8 @@ class Laws:
         flow_transports: Mapping[int, str],
         *,
         first_slot: int,
+        network: int = 0,
+        parameters: Sequence[float] = (),
     ) -> None:
         self.programs = programs
         self.slots = range(first_slot + 1, first_slot + 1 + N_SLOTS)
@@ -70,9 +84,12 @@ class Laws:
         ends = scenario.transport
         self._initial_window, self._largest_window = ends.initial_window_packets, ends.max_window_packets
         self._payload_share = ends.payload_bytes / ends.mtu_bytes
+        self._mtu_bytes, self._network = ends.mtu_bytes, network
         self._actions: NDArray[Any] | None = None
         self.reports: NDArray[Any] | None = None
-        if any(law.managed or law.reports for law in self.laws):
+        if NEURAL in self._names:
+            programs.networks()[network] = _in_fixed_point(parameters)
+        if any(law.needs_slot or law.reports for law in self.laws):
             self._actions, self.reports = programs.flow_slots()
 
     def of_flow(self, flow: int) -> int:
@@ -94,19 +111,22 @@ class Laws:
         assert self._schedule is not None
         self.programs.clear_flow(slot)
         law, name = self.laws[self.of_flow(flow)], self._names[self.of_flow(flow)]
+        actions = self._actions
+        line_rate_bps = float(self._line_rate_bps[self._schedule.src[flow]])
+        if law.network:
+            actions["network"][slot] = self._network
+            actions["line_ns"][slot] = round(8e9 * self._mtu_bytes / line_rate_bps)
         if not law.managed:
             return
-        actions = self._actions
         actions["most_packets"][slot] = self._largest_window
         if name in SCALED_TRANSPORTS:
             actions["base"][slot] = BASE_LAWS[name.removeprefix(SCALED)]
             return
         is_learned = name == LEARNED
         actions["cwnd_packets"][slot] = self._initial_window if is_learned else self._largest_window
-        line_rate_bps = self._line_rate_bps[self._schedule.src[flow]]
         # A socket that paces lets a millisecond's worth of its rate wait in its card's queue: there has to be
         # one. Another socket is held to a few packets (net/ipv4/tcp_limit_output_bytes).
-        rate = self._payload_bytes_per_s(float(line_rate_bps)) if name != "paced" else 0
+        rate = self._payload_bytes_per_s(line_rate_bps) if name != "paced" else 0
         actions["pacing_bytes_per_s"][slot] = rate
 
     def set_rates(self, traffic: Traffic, flow_ids: NDArray[np.int64], rates_bps: FloatArray) -> None:
@@ -178,11 +198,22 @@ class Laws:
             with_ecn = name.removeprefix(SCALED) == "dctcp"
             found = self.programs.congestion_control(LEARNED if with_ecn else LEARNED_WITHOUT_ECN)
             return Law(found, managed=True, reports=True)
+        if name == NEURAL:
+            return Law(self.programs.congestion_control(NEURAL), reports=True, network=True)
         if name not in KERNEL_TRANSPORTS:
-            known = (*KERNEL_TRANSPORTS, *MANAGED_TRANSPORTS, *SCALED_TRANSPORTS)
+            known = (*KERNEL_TRANSPORTS, NEURAL, *MANAGED_TRANSPORTS, *SCALED_TRANSPORTS)
             raise UnknownName("transport of the Linux backend", name, known)
         return Law(self.programs.congestion_control(name), reports=self.programs.reports(name))
 
     def _payload_bytes_per_s(self, rate_bps: float) -> int:
         """The kernel paces payload, the scenario means whole packets."""
         return int(min(max(rate_bps / 8 * self._payload_share, 1.0), PACED_BUT_NOT_LIMITED))
+
+
+def _in_fixed_point(parameters: Sequence[float]) -> NDArray[np.int32]:
+    values = np.asarray(parameters, dtype=np.float64)
+    if values.shape != (N_PARAMETERS,):
+        raise SysgymError(f"neural: expected {N_PARAMETERS} parameters, got {values.size}")
+    if not np.all(np.abs(values) < _LARGEST_PARAMETER):
+        raise SysgymError(f"neural: the kernel's parameters are below {_LARGEST_PARAMETER:g} in size")
+    return np.round(values * 2.0**16).astype(np.int32)

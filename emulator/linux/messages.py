@@ -14,6 +14,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    FiniteFloat,
     PlainValidator,
     TypeAdapter,
     ValidationError,
@@ -25,6 +26,8 @@ from sysgym.scenarios.errors import SysgymError
 
 MAX_FLOWS = 30_000
 """Most flows of a schedule: their table has to fit into a message."""
+
+MAX_PARAMETERS = 1024
 
 MAX_DURATION_S = 600.0
 """Longest interval that one message may wait for."""
@@ -141,6 +144,8 @@ class Open(Message):
     flow_transports: list[
         Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_FLOWS)], TransportName], AS_LIST]
     ] = []
+    parameters: Annotated[list[FiniteFloat], Field(max_length=MAX_PARAMETERS)] = []
+    """Of the transport ``neural``."""
     client: Client | None = None
 
 

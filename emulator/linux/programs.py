@@ -20,12 +20,16 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.linux.netlink import EGRESS, INGRESS, Sockets, attach_program, set_group
 from sysgym.emulator.linux.objects import LoadedObject, find_map, find_program, map_into_memory
+from sysgym.emulator.packets.transports.neural import N_PARAMETERS
+from sysgym.emulator.packets.transports.neural import NAME as NEURAL
 from sysgym.scenarios.errors import BackendError, BackendUnavailable
 
 PORT_SLOTS = 4096
 """Ports of all worlds of a service; a port's number is that of its record."""
-FLOW_SLOTS = 16384
-"""Connections of all worlds of a service under the control ``learned``; slot 0 is nobody's."""
+FLOW_SLOTS = 65536
+"""Connections of all worlds of a service that are told something or report; slot 0 is nobody's."""
+NETWORKS = 16
+"""Networks of the law ``neural``, one for each world of a service."""
 HISTOGRAM_BUCKETS = 512
 _SUB_BUCKETS = 16
 
@@ -71,10 +75,16 @@ ACTION_RECORD = np.dtype(
         ("base", np.int64),
         ("most_packets", np.int64),
         ("scaling", np.int64),
+        ("network", np.int64),
+        ("line_ns", np.int64),
     ]
 )
 """What a connection is told: its window (0: its base law decides), its pacing rate (0: none), its base law,
-the most that its window may be multiplied to, and the last order to multiply it: see :func:`scaling`."""
+the most that its window may be multiplied to, and the last order to multiply it: see :func:`scaling`. Under
+``neural``: which network is its, and the time of a packet on its line."""
+
+NETWORK_RECORD = np.dtype([("parameters", np.int32, N_PARAMETERS)])
+"""Parameters of a network of ``neural``, as ``struct network`` in ``bpf/network.h``, in 2^-16."""
 
 BASE_LAWS = {"reno": 0, "cubic": 1, "dctcp": 2}
 """Laws that a window which is multiplied from outside may have underneath, as the program knows them."""
@@ -107,7 +117,7 @@ FLOW_RECORD = np.dtype(
         )
     ]
 )
-"""What a connection reports, as ``struct flow`` in ``bpf/learned.bpf.c``, since it was made."""
+"""What a connection reports, as ``struct flow`` in ``bpf/reports.h``, since it was made."""
 
 _KERNELS_OWN = {"dctcp": "dctcp", "newvegas": "nv"}
 """Transport -> the kernel's name for it, where a kernel has it."""
@@ -116,6 +126,7 @@ _OURS = {
     LEARNED: {LEARNED: "sglearn", LEARNED_WITHOUT_ECN: "sgplain"},
     "dctcp": {"dctcp": "sgdctcp"},
     "newvegas": {"newvegas": "sgnv"},
+    NEURAL: {NEURAL: "sgneur"},
 }
 """Source in ``bpf/`` -> its transports, and the prefix of the name that each registers."""
 _PREFIXES = {name: prefix for registered in _OURS.values() for name, prefix in registered.items()}
@@ -144,6 +155,7 @@ class Programs:
         self._histograms: NDArray[Any] | None = None
         self._actions: NDArray[Any] | None = None
         self._flows: NDArray[Any] | None = None
+        self._networks: NDArray[np.int32] | None = None
         self._reasons: dict[str, BackendUnavailable] = {}
         self.sockets = Sockets()
         """One netlink socket a namespace, for ports and queues."""
@@ -155,19 +167,21 @@ class Programs:
         port = self._load_object("port")
         self._port_program = os.dup(port.program_fd(self._name("sgport")))
         self._wire_program = os.dup(self._load_object("wire").program_fd(self._name("sgwire")))
-        learned = None
+        learned = neural = None
         for source, registered in _OURS.items():
             if _kernel_has(_KERNELS_OWN.get(source, "")):
                 continue
             names = tuple(map(self._name, registered.values()))
             try:
-                loaded = self._load_object(source, registers=names, reports_with=learned)
+                loaded = self._load_object(source, registers=names, shares_with=learned)
             except BackendUnavailable as reason:
                 self._reasons |= dict.fromkeys(registered, reason)
                 continue
             if source == LEARNED:
                 learned = loaded
-        owners = {"sgports": port, "sghisto": port, "sgacts": learned, "sgflows": learned}
+            if source == NEURAL:
+                neural = loaded
+        owners = {"sgports": port, "sghisto": port, "sgacts": learned, "sgflows": learned, "sgnets": neural}
         for prefix, owner in owners.items():
             if owner is not None:
                 self._map_memory(prefix, owner.map_fd(self._name(prefix)))
@@ -180,7 +194,9 @@ class Programs:
         for transport, prefix in _PREFIXES.items():
             if self._name(prefix) not in _available():
                 self._reasons[transport] = BackendUnavailable("linux", f"struct_ops for {transport}", remedy)
-        maps = ("sgports", "sghisto", *(() if LEARNED in self._reasons else ("sgacts", "sgflows")))
+        maps = ["sgports", "sghisto"]
+        maps += [] if LEARNED in self._reasons else ["sgacts", "sgflows"]
+        maps += [] if NEURAL in self._reasons else ["sgnets"]
         for prefix in maps:
             descriptor = find_map(self._name(prefix))
             self._map_memory(prefix, descriptor)
@@ -197,7 +213,7 @@ class Programs:
                 os.close(descriptor)
         self._port_program = self._wire_program = -1
         # Unmapped when the last array of them is gone.
-        self._ports = self._histograms = self._actions = self._flows = None
+        self._ports = self._histograms = self._actions = self._flows = self._networks = None
 
     def __enter__(self) -> Programs:
         self.load()
@@ -250,6 +266,18 @@ class Programs:
         if LEARNED in self._reasons:
             raise self._reasons[LEARNED]
         return _present(self._actions), _present(self._flows)
+
+    def networks(self) -> NDArray[np.int32]:
+        """Parameters of the networks of ``neural`` in 2^-16, shape (NETWORKS, N_PARAMETERS).
+
+        The order is that of :mod:`sysgym.emulator.packets.transports.neural`. The kernel's own memory.
+
+        Raises:
+            BackendUnavailable: The kernel does not take the program.
+        """
+        if NEURAL in self._reasons:
+            raise self._reasons[NEURAL]
+        return _present(self._networks)
 
     def clear_flow(self, slot: int) -> None:
         """Sets a slot's action and report to zero, for the next connection."""
@@ -305,14 +333,16 @@ class Programs:
         return f"{prefix}_{self.sid}"
 
     def _load_object(
-        self, name: str, registers: Sequence[str] = (), reports_with: LoadedObject | None = None
+        self, name: str, registers: Sequence[str] = (), shares_with: LoadedObject | None = None
     ) -> LoadedObject:
         loaded = LoadedObject(name, self.sid)
         self._objects.append(loaded)
         for operations in registers:
             loaded.register_for_as_long_as_this_process(operations)
-        if reports_with is not None:
-            loaded.use_map_of(reports_with, self._name("sgflows"))
+        if shares_with is not None:
+            loaded.use_map_of(shares_with, self._name("sgflows"))
+            if name == NEURAL:
+                loaded.use_map_of(shares_with, self._name("sgacts"))
         loaded.load()
         for operations in registers:
             loaded.register(operations)
@@ -326,6 +356,8 @@ class Programs:
             self._histograms = flat.reshape(PORT_SLOTS, HISTOGRAM_BUCKETS)
         elif prefix == "sgacts":
             self._actions = map_into_memory(descriptor, ACTION_RECORD, FLOW_SLOTS)
+        elif prefix == "sgnets":
+            self._networks = map_into_memory(descriptor, NETWORK_RECORD, NETWORKS)["parameters"]
         else:
             self._flows = map_into_memory(descriptor, FLOW_RECORD, FLOW_SLOTS)
 

@@ -303,7 +303,12 @@ def run(order: Order, kind: Kind, ready_fd: int) -> None:
     endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
     try:
         world = kind.build(
-            order.sid, order.slot, request.scenario, request.transport, dict(request.flow_transports)
+            order.sid,
+            order.slot,
+            request.scenario,
+            request.transport,
+            dict(request.flow_transports),
+            request.parameters,
         )
         with _taken_down(world):
             session = Session(world, socket, order.token)

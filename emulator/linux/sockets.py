@@ -91,6 +91,13 @@ class Law(NamedTuple):
     """It adds up round trips in the program's map, where the socket is marked with a slot."""
     rate_driven: bool = False
     """Its rate alone limits it: what a lost packet holds back must not close the receiver's window."""
+    network: bool = False
+    """A network in the program's map corrects its window: the socket is marked with its slot."""
+
+    @property
+    def needs_slot(self) -> bool:
+        """Whether it is told something."""
+        return self.managed or self.network
 
 
 class Wanted(NamedTuple):

@@ -83,9 +83,9 @@ class Traffic:
     ) -> None:
         self._schedule, self._records, self._maker = schedule, records, maker
         self._law_of_flow = law_of_flow.tolist()
-        self._managed = [law.managed for law in laws.laws]
+        self._needs_slot = [law.needs_slot for law in laws.laws]
         self._reports = [law.reports for law in laws.laws]
-        self._kept_slots = KEPT_SLOTS if any(self._managed) else 0
+        self._kept_slots = KEPT_SLOTS if any(self._needs_slot) else 0
         self._free_slots = list(reversed(laws.slots))
         self._prepare_slot = laws.prepare_slot
         self._epoll = select.epoll()
@@ -213,7 +213,7 @@ class Traffic:
             self._attach_receiver(connection)
 
     def _is_iperf(self, flow: int) -> bool:
-        is_managed = self._managed[self._law_of_flow[flow]]
+        is_managed = self._needs_slot[self._law_of_flow[flow]]
         return self._iperf is not None and self._to_send[flow] == _FOREVER and not is_managed
 
     def _start_iperf(self, flow: int, start_ns: int) -> None:
@@ -237,7 +237,7 @@ class Traffic:
                 self._let_go(self._active.pop(flow))
 
     def _has_slot(self, flow: int) -> bool:
-        return bool(self._free_slots) or not self._managed[self._law_of_flow[flow]]
+        return bool(self._free_slots) or not self._needs_slot[self._law_of_flow[flow]]
 
     def _wanted(self, flow: int) -> Wanted:
         law = self._law_of_flow[flow]
@@ -245,7 +245,7 @@ class Traffic:
         src, dst = int(schedule.src[flow]), int(schedule.dst[flow])
         src_port = self._paths.source_port(flow, self._maker.port(law))
         slot = 0
-        if self._managed[law] or (self._reports[law] and len(self._free_slots) > self._kept_slots):
+        if self._needs_slot[law] or (self._reports[law] and len(self._free_slots) > self._kept_slots):
             slot = self._free_slots.pop()
             self._prepare_slot(flow, slot)
         return Wanted(flow, src, dst, src_port, law, slot)

@@ -58,10 +58,12 @@ class World:
         sid: Id of the service, four hex digits.
         scenario_resolved: What ``scenario.resolved()`` gives.
         transport: Congestion control of all flows: ``cubic``, ``reno``, ``bbr``, ``dctcp``, ``newvegas``,
-            ``paced``, ``paced_flow``, ``learned``, ``scaled_cubic``, ``scaled_dctcp`` or ``scaled_reno``.
+            ``neural``, ``paced``, ``paced_flow``, ``learned``, ``scaled_cubic``, ``scaled_dctcp`` or
+            ``scaled_reno``.
         flow_transports: Flow -> its own.
         programs: The eBPF programs, loaded.
         session: Number of this world among those of the service, 0 to 15.
+        parameters: Of the network of ``neural``.
         long_flows: Who sends the flows that never end: this process, or iperf3 where the congestion control
             is the kernel's.
 
@@ -86,6 +88,7 @@ class World:
         programs: Programs,
         *,
         session: int = 0,
+        parameters: Sequence[float] = (),
         long_flows: Literal["own", "iperf3"] = "own",
     ) -> None:
         scenario = scenario_from_resolved(dict(scenario_resolved))
@@ -105,6 +108,8 @@ class World:
             transport,
             flow_transports,
             first_slot=session * SLOTS_A_SESSION,
+            network=session,
+            parameters=parameters,
         )
         first_port = session * PORTS_A_SESSION + 1
         self._ports = np.arange(first_port, first_port + self.topology.n_links)

@@ -95,6 +95,7 @@ class Kind(Protocol):
         scenario: dict[str, Any],
         transport: str,
         flow_transports: dict[int, str],
+        parameters: Sequence[float] = (),
     ) -> WorldOfSession:
         """In a session's process: its world. ``session`` is below MAX_SESSIONS, one of the living only."""
 
@@ -127,13 +128,16 @@ class _Kernel:
         scenario: dict[str, Any],
         transport: str,
         flow_transports: dict[int, str],
+        parameters: Sequence[float] = (),
     ) -> WorldOfSession:
         from sysgym.emulator.linux.programs import Programs
         from sysgym.emulator.linux.world import World
 
         programs = Programs(sid)
         programs.open()
-        world: WorldOfSession = World(sid, scenario, transport, flow_transports, programs, session=session)
+        world: WorldOfSession = World(
+            sid, scenario, transport, flow_transports, programs, session=session, parameters=parameters
+        )
         return world
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport
+from sysgym.emulator.packets.transports.neural import NAME as NEURAL
 from sysgym.emulator.packets.transports.paced import PACED, PACED_FLOW
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
@@ -69,6 +70,7 @@ def network_on(
         BackendUnavailable: If the kernel, or its service, cannot be had here.
         ScenarioError: If the kernel cannot be what the scenario says.
         UnknownName: If there is no such transport.
+        SysgymError: If flows of the law ``neural`` have different networks, and the kernel takes one.
     """
     if backend == PACKETS:
         return PacketNetwork(scenario, transport=transport, flow_transports=flow_transports)
@@ -76,9 +78,22 @@ def network_on(
         from sysgym.emulator.linux.client import LinuxNetwork
     except ImportError as error:
         raise MissingExtra("emulator", 'backend="linux"') from error
-    own = {flow_id: _name(law) for flow_id, law in (flow_transports or {}).items()}
-    return LinuxNetwork(scenario, transport=_name(transport), flow_transports=own)
+    others = flow_transports or {}
+    own = {flow_id: _name(law) for flow_id, law in others.items()}
+    parameters = _parameters([transport, *others.values()])
+    return LinuxNetwork(scenario, transport=_name(transport), flow_transports=own, parameters=parameters)
 
 
 def _name(transport: str | Transport) -> str:
     return transport if isinstance(transport, str) else transport.name
+
+
+def _parameters(transports: Iterable[str | Transport]) -> tuple[float, ...]:
+    """Of the law ``neural``; other laws have their own on the kernel."""
+    found = {law.parameters for law in transports if isinstance(law, Transport) and law.name == NEURAL}
+    if len(found) > 1:
+        raise SysgymError(
+            f'{len(found)} networks of the law "{NEURAL}": a world on the kernel has one for all its flows;'
+            ' give them the same, or use backend="packets"'
+        )
+    return next(iter(found), ())

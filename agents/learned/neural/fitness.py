@@ -35,7 +35,7 @@ SHORT_ENOUGH = 0.3
 
 LEAST_GOODPUT = 0.995
 """Of the baseline's; what is missing beyond it costs GOODPUT_WEIGHT."""
-GOODPUT_WEIGHT = 60.0
+GOODPUT_WEIGHT = 100.0
 LEAST_FAIRNESS = 0.98
 FAIRNESS_WEIGHT = 5.0
 

@@ -101,6 +101,7 @@ struct tcp_sock {
 	u8 is_cwnd_limited : 1;
 	u32 lost;
 	u32 lost_out;
+	u32 max_packets_out;
 	u32 mss_cache;
 	u32 packets_out;
 	u32 rcv_nxt;

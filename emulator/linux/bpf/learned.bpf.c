@@ -13,6 +13,7 @@
  * The licence string must say GPL: the kernel admits congestion controls under no other licence. That is why
  * this file may be used under the GPL as well as under the project's licence.
  */
+#include "actions.h"
 #include "cubic.h"
 #include "dctcp.h"
 #include "receiver.h"
@@ -27,22 +28,6 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-struct action {
-	u64 cwnd_packets; /* 0: the base law decides */
-	u64 pacing_bytes_per_s; /* 0: no pacing beyond the socket's own limit */
-	u64 base; /* law of the window; it does not change while there is a connection */
-	u64 most_packets; /* the window is not multiplied beyond; 0: no bound */
-	u64 scaling; /* number of an order in the upper half, a factor in 2^-20 in the lower */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, FLOW_SLOTS);
-	__type(key, u32);
-	__type(value, struct action);
-} sgacts_0000 SEC(".maps");
-
 struct state {
 	struct receiver receiver;
 	struct window window;
@@ -56,13 +41,6 @@ struct state {
 };
 
 _Static_assert(sizeof(struct state) <= PRIVATE_BYTES, "a connection has no more room");
-
-INLINE struct action *action_of(struct sock *sk)
-{
-	u32 slot = sk->sk_mark;
-
-	return slot ? bpf_map_lookup_elem(&sgacts_0000, &slot) : NULL;
-}
 
 INLINE void write_counters(struct flow *flow, struct sock *sk, struct state *state)
 {
@@ -92,17 +70,6 @@ INLINE void set_window(struct window *window, struct tcp_sock *tp, u64 packets)
 	tp->snd_ssthresh = window->ssthresh;
 }
 
-INLINE void set_pacing(struct sock *sk, u64 rate)
-{
-	if (rate && rate < sk->sk_max_pacing_rate) {
-		sk->sk_pacing_rate = rate;
-		if (sk->sk_pacing_status == PACING_NONE)
-			sk->sk_pacing_status = PACING_NEEDED;
-	} else {
-		sk->sk_pacing_rate = sk->sk_max_pacing_rate;
-	}
-}
-
 SEC("struct_ops")
 void BPF_PROG(learned_init, struct sock *sk)
 {
@@ -122,7 +89,7 @@ void BPF_PROG(learned_init, struct sock *sk)
 	state->first_delivered = tp->delivered;
 	if (action && action->cwnd_packets)
 		set_window(&state->window, tp, action->cwnd_packets);
-	set_pacing(sk, action ? action->pacing_bytes_per_s : 0);
+	window_pace_at(sk, action ? action->pacing_bytes_per_s : 0);
 	if (flow) {
 		write_counters(flow, sk, state);
 		flow->phase = 1;
@@ -186,7 +153,7 @@ INLINE void decide(struct sock *sk, struct state *state, struct action *action, 
 
 	if (!action) {
 		reno(window, sk, ack, acked, marked);
-		set_pacing(sk, 0);
+		window_pace_at(sk, 0);
 		return;
 	}
 	if (action->cwnd_packets) {
@@ -202,7 +169,7 @@ INLINE void decide(struct sock *sk, struct state *state, struct action *action, 
 		scale(state, tp, action);
 	}
 	if (action->pacing_bytes_per_s || action->cwnd_packets)
-		set_pacing(sk, action->pacing_bytes_per_s);
+		window_pace_at(sk, action->pacing_bytes_per_s);
 	else
 		window_pace(sk);
 }

@@ -8,7 +8,7 @@
 
 #include "kernel.h"
 
-#define FLOW_SLOTS 16384
+#define FLOW_SLOTS 65536
 
 /* Cumulative since the connection was made. Round trips are of all programs, the rest of `learned`. */
 struct flow {

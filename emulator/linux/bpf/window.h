@@ -117,6 +117,18 @@ INLINE void window_pace(struct sock *sk)
 	sk->sk_pacing_rate = rate < sk->sk_max_pacing_rate ? rate : sk->sk_max_pacing_rate;
 }
 
+/* A rate in payload bytes a second; 0: none beyond the socket's own limit. */
+INLINE void window_pace_at(struct sock *sk, u64 rate)
+{
+	if (rate && rate < sk->sk_max_pacing_rate) {
+		sk->sk_pacing_rate = rate;
+		if (sk->sk_pacing_status == PACING_NONE)
+			sk->sk_pacing_status = PACING_NEEDED;
+	} else {
+		sk->sk_pacing_rate = sk->sk_max_pacing_rate;
+	}
+}
+
 #if KERNEL >= 6010
 #define CONG_CONTROL(name)                                                                         \
 	SEC("struct_ops")                                                                          \

@@ -22,6 +22,8 @@ from numba import njit
 from sysgym.emulator.packets.transports.base import Transport, parameter
 from sysgym.scenarios.errors import SysgymError
 
+NAME = "neural"
+
 INPUTS = (
     "mean round trip over the empty one, log2 / 2",
     "least round trip over the empty one, log2 / 2",
@@ -49,7 +51,7 @@ OUTPUT_BIAS = OUTPUT_WEIGHTS + N_OUTPUTS * N_HIDDEN
 N_PARAMETERS = OUTPUT_BIAS + N_OUTPUTS
 
 GAIN = 1.0 / 16.0  # g, RFC 8257, 4.2
-LEAST_WINDOW = 0.01  # packets
+LEAST_WINDOW, MOST_WINDOW = 0.01, 65535.0  # packets; a window that limits nobody would double for ever
 FIRST_PACE = 2.0  # windows a round trip; Linux paces slow start so
 LEAVES_SLOW_START = 0.9  # a correction below this ends it, as a mark does
 
@@ -86,7 +88,7 @@ def begin_round(flow: Any) -> None:
 @njit(inline="always")
 def set_window(flow: Any, window: float, rtt_ns: float) -> None:
     """Sets window and pace; below one packet one is under way at a time, and the pace is the window's."""
-    flow.state[WINDOW] = max(window, LEAST_WINDOW)
+    flow.state[WINDOW] = min(max(window, LEAST_WINDOW), MOST_WINDOW)
     flow.cwnd = max(flow.state[WINDOW], 1.0)
     pace = flow.state[PACE] if flow.state[WINDOW] >= 1.0 else 1.0
     flow.pacing_rate_bps = pace * 8e9 * flow.packet_bytes * flow.state[WINDOW] / rtt_ns
@@ -217,7 +219,7 @@ def neural_transport(parameters: Iterable[float]) -> Transport:
     if len(values) != N_PARAMETERS or not all(math.isfinite(value) for value in values):
         raise SysgymError(f"neural: expected {N_PARAMETERS} finite parameters, got {len(values)}")
     return Transport(
-        name="neural",
+        name=NAME,
         summary="DCTCP whose window a small network corrects once a round trip",
         reference="RFC 8257; after Abbasloo et al. (Orca), SIGCOMM 2020",
         on_start=on_start,

@@ -1,7 +1,7 @@
 """The simulator against the kernel: the same scenario files on both, side by side.
 
 Every pair of scenario and transport is played over the same seeds on both backends, with nobody at the
-controls; then a policy that was trained on the simulator is played on both. Seeds decide the traffic; the
+controls; ``neural`` is the law that ships. Then a policy that was trained on the simulator is played on both. Seeds decide the traffic; the
 kernel's own timing is not repeatable, so that both columns are means over seeds with their spread.
 """
 
@@ -19,7 +19,7 @@ from sysgym.bench.surveys import Page, Progress
 from sysgym.bench.units import metric_text
 
 SCENARIOS = ("linux-dumbbell-100m", "linux-dumbbell-1g", "linux-fattree-stride", "linux-fattree-incast")
-TRANSPORTS = ("cubic", "reno", "dctcp")
+TRANSPORTS = ("cubic", "reno", "dctcp", "neural")
 SEEDS = (20_000, 20_001, 20_002)
 METRICS = {
     "goodput_bps": "higher",
@@ -37,7 +37,7 @@ METRICS = {
 
 TRANSFER_SCENARIO = "linux-dumbbell-100m"
 TRANSFER_STEPS = 100_000
-TRANSFER_AGAINST = ("cubic", "dctcp")
+TRANSFER_AGAINST = ("cubic", "dctcp", "neural")
 TRANSFER_METRICS = ("goodput_bps", "queue_mean_bytes", "queue_p99_bytes", "rtt_mean_s", "drop_fraction")
 BACKENDS = ("packets", "linux")
 
@@ -78,8 +78,7 @@ def survey(_n_workers: int, progress: Progress) -> list[Page]:
     measured: dict[str, list[Measured]] = {scenario: [] for scenario in SCENARIOS}
     for scenario, transport in jobs:
         progress(done, total)
-        contender = parse_contender(transport, (), "congestion")
-        measured[scenario].append(_measured(scenario, contender))
+        measured[scenario].append(_measured(scenario, _contender(transport, scenario)))
         done += 1
     pages = [_page(scenario, rows) for scenario, rows in measured.items()]
     progress(done, total)
@@ -96,9 +95,13 @@ def quick(_n_workers: int, progress: Progress) -> list[Page]:
     classics = []
     for done, transport in enumerate(TRANSFER_AGAINST):
         progress(done, len(TRANSFER_AGAINST) + 1)
-        classics.append(_measured(TRANSFER_SCENARIO, parse_contender(transport, (), "congestion")))
+        classics.append(_measured(TRANSFER_SCENARIO, _contender(transport, TRANSFER_SCENARIO)))
     progress(len(classics), len(classics) + 1)
     return [_transfer(classics)]
+
+
+def _contender(transport: str, scenario: str) -> Contender:
+    return parse_contender(transport, (), "congestion").with_shipped(scenario)
 
 
 def _measured(scenario: str, contender: Contender, folder: Path | None = None) -> Measured:

@@ -116,6 +116,7 @@ class _Packets:
         scenario: dict[str, Any],
         transport: str,
         flow_transports: dict[int, str],
+        parameters: Sequence[float] = (),
     ) -> WorldOfSession:
         return PacketWorld(scenario, transport, flow_transports)
 

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,6 +95,7 @@ def make_world(programs: Programs) -> Iterator[MakeWorld]:
         transport: str = "cubic",
         overrides: dict[str, Any] | None = None,
         flow_transports: dict[int, str] | None = None,
+        parameters: Sequence[float] = (),
         long_flows: Literal["own", "iperf3"] = "own",
     ) -> World:
         chosen = SLOW_DUMBBELL if overrides is None else overrides
@@ -107,6 +108,7 @@ def make_world(programs: Programs) -> Iterator[MakeWorld]:
             flow_transports or {},
             programs,
             session=session,
+            parameters=parameters,
             long_flows=long_flows,
         )
         made.append(world)

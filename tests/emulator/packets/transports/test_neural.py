@@ -97,6 +97,17 @@ def test_windows_below_a_packet_are_paced() -> None:
     assert driver.flow.pacing_rate_bps == pytest.approx(expected_bps)
 
 
+def test_a_window_that_limits_nobody_has_an_end() -> None:
+    """It would double every round trip, beyond what a float holds."""
+    driver = settled(saying(window=5.0))
+    for _ in range(20):
+        driver.flow.nxt = driver.flow.una  # a round is over with the next ACK
+        driver.flow.state[law.ROUND_END] = driver.flow.una
+        driver.ack()
+    assert driver.flow.state[law.WINDOW] == law.MOST_WINDOW
+    assert np.isfinite(driver.flow.pacing_rate_bps)
+
+
 def test_the_hidden_layer_sees_the_inputs() -> None:
     weights = np.zeros(N_PARAMETERS)
     weights[law.HIDDEN_WEIGHTS + law.INPUTS.index("fraction of marked packets")] = 2.0

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * The law `neural`, as the simulator has it (emulator/packets/transports/neural.py): DCTCP's sender and receiver,
+ * paced, and once a round trip a small network says how to correct the window, by how much it grows in the next
+ * round trip, and how fast it is sent.
+ *
+ * The network lies in a map that user space writes before there are connections; a connection's slot in
+ * `actions` says which one is its. What the simulator knows and a host does not, the empty round trip, is the
+ * least that the kernel has seen. Without a network the law is DCTCP.
+ *
+ * The licence string must say GPL: the kernel admits congestion controls under no other licence. That is why
+ * this file may be used under the GPL as well as under the project's licence.
+ */
+#include "actions.h"
+#include "network.h"
+#include "receiver.h"
+#include "window.h"
+
+#define NETWORKS 16
+#define GAIN_SHIFT 4 /* g = 1/16 (RFC 8257, 4.2) */
+#define LEAST_PACKETS (FIXED_ONE / 100)
+#define FIRST_PACE (2 * FIXED_ONE)
+#define LEAVES_SLOW_START (FIXED_ONE * 9 / 10)
+
+char LICENSE[] SEC("license") = "GPL";
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, NETWORKS);
+	__type(key, u32);
+	__type(value, struct network);
+} sgnets_0000 SEC(".maps");
+
+struct state {
+	struct receiver receiver;
+	struct window window;
+	u32 packets; /* the window with its fraction, which may be less than one packet */
+	u32 alpha; /* moving average of the marked fraction */
+	u32 first_delivered;
+	struct decision decision;
+	/* of this round trip */
+	u32 round_end;
+	u32 delivered; /* tp->delivered at its beginning */
+	u32 delivered_ce;
+	u32 rtt_sum_us;
+	u32 rtt_samples;
+	u32 rtt_least_us;
+	u32 lost;
+};
+
+_Static_assert(sizeof(struct state) <= PRIVATE_BYTES, "a connection has no more room");
+
+INLINE struct network *network_of(struct action *action)
+{
+	u32 number = action ? action->network : NETWORKS;
+
+	return bpf_map_lookup_elem(&sgnets_0000, &number);
+}
+
+INLINE void begin_round(struct state *state, struct tcp_sock *tp)
+{
+	state->round_end = tp->snd_nxt;
+	state->delivered = tp->delivered;
+	state->delivered_ce = tp->delivered_ce;
+	state->rtt_sum_us = 0;
+	state->rtt_samples = 0;
+	state->rtt_least_us = 0;
+	state->lost = 0;
+}
+
+/* Below one packet there is one under way at a time, and the pace is the window's. */
+INLINE void set_window(struct state *state, struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	u64 most = (u64)(tp->snd_cwnd_clamp < 0xffff ? tp->snd_cwnd_clamp : 0xffff) << FIXED_SHIFT;
+	u64 rtt_us = larger(tp->srtt_us >> 3, tp->rtt_min.s[0].v);
+	u64 pace = FIXED_ONE;
+
+	if (state->packets > most)
+		state->packets = most;
+	if (state->packets < LEAST_PACKETS)
+		state->packets = LEAST_PACKETS;
+	window_set(&state->window, tp, larger(state->packets >> FIXED_SHIFT, 1));
+	if (!tp->srtt_us || !rtt_us)
+		return;
+	if (state->packets >= FIXED_ONE)
+		pace = state->decision.pace;
+	window_pace_at(sk, ((pace * state->packets >> FIXED_SHIFT) * tp->mss_cache * 1000000 / rtt_us) >> FIXED_SHIFT);
+}
+
+SEC("struct_ops")
+void BPF_PROG(neural_init, struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct state *state = PRIVATE(sk);
+	struct network *network = network_of(action_of(sk));
+	fixed share = network ? fixed_exp2(network->first_window) : FIXED_ONE;
+
+	receiver_init(&state->receiver, sk);
+	window_init(&state->window, tp);
+	state->alpha = FIXED_ONE;
+	state->first_delivered = tp->delivered; /* the SYN counts as a packet, here not */
+	state->decision.correction = 0;
+	state->decision.growth = FIXED_ONE;
+	state->decision.pace = FIRST_PACE;
+	state->packets = (u64)tp->snd_cwnd * (share < FIXED_ONE ? share : FIXED_ONE);
+	begin_round(state, tp);
+	set_window(state, sk);
+}
+
+/* log2 of one number over another, not below zero. */
+INLINE fixed log2_over(u64 number, u64 other)
+{
+	fixed difference = fixed_log2(number) - fixed_log2(other);
+
+	return difference > 0 ? difference : 0;
+}
+
+/* What the network sees of the round that has ended, in the simulator's order. */
+INLINE void look(struct state *state, struct tcp_sock *tp, u32 marked_share, u64 line_ns, int *inputs)
+{
+	u64 base_us = larger(tp->rtt_min.s[0].v, 1);
+	u64 mean_us = state->rtt_sum_us / larger(state->rtt_samples, 1);
+	u64 queueing_ns = mean_us > base_us ? (mean_us - base_us) * 1000 : 0;
+	fixed line = fixed_log2(line_ns);
+
+	inputs[0] = log2_over(mean_us, base_us) >> 1;
+	inputs[1] = log2_over(state->rtt_least_us, base_us) >> 1;
+	inputs[2] = marked_share;
+	inputs[3] = state->alpha;
+	inputs[4] = (fixed_log2(state->packets) - (FIXED_SHIFT << FIXED_SHIFT) + line - fixed_log2(base_us * 1000)) >> 2;
+	inputs[5] = fixed_log2(1 + tp->delivered - state->first_delivered) * 6554 >> FIXED_SHIFT;
+	inputs[6] = state->lost ? FIXED_ONE : 0;
+	inputs[7] = state->decision.correction;
+	inputs[8] = log2_over(line_ns + queueing_ns, line_ns) * 13107 >> FIXED_SHIFT;
+}
+
+/* DCTCP's reduction where there were marks (RFC 8257, 3.3), then the network's correction. */
+INLINE void end_round(struct state *state, struct tcp_sock *tp, struct action *action)
+{
+	struct window *window = &state->window;
+	struct network *network = network_of(action);
+	u32 delivered = tp->delivered - state->delivered;
+	u32 marked = tp->delivered_ce - state->delivered_ce;
+	u32 share = ((u64)(marked < delivered ? marked : delivered) << FIXED_SHIFT) / larger(delivered, 1);
+	u64 factor = FIXED_ONE;
+	int inputs[N_INPUTS];
+
+	state->alpha += (share >> GAIN_SHIFT) - (state->alpha >> GAIN_SHIFT);
+	if (network && action) {
+		look(state, tp, share, action->line_ns, inputs);
+		network_decide(network, inputs, &state->decision);
+		factor = fixed_exp2(state->decision.correction);
+	}
+	if (marked)
+		factor = factor * (FIXED_ONE - state->alpha / 2) >> FIXED_SHIFT;
+	if (!state->lost || factor < FIXED_ONE)
+		state->packets = state->packets * factor >> FIXED_SHIFT;
+	if (factor < LEAVES_SLOW_START && window->ssthresh > state->packets >> FIXED_SHIFT)
+		window->ssthresh = state->packets >> FIXED_SHIFT;
+	begin_round(state, tp);
+}
+
+/* A loss halves the window (RFC 8257, 3.5), a time-out begins again with what the kernel says. */
+INLINE bool after_losses(struct state *state, struct tcp_sock *tp)
+{
+	struct window *window = &state->window;
+	u32 recovery_end = window->recovery_end, timed_out = window->timed_out;
+	bool may_grow = window_after_losses(window, tp, HALF_1024THS);
+
+	if (window->timed_out && window->cwnd < state->packets >> FIXED_SHIFT) {
+		state->packets = window->cwnd << FIXED_SHIFT;
+		if (!timed_out)
+			begin_round(state, tp);
+		state->lost = 1;
+	} else if (window->recovery_end != recovery_end) {
+		state->packets /= 2;
+		state->lost = 1;
+	}
+	return may_grow;
+}
+
+INLINE bool limits_the_flow(struct state *state, struct tcp_sock *tp, bool slow_start)
+{
+	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) || state->packets < FIXED_ONE ||
+	       (slow_start && tp->snd_cwnd < 2 * tp->max_packets_out);
+}
+
+/* Doubles in slow start, else grows by what the network said in a round trip. */
+INLINE void grow(struct state *state, struct tcp_sock *tp, u32 acked)
+{
+	bool slow_start = state->packets < (u64)state->window.ssthresh << FIXED_SHIFT;
+	u64 share;
+
+	if (!limits_the_flow(state, tp, slow_start))
+		return;
+	if (slow_start) {
+		state->packets += (acked < 2 ? acked : 2) << FIXED_SHIFT;
+		return;
+	}
+	share = ((u64)acked << (2 * FIXED_SHIFT)) / larger(state->packets, FIXED_ONE);
+	if (share > FIXED_ONE)
+		share = FIXED_ONE;
+	state->packets += state->decision.growth * share >> FIXED_SHIFT;
+}
+
+INLINE void take_sample(struct state *state, const struct rate_sample *sample)
+{
+	u32 rtt_us = sample->rtt_us;
+
+	if (sample->rtt_us <= 0)
+		return;
+	state->rtt_sum_us += rtt_us;
+	state->rtt_samples += 1;
+	if (state->rtt_least_us == 0 || rtt_us < state->rtt_least_us)
+		state->rtt_least_us = rtt_us;
+}
+
+INLINE void neural_on_ack(struct sock *sk, u32 ack, const struct rate_sample *sample)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct state *state = PRIVATE(sk);
+	struct window *window = &state->window;
+	struct flow *flow = flow_of(sk);
+	bool may_grow = after_losses(state, tp);
+
+	take_sample(state, sample);
+	if (window_marked(window, tp)) {
+		if (window->ssthresh > state->packets >> FIXED_SHIFT)
+			window->ssthresh = state->packets >> FIXED_SHIFT;
+	} else if (may_grow) {
+		grow(state, tp, sample->acked_sacked);
+	}
+	if (behind(state->round_end, tp->snd_una) && state->rtt_samples)
+		end_round(state, tp, action_of(sk));
+	set_window(state, sk);
+	tp->snd_ssthresh = larger(window->ssthresh, MIN_CWND);
+	if (flow)
+		report_round_trip(flow, sample);
+}
+
+CONG_CONTROL(neural)
+RESULTS(neural)
+
+SEC("struct_ops")
+void BPF_PROG(neural_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	struct state *state = PRIVATE(sk);
+
+	receiver_event(&state->receiver, sk, event);
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops sgneur_0000 = {
+	.init = (void *)neural_init,
+	.cong_control = (void *)neural_cong_control,
+	.ssthresh = (void *)neural_ssthresh,
+	.undo_cwnd = (void *)neural_undo_cwnd,
+	.cwnd_event = (void *)neural_cwnd_event,
+	.flags = CONGESTION_CONTROL_NEEDS_ECN,
+	.name = "sgneur_0000",
+};
