@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help bench kernel test lint format perf venv clean
 help:
 	@echo 'make bench   train, compare and report: suite "quick", a few minutes, ends in an HTML page'
-	@echo 'make kernel  cubic, dctcp and a trained policy on the Linux kernel, two minutes; needs root or sudo'
+	@echo 'make kernel  cubic, dctcp, a learned law and a trained policy on the Linux kernel, two minutes; needs root or sudo'
 	@echo 'make test    linter, formatter, type checker, tests'
 	@echo 'make lint    the first three of these'
 	@echo 'make format  let the formatter and the linter mend what they can'

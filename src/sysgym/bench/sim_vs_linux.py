@@ -1,8 +1,9 @@
 """The simulator against the kernel: the same scenario files on both, side by side.
 
 Every pair of scenario and transport is played over the same seeds on both backends, with nobody at the
-controls; ``neural`` is the law that ships. Then a policy that was trained on the simulator is played on both. Seeds decide the traffic; the
-kernel's own timing is not repeatable, so that both columns are means over seeds with their spread.
+controls; ``neural`` is the law that ships. Then a policy that was trained on the simulator is played on both.
+Seeds decide the traffic; the kernel's own timing is not repeatable, so that both columns are means over seeds
+with their spread.
 """
 
 from __future__ import annotations
