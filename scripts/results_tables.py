@@ -2,6 +2,7 @@
 
 python scripts/results_tables.py results/quick README.md
 python scripts/results_tables.py results/stragglers docs/stragglers.md --metrics 6
+python scripts/results_tables.py results/iroko docs/learned.md --metrics 5 --returns
 
 The tables stand between ``<!-- begin results NAME -->`` and ``<!-- end results NAME -->``, NAME being the
 folder's.
@@ -23,8 +24,10 @@ from sysgym.bench.contenders import Contender
 from sysgym.bench.episodes import make_contender, play
 from sysgym.bench.report.content import cell, heading
 from sysgym.bench.report.plots import draw_tradeoff, styles
-from sysgym.bench.report.study import Contest, Study, read_study
+from sysgym.bench.report.study import RETURN, Contest, Study, read_study
 from sysgym.bench.rows import read_rows
+from sysgym.bench.statistics import estimate
+from sysgym.bench.tables import interval_text
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -44,29 +47,31 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("page", type=Path)
     parser.add_argument("--metrics", type=int, default=4, help="columns of a table")
+    parser.add_argument("--returns", action="store_true", help="begin with the return of an episode")
     given = parser.parse_args()
     study = read_study(given.folder)
     text = given.page.read_text()
     section = re.compile(SECTION.format(name=re.escape(given.folder.name)), re.DOTALL)
     assert section.search(text), "the page has lost the marks around these results"
-    lines = "\n".join(tables(study, given.metrics))
+    lines = "\n".join(tables(study, given.metrics, returns=given.returns))
     given.page.write_text(section.sub(lambda marks: marks[1] + lines + "\n" + marks[2], text))
     if given.page.resolve() == README:
         PICTURE.parent.mkdir(parents=True, exist_ok=True)
         draw(study, given.folder)
 
 
-def tables(study: Study, n_metrics: int) -> Iterator[str]:
+def tables(study: Study, n_metrics: int, *, returns: bool) -> Iterator[str]:
     """Yield one table a scenario, with its most important metrics."""
     for contest in study.contests:
         metrics = contest.metrics[:n_metrics]
-        heads = [f"`{contest.label}`"]
+        heads = [f"`{contest.label}`", *(["Return"] if returns else [])]
         for metric in metrics:
             label, unit = heading(contest, metric)
             heads.append(f"{label} ({unit.split(', ')[0]})" if ", " in unit else label)
-        yield from ("", _line(heads), _line(["---", *["---:"] * len(metrics)]))
+        yield from ("", _line(heads), _line(["---", *["---:"] * (len(heads) - 1)]))
         for player in contest.players:
             cells = [f"{player.name} (upper bound)" if player.privileged else player.name]
+            cells += [_return(contest, player.name)] if returns else []
             for metric in metrics:
                 score = contest.scores.get((player.name, metric.name))
                 value, interval, _ = cell(contest, metric, score) if score else ("–", "", "")
@@ -77,6 +82,11 @@ def tables(study: Study, n_metrics: int) -> Iterator[str]:
                 )
             yield _line(cells)
     yield ""
+
+
+def _return(contest: Contest, player: str) -> str:
+    sample = contest.sample(player, RETURN)
+    return "–" if sample is None else interval_text(estimate(sample[0]))
 
 
 def draw(study: Study, folder: Path) -> None:

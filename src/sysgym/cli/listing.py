@@ -31,7 +31,8 @@ def print_lists(kind: str | None, plugins: Sequence[Path]) -> None:
         if kind in (None, name):
             out.print(table("name", "what it is", title=title, rows=rows()))
             out.print()
-    out.print("[dim]sysgym show NAME tells more of each[/dim]")
+    what = "policy NAME" if kind == "policies" else "NAME"  # a policy may be called as its agent
+    out.print(f"[dim]sysgym show {what} tells more of each[/dim]")
 
 
 def load_plugins(plugins: Sequence[Path]) -> None:

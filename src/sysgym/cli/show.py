@@ -47,6 +47,7 @@ def show_page(
         SysgymError: A picture is wanted of something that has none.
     """
     from sysgym.agents import agent_info, list_agents
+    from sysgym.agents.learned.shipped import list_shipped
     from sysgym.emulator.packets.transports import get_transport, list_transports
     from sysgym.errors import SysgymError, UnknownName
     from sysgym.registration import ENVIRONMENTS
@@ -57,6 +58,7 @@ def show_page(
     load_plugins(plugins)
     scenarios = {info.name for info in list_scenarios()}
     suites = {info.name for info in list_suites()}
+    policies = {one.name for one in list_shipped()}
     is_file = _is_file(name) and name not in list_agents()  # "stragglers/oracle" is an agent
     namespaces = {known.partition("/")[0] for known in ENVIRONMENTS}
     environment = next((known for known in ENVIRONMENTS if name in _short_names(known)), None)
@@ -84,9 +86,11 @@ def show_page(
         _transport(get_transport(name))
     elif name in list_agents():
         _agent(agent_info(name))
+    elif name in policies:
+        _policy(name)
     else:
-        known = [*ENVIRONMENTS, *scenarios, *suites, *list_transports(), *list_agents()]
-        raise UnknownName("environment, scenario, suite, transport or agent", name, known)
+        known = [*ENVIRONMENTS, *scenarios, *suites, *list_transports(), *list_agents(), *policies]
+        raise UnknownName("environment, scenario, suite, transport, agent or policy", name, known)
 
 
 def _policy(name: str) -> None:

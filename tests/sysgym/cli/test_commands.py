@@ -155,7 +155,8 @@ def test_lists_have_everything_with_a_line_on_each(call: Call) -> None:
     for kind, names in expected.items():
         code, out, _ = call("list", kind)
         assert code == 0
-        assert out.removesuffix("sysgym show NAME tells more of each\n").strip() in everything
+        what = "policy NAME" if kind == "policies" else "NAME"
+        assert out.removesuffix(f"sysgym show {what} tells more of each\n").strip() in everything
         first_words = [line.split()[0] for line in out.splitlines() if len(line.split()) > 1]
         for name in names:
             assert first_words.count(name) == 1, f"{name} with a line that says what it is"
@@ -196,6 +197,7 @@ def test_every_name_that_is_listed_has_a_page(call: Call) -> None:
             ["profile", "cluster.slots_per_machine", "Splits", "sysgym run alibaba-2018 --contender nurd"],
         ),
         ("nurd", ["nurd: ", "A heuristic", "sysgym run google-2011 --contender nurd"]),
+        ("ppo@iroko-dumbbell-10m", ["Not for", "sysgym bench iroko"]),
         ("stragglers/oracle", ["oracle: ", "an upper bound", "sysgym run google-2011 --contender oracle"]),
     ],
 )
