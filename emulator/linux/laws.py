@@ -213,7 +213,10 @@ class Laws:
 def _in_fixed_point(parameters: Sequence[float]) -> NDArray[np.int32]:
     values = np.asarray(parameters, dtype=np.float64)
     if values.shape != (N_PARAMETERS,):
-        raise SysgymError(f"neural: expected {N_PARAMETERS} parameters, got {values.size}")
+        raise SysgymError(
+            f"neural: expected {N_PARAMETERS} parameters, got {values.size}; the agent neural brings"
+            " those of its checkpoint"
+        )
     if not np.all(np.abs(values) < _LARGEST_PARAMETER):
         raise SysgymError(f"neural: the kernel's parameters are below {_LARGEST_PARAMETER:g} in size")
     return np.round(values * 2.0**16).astype(np.int32)

@@ -172,10 +172,17 @@ class Programs:
             if _kernel_has(_KERNELS_OWN.get(source, "")):
                 continue
             names = tuple(map(self._name, registered.values()))
+            if source == NEURAL and learned is None:  # it is told things in memory of that program
+                self._reasons[NEURAL] = self._reasons[LEARNED]
+                continue
             try:
                 loaded = self._load_object(source, registers=names, shares_with=learned)
             except BackendUnavailable as reason:
                 self._reasons |= dict.fromkeys(registered, reason)
+                continue
+            except BackendError as error:  # a compiler that refuses one program is no reason to serve none
+                refused = BackendUnavailable("linux", str(error), "sysgym emulator check")
+                self._reasons |= dict.fromkeys(registered, refused)
                 continue
             if source == LEARNED:
                 learned = loaded
@@ -255,7 +262,7 @@ class Programs:
         return self.congestion_control(transport).endswith(f"_{self.sid}")
 
     def flow_slots(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Actions and reports of all connections under ``learned``, shape (FLOW_SLOTS,) each.
+        """Actions and reports of all connections with a slot, shape (FLOW_SLOTS,) each.
 
         A connection's slot is its socket's mark (SO_MARK). The arrays are the kernel's own memory: what is
         written to the actions holds from the next ACK on; reports are as of the last ACK.

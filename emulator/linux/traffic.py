@@ -45,7 +45,7 @@ _WAKE_BYTES = 64 << 10
 """A receiver is woken for so much at a time, or for all that is left."""
 
 KEPT_SLOTS = 1024
-"""Slots that only managed flows may have; others have one where there is room, for their round trips."""
+"""Slots that only flows which are told something may have; others have one where there is room."""
 
 _SENDER, _RECEIVER, _LISTENER, _NOBODY = range(4)
 _FOREVER = 2**62
@@ -213,8 +213,8 @@ class Traffic:
             self._attach_receiver(connection)
 
     def _is_iperf(self, flow: int) -> bool:
-        is_managed = self._needs_slot[self._law_of_flow[flow]]
-        return self._iperf is not None and self._to_send[flow] == _FOREVER and not is_managed
+        is_told = self._needs_slot[self._law_of_flow[flow]]
+        return self._iperf is not None and self._to_send[flow] == _FOREVER and not is_told
 
     def _start_iperf(self, flow: int, start_ns: int) -> None:
         """Its connection is taken in when a sample is due and it is there."""

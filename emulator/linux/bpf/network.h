@@ -21,12 +21,53 @@ struct network {
 	int output_bias[N_OUTPUTS];
 };
 
+/* What a round trip has brought. Shares and the correction are in 2^-16, so is the window. */
+struct seen {
+	unsigned long long mean_rtt_us;
+	unsigned long long least_rtt_us;
+	unsigned long long base_rtt_us; /* of an empty path */
+	unsigned long long line_ns; /* what a packet takes on the sender's line */
+	unsigned int packets; /* the window */
+	unsigned int delivered; /* packets so far */
+	unsigned int marked_share;
+	unsigned int alpha;
+	int lost;
+	int correction;
+};
+
 /* What the network says: log2 of the window's factor, growth in packets and pace in windows, a round trip. */
 struct decision {
 	int correction;
 	int growth;
 	int pace;
 };
+
+/* log2 of one number over another, not below zero. */
+FIXED_POINT fixed log2_over(unsigned long long number, unsigned long long other)
+{
+	fixed difference = fixed_log2(number) - fixed_log2(other);
+
+	return difference > 0 ? difference : 0;
+}
+
+/* The inputs, in the simulator's order and scale. */
+FIXED_POINT void network_look(const struct seen *seen, int *inputs)
+{
+	unsigned long long queueing_us =
+		seen->mean_rtt_us > seen->base_rtt_us ? seen->mean_rtt_us - seen->base_rtt_us : 0;
+	fixed line_packets = fixed_log2(seen->base_rtt_us * 1000) - fixed_log2(seen->line_ns);
+	fixed window = fixed_log2(seen->packets) - (FIXED_SHIFT << FIXED_SHIFT);
+
+	inputs[0] = log2_over(seen->mean_rtt_us, seen->base_rtt_us) >> 1;
+	inputs[1] = log2_over(seen->least_rtt_us, seen->base_rtt_us) >> 1;
+	inputs[2] = seen->marked_share;
+	inputs[3] = seen->alpha;
+	inputs[4] = (window - line_packets) >> 2;
+	inputs[5] = fixed_log2(1ull + seen->delivered) * 6554 >> FIXED_SHIFT; /* a tenth */
+	inputs[6] = seen->lost ? FIXED_ONE : 0;
+	inputs[7] = seen->correction;
+	inputs[8] = log2_over(seen->line_ns + queueing_us * 1000, seen->line_ns) * 13107 >> FIXED_SHIFT; /* a fifth */
+}
 
 FIXED_POINT void network_decide(const struct network *network, const int *inputs, struct decision *decision)
 {

@@ -8,6 +8,10 @@
  * `actions` says which one is its. What the simulator knows and a host does not, the empty round trip, is the
  * least that the kernel has seen. Without a network the law is DCTCP.
  *
+ * Two things are the kernel's: it paces a connection from its tenth packet on, and a slower pace holds from the
+ * packet after the next. Growth asks whether the window was the limit in the last window of data, where the
+ * simulator asks at each ACK.
+ *
  * The licence string must say GPL: the kernel admits congestion controls under no other licence. That is why
  * this file may be used under the GPL as well as under the project's licence.
  */
@@ -19,6 +23,8 @@
 #define NETWORKS 16
 #define GAIN_SHIFT 4 /* g = 1/16 (RFC 8257, 4.2) */
 #define LEAST_PACKETS (FIXED_ONE / 100)
+#define MOST_PACKETS (0xffffu << FIXED_SHIFT)
+#define LEAST_SSTHRESH (2 * FIXED_ONE)
 #define FIRST_PACE (2 * FIXED_ONE)
 #define LEAVES_SLOW_START (FIXED_ONE * 9 / 10)
 
@@ -36,17 +42,19 @@ struct state {
 	struct receiver receiver;
 	struct window window;
 	u32 packets; /* the window with its fraction, which may be less than one packet */
+	u32 ssthresh; /* with its fraction, too */
 	u32 alpha; /* moving average of the marked fraction */
 	u32 first_delivered;
 	struct decision decision;
+	u16 lost;
+	u16 timed_out; /* not answered yet */
 	/* of this round trip */
+	u64 rtt_sum_us;
+	u32 rtt_samples;
+	u32 rtt_least_us;
 	u32 round_end;
 	u32 delivered; /* tp->delivered at its beginning */
 	u32 delivered_ce;
-	u32 rtt_sum_us;
-	u32 rtt_samples;
-	u32 rtt_least_us;
-	u32 lost;
 };
 
 _Static_assert(sizeof(struct state) <= PRIVATE_BYTES, "a connection has no more room");
@@ -69,24 +77,35 @@ INLINE void begin_round(struct state *state, struct tcp_sock *tp)
 	state->lost = 0;
 }
 
+INLINE u32 bounded(u64 packets)
+{
+	if (packets < LEAST_PACKETS)
+		return LEAST_PACKETS;
+	return packets < MOST_PACKETS ? packets : MOST_PACKETS;
+}
+
+INLINE u32 smaller(u32 one, u32 other)
+{
+	return one < other ? one : other;
+}
+
 /* Below one packet there is one under way at a time, and the pace is the window's. */
 INLINE void set_window(struct state *state, struct sock *sk)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
-	u64 most = (u64)(tp->snd_cwnd_clamp < 0xffff ? tp->snd_cwnd_clamp : 0xffff) << FIXED_SHIFT;
 	u64 rtt_us = larger(tp->srtt_us >> 3, tp->rtt_min.s[0].v);
-	u64 pace = FIXED_ONE;
+	u64 pace = FIXED_ONE, packets_a_round;
 
-	if (state->packets > most)
-		state->packets = most;
-	if (state->packets < LEAST_PACKETS)
-		state->packets = LEAST_PACKETS;
+	state->packets = bounded(smaller(state->packets, smaller(tp->snd_cwnd_clamp, 0xffff) << FIXED_SHIFT));
+	state->window.ssthresh = larger(state->ssthresh >> FIXED_SHIFT, MIN_CWND);
+	tp->snd_ssthresh = state->window.ssthresh;
 	window_set(&state->window, tp, larger(state->packets >> FIXED_SHIFT, 1));
 	if (!tp->srtt_us || !rtt_us)
 		return;
 	if (state->packets >= FIXED_ONE)
 		pace = state->decision.pace;
-	window_pace_at(sk, ((pace * state->packets >> FIXED_SHIFT) * tp->mss_cache * 1000000 / rtt_us) >> FIXED_SHIFT);
+	packets_a_round = pace * state->packets >> 20; /* in 2^-12: what follows would not fit otherwise */
+	window_pace_at(sk, packets_a_round * tp->mss_cache * 1000000 / rtt_us >> 12);
 }
 
 SEC("struct_ops")
@@ -99,7 +118,9 @@ void BPF_PROG(neural_init, struct sock *sk)
 
 	receiver_init(&state->receiver, sk);
 	window_init(&state->window, tp);
+	state->ssthresh = ~0u;
 	state->alpha = FIXED_ONE;
+	state->timed_out = 0;
 	state->first_delivered = tp->delivered; /* the SYN counts as a packet, here not */
 	state->decision.correction = 0;
 	state->decision.growth = FIXED_ONE;
@@ -109,73 +130,71 @@ void BPF_PROG(neural_init, struct sock *sk)
 	set_window(state, sk);
 }
 
-/* log2 of one number over another, not below zero. */
-INLINE fixed log2_over(u64 number, u64 other)
+/* What the round that has ended has brought. */
+INLINE struct seen look(struct state *state, struct tcp_sock *tp, u32 marked_share, u64 line_ns)
 {
-	fixed difference = fixed_log2(number) - fixed_log2(other);
+	struct seen seen = {
+		.mean_rtt_us = state->rtt_sum_us / larger(state->rtt_samples, 1),
+		.least_rtt_us = state->rtt_least_us,
+		.base_rtt_us = larger(tp->rtt_min.s[0].v, 1),
+		.line_ns = line_ns,
+		.packets = state->packets,
+		.delivered = tp->delivered - state->first_delivered,
+		.marked_share = marked_share,
+		.alpha = state->alpha,
+		.lost = state->lost,
+		.correction = state->decision.correction,
+	};
 
-	return difference > 0 ? difference : 0;
-}
-
-/* What the network sees of the round that has ended, in the simulator's order. */
-INLINE void look(struct state *state, struct tcp_sock *tp, u32 marked_share, u64 line_ns, int *inputs)
-{
-	u64 base_us = larger(tp->rtt_min.s[0].v, 1);
-	u64 mean_us = state->rtt_sum_us / larger(state->rtt_samples, 1);
-	u64 queueing_ns = mean_us > base_us ? (mean_us - base_us) * 1000 : 0;
-	fixed line = fixed_log2(line_ns);
-
-	inputs[0] = log2_over(mean_us, base_us) >> 1;
-	inputs[1] = log2_over(state->rtt_least_us, base_us) >> 1;
-	inputs[2] = marked_share;
-	inputs[3] = state->alpha;
-	inputs[4] = (fixed_log2(state->packets) - (FIXED_SHIFT << FIXED_SHIFT) + line - fixed_log2(base_us * 1000)) >> 2;
-	inputs[5] = fixed_log2(1 + tp->delivered - state->first_delivered) * 6554 >> FIXED_SHIFT;
-	inputs[6] = state->lost ? FIXED_ONE : 0;
-	inputs[7] = state->decision.correction;
-	inputs[8] = log2_over(line_ns + queueing_ns, line_ns) * 13107 >> FIXED_SHIFT;
+	return seen;
 }
 
 /* DCTCP's reduction where there were marks (RFC 8257, 3.3), then the network's correction. */
 INLINE void end_round(struct state *state, struct tcp_sock *tp, struct action *action)
 {
-	struct window *window = &state->window;
 	struct network *network = network_of(action);
 	u32 delivered = tp->delivered - state->delivered;
 	u32 marked = tp->delivered_ce - state->delivered_ce;
-	u32 share = ((u64)(marked < delivered ? marked : delivered) << FIXED_SHIFT) / larger(delivered, 1);
+	u32 share = ((u64)smaller(marked, delivered) << FIXED_SHIFT) / larger(delivered, 1);
 	u64 factor = FIXED_ONE;
-	int inputs[N_INPUTS];
 
 	state->alpha += (share >> GAIN_SHIFT) - (state->alpha >> GAIN_SHIFT);
 	if (network && action) {
-		look(state, tp, share, action->line_ns, inputs);
+		struct seen seen = look(state, tp, share, action->line_ns);
+		int inputs[N_INPUTS];
+
+		network_look(&seen, inputs);
 		network_decide(network, inputs, &state->decision);
 		factor = fixed_exp2(state->decision.correction);
 	}
 	if (marked)
 		factor = factor * (FIXED_ONE - state->alpha / 2) >> FIXED_SHIFT;
 	if (!state->lost || factor < FIXED_ONE)
-		state->packets = state->packets * factor >> FIXED_SHIFT;
-	if (factor < LEAVES_SLOW_START && window->ssthresh > state->packets >> FIXED_SHIFT)
-		window->ssthresh = state->packets >> FIXED_SHIFT;
+		state->packets = bounded(state->packets * factor >> FIXED_SHIFT);
+	if (factor < LEAVES_SLOW_START)
+		state->ssthresh = smaller(state->ssthresh, state->packets);
 	begin_round(state, tp);
 }
 
-/* A loss halves the window (RFC 8257, 3.5), a time-out begins again with what the kernel says. */
+/* A loss halves the window (RFC 8257, 3.5); after a time-out it is one packet (RFC 5681, 3.1). */
 INLINE bool after_losses(struct state *state, struct tcp_sock *tp)
 {
 	struct window *window = &state->window;
-	u32 recovery_end = window->recovery_end, timed_out = window->timed_out;
+	u32 recovery_end = window->recovery_end;
 	bool may_grow = window_after_losses(window, tp, HALF_1024THS);
 
-	if (window->timed_out && window->cwnd < state->packets >> FIXED_SHIFT) {
-		state->packets = window->cwnd << FIXED_SHIFT;
-		if (!timed_out)
-			begin_round(state, tp);
+	if (state->timed_out) {
+		state->timed_out = 0;
+		state->ssthresh = larger(state->packets / 2, LEAST_SSTHRESH);
+		state->packets = FIXED_ONE;
+		window->timed_out = 1;
+		begin_round(state, tp);
 		state->lost = 1;
-	} else if (window->recovery_end != recovery_end) {
+		return true;
+	}
+	if (window->recovery_end != recovery_end) {
 		state->packets /= 2;
+		state->ssthresh = larger(state->packets, LEAST_SSTHRESH);
 		state->lost = 1;
 	}
 	return may_grow;
@@ -190,19 +209,19 @@ INLINE bool limits_the_flow(struct state *state, struct tcp_sock *tp, bool slow_
 /* Doubles in slow start, else grows by what the network said in a round trip. */
 INLINE void grow(struct state *state, struct tcp_sock *tp, u32 acked)
 {
-	bool slow_start = state->packets < (u64)state->window.ssthresh << FIXED_SHIFT;
+	bool slow_start = state->packets < state->ssthresh;
 	u64 share;
 
 	if (!limits_the_flow(state, tp, slow_start))
 		return;
 	if (slow_start) {
-		state->packets += (acked < 2 ? acked : 2) << FIXED_SHIFT;
+		state->packets = bounded(state->packets + ((u64)smaller(acked, 2) << FIXED_SHIFT));
 		return;
 	}
 	share = ((u64)acked << (2 * FIXED_SHIFT)) / larger(state->packets, FIXED_ONE);
 	if (share > FIXED_ONE)
 		share = FIXED_ONE;
-	state->packets += state->decision.growth * share >> FIXED_SHIFT;
+	state->packets = bounded(state->packets + (state->decision.growth * share >> FIXED_SHIFT));
 }
 
 INLINE void take_sample(struct state *state, const struct rate_sample *sample)
@@ -221,27 +240,32 @@ INLINE void neural_on_ack(struct sock *sk, u32 ack, const struct rate_sample *sa
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct state *state = PRIVATE(sk);
-	struct window *window = &state->window;
 	struct flow *flow = flow_of(sk);
 	bool may_grow = after_losses(state, tp);
 
 	take_sample(state, sample);
-	if (window_marked(window, tp)) {
-		if (window->ssthresh > state->packets >> FIXED_SHIFT)
-			window->ssthresh = state->packets >> FIXED_SHIFT;
-	} else if (may_grow) {
+	if (window_marked(&state->window, tp))
+		state->ssthresh = smaller(state->ssthresh, state->packets);
+	else if (may_grow)
 		grow(state, tp, sample->acked_sacked);
-	}
 	if (behind(state->round_end, tp->snd_una) && state->rtt_samples)
 		end_round(state, tp, action_of(sk));
 	set_window(state, sk);
-	tp->snd_ssthresh = larger(window->ssthresh, MIN_CWND);
 	if (flow)
 		report_round_trip(flow, sample);
 }
 
 CONG_CONTROL(neural)
 RESULTS(neural)
+
+SEC("struct_ops")
+void BPF_PROG(neural_set_state, struct sock *sk, u8 new_state)
+{
+	struct state *state = PRIVATE(sk);
+
+	if (new_state == TCP_CA_Loss)
+		state->timed_out = 1;
+}
 
 SEC("struct_ops")
 void BPF_PROG(neural_cwnd_event, struct sock *sk, enum tcp_ca_event event)
@@ -256,6 +280,7 @@ struct tcp_congestion_ops sgneur_0000 = {
 	.init = (void *)neural_init,
 	.cong_control = (void *)neural_cong_control,
 	.ssthresh = (void *)neural_ssthresh,
+	.set_state = (void *)neural_set_state,
 	.undo_cwnd = (void *)neural_undo_cwnd,
 	.cwnd_event = (void *)neural_cwnd_event,
 	.flags = CONGESTION_CONTROL_NEEDS_ECN,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from sysgym.emulator.linux.programs import FLOW_SLOTS, NETWORKS, PORT_SLOTS
-from sysgym.emulator.linux.world import PORTS_A_SESSION, SLOTS_A_SESSION
-from sysgym.emulator.linux.worlds import MAX_SESSIONS
-from sysgym.emulator.packets.transports.neural import N_PARAMETERS, OUTPUT_BIAS
+from sysgym.emulator.packets.transports.neural import (
+    HIDDEN_WEIGHTS,
+    INPUTS,
+    N_PARAMETERS,
+    OUTPUT_BIAS,
+    OUTPUT_WEIGHTS,
+)
 from sysgym.scenarios.errors import SysgymError
 
 from .conftest import SLOW_DUMBBELL, MakeWorld
@@ -17,6 +21,7 @@ from .test_world import DELIVERED, PAYLOAD_SHARE, RATE_BPS, core, ports_of, rate
 
 pytestmark = pytest.mark.linux
 
+WINDOW_COLUMN = 9
 THRESHOLD_BYTES = SLOW_DUMBBELL["queue.ecn_threshold_bytes"]
 
 
@@ -41,7 +46,7 @@ def test_two_worlds_have_networks_of_their_own(make_world: MakeWorld) -> None:
     assert goodput > 0.9 * RATE_BPS * PAYLOAD_SHARE
     assert marks > 100
     assert 0.6 * THRESHOLD_BYTES < queue < 1.5 * THRESHOLD_BYTES
-    assert cautious_goodput > 0.8 * RATE_BPS * PAYLOAD_SHARE
+    assert cautious_goodput > 0.6 * RATE_BPS * PAYLOAD_SHARE
     assert cautious_marks == 0
     assert cautious_queue < 0.6 * queue
 
@@ -60,7 +65,39 @@ def test_what_is_no_network_is_refused(make_world: MakeWorld, parameters: list[f
         make_world(transport="neural", parameters=parameters)
 
 
-def test_every_world_of_a_service_has_room() -> None:
-    assert MAX_SESSIONS * SLOTS_A_SESSION <= FLOW_SLOTS
-    assert MAX_SESSIONS * PORTS_A_SESSION <= PORT_SLOTS
-    assert MAX_SESSIONS <= NETWORKS
+def test_a_network_sees_marks(make_world: MakeWorld) -> None:
+    """Its only weight is on their share: it answers them more, and does nothing else."""
+    parameters = [0.0] * N_PARAMETERS
+    parameters[HIDDEN_WEIGHTS + INPUTS.index("fraction of marked packets")] = 4.0
+    parameters[OUTPUT_WEIGHTS] = -1.0
+    dctcp = make_world(transport="neural", parameters=[0.0] * N_PARAMETERS)
+    answering = make_world(transport="neural", parameters=parameters)
+    (_, marks, queue), (goodput, fewer_marks, shorter_queue) = map(measure, (dctcp, answering))
+    assert goodput > 0.6 * RATE_BPS * PAYLOAD_SHARE
+    assert 0 < fewer_marks < 0.8 * marks
+    assert shorter_queue < 0.9 * queue
+
+
+def test_a_window_that_limits_nobody_has_an_end(make_world: MakeWorld) -> None:
+    """Hosts with a cap never fill their windows, which this network makes larger every round trip."""
+    parameters = [0.0] * N_PARAMETERS
+    parameters[OUTPUT_BIAS] = 0.1
+    world = make_world(transport="neural", parameters=parameters)
+    world.reset(1)
+    world.apply(host_caps_bps=np.array([4e6, 4e6, np.inf, np.inf]))
+    run(world, 1.5)
+    windows = world.flow_counters(np.arange(2))[:, WINDOW_COLUMN]
+    assert np.all(windows > 1000)
+
+
+def test_a_time_out_begins_again_with_one_packet(make_world: MakeWorld) -> None:
+    """A buffer of three packets for two flows that start with many: they lose whole windows, and go on."""
+    world = make_world(
+        transport="neural",
+        parameters=[0.0] * N_PARAMETERS,
+        overrides=SLOW_DUMBBELL | {"queue.buffer_bytes": 4_500, "queue.ecn_threshold_bytes": 4_500},
+    )
+    world.reset(1)
+    run(world, 1.5)
+    assert ports_of(world).dropped_packets.sum() > 0
+    assert rates_bps(world, 1.0, DELIVERED).sum() > 0.5 * RATE_BPS

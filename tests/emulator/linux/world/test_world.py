@@ -183,7 +183,7 @@ def test_paced_hosts_send_at_their_caps_and_losses_change_nothing(make_world: Ma
     world.apply(host_caps_bps=np.array([1.6e7, 1.6e7, np.inf, np.inf]))
     run(world, 0.5)
     dropped = ports_of(world).dropped_packets.sum()
-    assert rates_bps(world, 1.0, SENT)[:2] == pytest.approx([1.6e7, 1.6e7], rel=0.03)
+    assert rates_bps(world, 1.0, SENT)[:2] == pytest.approx([1.6e7, 1.6e7], rel=0.05)
     assert ports_of(world).dropped_packets.sum() > dropped
 
 
