@@ -37,7 +37,7 @@ def law_of_agents(backend: str, transport: Transport, *, multiplied: bool) -> st
     if backend == PACKETS:
         return transport
     if not multiplied:
-        return PACED_FLOW.name if transport == PACED else transport.name
+        return PACED_FLOW.name if transport == PACED else transport
     try:
         from sysgym.emulator.linux.laws import SCALED, SCALED_TRANSPORTS
     except ImportError as error:

@@ -12,10 +12,14 @@ from pettingzoo.test import parallel_api_test
 from stable_baselines3 import PPO
 
 import sysgym
+from sysgym.agents.congestion.max import MaxAgent
 from sysgym.agents.learned.shared_policy import AgentsAsSlots
+from sysgym.agents.protocol import play_episode
 from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.discovery import let_go, share_private_service
+from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
 from sysgym.envs.congestion import parallel_env
+from sysgym.envs.congestion.backends import network_on
 from sysgym.envs.congestion.flow_intervals import CWND_PACKETS_NOW
 from sysgym.envs.congestion.flow_presets import log_rate_action
 from sysgym.scenarios import CongestionScenario, load_scenario
@@ -172,6 +176,28 @@ def test_what_cannot_be_multiplied_is_named() -> None:
         SysgymError, match='"newvegas" cannot be multiplied on the kernel: use reno, cubic, dctcp'
     ):
         gym.make("sysgym/FlowCC-v0", preset="orca", transport="newvegas", backend="linux")
+
+
+def test_a_learned_law_brings_its_network_to_the_kernel() -> None:
+    """For a datacenter, and for one flow among others; a world has one network."""
+    silent = neural_transport([0.0] * N_PARAMETERS)
+    for env_id, scenario in (("DatacenterCC", "linux-dumbbell-100m"), ("FlowCC", "linux-flow-100m")):
+        env = gym.make(
+            f"sysgym/{env_id}-v0",
+            scenario=scenario,
+            transport=silent,
+            backend="linux",
+            overrides=FAST,
+            disable_env_checker=True,
+        )
+        _, info = play_episode(env, MaxAgent())
+        assert info["episode_metrics"]["goodput_bps"] > 20e6
+        env.close()
+    other = neural_transport([0.1] * N_PARAMETERS)
+    with pytest.raises(SysgymError, match="2 networks"):
+        network_on(
+            "linux", load_scenario("linux-dumbbell-100m", expect=CongestionScenario), silent, {0: other}
+        )
 
 
 def test_agents_multiply_windows_of_the_kernel() -> None:
