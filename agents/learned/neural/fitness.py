@@ -22,16 +22,18 @@ BASELINE = "dctcp"
 WEIGHTS = {
     "queue_p99_bytes": 0.5,
     "queue_mean_bytes": 0.25,
-    "fct_slowdown_p50": 1.0,
-    "fct_slowdown_p99": 1.0,
+    "fct_slowdown_p50": 2.0,
+    "fct_slowdown_p99": 2.0,
 }
 """Of the logarithm of a metric over the baseline's; a scenario that lacks one leaves it out."""
 
-WORSE = 3.0
-"""How much more a metric counts that is worse than the baseline's: gains elsewhere do not make up for it."""
-
-SHORT_ENOUGH = 0.3
-"""Of the baseline's queue: less earns nothing, since what it takes is goodput and the median flow's time."""
+ENOUGH = {
+    "queue_p99_bytes": 0.3,
+    "queue_mean_bytes": 0.3,
+    "fct_slowdown_p50": 1.0,
+    "fct_slowdown_p99": 0.5,
+}
+"""Of the baseline's: less earns nothing more. It would be paid for with goodput, or by flows in the middle."""
 
 LEAST_GOODPUT = 0.995
 """Of the baseline's; what is missing beyond it costs GOODPUT_WEIGHT."""
@@ -78,12 +80,8 @@ def loss(metrics: Mapping[str, float], baseline: Mapping[str, float]) -> float:
 
 
 def _log_ratio(name: str, value: float, baseline: float) -> float:
-    if name.startswith("queue"):
-        ratio = max(value, _LEAST_QUEUE_BYTES) / max(baseline, _LEAST_QUEUE_BYTES)
-        ratio = max(ratio, SHORT_ENOUGH)
-    else:
-        ratio = max(value, 1.0) / max(baseline, 1.0)
-    return math.log(ratio) * (WORSE if ratio > 1.0 else 1.0)
+    least = _LEAST_QUEUE_BYTES if name.startswith("queue") else 1.0
+    return math.log(max(max(value, least) / max(baseline, least), ENOUGH[name]))
 
 
 @dataclass
