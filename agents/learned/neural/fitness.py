@@ -33,7 +33,7 @@ ENOUGH = {
     "fct_slowdown_p50": 1.0,
     "fct_slowdown_p99": 0.5,
 }
-"""Of the baseline's: less earns nothing more. It would be paid for with goodput, or by flows in the middle."""
+"""Of the baseline's: less earns nothing more. Goodput, or flows in the middle, would pay for it."""
 
 LEAST_GOODPUT = 0.995
 """Of the baseline's; what is missing beyond it costs GOODPUT_WEIGHT."""
