@@ -5,7 +5,7 @@ python scripts/results_tables.py results/stragglers docs/stragglers.md --metrics
 python scripts/results_tables.py results/iroko docs/learned.md --metrics 5 --returns
 
 The tables stand between ``<!-- begin results NAME -->`` and ``<!-- end results NAME -->``, NAME being the
-folder's.
+folder's. Of a suite with a matrix it is the heat map and its table.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from matplotlib.figure import Figure
 
 from sysgym.bench.contenders import Contender
 from sysgym.bench.episodes import make_contender, play
+from sysgym.bench.report import heatmap
 from sysgym.bench.report.content import cell, heading
 from sysgym.bench.report.plots import draw_tradeoff, styles
 from sysgym.bench.report.study import RETURN, Contest, Study, read_study
 from sysgym.bench.rows import read_rows
 from sysgym.bench.statistics import estimate
-from sysgym.bench.tables import interval_text
+from sysgym.bench.tables import interval_text, markdown_table
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-PICTURE = ROOT / "docs" / "images" / "quick.png"
+IMAGES = ROOT / "docs" / "images"
+PICTURE = IMAGES / "quick.png"
 SECTION = r"(<!-- begin results {name} -->\n).*?(<!-- end results {name} -->)"
 
 PICTURED_SCENARIO = "incast-32"
@@ -53,7 +55,11 @@ def main() -> None:
     text = given.page.read_text()
     section = re.compile(SECTION.format(name=re.escape(given.folder.name)), re.DOTALL)
     assert section.search(text), "the page has lost the marks around these results"
-    lines = "\n".join(tables(study, given.metrics, returns=given.returns))
+    scores = heatmap.scores_of(study)
+    if scores is None:
+        lines = "\n".join(tables(study, given.metrics, returns=given.returns))
+    else:
+        lines = "\n".join(matrix(scores, given.folder.name, given.page))
     given.page.write_text(section.sub(lambda marks: marks[1] + lines + "\n" + marks[2], text))
     if given.page.resolve() == README:
         PICTURE.parent.mkdir(parents=True, exist_ok=True)
@@ -82,6 +88,17 @@ def tables(study: Study, n_metrics: int, *, returns: bool) -> Iterator[str]:
                 )
             yield _line(cells)
     yield ""
+
+
+def matrix(scores: heatmap.Scores, name: str, page: Path) -> Iterator[str]:
+    """Yield the heat map, whose picture is written, and its table."""
+    picture = heatmap.draw(scores)
+    file = IMAGES / f"{name}.png"
+    file.write_bytes(picture.png)
+    yield from ("", f"![{picture.description}]({file.relative_to(page.resolve().parent)})", "")
+    found = heatmap.page(scores)
+    first, *others = found.columns
+    yield from (markdown_table([first, *(f">{column}" for column in others)], found.rows), "")
 
 
 def _return(contest: Contest, player: str) -> str:
