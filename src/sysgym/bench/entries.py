@@ -7,6 +7,8 @@ who, which contenders enter), ``README.md``, and the checkpoints and files that 
 from __future__ import annotations
 
 import gzip
+import json
+import re
 import shutil
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -119,7 +121,10 @@ def pack(results: Path, entry: Path, *, title: str, by: str, contenders: Sequenc
     temporary.mkdir(parents=True)
     try:
         if (results / RUN).is_file():
-            shutil.copyfile(results / RUN, temporary / RUN)
+            run = json.loads((results / RUN).read_bytes())
+            for sitting in run.get("sittings", []):
+                sitting["command"] = _without_place(sitting["command"])
+            (temporary / RUN).write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
         digests = {}
         for source, target in _files_of(study, results):
             (temporary / target).parent.mkdir(parents=True, exist_ok=True)
@@ -183,12 +188,17 @@ def _with_digest(row: Row, digests: Mapping[str, str]) -> Row:
     return replace(row, contender=replace(row.contender, checkpoint_sha256=digest))
 
 
+def _without_place(command: str) -> str:
+    """Return a command without the folder of the results, which is its machine's own."""
+    return re.sub(r" --out(?: |=)(?:'[^']*'|\S+)", "", command)
+
+
 def _toml(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _readme(title: str, study: Study, contenders: Sequence[str]) -> str:
-    commands = [sitting["command"] for sitting in study.sittings if sitting.get("played")]
+    commands = [_without_place(sitting["command"]) for sitting in study.sittings if sitting.get("played")]
     lines = [
         f"# {title}",
         "",

@@ -18,6 +18,7 @@ from sysgym.bench.entries import ENTRY, README, Entry, pack, read_entries, read_
 from sysgym.bench.episodes import EpisodeJob
 from sysgym.bench.leaderboard import rank, render
 from sysgym.bench.rows import COMPRESSED, RESULTS, ResultsFile, Row, read_rows
+from sysgym.bench.runner import RUN
 from sysgym.bench.validate import replay
 from sysgym.errors import SysgymError
 from sysgym.scenarios import load_scenario
@@ -68,6 +69,20 @@ def test_an_entry_replays(played: Path, root: Path, command_line: CommandLine) -
     done = command_line("validate", entry.folder, "--sample", "2", "--jobs", "1")
     assert done.returncode == 0, done.stderr
     assert "all 2 equal, bit by bit" in done.stdout
+
+
+@pytest.mark.parametrize("given", ["--out {}", "--out={}", "--out '{} x'"])
+def test_where_the_results_lay_is_not_told(played: Path, root: Path, given: str) -> None:
+    run = json.loads((played / RUN).read_bytes())
+    for sitting in run["sittings"]:
+        sitting["command"] = f"sysgym bench small {given.format(played)} --jobs 2"
+    (played / RUN).write_text(json.dumps(run))
+    folder = _pack(played, root, "mine", "dctcp").folder
+    assert "Made by `sysgym bench small --jobs 2`." in (folder / README).read_text()
+    assert all(
+        sitting["command"] == "sysgym bench small --jobs 2"
+        for sitting in json.loads((folder / RUN).read_bytes())["sittings"]
+    )
 
 
 def test_the_same_rows_are_the_same_file(played: Path, root: Path) -> None:
