@@ -96,9 +96,8 @@ def matrix(scores: heatmap.Scores, name: str, page: Path) -> Iterator[str]:
     file = IMAGES / f"{name}.png"
     file.write_bytes(picture.png)
     yield from ("", f"![{picture.description}]({file.relative_to(page.resolve().parent)})", "")
-    found = heatmap.page(scores)
-    first, *others = found.columns
-    yield from (markdown_table([first, *(f">{column}" for column in others)], found.rows), "")
+    found = heatmap.page(scores).table
+    yield from (markdown_table(found.columns, found.rows), "")
 
 
 def _return(contest: Contest, player: str) -> str:

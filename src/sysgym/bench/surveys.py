@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from sysgym.bench.rows import write_atomically
-from sysgym.bench.tables import markdown_table
+from sysgym.bench.tables import Table, markdown_table
 from sysgym.errors import SysgymError, UnknownName
 
 FILE = "survey.json"
@@ -45,11 +45,16 @@ class Page:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
+    @property
+    def table(self) -> Table:
+        """The numbers, to the right of their names."""
+        first, *others = self.columns
+        return Table(self.title, (first, *(f">{column}" for column in others)), self.rows)
+
     def markdown(self, level: int = 2) -> str:
         """Return the table under a heading of a level."""
-        first, *others = self.columns
-        table = markdown_table([first, *(f">{column}" for column in others)], self.rows)
-        return f"{'#' * level} {self.title}\n\n{self.text}\n\n{table}\n"
+        numbers = markdown_table(self.table.columns, self.rows)
+        return f"{'#' * level} {self.title}\n\n{self.text}\n\n{numbers}\n"
 
 
 def make(name: str, n_workers: int, progress: Progress) -> list[Page]:

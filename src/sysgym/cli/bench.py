@@ -71,7 +71,7 @@ def run_nurd_release(suite: str, *, out: Path | None, n_workers: int, n_seeds: i
 def _print_survey(name: str, folder: Path, n_workers: int) -> None:
     """Make a suite's survey, keep it with the results and print it."""
     from sysgym.bench import surveys
-    from sysgym.cli.terminal import table
+    from sysgym.cli.terminal import print_table
 
     screen = console()
     with console(stderr=True).status(f"survey {name}") as status:
@@ -83,9 +83,7 @@ def _print_survey(name: str, folder: Path, n_workers: int) -> None:
         if len(page.rows) > MOST_ROWS_SHOWN:
             screen.print(f"\n[bold]{escape(page.title)}[/bold]: {len(page.rows)} lines, in the report")
             continue
-        first, *others = page.columns
-        headings = (first, *(f">{column}" for column in others))
-        screen.print(table(*headings, title=f"\n{page.title}", rows=page.rows))
+        print_table(screen, page.table)
 
 
 def run_benchmark(

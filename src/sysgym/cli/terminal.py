@@ -63,17 +63,26 @@ def table(*headings: str, title: str | None = None, rows: Iterable[Sequence[str 
 def print_table(screen: Console, shown: BenchTable) -> None:
     """Print a table of numbers with its title.
 
-    Where it would be too wide, intervals are below their numbers and the words of the first column wrap.
+    Where it would be too wide, cells are broken: before what stands in brackets, then at a stroke; the words
+    of the first column wrap if need be.
     """
     rows: Sequence[Sequence[str]] = shown.rows
-    too_wide = (
-        sum(2 + max(map(len, column)) for column in zip(shown.columns, *rows, strict=True)) > screen.width
-    )
-    if too_wide:
-        rows = [[cell.replace(" [", "\n[") for cell in row] for row in rows]
+    for mark in (" [", " (", " / "):
+        if _width(shown.columns, rows) > screen.width:
+            rows = [[row[0], *(cell.replace(mark, "\n" + mark[1:]) for cell in row[1:])] for row in rows]
     drawn = table(*shown.columns, title=f"\n{shown.title}", rows=rows)
-    drawn.columns[0].no_wrap = not too_wide
+    if _width(shown.columns, rows) > screen.width:
+        drawn.columns[0].no_wrap = False
     screen.print(drawn)
+
+
+def _width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Columns of the terminal that a table takes, two between cells."""
+    widest = [
+        max(len(line) for cell in (heading.removeprefix(">"), *cells) for line in cell.split("\n"))
+        for heading, *cells in zip(columns, *rows, strict=True)
+    ]
+    return sum(widest) + 2 * (len(widest) - 1)
 
 
 def bars(*, in_percent: bool = False) -> Progress:
