@@ -3,17 +3,19 @@
 An episode of a network ends in the very numbers that count (queues, completion times, goodput), all flows
 share the weights, and there are a few dozen of them: no gradient is needed. All candidates of a generation
 play the same episodes as DCTCP, so that luck of the draw cancels. Scenarios in which the law stands worst
-against DCTCP come more often (as Genet's curriculum has it, Xia et al., SIGCOMM 2022, section 4). What is
-kept is the mean of the distribution that was best on the validation split.
+against DCTCP come more often (as Genet's curriculum has it, Xia et al., SIGCOMM 2022, section 4). The first
+scenario may have a stage to itself: what is found under incast is kept when web search joins, and hardly
+found beside it. What is kept is the mean of the distribution that was best on the validation split.
 """
 
 from __future__ import annotations
 
 import csv
+import math
 import pickle
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,21 @@ MEMORY = 0.8
 Progress = Callable[[int], None]
 
 
+@dataclass(frozen=True)
+class Schedule:
+    """When the scenarios of a search join, and how widely it looks.
+
+    Attributes:
+        alone_steps: Decision intervals on the first scenario alone; the others join after them.
+        sigma: Width of the distribution that the search begins with, around DCTCP.
+        joint_sigma: Width of the one that begins when the others join, around the best law so far.
+    """
+
+    alone_steps: int
+    sigma: float
+    joint_sigma: float
+
+
 @dataclass
 class Search:
     """The state of a search, and what a file of it holds.
@@ -49,31 +66,51 @@ class Search:
     Attributes:
         evolution: The distribution of weights.
         seed: Of its draws.
-        sigma: Width of the distribution that it began with.
+        schedule: When the scenarios join, and the widths of the distribution.
         rng: Draws scenarios and seeds of episodes.
-        scenarios: The curriculum.
+        scenarios: The curriculum, whole.
         standing: Moving average of the loss in each scenario.
+        joined: Whether all scenarios are played, or the first alone.
+        generations: How many there were.
         steps: Decision intervals simulated, the baseline's not counted.
         wall_s: Time so far, s.
-        best: Mean of the distribution that was best on the validation split.
+        best: Mean of the distribution that was best on the validation split, in this stage.
         best_loss: Its loss there.
     """
 
     evolution: Any
     seed: int
-    sigma: float
+    schedule: Schedule
     rng: np.random.Generator
     scenarios: list[CongestionScenario]
     standing: NDArray[np.float64]
+    joined: bool
+    generations: int = 0
     steps: int = 0
     wall_s: float = 0.0
     best: NDArray[np.float64] = field(default_factory=lambda: np.zeros(N_PARAMETERS))
     best_loss: float = np.inf
 
+    @property
+    def n_played(self) -> int:
+        """How many of the scenarios are played in this stage."""
+        return len(self.scenarios) if self.joined else 1
+
+    def stage_ends(self, total_steps: int) -> int:
+        """Return the number of steps at which this stage ends."""
+        return total_steps if self.joined else self.schedule.alone_steps
+
+    def join(self) -> None:
+        """Begin the stage of all scenarios, around the best law of the first."""
+        self.evolution = _distribution(self.best, self.schedule.joint_sigma, self.seed)
+        self.best_loss = np.inf
+        self.joined = True
+
     def draw(self) -> tuple[list[int], list[Episode]]:
         """Return the episodes of a generation: every scenario once, the rest where the law stands worst."""
-        n = len(self.scenarios)
-        weight = np.exp(self.standing - self.standing.max())
+        n = self.n_played
+        standing = self.standing[:n]
+        weight = np.exp(standing - standing.max())
         more = self.rng.choice(n, size=max(EPISODES_A_GENERATION - n, 0), p=weight / weight.sum())
         places = [*range(n), *sorted(more.tolist())]
         return places, [self._episode(place) for place in places]
@@ -86,7 +123,7 @@ class Search:
     def generation(self, judge: Judge) -> float:
         """Play one generation and learn from it; returns the mean loss of its candidates."""
         # A search that was stopped comes back without its generator: each generation has one of its own.
-        state = np.random.SeedSequence([self.seed, self.evolution.generation]).generate_state(1)
+        state = np.random.SeedSequence([self.seed, self.generations]).generate_state(1)
         self.evolution.reseed_rng(int(state[0]))
         candidates = [self.evolution.ask() for _ in range(self.evolution.population_size)]
         places, episodes = self.draw()
@@ -95,6 +132,7 @@ class Search:
         for place in set(places):
             found = losses[:, [number for number, other in enumerate(places) if other == place]].mean()
             self.standing[place] += (1.0 - MEMORY) * (found - self.standing[place])
+        self.generations += 1
         self.steps += len(candidates) * sum(episode.scenario.control.episode_steps for episode in episodes)
         return float(losses.mean())
 
@@ -102,7 +140,7 @@ class Search:
         """Play the mean of the distribution on the validation split; keep it if it is the best so far."""
         episodes = [
             Episode(scenario, "validation", scenario.splits["validation"].seeds[0] + number)
-            for scenario in self.scenarios
+            for scenario in self.scenarios[: self.n_played]
             for number in range(EPISODES_A_VALIDATION)
         ]
         found = float(judge.losses([neural_transport(self.evolution.mean)], episodes).mean())
@@ -121,7 +159,9 @@ def train_neural(
     progress: Progress | None = None,
     also_on: Sequence[str] = (),
     episode_steps: int = 200,
+    alone_steps: int = 0,
     sigma: float = 0.2,
+    joint_sigma: float = 0.08,
 ) -> Path:
     """Search for weights on the train split of scenarios.
 
@@ -136,29 +176,42 @@ def train_neural(
         progress: Told the number of intervals so far.
         also_on: Names or files of the other scenarios.
         episode_steps: Longer episodes are cut to so many intervals.
+        alone_steps: Decision intervals of a first stage, in which the first scenario is played alone.
         sigma: Width of the first distribution; the law of its mean is DCTCP.
+        joint_sigma: Width of the second stage's first distribution; its mean is the first stage's best law.
 
     Returns:
         The checkpoint.
 
     Raises:
         MissingExtra: If cmaes is not installed.
-        SysgymError: If a scenario is not one of DatacenterCC, or the folder holds another search.
+        SysgymError: If a scenario is not one of DatacenterCC, the first stage leaves no steps for the second,
+            or the folder holds another search.
     """
     folder = Path(out)
     chosen = [_shortened(one, episode_steps) for one in (scenario, *map(load_scenario, also_on))]
-    settings = {"also_on": list(also_on), "episode_steps": episode_steps, "sigma": sigma}
-    search = _begin_or_resume(folder, chosen, seed, sigma, resume)
+    if not 0 <= alone_steps < total_steps:
+        raise SysgymError(
+            f"alone_steps is {alone_steps:,} of {total_steps:,} steps; expected 0 or more, and fewer than all"
+        )
+    schedule = Schedule(alone_steps, sigma, joint_sigma)
+    search = _begin_or_resume(folder, chosen, seed, schedule, resume)
     judge = Judge()
-    while search.steps < total_steps:
+    # No stage ends without a validation, however few its steps.
+    while search.steps < total_steps or math.isinf(search.best_loss):
         began_s = time.perf_counter()
         mean_loss = search.generation(judge)
-        number = search.evolution.generation
+        stage_ends = search.steps >= search.stage_ends(total_steps)
         validation = ""
-        if number % GENERATIONS_A_VALIDATION == 0 or search.steps >= total_steps:
+        if search.generations % GENERATIONS_A_VALIDATION == 0 or stage_ends:
             validation = f"{search.validate(judge):.4f}"
+        if stage_ends and not search.joined:
+            search.join()
         search.wall_s += time.perf_counter() - began_s
-        _note(folder, (number, search.steps, f"{search.wall_s:.1f}", f"{mean_loss:.4f}", validation))
+        _note(
+            folder,
+            (search.generations, search.steps, f"{search.wall_s:.1f}", f"{mean_loss:.4f}", validation),
+        )
         write_atomically(folder / STATE, pickle.dumps(search))
         if progress is not None:
             progress(search.steps)
@@ -168,7 +221,7 @@ def train_neural(
         total_steps=search.steps,
         seed=seed,
         validation=search.best_loss,
-        hyper_parameters=settings,
+        hyper_parameters={"also_on": list(also_on), "episode_steps": episode_steps, **asdict(schedule)},
         versions=installed_versions(("sysgym", "numpy", "numba", "cmaes")),
     )
     law.write(folder / FINAL)
@@ -185,31 +238,36 @@ def _shortened(scenario: Any, episode_steps: int) -> CongestionScenario:
 
 
 def _begin_or_resume(
-    folder: Path, scenarios: list[CongestionScenario], seed: int, sigma: float, resume: bool
+    folder: Path, scenarios: list[CongestionScenario], seed: int, schedule: Schedule, resume: bool
 ) -> Search:
+    if not (folder / STATE).is_file():
+        evolution = _distribution(np.zeros(N_PARAMETERS), schedule.sigma, seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        rng, standing = np.random.default_rng(seed), np.zeros(len(scenarios))
+        return Search(evolution, seed, schedule, rng, scenarios, standing, joined=schedule.alone_steps == 0)
+    if not resume:
+        raise SysgymError(f"{folder}: the folder holds a run already; go on with resume, or use another")
+    found: Search = pickle.loads((folder / STATE).read_bytes())
+    there, here = ([one.sha256() for one in some] for some in (found.scenarios, scenarios))
+    for what, got, expected in (
+        ("list of scenarios", there, here),
+        ("seed", found.seed, seed),
+        *((name, getattr(found.schedule, name), value) for name, value in asdict(schedule).items()),
+    ):
+        if got != expected:
+            raise SysgymError(
+                f"{folder}: cannot go on, the search there has another {what};"
+                " ask for the same again, or use another folder"
+            )
+    return found
+
+
+def _distribution(mean: NDArray[np.float64], sigma: float, seed: int) -> Any:
     try:
         from cmaes import CMA
     except ImportError as error:
         raise MissingExtra("train", "training neural") from error
-    if (folder / STATE).is_file():
-        if not resume:
-            raise SysgymError(f"{folder}: the folder holds a run already; go on with resume, or use another")
-        found: Search = pickle.loads((folder / STATE).read_bytes())
-        there, here = ([one.sha256() for one in some] for some in (found.scenarios, scenarios))
-        for what, got, expected in (
-            ("list of scenarios", there, here),
-            ("seed", found.seed, seed),
-            ("sigma", found.sigma, sigma),
-        ):
-            if got != expected:
-                raise SysgymError(
-                    f"{folder}: cannot go on, the search there has another {what};"
-                    " ask for the same again, or use another folder"
-                )
-        return found
-    folder.mkdir(parents=True, exist_ok=True)
-    evolution = CMA(mean=np.zeros(N_PARAMETERS), sigma=sigma, seed=seed)
-    return Search(evolution, seed, sigma, np.random.default_rng(seed), scenarios, np.zeros(len(scenarios)))
+    return CMA(mean=mean.copy(), sigma=sigma, seed=seed)
 
 
 def _note(folder: Path, values: tuple[Any, ...]) -> None:

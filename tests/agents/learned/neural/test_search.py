@@ -111,6 +111,45 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(
     assert len((tmp_path / "parts" / CURVE).read_text().splitlines()) == 3
 
 
+STAGES = {"alone_steps": 1, "also_on": ["dumbbell-10g"], "episode_steps": 4, "joint_sigma": 1e-4}
+
+
+def test_the_other_scenarios_join_around_the_best_law_of_the_first(
+    small: CongestionScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "EPISODES_A_GENERATION", 2)
+    monkeypatch.setattr(search, "EPISODES_A_VALIDATION", 1)
+    alone = read_law(train("neural", small, total_steps=1, out=tmp_path / "alone", seed=5))
+
+    arguments = {"total_steps": 2, "seed": 5, "hyper_parameters": STAGES}
+    whole = read_law(train("neural", small, out=tmp_path / "whole", **arguments))  # type: ignore[arg-type]
+    np.testing.assert_allclose(whole.parameters, alone.parameters, atol=1e-3)
+    assert whole.parameters != alone.parameters
+    assert whole.total_steps == 2 * POPULATION * 2 * 4  # one generation each: twice one, once each of two
+    assert [scenario["topology"]["hosts_per_side"] for scenario in whole.trained_on] == [1, 4]
+
+    generation = Search.generation
+
+    def stops(self: Search, judge: Judge) -> float:
+        if self.joined:
+            raise KeyboardInterrupt
+        return generation(self, judge)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Search, "generation", stops)
+        with pytest.raises(KeyboardInterrupt):
+            train("neural", small, out=tmp_path / "parts", **arguments)  # type: ignore[arg-type]
+    parts = read_law(train("neural", small, out=tmp_path / "parts", resume=True, **arguments))  # type: ignore[arg-type]
+    assert parts == whole
+
+
+@pytest.mark.parametrize("alone_steps", [-1, 100])
+def test_a_first_stage_leaves_steps_for_the_second(alone_steps: int, tmp_path: Path) -> None:
+    hyper_parameters = {"alone_steps": alone_steps, "also_on": ["dumbbell-10g"]}
+    with pytest.raises(SysgymError, match=f"alone_steps is {alone_steps} of 100 steps; expected 0 or more"):
+        train("neural", "incast-32", total_steps=100, out=tmp_path, hyper_parameters=hyper_parameters)
+
+
 def test_a_checkpoint_plays_and_brings_its_transport(checkpoint: Path, small: CongestionScenario) -> None:
     agent = make_agent("neural", checkpoint=checkpoint)
     env = DatacenterCC(scenario=small, **environment_arguments(agent))
