@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytest_plugins = ["tests.real_time"]
+
 
 def pytest_configure() -> None:
     """A run that a shell has put into the background ignores Ctrl-C, which several tests are about."""
@@ -27,13 +29,3 @@ def linux_backend() -> None:
         if os.environ.get("CI"):
             pytest.fail(words)
         pytest.skip(words)
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Networks of the kernel take turns: two at once would fight over the processors.
-
-    The group is the largest, and xdist hands out the largest first. It reads the mark before any plugin of
-    the tests can change the finished collection: hence here.
-    """
-    if item.get_closest_marker("linux") is not None:
-        item.add_marker(pytest.mark.xdist_group("linux"))
