@@ -28,6 +28,8 @@ class FlowRecords:
     Round trips are the samples of all ACKs where a congestion control of ours adds them up, as it does for
     every flow with a slot. The kernel's own keep no sum: each call adds the smoothed round trip (RFC 6298),
     once for every packet acknowledged since the last call, so that sum over count is a mean over packets.
+    Sums and means leave out what a packet waits for its host's cap (:meth:`take_off`); least and latest
+    round trips do not.
 
     Args:
         schedule: The flows.
@@ -62,6 +64,8 @@ class FlowRecords:
         self.start_s, self.finish_s = np.full(n_flows, np.nan), np.full(n_flows, np.nan)
         self._sums = np.zeros((n_flows, _N_SUMS))
         self._of_host = np.zeros((n_hosts, _N_SUMS))
+        self._round_trips_before = np.zeros((n_flows, 2))  # sums and samples at the last take_off
+        self._taken_off_s, self._owed_s = np.zeros(n_flows), np.zeros(n_flows)
         self._received_bytes = np.zeros(n_hosts)
 
     def sample(self, connections: Sequence[Connection]) -> None:
@@ -108,6 +112,19 @@ class FlowRecords:
         np.add.at(self._of_host, self._src[flows], change)
         np.add.at(self._received_bytes, self._dst[flows], change[:, _DELIVERED_BYTES])
 
+    def take_off(self, wait_s: FloatArray) -> None:
+        """Takes what packets wait in their own hosts off the round trips sampled since the last call.
+
+        Args:
+            wait_s: Mean wait in each host since then, shape (n_hosts,).
+        """
+        now = self._sums[:, [_RTT_SUM_S, _RTT_SAMPLES]]
+        (sum_s, samples), self._round_trips_before = (now - self._round_trips_before).T, now
+        self._owed_s += samples * wait_s[self._src]
+        taken_off_s = np.minimum(self._owed_s, sum_s)  # no round trip is below zero: more, the next time
+        self._owed_s -= taken_off_s
+        self._taken_off_s += taken_off_s
+
     def hosts(self) -> FloatArray:
         """Shape (11, n_hosts), rows as :class:`~sysgym.emulator.packets.statistics.HostCounters`."""
         out = np.empty((N_HOST_COUNTERS, self._n_hosts))
@@ -117,7 +134,8 @@ class FlowRecords:
         out[2] = of_host[:, _DELIVERED_BYTES]
         out[3] = self._received_bytes
         out[4] = of_host[:, _ACKED]
-        out[5] = of_host[:, _RTT_SUM_S]
+        taken_off_s = np.bincount(self._src, self._taken_off_s, minlength=self._n_hosts)
+        out[5] = of_host[:, _RTT_SUM_S] - taken_off_s
         out[6] = of_host[:, _RTT_SAMPLES]
         out[7] = of_host[:, _MARKED]
         out[8] = of_host[:, _RETRANSMITTED]
@@ -136,7 +154,7 @@ class FlowRecords:
         out[:, 2] = sums[:, _MARKED]
         out[:, 3] = sums[:, _RETRANSMITTED] + lost
         out[:, 4] = np.floor(sums[:, _DELIVERED_BYTES] / self._payload_bytes)
-        out[:, 5] = sums[:, _RTT_SUM_S]
+        out[:, 5] = sums[:, _RTT_SUM_S] - self._taken_off_s[flow_ids]
         out[:, 6] = sums[:, _RTT_SAMPLES]
         out[:, 7] = sums[:, _TIMEOUTS]
         out[:, 8] = np.maximum(
@@ -153,7 +171,8 @@ class FlowRecords:
         everyone = np.arange(len(self._src))
         sampled = self._sums[:, _RTT_SAMPLES] > 0
         rtt_mean_s = np.full(len(everyone), np.nan)
-        np.divide(self._sums[:, _RTT_SUM_S], self._sums[:, _RTT_SAMPLES], out=rtt_mean_s, where=sampled)
+        sum_s = self._sums[:, _RTT_SUM_S] - self._taken_off_s
+        np.divide(sum_s, self._sums[:, _RTT_SAMPLES], out=rtt_mean_s, where=sampled)
         return {
             "src": self._src,
             "dst": self._dst,

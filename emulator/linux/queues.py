@@ -126,13 +126,15 @@ class Queues:
             interface: The host's interface.
             rate_bps: Positive; the line rate or more lifts the cap.
         """
-        settings, _ = self._settings[netns_pid, interface]
+        settings, port = self._settings[netns_pid, interface]
         rate_bps = min(rate_bps, settings.rate_bps)
         if self._caps.get((netns_pid, interface), settings.rate_bps) == rate_bps:
             return
         socket = self._programs.sockets.of(netns_pid)
         body = _class_body(socket.index(interface), rate_bps, settings.burst_s)
         socket.request(netlink.RTM_NEWTCLASS, 0, body, f"set the rate of {interface}")
+        if port is not None:
+            self._records["rate_bytes_per_s"][port] = rate_bps / 8
         self._caps[netns_pid, interface] = rate_bps
 
     def reset_port(self, netns_pid: int, interface: str) -> None:

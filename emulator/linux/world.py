@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.linux.bundles import packets_a_bundle
+from sysgym.emulator.linux.caps import HostCaps
 from sysgym.emulator.linux.clock import now_ns, sharpen_timers
 from sysgym.emulator.linux.early_detection import EarlyDetection
 from sysgym.emulator.linux.expressible import check_expressible, differences
@@ -114,7 +115,6 @@ class World:
         first_port = session * PORTS_A_SESSION + 1
         self._ports = np.arange(first_port, first_port + self.topology.n_links)
         self._traffic: Traffic | None = None
-        self._watch = SaturationWatch(self.topology, scenario.transport.mtu_bytes)
         self._zero_ns = 0
         self._end_ns: int | None = None  # of the last interval; None before the first
         self.bundle_packets = packets_a_bundle(scenario, self.topology)
@@ -199,8 +199,7 @@ class World:
             SysgymError: If a flow's window is its congestion control's own.
         """
         if host_caps_bps is not None:
-            for host, cap_bps in enumerate(np.asarray(host_caps_bps, dtype=np.float64).tolist()):
-                self._set_cap(host, cap_bps)
+            self._caps.set(np.asarray(host_caps_bps, dtype=np.float64))
         assert self._traffic is not None
         if flow_rates is not None:
             self._laws.set_rates(self._traffic, *flow_rates)
@@ -248,7 +247,10 @@ class World:
         assert self._traffic is not None
         self._traffic.sample()
         now_s = 0.0 if self._end_ns is None else (now_ns() - self._zero_ns) * 1e-9
-        return {"ports": self._queues.readings(self._ports), "hosts": self._records.hosts(), "now_s": now_s}
+        ports = self._queues.readings(self._ports)
+        if self._caps.seen:
+            self._records.take_off(self._caps.wait_s(ports))
+        return {"ports": ports, "hosts": self._records.hosts(), "now_s": now_s}
 
     def flows(self) -> dict[str, NDArray[Any]]:
         """Columns of a ``FlowTable``, shape (n_flows,)."""
@@ -320,11 +322,6 @@ class World:
                 self._fabric.netns_pid(link), interface.name, settings, int(self._ports[link])
             )
 
-    def _set_cap(self, host: int, cap_bps: float) -> None:
-        link = int(self.topology.host_uplink[host])
-        self._watch.set_cap(link, cap_bps)
-        self._queues.set_host_cap(self._fabric.netns_pid(link), self._fabric.interfaces[link].name, cap_bps)
-
     def _empty_queues(self) -> None:
         """Sockets have gone. Long queues are thrown away; what the last resets left passes by itself."""
         self._fabric.empty_cables()
@@ -332,8 +329,7 @@ class World:
             pid = self._fabric.netns_pid(link)
             if self._queues.counters(pid, interface.name).backlog_bytes > _DRAIN_BYTES:
                 self._queues.reset_port(pid, interface.name)
-        for host in range(self.n_hosts):
-            self._set_cap(host, np.inf)
+        self._caps.lift()
 
     def _begin_episode(self) -> None:
         schedule, ends = self._schedule, self.scenario.transport
@@ -354,7 +350,8 @@ class World:
         self._way_of_flow: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
         self._ideal_s: FloatArray | None = None
         self._end_ns = None
-        self._watch = SaturationWatch(self.topology, self.scenario.transport.mtu_bytes)
+        self._watch = SaturationWatch(self.topology, ends.mtu_bytes)
+        self._caps = HostCaps(self._fabric, self._queues, self._watch, ends.mtu_bytes * self.bundle_packets)
         self.overruns = 0
         self._n_failures = 0
         for port in self._ports.tolist():

@@ -59,7 +59,8 @@ def _goodput(interval: Interval) -> FloatArray:
 
 
 def _rtt(interval: Interval) -> FloatArray:
-    excess = 1.0 - interval.fabric.base_rtt_s / interval.rtt_mean_s
+    base_s = interval.fabric.base_rtt_s
+    excess = 1.0 - base_s / np.maximum(interval.rtt_mean_s, base_s)
     return np.nan_to_num(excess, nan=0.0)
 
 

@@ -177,6 +177,27 @@ def test_caps_hold_at_once_and_are_lifted_by_a_reset(make_world: MakeWorld) -> N
     assert rates_bps(world, 0.5, SENT).sum() > 0.9 * RATE_BPS
 
 
+@pytest.mark.parametrize("transport", ["paced", "dctcp"])
+def test_round_trips_do_not_count_what_packets_wait_for_their_host_s_cap(
+    make_world: MakeWorld, transport: str
+) -> None:
+    world = make_world(transport=transport)
+    caps_bps = np.array([4e6, 8e6, np.inf, np.inf])
+    world.reset(1)
+    world.apply(host_caps_bps=caps_bps)
+    run(world, 0.5)
+    before = hosts_of(world)
+    for _ in range(50):
+        world.advance(0.02)
+        after = hosts_of(world)
+    samples = (after.rtt_samples - before.rtt_samples)[:2]
+    rtt_s = (after.rtt_sum_s - before.rtt_sum_s)[:2] / samples
+    a_packet_s = 8 * 1500 / caps_bps[:2]
+    assert np.all(samples > 100)
+    # Eight packets wait in the card of a capped host, 12 to 24 ms.
+    assert np.all(rtt_s < 0.6 * a_packet_s)
+
+
 def test_paced_hosts_send_at_their_caps_and_losses_change_nothing(make_world: MakeWorld) -> None:
     world = make_world(transport="paced")
     world.reset(1)
