@@ -129,6 +129,8 @@ _OURS = {
     NEURAL: {NEURAL: "sgneur"},
 }
 """Source in ``bpf/`` -> its transports, and the prefix of the name that each registers."""
+_SHARED = {"dctcp": ("sgflows",), "newvegas": ("sgflows",), NEURAL: ("sgflows", "sgacts")}
+"""Source -> maps of ``learned`` that it uses, too."""
 _PREFIXES = {name: prefix for registered in _OURS.values() for name, prefix in registered.items()}
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
@@ -347,9 +349,8 @@ class Programs:
         for operations in registers:
             loaded.register_for_as_long_as_this_process(operations)
         if shares_with is not None:
-            loaded.use_map_of(shares_with, self._name("sgflows"))
-            if name == NEURAL:
-                loaded.use_map_of(shares_with, self._name("sgacts"))
+            for prefix in _SHARED[name]:
+                loaded.use_map_of(shares_with, self._name(prefix))
         loaded.load()
         for operations in registers:
             loaded.register(operations)

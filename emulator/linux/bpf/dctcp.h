@@ -40,7 +40,7 @@ INLINE void dctcp_end_round(struct dctcp *dctcp, struct tcp_sock *tp)
 	u32 marked = tp->delivered_ce - dctcp->delivered_ce;
 
 	if (delivered) {
-		u32 fraction = (u64)(marked < delivered ? marked : delivered) * ALPHA_ONE / delivered;
+		u32 fraction = (u64)smaller(marked, delivered) * ALPHA_ONE / delivered;
 
 		dctcp->alpha = dctcp->alpha - (dctcp->alpha >> GAIN_SHIFT) + (fraction >> GAIN_SHIFT);
 		if (dctcp->alpha < 1 << GAIN_SHIFT)

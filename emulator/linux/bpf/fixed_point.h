@@ -35,30 +35,19 @@ FIXED_POINT fixed curve(long long f, long long q0, long long q1, long long q2, l
 FIXED_FUNCTION fixed fixed_log2(unsigned long long number)
 {
 	unsigned long long rest = number;
-	int exponent = 0;
+	int exponent = 0, step;
 	long long f;
 
 	if (number == 0)
 		return 0;
-	if (rest >> 32) {
-		exponent += 32;
-		rest >>= 32;
-	}
-	if (rest >> 16) {
-		exponent += 16;
-		rest >>= 16;
-	}
-	if (rest >> 8) {
-		exponent += 8;
-		rest >>= 8;
-	}
-	if (rest >> 4) {
-		exponent += 4;
-		rest >>= 4;
-	}
-	if (rest >> 2) {
-		exponent += 2;
-		rest >>= 2;
+#pragma unroll
+	for (step = 5; step > 0; step--) { /* halves what the exponent may be: 32 bits, 16 ... 2 */
+		int bits = 1 << step;
+
+		if (rest >> bits) {
+			exponent += bits;
+			rest >>= bits;
+		}
 	}
 	exponent += rest >> 1;
 	f = exponent > CURVE_SHIFT ? number >> (exponent - CURVE_SHIFT) : number << (CURVE_SHIFT - exponent);

@@ -158,6 +158,11 @@ INLINE u32 larger(u32 one, u32 other)
 	return one > other ? one : other;
 }
 
+INLINE u32 smaller(u32 one, u32 other)
+{
+	return one < other ? one : other;
+}
+
 /* What every connection has for its congestion control. */
 #define PRIVATE_BYTES 104
 #define PRIVATE(sk) ((void *)((struct inet_connection_sock *)(sk))->icsk_ca_priv)

@@ -84,11 +84,6 @@ INLINE u32 bounded(u64 packets)
 	return packets < MOST_PACKETS ? packets : MOST_PACKETS;
 }
 
-INLINE u32 smaller(u32 one, u32 other)
-{
-	return one < other ? one : other;
-}
-
 /* Below one packet there is one under way at a time, and the pace is the window's. */
 INLINE void set_window(struct state *state, struct sock *sk)
 {

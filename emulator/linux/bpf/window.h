@@ -54,18 +54,18 @@ INLINE void window_reduce(struct window *window, struct tcp_sock *tp, u32 cwnd)
 /* Reacts to losses: the window becomes the given share of itself. Returns whether it may grow. */
 INLINE bool window_after_losses(struct window *window, struct tcp_sock *tp, u32 share_1024ths)
 {
-	bool smaller = tp->snd_cwnd < window->cwnd; /* the kernel's doing, as after a time-out */
+	bool cut = tp->snd_cwnd < window->cwnd; /* the kernel's doing, as after a time-out */
 	bool recovering = behind(tp->snd_una, window->recovery_end);
 
 	if (tp->lost != window->lost && !recovering) {
 		window->ssthresh = larger((u64)window->cwnd * share_1024ths / 1024, MIN_CWND);
 		window->recovery_end = tp->snd_nxt;
 		recovering = true;
-		if (!smaller)
+		if (!cut)
 			window->cwnd = window->ssthresh;
 	}
 	window->lost = tp->lost;
-	if (smaller) {
+	if (cut) {
 		window->cwnd = tp->snd_cwnd;
 		window->timed_out = 1;
 	}
