@@ -29,3 +29,8 @@ def linux_backend() -> None:
         if os.environ.get("CI"):
             pytest.fail(words)
         pytest.skip(words)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests come first: none of them is left to one worker while the other has nothing to do."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
