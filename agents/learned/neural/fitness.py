@@ -35,8 +35,9 @@ ENOUGH = {
 }
 """Of the baseline's: less earns nothing more. Goodput, or flows in the middle, would pay for it."""
 
+LEAST_GOODPUT = 0.995
+"""Of the baseline's; what is missing beyond it costs GOODPUT_WEIGHT."""
 GOODPUT_WEIGHT = 100.0
-"""Of the share of the baseline's goodput that is missing."""
 LEAST_FAIRNESS = 0.98
 FAIRNESS_WEIGHT = 5.0
 
@@ -71,7 +72,7 @@ def loss(metrics: Mapping[str, float], baseline: Mapping[str, float]) -> float:
         if name in metrics and name in baseline:
             total += weight * _log_ratio(name, metrics[name], baseline[name])
     goodput = metrics["goodput_bps"] / max(baseline["goodput_bps"], 1.0)
-    total += GOODPUT_WEIGHT * max(1.0 - goodput, 0.0)
+    total += GOODPUT_WEIGHT * max(LEAST_GOODPUT - goodput, 0.0)
     if "jain_index" in metrics:
         least_fair = min(LEAST_FAIRNESS, baseline["jain_index"])
         total += FAIRNESS_WEIGHT * max(least_fair - metrics["jain_index"], 0.0)
