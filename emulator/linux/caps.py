@@ -27,9 +27,6 @@ class HostCaps:
         queues: Of its ports.
         watch: To be told.
         unit_bytes: What a card sends at once: a full packet, or a bundle of them.
-
-    Attributes:
-        seen: Whether a host has been capped.
     """
 
     def __init__(self, fabric: Fabric, queues: Queues, watch: SaturationWatch, unit_bytes: int) -> None:
@@ -38,7 +35,6 @@ class HostCaps:
         self._line_rate_bps: FloatArray = fabric.topology.link_rate_bps[self._uplinks]
         self._caps_bps = np.full(len(self._uplinks), np.inf)
         self._before = np.zeros((2, len(self._uplinks)))
-        self.seen = False
 
     def set(self, caps_bps: FloatArray) -> None:
         """Sets what each host sends at most, headers included, shape (n_hosts,); inf: no cap."""
@@ -48,7 +44,6 @@ class HostCaps:
                 self._fabric.netns_pid(link), self._fabric.interfaces[link].name, cap_bps
             )
         self._caps_bps = np.array(caps_bps)
-        self.seen = True
 
     def lift(self) -> None:
         """Lifts all."""

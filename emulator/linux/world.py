@@ -248,8 +248,7 @@ class World:
         self._traffic.sample()
         now_s = 0.0 if self._end_ns is None else (now_ns() - self._zero_ns) * 1e-9
         ports = self._queues.readings(self._ports)
-        if self._caps.seen:
-            self._records.take_off(self._caps.wait_s(ports))
+        self._records.take_off(self._caps.wait_s(ports))
         return {"ports": ports, "hosts": self._records.hosts(), "now_s": now_s}
 
     def flows(self) -> dict[str, NDArray[Any]]:

@@ -96,9 +96,9 @@ class Search:
         """How many of the scenarios are played in this stage."""
         return len(self.scenarios) if self.joined else 1
 
-    def stage_ends(self, total_steps: int) -> int:
-        """Return the number of steps at which this stage ends."""
-        return total_steps if self.joined else self.schedule.alone_steps
+    def stage_is_over(self, total_steps: int) -> bool:
+        """Whether this stage has had its steps, of so many in all."""
+        return self.steps >= (total_steps if self.joined else self.schedule.alone_steps)
 
     def join(self) -> None:
         """Begin the stage of all scenarios, around the best law of the first."""
@@ -201,11 +201,11 @@ def train_neural(
     while search.steps < total_steps or math.isinf(search.best_loss):
         began_s = time.perf_counter()
         mean_loss = search.generation(judge)
-        stage_ends = search.steps >= search.stage_ends(total_steps)
+        is_over = search.stage_is_over(total_steps)
         validation = ""
-        if search.generations % GENERATIONS_A_VALIDATION == 0 or stage_ends:
+        if search.generations % GENERATIONS_A_VALIDATION == 0 or is_over:
             validation = f"{search.validate(judge):.4f}"
-        if stage_ends and not search.joined:
+        if is_over and not search.joined:
             search.join()
         search.wall_s += time.perf_counter() - began_s
         _note(

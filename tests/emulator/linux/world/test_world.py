@@ -198,6 +198,17 @@ def test_round_trips_do_not_count_what_packets_wait_for_their_host_s_cap(
     assert np.all(rtt_s < 0.6 * a_packet_s)
 
 
+def test_a_first_cap_takes_nothing_off_earlier_round_trips(make_world: MakeWorld) -> None:
+    world = make_world(transport="paced")
+    world.reset(1)
+    run(world, 0.3)
+    before = hosts_of(world)
+    world.apply(host_caps_bps=np.array([4e6, 8e6, np.inf, np.inf]))
+    after = hosts_of(world)
+    assert before.rtt_sum_s.sum() > 0
+    assert np.all(after.rtt_sum_s >= before.rtt_sum_s)
+
+
 def test_paced_hosts_send_at_their_caps_and_losses_change_nothing(make_world: MakeWorld) -> None:
     world = make_world(transport="paced")
     world.reset(1)
