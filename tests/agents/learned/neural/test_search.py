@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +79,21 @@ def test_a_judge_says_the_same_on_any_number_of_threads(small: CongestionScenari
     np.testing.assert_array_equal(one, two)
 
 
+@contextmanager
+def stopped(monkeypatch: pytest.MonkeyPatch, when: Callable[[Search], bool]) -> Iterator[None]:
+    """A search inside is interrupted before its first generation for which that holds."""
+    generation = Search.generation
+
+    def stops(self: Search, judge: Judge) -> float:
+        if when(self):
+            raise KeyboardInterrupt
+        return generation(self, judge)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Search, "generation", stops)
+        yield
+
+
 def test_a_stopped_search_goes_on_as_if_it_had_not_been(
     small: CongestionScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,17 +105,8 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been(
     )
 
     arguments = {"total_steps": 2 * steps_a_generation, "out": tmp_path / "parts", "seed": 5}
-    generation = Search.generation
-
-    def stops(self: Search, judge: Judge) -> float:
-        if self.steps:
-            raise KeyboardInterrupt
-        return generation(self, judge)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Search, "generation", stops)
-        with pytest.raises(KeyboardInterrupt):
-            train("neural", small, **arguments)  # type: ignore[arg-type]
+    with stopped(monkeypatch, lambda self: self.steps > 0):
+        train("neural", small, **arguments)  # type: ignore[arg-type]
     with pytest.raises(SysgymError, match="holds a run already"):
         train("neural", small, **arguments)  # type: ignore[arg-type]
     for what, other in (("seed", {"seed": 6}), ("sigma", {"hyper_parameters": {"sigma": 0.5}})):
@@ -128,17 +136,8 @@ def test_the_other_scenarios_join_around_the_best_law_of_the_first(
     assert whole.total_steps == 2 * POPULATION * 2 * 4  # one generation each: twice one, once each of two
     assert [scenario["topology"]["hosts_per_side"] for scenario in whole.trained_on] == [1, 4]
 
-    generation = Search.generation
-
-    def stops(self: Search, judge: Judge) -> float:
-        if self.joined:
-            raise KeyboardInterrupt
-        return generation(self, judge)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Search, "generation", stops)
-        with pytest.raises(KeyboardInterrupt):
-            train("neural", small, out=tmp_path / "parts", **arguments)  # type: ignore[arg-type]
+    with stopped(monkeypatch, lambda self: self.joined):
+        train("neural", small, out=tmp_path / "parts", **arguments)  # type: ignore[arg-type]
     parts = read_law(train("neural", small, out=tmp_path / "parts", resume=True, **arguments))  # type: ignore[arg-type]
     assert parts == whole
 
