@@ -143,6 +143,7 @@ class Queues:
         self._caps.pop((netns_pid, interface), None)
         self._build_queue(self._programs.sockets.of(netns_pid), interface, settings)
         if port is not None:
+            self._records["rate_bytes_per_s"][port] = settings.rate_bps / 8
             self._programs.clear_port(port)
 
     def limit_bundles(self, netns_pid: int, interface: str, packets: int = 1) -> None:

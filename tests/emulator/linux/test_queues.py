@@ -133,6 +133,7 @@ def test_reset_empties_queue_and_counters(wire: Wire) -> None:
     wire.connections[0].receiver.close()
     wire.connections[0].sender.close()
     time.sleep(0.05)
+    wire.queues.set_host_cap(wire.router, "r1", 5e5)
     wire.queues.reset_port(wire.router, "r1")
     wire.queues.reset_port(wire.router, "r1")
     assert not wire.queues.readings([ROUTER_PORT])[:, 0].any()

@@ -89,9 +89,10 @@ def stopped(monkeypatch: pytest.MonkeyPatch, when: Callable[[Search], bool]) -> 
             raise KeyboardInterrupt
         return generation(self, judge)
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(Search, "generation", stops)
-        yield
+        with pytest.raises(KeyboardInterrupt):
+            yield
 
 
 def test_a_stopped_search_goes_on_as_if_it_had_not_been(
