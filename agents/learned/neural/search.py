@@ -58,6 +58,20 @@ class Schedule:
     sigma: float
     joint_sigma: float
 
+    def check(self, total_steps: int) -> None:
+        """Raise SysgymError for what cannot be: it comes from a command line or a suite, of any type."""
+        for name in ("sigma", "joint_sigma"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0.0 < value < math.inf:
+                raise SysgymError(f"{name} is {value!r}; expected a positive number, as 0.2")
+        if not isinstance(self.alone_steps, int):
+            raise SysgymError(f"alone_steps is {self.alone_steps!r}; expected a whole number of steps")
+        if not 0 <= self.alone_steps < total_steps:
+            raise SysgymError(
+                f"alone_steps is {self.alone_steps:,} of {total_steps:,} steps;"
+                " expected 0 or more, and fewer than all"
+            )
+
 
 @dataclass
 class Search:
@@ -186,15 +200,12 @@ def train_neural(
     Raises:
         MissingExtra: If cmaes is not installed.
         SysgymError: If a scenario is not one of DatacenterCC, the first stage leaves no steps for the second,
-            or the folder holds another search.
+            a width is not positive, or the folder holds another search.
     """
     folder = Path(out)
     chosen = [_shortened(one, episode_steps) for one in (scenario, *map(load_scenario, also_on))]
-    if not 0 <= alone_steps < total_steps:
-        raise SysgymError(
-            f"alone_steps is {alone_steps:,} of {total_steps:,} steps; expected 0 or more, and fewer than all"
-        )
     schedule = Schedule(alone_steps, sigma, joint_sigma)
+    schedule.check(total_steps)
     search = _begin_or_resume(folder, chosen, seed, schedule, resume)
     judge = Judge()
     # No stage ends without a validation, however few its steps.

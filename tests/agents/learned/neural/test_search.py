@@ -150,6 +150,19 @@ def test_a_first_stage_leaves_steps_for_the_second(alone_steps: int, tmp_path: P
         train("neural", "incast-32", total_steps=100, out=tmp_path, hyper_parameters=hyper_parameters)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("sigma", -1, "sigma is -1; expected a positive number"),
+        ("joint_sigma", float("nan"), "joint_sigma is nan; expected a positive number"),
+        ("alone_steps", "abc", "alone_steps is 'abc'; expected a whole number"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused(name: str, value: object, words: str, tmp_path: Path) -> None:
+    with pytest.raises(SysgymError, match=words):
+        train("neural", "incast-32", total_steps=100, out=tmp_path, hyper_parameters={name: value})
+
+
 def test_a_checkpoint_plays_and_brings_its_transport(checkpoint: Path, small: CongestionScenario) -> None:
     agent = make_agent("neural", checkpoint=checkpoint)
     env = DatacenterCC(scenario=small, **environment_arguments(agent))
