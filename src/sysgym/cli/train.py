@@ -75,4 +75,5 @@ def train_agent(
         raise typer.Exit(130) from None
     screen.print(f"checkpoint  {final}", soft_wrap=True)
     screen.print(f"[dim]sysgym run {scenario} --agent {agent} --checkpoint {final}[/dim]", soft_wrap=True)
-    screen.print(f"[dim]tensorboard --logdir {folder / 'tensorboard'}[/dim]", soft_wrap=True)
+    if (logs := folder / "tensorboard").is_dir():  # a search of neural has a progress.csv instead
+        screen.print(f"[dim]tensorboard --logdir {logs}[/dim]", soft_wrap=True)
