@@ -12,8 +12,8 @@ import gymnasium as gym
 class Agent(Protocol):
     """Maps observations to actions.
 
-    Two optional attributes: ``privileged = True`` marks an agent that reads more than the observation (an
-    upper bound, not a competitor), and ``env_kwargs`` is a dict of arguments that the environment must be
+    Two optional attributes: ``privileged = True`` marks an agent that reads more than the observation (a
+    reference, not a competitor), and ``env_kwargs`` is a dict of arguments that the environment must be
     made with for this agent.
 
     Attributes:

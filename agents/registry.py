@@ -280,6 +280,7 @@ def make_agent(
     *,
     checkpoint: str | PathLike[str] | None = None,
     family: str | None = None,
+    trust: bool = False,
     **parameters: Any,
 ) -> Agent:
     """Make an agent.
@@ -288,6 +289,7 @@ def make_agent(
         name: One of :func:`list_agents`.
         checkpoint: What training wrote; needed by learned agents, wrong for others.
         family: Whose agent is meant where two families have one of that name, such as ``oracle``.
+        trust: Whether code in the checkpoint may run; see docs/trust.md.
         **parameters: Passed to the agent's class.
 
     Raises:
@@ -301,7 +303,11 @@ def make_agent(
             raise SysgymError(
                 f'the agent "{name}" is learned and needs a checkpoint: sysgym train {name} SCENARIO'
             )
+        if reserved := {"checkpoint", "expected", "trust"} & set(parameters):
+            raise SysgymError(f'the agent "{name}" has no parameter {", ".join(sorted(reserved))}')
         parameters = {"checkpoint": checkpoint, "expected": name, **parameters}
+        if trust and "trust" in inspect.signature(info.factory()).parameters:
+            parameters["trust"] = True
     elif checkpoint is not None:
         raise SysgymError(f'the agent "{name}" takes no checkpoint')
     factory = info.factory()

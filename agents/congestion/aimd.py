@@ -43,7 +43,7 @@ class AimdAgent:
         self._delays = world.observation_part("queue_delay")
         self._active = world.observation_part("active")
         self._uses = ports_of_hosts(world)
-        self._space: Any = env.action_space
+        self._world = world
         self._rates = np.full(world.fabric.n_hosts, self.start)
 
     def act(self, observation: Any) -> Action:
@@ -51,10 +51,11 @@ class AimdAgent:
         congested_ports = (observation[self._marks] > 0.0) | (observation[self._delays] > self.delay_limit)
         congested = (self._uses & congested_ports).any(axis=1)
         grown = self._rates + self.increase * (observation[self._active] > 0.0)
+        allowed = self._world.rate_space
         self._rates = np.clip(
-            np.where(congested, self._rates * self.decrease, grown), self._space.low, self._space.high
+            np.where(congested, self._rates * self.decrease, grown), allowed.low, allowed.high
         )
-        return self._rates.astype(np.float32)
+        return self._world.action_for(self._rates)
 
 
 def ports_of_hosts(world: DatacenterCC) -> NDArray[np.bool_]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
 from sysgym.agents.congestion.world import Action, Paths, congestion_env, static_shares
 
@@ -20,10 +19,8 @@ class FixedFairAgent:
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Work the shares out."""
-        space: Any = env.action_space
         world = congestion_env(env)
-        shares = static_shares(world, Paths(world))
-        self._action: Action = np.clip(shares, space.low, space.high).astype(np.float32)
+        self._action: Action = world.action_for(static_shares(world, Paths(world)))
 
     def act(self, observation: Any) -> Action:
         """Return them."""

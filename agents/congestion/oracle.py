@@ -29,7 +29,6 @@ class OracleAgent:
         self._env = congestion_env(env)
         self._paths = Paths(self._env)
         self._idle_share = static_shares(self._env, self._paths)
-        self._space: Any = env.action_space
 
     def act(self, observation: Any) -> Action:
         """Divide the network among the flows active now."""
@@ -44,5 +43,4 @@ class OracleAgent:
         drain_bps = excess_bytes * 8.0 / self._env.scenario.control.decision_interval_s
         rates_bps = load.fair_rates_bps(np.maximum(rate_bps - drain_bps, LEAST_CAPACITY * rate_bps))
         rates = np.where(load.n_flows > 0, rates_bps / fabric.line_rate_bps, self._idle_share)
-        clipped: Action = np.clip(rates, self._space.low, self._space.high).astype(np.float32)
-        return clipped
+        return self._env.action_for(rates)

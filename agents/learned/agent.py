@@ -11,9 +11,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.actions import ActionScale
 from sysgym.agents.learned.algorithms import get_algorithm
 from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint
+from sysgym.agents.learned.set_net import check_sizes
+from sysgym.envs.congestion.actions import ActionScale
 from sysgym.scenarios.errors import SysgymError
 
 if TYPE_CHECKING:
@@ -28,20 +29,25 @@ class LearnedAgent:
 
     Args:
         checkpoint: As read.
+        trust: Whether code in the checkpoint may run.
 
     Attributes:
         name: Of the algorithm.
         env_kwargs: What the environment must be made with for this policy.
         meta: What the checkpoint belongs to.
+
+    Raises:
+        SysgymError: If its actions are of another kind, or its policy cannot be played, or not without trust.
     """
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: Checkpoint, *, trust: bool = False) -> None:
         self.meta = checkpoint.meta
         self.name = self.meta.agent
         self.env_kwargs = dict(self.meta.env_kwargs)
         self._path = checkpoint.path
-        self._scale = ActionScale(**self.meta.action_scale)
-        self._policy: Callable[[Any], NDArray[Any]] = checkpoint.policy or _torch_policy(checkpoint)
+        self._scale = ActionScale.of(self.meta.action_scale, checkpoint.path)
+        self._action_for: Callable[[Array], Array] = np.asarray
+        self._policy: Callable[[Any], NDArray[Any]] = checkpoint.policy or _torch_policy(checkpoint, trust)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Check that the environment is of the kind that the policy was trained on.
@@ -56,10 +62,17 @@ class LearnedAgent:
                 f"{self._path}: trained on {self.meta.scenario_name}, whose observation is another: "
                 f"{expected} where this environment has {got}"
             )
+        if isinstance(env.action_space, gym.spaces.Box):
+            check_sizes(self._policy, len(index or []), env.action_space.shape[0], self._path)
+        self._speak_to(env)
 
     def act(self, observation: Any) -> Array:
-        """Return the policy's rates."""
-        return self._scale.rates(self._policy(observation))
+        """Return the action that asks for the policy's rates."""
+        return self._action_for(self._scale.rates(self._policy(observation)))
+
+    def _speak_to(self, env: gym.Env[Any, Any]) -> None:
+        # Policies speak in native numbers; the environment knows how to ask for them.
+        self._action_for = getattr(env.unwrapped, "action_for", np.asarray)
 
 
 def _first_difference(got: list[str], expected: list[str]) -> tuple[str, str]:
@@ -69,10 +82,29 @@ def _first_difference(got: list[str], expected: list[str]) -> tuple[str, str]:
     return f"{len(got)} values", f"{len(expected)} values"
 
 
-def _torch_policy(checkpoint: Checkpoint) -> Callable[[Any], NDArray[Any]]:
+def _torch_policy(checkpoint: Checkpoint, trust: bool) -> Callable[[Any], NDArray[Any]]:
     """Return the policy of a network that NumPy does not know."""
-    model = get_algorithm(checkpoint.meta.agent).load_class().load(BytesIO(checkpoint.model), device="cpu")
+    algorithm = get_algorithm(checkpoint.meta.agent)
+    if checkpoint.learner:
+        algorithm.load_class()  # the extra may be missing
+        from sysgym.agents.learned.learner import torch_model
 
+        return _mean_action_of(torch_model(checkpoint, trust=trust))
+    if not checkpoint.pickled:
+        raise SysgymError(f"{checkpoint.path}: holds no policy")
+    if not trust:
+        raise SysgymError(
+            f"{checkpoint.path}: its policy is a pickle (model.zip, of an older version), and reading one"
+            " runs whatever code its maker put there; if you trust them, add --trust (trust=True in Python)"
+        )
+    try:
+        model = algorithm.load_class().load(BytesIO(checkpoint.pickled), device="cpu")
+    except Exception as error:  # a pickle can raise anything
+        raise SysgymError(f"{checkpoint.path}: its model.zip cannot be read ({error})") from error
+    return _mean_action_of(model)
+
+
+def _mean_action_of(model: Any) -> Callable[[Any], NDArray[Any]]:
     def mean_action(observation: Any) -> NDArray[Any]:
         action: NDArray[Any] = model.predict(observation, deterministic=True)[0]
         return action
@@ -80,15 +112,20 @@ def _torch_policy(checkpoint: Checkpoint) -> Callable[[Any], NDArray[Any]]:
     return mean_action
 
 
-def load(checkpoint: str | PathLike[str]) -> LearnedAgent | TaskAgent | ChoiceAgent:
+def load(checkpoint: str | PathLike[str], *, trust: bool = False) -> LearnedAgent | TaskAgent | ChoiceAgent:
     """Load a checkpoint: an agent of the family that it was trained in.
 
+    Args:
+        checkpoint: The file, which anyone may have made.
+        trust: Whether code in it may run; needed by files of older versions with a pickle inside, and by
+            policies made with classes of their maker's.
+
     Raises:
-        SysgymError: If it is not one.
+        SysgymError: If it is not one, or holds code that is not trusted.
         MissingExtra: If its policy needs torch, which is not installed.
     """
     found = read_checkpoint(checkpoint)
-    family = found.meta.scenario["family"]
+    family = found.meta.family
     if family == "placement":
         from sysgym.agents.learned.placement.agent import ChoiceAgent
 
@@ -98,7 +135,7 @@ def load(checkpoint: str | PathLike[str]) -> LearnedAgent | TaskAgent | ChoiceAg
 
         return HostsAgent(found)
     if family != "stragglers":
-        return LearnedAgent(found)
+        return LearnedAgent(found, trust=trust)
     from sysgym.agents.learned.stragglers.agent import TaskAgent
 
     if found.policy is None:
@@ -106,13 +143,15 @@ def load(checkpoint: str | PathLike[str]) -> LearnedAgent | TaskAgent | ChoiceAg
     return TaskAgent(found, found.policy)
 
 
-def load_agent(*, checkpoint: str | PathLike[str], expected: str) -> LearnedAgent | TaskAgent | ChoiceAgent:
+def load_agent(
+    *, checkpoint: str | PathLike[str], expected: str, trust: bool = False
+) -> LearnedAgent | TaskAgent | ChoiceAgent:
     """Load a checkpoint and check whose it is; what ``make_agent`` calls.
 
     Raises:
         SysgymError: If it is of another algorithm.
     """
-    agent = load(checkpoint)
+    agent = load(checkpoint, trust=trust)
     if agent.name != expected:
         raise SysgymError(f'{checkpoint}: a checkpoint of "{agent.name}", not of "{expected}"')
     return agent

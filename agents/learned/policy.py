@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sysgym.agents.learned.arrays import read_arrays, write_arrays
 
 Array = NDArray[np.float32]
 
@@ -53,18 +54,43 @@ class Mlp:
         arrays: dict[str, NDArray[Any]] = {"activations": np.array(self.activations)}
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             arrays[f"weight_{layer}"], arrays[f"bias_{layer}"] = weight, bias
-        file = BytesIO()
-        np.savez(file, **arrays)  # type: ignore[arg-type]
-        return file.getvalue()
+        return write_arrays(arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Mlp:
-        """Read what :meth:`to_bytes` wrote."""
-        with np.load(BytesIO(data), allow_pickle=False) as file:
-            activations = tuple(str(name) for name in file["activations"])
-            layers = range(len(activations))
-            weights = tuple(file[f"weight_{layer}"] for layer in layers)
-            return cls(weights, tuple(file[f"bias_{layer}"] for layer in layers), activations)
+        """Read what :meth:`to_bytes` wrote, from anyone.
+
+        Raises:
+            ValueError: If it is no network: layers that do not fit, or other activations or numbers.
+            KeyError: If a layer is missing.
+        """
+        arrays = read_arrays(data)
+        activations = tuple(str(name) for name in arrays["activations"])
+        layers = range(len(activations))
+        weights = tuple(arrays[f"weight_{layer}"] for layer in layers)
+        biases = tuple(arrays[f"bias_{layer}"] for layer in layers)
+        _check_layers(weights, biases, activations)
+        return cls(weights, biases, activations)
+
+
+def _check_layers(
+    weights: tuple[Array, ...], biases: tuple[Array, ...], activations: tuple[str, ...]
+) -> None:
+    if not activations:
+        raise ValueError("a network without layers")
+    n_in = weights[0].shape[-1] if weights[0].ndim else 0
+    for number, (weight, bias, activation) in enumerate(zip(weights, biases, activations, strict=True)):
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"layer {number}: no activation {activation[:40]!r}")
+        if weight.dtype != np.float32 or bias.dtype != np.float32:
+            raise ValueError(f"layer {number}: its numbers are {weight.dtype} and {bias.dtype}, not float32")
+        if weight.ndim != 2 or weight.shape[1] != n_in or bias.shape != weight.shape[:1] or not weight.size:
+            raise ValueError(
+                f"layer {number}: weights of shape {weight.shape} and {bias.shape} after {n_in} outputs"
+            )
+        if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+            raise ValueError(f"layer {number}: has weights that are not finite")
+        n_in = len(bias)
 
 
 def mlp_of(model: Any) -> Mlp | None:

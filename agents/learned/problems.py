@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 
-from sysgym.agents.learned.actions import ScaledActions
 from sysgym.agents.learned.set_net import SetShape
 from sysgym.scenarios import Scenario
 from sysgym.scenarios.errors import SysgymError
@@ -26,7 +25,10 @@ class Problem(Protocol):
     """How the observation lists the choices, where some of them are forbidden; None elsewhere."""
 
     def envs(self, n_envs: int, seed: int) -> Any:
-        """Return environments side by side: a ``VecEnv`` of stable-baselines3."""
+        """Return environments side by side: a ``VecEnv`` of stable-baselines3 that tells its ``state``.
+
+        ``set_state`` of another one brings that to where this is.
+        """
 
     def observation_index(self) -> list[str]:
         """Return what stands at every index of the observation."""
@@ -50,16 +52,16 @@ class Rates:
     def __init__(self, scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str) -> None:
         self._scenario, self.env_kwargs, self._scale = scenario, env_kwargs, action_scale
 
-    def make_env(self) -> ScaledActions:
+    def make_env(self) -> gym.Env[Any, Any]:
         """Return one environment."""
-        env = gym.make(
+        return gym.make(
             self._scenario.env_id,
             scenario=self._scenario,
             split="train",
+            action_scale=self._scale,
             disable_env_checker=True,
             **self.env_kwargs,
         )
-        return ScaledActions(env, self._scale)
 
     def envs(self, n_envs: int, seed: int) -> Any:
         """Return environments in one process, in their vector form; stable-baselines3 seeds them."""
@@ -74,8 +76,8 @@ class Rates:
 
     def action_meaning(self) -> dict[str, Any]:
         """Return the scale."""
-        scale = self.make_env().scale
-        return {"name": scale.name, "low": scale.low, "high": scale.high}
+        world: Any = self.make_env().unwrapped
+        return {"name": self._scale, "low": world.native_bounds[0], "high": world.native_bounds[1]}
 
 
 class FlowRates(Rates):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import time
 from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -12,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
-from sysgym.agents.learned.checkpoint import CheckpointMeta, write_atomically
+from sysgym.agents.learned.learner import restore_chance
 from sysgym.agents.learned.progress import Progress, new_bar
+from sysgym.agents.learned.resuming import Resumed, interrupts_kept
+from sysgym.scenarios.files import storing, write_atomically
 
 if TYPE_CHECKING:
     from sysgym.agents.learned.train import Training
@@ -42,18 +46,22 @@ class Recording(BaseCallback):
         total_steps: int,
         checkpoint_every: int,
         progress: Progress,
-        resumed: CheckpointMeta | None,
+        resumed: Resumed | None,
     ) -> None:
         super().__init__()
         self._training = training
         self._total_steps = total_steps
         self._every = checkpoint_every
         self._progress = progress
-        self._saved_at = resumed.total_steps if resumed else 0
-        self._earlier_s = resumed.wall_s if resumed else 0.0
+        self._saved_at = resumed.meta.total_steps if resumed else 0
+        self._earlier_s = resumed.meta.wall_s if resumed else 0.0
+        self._resumed = resumed
+        self._context = ExitStack()
+        self._interrupted: Callable[[], bool] = bool
         self._began_s = time.perf_counter()
         self._told_s = 0.0
-        self._returns: deque[float] = deque(maxlen=EPISODES_AVERAGED)
+        earlier = resumed.state["returns"] if resumed else []
+        self._returns: deque[float] = deque(earlier, maxlen=EPISODES_AVERAGED)
         self._curve = training.folder / "progress.csv"
         _cut_curve(self._curve, self._saved_at)
         self._bar: Any = None
@@ -64,7 +72,8 @@ class Recording(BaseCallback):
         return self._earlier_s + time.perf_counter() - self._began_s
 
     def __enter__(self) -> Self:
-        """Show the bar."""
+        """Show the bar, and keep Ctrl-C until the learner is in one piece."""
+        self._interrupted = self._context.enter_context(interrupts_kept())
         if self._progress is True:
             self._bar = new_bar()
             self._bar.start()
@@ -79,15 +88,29 @@ class Recording(BaseCallback):
         trace: TracebackType | None,
     ) -> None:
         """Take the bar away."""
+        self._context.close()
         if self._bar is not None:
             self._tell()
             self._bar.stop()
 
     def _on_rollout_start(self) -> None:
+        if self._resumed is not None and self._resumed.state["in_rollout"]:
+            # The rollout that the checkpoint was written in had drawn its noise, which this one takes over.
+            restore_chance(self.model, self._resumed.state)
+        self._resumed = None
         # Between rollouts the learner is in one piece: what it has collected, it has learned from.
-        if self.num_timesteps - self._saved_at >= self._every:
-            self._training.save(self.model, self.wall_s)
-            self._saved_at = self.num_timesteps
+        interrupted = self._interrupted()
+        if self.num_timesteps > self._saved_at and (
+            interrupted or self.num_timesteps - self._saved_at >= self._every
+        ):
+            self.save(in_rollout=True)
+        if interrupted:
+            raise KeyboardInterrupt
+
+    def save(self, *, in_rollout: bool) -> Path:
+        """Write a checkpoint; arguments and result as of :meth:`.Training.save`."""
+        self._saved_at = self.num_timesteps
+        return self._training.save(self.model, self.wall_s, self._returns, in_rollout=in_rollout)
 
     def _on_step(self) -> bool:
         for info in self.locals["infos"]:
@@ -108,12 +131,13 @@ class Recording(BaseCallback):
 
     def _write_row(self) -> None:
         row = (self.num_timesteps, f"{self.wall_s:.3f}", f"{np.mean(self._returns):.6g}")
-        with self._curve.open("a", newline="") as file:
+        with storing(self._curve), self._curve.open("a", newline="") as file:
             csv.writer(file, lineterminator="\n").writerow(row)
 
     def _tell(self) -> None:
         if self._bar is not None:
             note = f"return {np.mean(self._returns):.1f}" if self._returns else ""
+            note = "stopping after this rollout" if self._interrupted() else note
             self._bar.update(self._task, completed=self.num_timesteps, note=note)
         elif callable(self._progress):
             self._progress(self.num_timesteps)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.agents.learned.arrays import read_arrays, write_arrays
 from sysgym.agents.learned.policy import Mlp, mlp_of
+from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
 
@@ -77,25 +78,59 @@ class SetNet:
         """Return the network as an npz file."""
         shape = self.shape
         numbers = [shape.n_rows, shape.row_size, shape.context_size, shape.heads]
-        file = BytesIO()
-        np.savez(
-            file,
-            set_shape=np.array(numbers),
-            encoder=np.frombuffer(self.encoder.to_bytes(), np.uint8),
-            head=np.frombuffer(self.head.to_bytes(), np.uint8),
+        return write_arrays(
+            {
+                "set_shape": np.array(numbers),
+                "encoder": np.frombuffer(self.encoder.to_bytes(), np.uint8),
+                "head": np.frombuffer(self.head.to_bytes(), np.uint8),
+            }
         )
-        return file.getvalue()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SetNet:
-        """Read what :meth:`to_bytes` wrote."""
-        with np.load(BytesIO(data), allow_pickle=False) as file:
-            shape = SetShape(*(int(number) for number in file["set_shape"]))
-            encoder, head = (Mlp.from_bytes(file[name].tobytes()) for name in ("encoder", "head"))
+        """Read what :meth:`to_bytes` wrote, from anyone.
+
+        Raises:
+            ValueError: If it is no network, or its parts do not fit the shape of the set.
+            KeyError: If a part is missing.
+        """
+        arrays = read_arrays(data)
+        rows, row_size, context_size, heads = (int(number) for number in arrays["set_shape"])
+        shape = SetShape(rows, row_size, context_size, heads)
+        encoder, head = (Mlp.from_bytes(arrays[name].tobytes()) for name in ("encoder", "head"))
+        code_size = len(encoder.biases[-1])
+        sizes = (encoder.weights[0].shape[1], head.weights[0].shape[1], len(head.biases[-1]))
+        if min(rows, row_size, heads) < 1 or sizes != (row_size + context_size, 3 * code_size, heads):
+            raise ValueError(f"a network over sets whose parts do not fit {shape}")
         return cls(shape, encoder, head)
 
 
 Network = Mlp | SetNet
+
+
+def check_sizes(network: Any, n_inputs: int, n_outputs: int, shown: Any) -> None:
+    """Check that a network from anyone takes an environment's observation and gives its actions.
+
+    Args:
+        network: Anything but a network is passed over.
+        n_inputs: Numbers in the observation.
+        n_outputs: Numbers in an action, or actions to choose from.
+        shown: What messages call it.
+
+    Raises:
+        SysgymError: If not.
+    """
+    if isinstance(network, Mlp):
+        sizes = (network.weights[0].shape[1], len(network.biases[-1]))
+    elif isinstance(network, SetNet):
+        sizes = (network.shape.observation_size, network.shape.n_actions)
+    else:
+        return
+    if sizes != (n_inputs, n_outputs):
+        raise SysgymError(
+            f"{shown}: its network has {sizes[0]} inputs and {sizes[1]} outputs; this environment has"
+            f" {n_inputs} numbers in an observation and {n_outputs} in an action"
+        )
 
 
 def network_of(model: Any) -> Network | None:
@@ -113,6 +148,5 @@ def network_of(model: Any) -> Network | None:
 
 def network_from_bytes(data: bytes) -> Network:
     """Read whichever network the bytes hold."""
-    with np.load(BytesIO(data), allow_pickle=False) as file:
-        is_set = "set_shape" in file
+    is_set = "set_shape" in read_arrays(data)
     return SetNet.from_bytes(data) if is_set else Mlp.from_bytes(data)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv
 
-from sysgym.agents.learned.actions import scale_of
+from sysgym.agents.learned.episodes import ActionsSoFar, begin_again
 from sysgym.scenarios import Scenario
 
 
@@ -36,17 +36,18 @@ class SideBySide(VecEnv):
             num_envs=n_envs,
             vectorization_mode="vector_entry_point",
             scenario=scenario,
+            action_scale=action_scale,
             **{"split": "train", **env_kwargs},
         )
         self.worlds = made
-        self._scale = scale_of(made.envs[0], action_scale)
         self._began_s = time.time()
         self._returns: NDArray[np.float64] = np.zeros(n_envs)
         self._lengths: NDArray[np.int64] = np.zeros(n_envs, dtype=np.int64)
         self._everyone: NDArray[np.bool_] = np.ones(n_envs, dtype=np.bool_)
         self._actions: NDArray[Any]
-        actions = gym.spaces.Box(-1.0, 1.0, made.single_action_space.shape, np.float32)
-        super().__init__(n_envs, made.single_observation_space, actions)
+        self._so_far = ActionsSoFar(n_envs)
+        self._still = np.zeros(made.single_action_space.shape, np.float32)
+        super().__init__(n_envs, made.single_observation_space, made.single_action_space)
 
     def reset(self) -> Any:
         """Begin an episode in every world; seeds and options of the caller hold once."""
@@ -62,10 +63,7 @@ class SideBySide(VecEnv):
 
     def step_wait(self) -> Any:
         """Step the worlds; one whose episode ends begins the next at once, as stable-baselines3 wants it."""
-        rates = self._scale.rates_of_many(self._actions)
-        rewards, ends = self.worlds.advance(rates, self._everyone)
-        self._returns += rewards
-        self._lengths += 1
+        rewards, ends = self._advance(self._actions, self._everyone)
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": end} for end in ends.tolist()]
         for world in np.flatnonzero(ends).tolist():
             infos[world] |= {
@@ -75,6 +73,23 @@ class SideBySide(VecEnv):
             }
             self._reset(world, None)
         return self.worlds.observations().copy(), rewards.astype(np.float32), ends, infos
+
+    def state(self) -> list[Any]:
+        """Return what leads every world to where it is; :meth:`set_state` takes it."""
+        return self._so_far.state(self.worlds.envs, self.reset_infos)
+
+    def set_state(self, state: list[Any]) -> None:
+        """Bring the worlds to where others were."""
+        for world, one in enumerate(state):
+            _, self.reset_infos[world] = begin_again(self.worlds.envs[world], one)
+            self._begin(world)
+        taken = [one["actions"] for one in state]
+        steps = np.array([len(actions) for actions in taken])
+        for step in range(max(steps)):
+            actions = np.stack(
+                [some[min(step, len(some) - 1)] if len(some) else self._still for some in taken]
+            )
+            self._advance(actions, step < steps)
 
     def close(self) -> None:
         """Close the worlds."""
@@ -109,7 +124,19 @@ class SideBySide(VecEnv):
     def _reset(self, world: int, seed: int | None) -> None:
         options = self._options[world] or None
         _, self.reset_infos[world] = self.worlds.envs[world].reset(seed=seed, options=options)
+        self._begin(world)
+
+    def _begin(self, world: int) -> None:
         self._returns[world], self._lengths[world] = 0.0, 0
+        self._so_far.begin(world)
+
+    def _advance(self, actions: NDArray[Any], moving: NDArray[np.bool_]) -> tuple[Any, Any]:
+        """Step some worlds; returns rewards and which episodes have ended."""
+        self._so_far.add(actions, moving)
+        rewards, ends = self.worlds.advance(actions, moving)
+        self._returns += rewards
+        self._lengths += moving
+        return rewards, ends
 
     def _episode(self, world: int) -> dict[str, Any]:
         lasted_s = round(time.time() - self._began_s, 6)

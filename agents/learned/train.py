@@ -1,7 +1,7 @@
 """Training: an algorithm of stable-baselines3 on the train split of a scenario, with checkpoints and resume.
 
-A run's folder holds ``checkpoints/step_000040960.zip`` and the like, ``final.zip``, ``progress.csv`` and
-``tensorboard/``.
+A run's folder holds ``checkpoints/step_000040960.zip`` and the like, off-policy with a ``.replay.npz`` beside
+the newest two, ``final.zip``, ``progress.csv`` and ``tensorboard/``. Nothing of it is a pickle.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import inspect
 import json
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from sysgym.agents.learned.algorithms import ACTION_NOISE_STD, ALGORITHMS, EXTRA, Algorithm, get_algorithm
+from sysgym.agents.learned.arrays import write_tree
 from sysgym.agents.learned.checkpoint import (
     Checkpoint,
     CheckpointMeta,
     installed_versions,
-    read_checkpoint,
-    write_atomically,
     write_checkpoint,
 )
 from sysgym.agents.learned.problems import Problem, problem_of
@@ -35,10 +33,10 @@ from sysgym.agents.learned.set_net import network_of
 from sysgym.agents.registry import agent_info
 from sysgym.scenarios import Scenario, load_scenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
+from sysgym.scenarios.files import write_atomically
 
 FINAL = "final.zip"
 CHECKPOINT_FOLDER = "checkpoints"
-REPLAY_BUFFER = "replay_buffer.pkl"
 CHECKPOINTS_A_RUN = 10
 """Without ``checkpoint_every``, a run has about this many checkpoints."""
 
@@ -71,8 +69,18 @@ class Training:
         """Return where the checkpoint of a step count lies."""
         return self.folder / CHECKPOINT_FOLDER / f"step_{total_steps:09d}.zip"
 
-    def save(self, model: Any, wall_s: float) -> Path:
-        """Write a checkpoint of the learner's whole state; returns its path."""
+    def save(self, model: Any, wall_s: float, returns: Iterable[float], *, in_rollout: bool) -> Path:
+        """Write a checkpoint of the learner's whole state; returns its path.
+
+        Args:
+            model: The learner, between two rollouts.
+            wall_s: Time spent on the run.
+            returns: Of the newest episodes, which the curve averages.
+            in_rollout: Whether the next rollout has begun, and drawn what it draws once.
+        """
+        from sysgym.agents.learned.learner import state_of
+        from sysgym.agents.learned.resuming import drop_old_replay_buffers, save_replay_buffer
+
         meta = CheckpointMeta(
             agent=self.algorithm.name,
             env_id=self.scenario.env_id,
@@ -87,15 +95,12 @@ class Training:
             hyper_parameters=dict(self.hyper_parameters),
             versions=trained_with(),
         )
-        file = BytesIO()
-        model.save(file)
         path = self.checkpoint_path(model.num_timesteps)
-        if getattr(model, "replay_buffer", None) is not None:
-            # One for the run, not one a checkpoint: it is by far the largest part.
-            buffer = BytesIO()
-            model.save_replay_buffer(buffer)
-            write_atomically(self.folder / REPLAY_BUFFER, buffer.getvalue())
-        write_checkpoint(path, meta, network_of(model), file.getvalue())
+        # The buffer first: a run that is killed in between still has one for its newest checkpoint.
+        save_replay_buffer(model, path)
+        state = {**state_of(model), "in_rollout": in_rollout, "returns": list(returns)}
+        write_checkpoint(path, meta, network_of(model), write_tree(state))
+        drop_old_replay_buffers(path.parent)
         return path
 
     def check_same(self, checkpoint: Checkpoint) -> None:
@@ -143,7 +148,9 @@ def train(
 ) -> Path:
     """Train an agent on the train split of a scenario.
 
-    Same arguments and machine, same policy. Ctrl-C writes a checkpoint before the exception goes on.
+    Same arguments and machine, same policy: to the last bit, and whether it was stopped on the way or not.
+    Ctrl-C lets the rollout end and writes a checkpoint before the exception goes on; a second one does not.
+    A checkpoint that is broken is passed over, with a warning, for the one before it.
 
     Args:
         agent: Learning algorithm, such as ``ppo``.
@@ -205,12 +212,12 @@ def train(
         )
     if algorithm.over_sets and shape is not None:
         arguments["policy_kwargs"] = {**arguments["policy_kwargs"], "set_shape": asdict(shape)}
-    newest = newest_checkpoint(out)
-    if newest is not None and not resume:
-        raise SysgymError(f"{newest}: the folder holds a run already; go on with resume, or use another")
+    found = checkpoints_in(out)
+    if found and not resume:
+        raise SysgymError(f"{found[0]}: the folder holds a run already; go on with resume, or use another")
     training.folder.mkdir(parents=True, exist_ok=True)
     every = checkpoint_every or max(total_steps // CHECKPOINTS_A_RUN, 1)
-    return _run(training, arguments, total_steps, newest, every, n_threads, progress)
+    return _run(training, arguments, total_steps, found, every, n_threads, progress)
 
 
 _COMMON_ARGUMENTS = frozenset(("scenario", "total_steps", "out", "seed", "progress", "resume", "source"))
@@ -250,21 +257,21 @@ def _train_by(
     return path
 
 
-def newest_checkpoint(folder: str | PathLike[str]) -> Path | None:
-    """Return the checkpoint with the most steps in a run's folder, or None if there is none."""
+def checkpoints_in(folder: str | PathLike[str]) -> list[Path]:
+    """Return the checkpoints in a run's folder, that with the most steps first."""
     found = [
         (int(match[1]), path)
         for path in (Path(folder) / CHECKPOINT_FOLDER).glob("step_*.zip")
         if (match := _CHECKPOINT_NAME.fullmatch(path.name))
     ]
-    return max(found)[1] if found else None
+    return [path for _, path in sorted(found, reverse=True)]
 
 
 def _run(
     training: Training,
     arguments: dict[str, Any],
     total_steps: int,
-    newest: Path | None,
+    checkpoints: list[Path],
     checkpoint_every: int,
     n_threads: int,
     progress: Progress,
@@ -277,13 +284,13 @@ def _run(
     except ImportError as error:
         raise MissingExtra(EXTRA, "training") from error
     from sysgym.agents.learned.recording import Recording
+    from sysgym.agents.learned.resuming import go_on
 
     torch.set_num_threads(n_threads)
     envs = training.problem.envs(training.n_envs, training.seed)
-    done = None if newest is None else read_checkpoint(newest)
-    model = _new_model(training, arguments, envs) if done is None else _old_model(training, done, envs)
-    recording = Recording(training, total_steps, checkpoint_every, progress, done.meta if done else None)
     try:
+        model, resumed = go_on(training, lambda: _new_model(training, arguments, envs), checkpoints)
+        recording = Recording(training, total_steps, checkpoint_every, progress, resumed)
         if model.num_timesteps < total_steps:
             with recording:
                 # stable-baselines3 counts from the present step.
@@ -293,10 +300,9 @@ def _run(
                     tb_log_name=training.algorithm.name,
                     reset_num_timesteps=False,
                 )
-        path = training.save(model, recording.wall_s)
-    except KeyboardInterrupt:
-        training.save(model, recording.wall_s)
-        raise
+            path = recording.save(in_rollout=False)
+        else:
+            path = training.checkpoint_path(model.num_timesteps)
     finally:
         envs.close()
     final = training.folder / FINAL
@@ -304,8 +310,9 @@ def _run(
     return final
 
 
-def _new_model(training: Training, arguments: dict[str, Any], envs: Any) -> Any:
+def _new_model(training: Training, arguments: Mapping[str, Any], envs: Any) -> Any:
     # Seeding torch is left to stable-baselines3, which seeds everything that it uses.
+    arguments = dict(arguments)
     if deviation := arguments.pop(ACTION_NOISE_STD, 0.0):
         from stable_baselines3.common.noise import NormalActionNoise
 
@@ -320,23 +327,6 @@ def _new_model(training: Training, arguments: dict[str, Any], envs: Any) -> Any:
         verbose=0,
         **arguments,
     )
-
-
-def _old_model(training: Training, checkpoint: Checkpoint, envs: Any) -> Any:
-    training.check_same(checkpoint)
-    model = training.algorithm.load_class().load(BytesIO(checkpoint.model), env=envs, device="cpu")
-    # Going on with the run's seed would draw its first episodes again.
-    again = np.random.SeedSequence([training.seed, checkpoint.meta.total_steps]).generate_state(1)[0]
-    model.set_random_seed(int(again) % 2**31)
-    model.tensorboard_log = str(training.folder / "tensorboard")
-    if getattr(model, "replay_buffer", None) is not None:
-        buffer = training.folder / REPLAY_BUFFER
-        if not buffer.is_file():
-            raise SysgymError(
-                f"{buffer}: missing; {training.algorithm.name} cannot go on without what it has seen"
-            )
-        model.load_replay_buffer(BytesIO(buffer.read_bytes()))
-    return model
 
 
 def _resolve(scenario: str | PathLike[str] | Scenario, overrides: Mapping[str, Any] | None) -> Scenario:

@@ -16,10 +16,11 @@ ENV_ID = "sysgym/DatacenterCC-v0"
 
 @pytest.fixture(scope="session")
 def make_env() -> Callable[..., Any]:
-    """Makes a short environment, wrappers of gym.make included."""
+    """Makes a short environment of native actions, wrappers of gym.make included."""
 
     def make(scenario: str = "dumbbell-10g", *, steps: int = 12, **arguments: Any) -> Any:
         overrides = {"control.episode_steps": steps} | arguments.pop("overrides", {})
+        arguments = {"action_scale": "native"} | arguments
         return gym.make(ENV_ID, scenario=scenario, overrides=overrides, **arguments)
 
     return make

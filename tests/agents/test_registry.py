@@ -75,7 +75,7 @@ def test_a_heuristic_plays_any_scenario(make_env: MakeEnv, name: str, scenario: 
 def test_an_unknown_name_has_advice() -> None:
     with pytest.raises(UnknownName, match='did you mean "oracle"'):
         make_agent("orcale")
-    with pytest.raises(UnknownName, match="fixed_fair"):
+    with pytest.raises(UnknownName, match="sysgym list agents lists all"):
         agent_info("nothing like it")
 
 

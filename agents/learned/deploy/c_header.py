@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.actions import ActionScale
 from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph, layers, n_inputs, parts
 from sysgym.agents.learned.deploy.quantize import QuantizedLayer
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.set_net import Network, SetNet
+from sysgym.envs.congestion.actions import ActionScale
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
 WEIGHTS = ("float32", "int8")
@@ -127,7 +127,7 @@ def _wrapped(name: str, lines: list[str], sizes: dict[str, int], about: Sequence
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         raise SysgymError(f'"{name}" is no name of a C function')
     guard = f"SYSGYM_{name.upper()}_H"
-    comment = ["/*", *(f" * {line.replace('*/', '* /')}".rstrip() for line in about), " */"] if about else []
+    comment = ["/*", *(f" * {_in_comment(line)}".rstrip() for line in about), " */"] if about else []
     return "\n".join(
         [
             *comment,
@@ -145,6 +145,15 @@ def _wrapped(name: str, lines: list[str], sizes: dict[str, int], about: Sequence
             "",
         ]
     )
+
+
+def _in_comment(line: str) -> str:
+    """Return a line that cannot end the comment it stands in.
+
+    What a checkpoint says is a stranger's. A compiler joins lines at a backslash, reads ``??/`` as one, and
+    only then looks for the end of a comment.
+    """
+    return re.sub(r"[^ -~]|[\\?]", "_", line).replace("*/", "* /").replace("/*", "/ *")
 
 
 def _network(network: Network, name: str, weights: str) -> list[str]:

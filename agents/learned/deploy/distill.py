@@ -14,21 +14,21 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.actions import SCALES
 from sysgym.agents.learned.algorithms import ALGORITHMS, EXTRA, Algorithm, get_algorithm
+from sysgym.agents.learned.arrays import write_tree
 from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta, write_checkpoint
 from sysgym.agents.learned.hosts.network import network_on_observations
 from sysgym.agents.learned.policy import Mlp, actor_modules, mlp_of
 from sysgym.agents.learned.problems import Problem, problem_of
 from sysgym.agents.learned.set_net import Network
 from sysgym.agents.learned.train import FINAL, trained_with
+from sysgym.envs.congestion.actions import SCALES
 from sysgym.scenarios import scenario_from_resolved
 from sysgym.scenarios.errors import MissingExtra, SysgymError
 
@@ -145,6 +145,8 @@ def distill(
         import torch
     except ImportError as error:
         raise MissingExtra(EXTRA, "distilling") from error
+    from sysgym.agents.learned.learner import parameters_of
+
     network = network_on_observations(teacher)
     torch.set_num_threads(1)
     began_s = time.perf_counter()
@@ -172,8 +174,6 @@ def distill(
     student = mlp_of(model)
     assert student is not None, "a policy of the package's own layers is taken over"
     difference = school.difference(student)
-    file = BytesIO()
-    model.save(file)
     about = {
         "agent": meta.agent,
         "checkpoint_sha256": hashlib.sha256(teacher.path.read_bytes()).hexdigest(),
@@ -196,7 +196,7 @@ def distill(
         versions=trained_with(),
         distilled_from=about,
     )
-    write_checkpoint(out / FINAL, new_meta, student, file.getvalue())
+    write_checkpoint(out / FINAL, new_meta, student, write_tree(parameters_of(model)))
     return Distilled(out / FINAL, difference)
 
 

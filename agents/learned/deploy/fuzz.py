@@ -12,12 +12,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.checkpoint import write_atomically
+from sysgym.agents.learned.arrays import read_arrays
 from sysgym.agents.learned.deploy.agreement import difference
 from sysgym.agents.learned.deploy.compiled import CompiledRunner, find_compiler
 from sysgym.agents.learned.deploy.fuzz_cases import KINDS, Case, Made, cases, make
@@ -25,6 +26,10 @@ from sysgym.agents.learned.deploy.graph import Choice, Decided, PolicyGraph
 from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, onnx_model
 from sysgym.agents.learned.deploy.quantize import int8_twin
 from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.files import read_limited, write_atomically
+
+LARGEST_FAILURE_BYTES = 64_000_000
+"""Of a stored failure."""
 
 Decide = Callable[..., Decided]
 
@@ -219,9 +224,8 @@ def replay(path: Path, runners: Sequence[Runner] | None = None) -> tuple[Case, M
         SysgymError: If the file is none of a failure.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            case = Case.from_json(str(file["case"]))
-    except (OSError, KeyError, ValueError, TypeError) as error:
+        case = Case.from_json(str(read_arrays(read_limited(path, LARGEST_FAILURE_BYTES))["case"]))
+    except (SysgymError, OSError, KeyError, ValueError, TypeError, RecursionError, BadZipFile) as error:
         raise SysgymError(f"{path}: not a failure that sysgym fuzz stored ({error})") from error
     chosen = runners_here() if runners is None else tuple(runners)
     tally = Tally(largest={runner.name: 0.0 for runner in chosen})

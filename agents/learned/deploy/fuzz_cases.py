@@ -8,7 +8,7 @@ is not a number says nothing. Needs the extras ``train`` and ``export``.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import nn
 
-from sysgym.agents.learned.actions import SCALES, ActionScale
 from sysgym.agents.learned.deploy.graph import Choice, Decided, Inputs, PolicyGraph
 from sysgym.agents.learned.set_net import Network, SetShape, network_of
+from sysgym.envs.congestion.actions import SCALES, ActionScale
+from sysgym.scenarios.files import parse_json
 
 Array = NDArray[np.float32]
 
@@ -37,6 +38,23 @@ PLACES = ("inside", "low", "high", "corner", "zero", "outside")
 """Of an observation, in its space and beyond it."""
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
+_RANGES = {
+    "n_inputs": (1, 24),
+    "n_outputs": (1, 12),
+    "row_size": (1, 6),
+    "context_size": (0, 5),
+    "n_ignored": (0, 4),
+    "low_exponent": (-20, -1),
+    "seed": (0, 2**32 - 1),
+}
+_KNOWN: dict[str, tuple[str | float, ...]] = {
+    "kind": KINDS,
+    "activation": tuple(sorted(_ACTIVATIONS)),
+    "bounds": tuple(sorted(BOUNDS)),
+    "scale": SCALES,
+    "gain": (1.0, 0.1, 4.0),
+}
+_MOST_HIDDEN, _MOST_PLACES = 3, 6
 
 
 @dataclass(frozen=True)
@@ -93,9 +111,30 @@ class Case:
 
     @classmethod
     def from_json(cls, text: str) -> Case:
-        """Read what :meth:`to_json` wrote."""
-        data = json.loads(text)
-        return cls(**{**data, "hidden": tuple(data["hidden"]), "places": tuple(data["places"])})
+        """Read what :meth:`to_json` wrote.
+
+        Raises:
+            ValueError: It is no case that :func:`cases` draws.
+        """
+        data = parse_json(text)
+        if not isinstance(data, dict) or data.keys() != {one.name for one in fields(cls)}:
+            raise ValueError("not the fields of a case")
+        for name, (least, most) in _RANGES.items():
+            if type(data[name]) is not int or not least <= data[name] <= most:
+                raise ValueError(f"{name}: expected {least} to {most}")
+        for name, known in _KNOWN.items():
+            if data[name] not in known:
+                raise ValueError(f"{name}: expected one of {', '.join(map(str, known))}")
+        hidden, places = data["hidden"], data["places"]
+        least, most = _RANGES["n_inputs"]
+        widths = isinstance(hidden, list) and all(type(one) is int and least <= one <= most for one in hidden)
+        if not widths or len(hidden) > _MOST_HIDDEN:
+            raise ValueError(f"hidden: expected at most {_MOST_HIDDEN} widths of {least} to {most}")
+        if not isinstance(places, list) or not all(one in PLACES for one in places):
+            raise ValueError(f"places: expected some of {', '.join(PLACES)}")
+        if not 1 <= len(places) <= _MOST_PLACES or not isinstance(data["normalised"], bool):
+            raise ValueError(f"expected 1 to {_MOST_PLACES} places, and normalised true or false")
+        return cls(**{**data, "hidden": tuple(hidden), "places": tuple(places)})
 
 
 def cases(kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[Case]:
@@ -104,24 +143,25 @@ def cases(kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[Case]:
     Args:
         kinds: To draw from.
     """
-    size = st.integers(1, 24)
+    number = {name: st.integers(*ends) for name, ends in _RANGES.items()}
+    one_of = {name: st.sampled_from(known) for name, known in _KNOWN.items()}
     return st.builds(
         Case,
         kind=st.sampled_from(kinds),
-        n_inputs=size,
-        n_outputs=st.integers(1, 12),
-        hidden=st.lists(size, max_size=3).map(tuple),
-        activation=st.sampled_from(sorted(_ACTIVATIONS)),
-        row_size=st.integers(1, 6),
-        context_size=st.integers(0, 5),
-        bounds=st.sampled_from(sorted(BOUNDS)),
-        n_ignored=st.integers(0, 4),
+        n_inputs=number["n_inputs"],
+        n_outputs=number["n_outputs"],
+        hidden=st.lists(number["n_inputs"], max_size=_MOST_HIDDEN).map(tuple),
+        activation=one_of["activation"],
+        row_size=number["row_size"],
+        context_size=number["context_size"],
+        bounds=one_of["bounds"],
+        n_ignored=number["n_ignored"],
         normalised=st.booleans(),
-        scale=st.sampled_from(SCALES),
-        low_exponent=st.integers(-20, -1),
-        gain=st.sampled_from((1.0, 0.1, 4.0)),
-        places=st.lists(st.sampled_from(PLACES), min_size=1, max_size=6).map(tuple),
-        seed=st.integers(0, 2**32 - 1),
+        scale=one_of["scale"],
+        low_exponent=number["low_exponent"],
+        gain=one_of["gain"],
+        places=st.lists(st.sampled_from(PLACES), min_size=1, max_size=_MOST_PLACES).map(tuple),
+        seed=number["seed"],
     )
 
 

@@ -13,10 +13,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.actions import SCALES, ActionScale
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.set_net import Network, SetNet
+from sysgym.envs.congestion.actions import ActionScale
 from sysgym.scenarios import scenario_from_resolved
 from sysgym.scenarios.errors import SysgymError
 
@@ -194,7 +194,7 @@ def graph_of(checkpoint: Checkpoint) -> PolicyGraph:
             f"{checkpoint.path}: its policy is no plain network (layers with tanh, ReLU or nothing"
             " after them) and no set encoder; it cannot be exported"
         )
-    family = meta.scenario["family"]
+    family = meta.family
     size = n_inputs(network)
     if family == "placement":
         return PolicyGraph(network, Inputs(size), Choice(masked=True))
@@ -203,8 +203,7 @@ def graph_of(checkpoint: Checkpoint) -> PolicyGraph:
 
         bound = np.full(size, LARGEST_RATIO, np.float32)
         return PolicyGraph(network, Inputs(size, low=-bound, high=bound), Choice(masked=False))
-    if meta.action_scale.get("name") not in SCALES:
-        raise SysgymError(f"{checkpoint.path}: its actions are of another kind: {meta.action_scale}")
+    scale = ActionScale.of(meta.action_scale, checkpoint.path)
     if isinstance(network, SetNet):
         raise SysgymError(
             f"{checkpoint.path}: {meta.agent} plays networks of any size, what is exported one of them;"
@@ -212,7 +211,7 @@ def graph_of(checkpoint: Checkpoint) -> PolicyGraph:
         )
     space = _observation_space(checkpoint)
     inputs = Inputs(size, low=_bounds(space.low), high=_bounds(space.high))
-    return PolicyGraph(network, inputs, ActionScale(**meta.action_scale))
+    return PolicyGraph(network, inputs, scale)
 
 
 def _observation_space(checkpoint: Checkpoint) -> gym.spaces.Box:

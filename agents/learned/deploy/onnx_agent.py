@@ -16,6 +16,7 @@ from sysgym.agents.learned.placement.agent import ChoiceAgent
 from sysgym.agents.learned.placement.choices import MASK, choice_vector
 from sysgym.agents.learned.stragglers.agent import TaskAgent
 from sysgym.agents.protocol import Agent
+from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
 
@@ -29,7 +30,7 @@ class _Rates(LearnedAgent):
 
     def act(self, observation: Any) -> Array:
         action: Array = self._runner(np.asarray(observation, np.float32)[None]).action[0]
-        return action
+        return self._action_for(action)
 
 
 class _Choice(ChoiceAgent):
@@ -65,6 +66,8 @@ def load_onnx(*, checkpoint: str | PathLike[str], expected: str = "onnx") -> Age
     """
     runner = OnnxRunner(checkpoint)
     meta = runner.meta()
+    if runner.chooses == (meta.family == "congestion"):
+        raise SysgymError(f"{checkpoint}: its actions are of another kind than those of {meta.family}")
 
     def scores(observations: NDArray[Any]) -> Array:
         return runner(observations).values
@@ -73,5 +76,5 @@ def load_onnx(*, checkpoint: str | PathLike[str], expected: str = "onnx") -> Age
     network: Any = scores
     found = Checkpoint(Path(checkpoint), meta, network, b"")
     agents: dict[str, Any] = {"placement": _Choice, "stragglers": _Tasks}
-    agent: Agent = agents.get(meta.scenario["family"], _Rates)(found, runner)
+    agent: Agent = agents.get(meta.family, _Rates)(found, runner)
     return agent

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from os import PathLike
@@ -19,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.actions import ActionScale
 from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta
 from sysgym.agents.learned.deploy.graph import Choice, Decided, Inputs, PolicyGraph, graph_of, layers
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.set_net import SetNet
+from sysgym.envs.congestion.actions import ActionScale
 from sysgym.scenarios.errors import MissingExtra, SysgymError
 
 if TYPE_CHECKING:
@@ -31,6 +32,38 @@ if TYPE_CHECKING:
 
 EXTRA = "export"
 FORMAT = "sysgym-onnx-1"
+
+OPERATORS = frozenset(
+    (
+        "Add",
+        "ArgMax",
+        "Clip",
+        "Concat",
+        "Div",
+        "Exp",
+        "Gather",
+        "Identity",
+        "MatMul",
+        "Max",
+        "Min",
+        "Mul",
+        "ReduceMax",
+        "ReduceSum",
+        "Relu",
+        "Reshape",
+        "Slice",
+        "Sub",
+        "Tanh",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+        "Where",
+    )
+)
+"""What exported policies consist of."""
+
+MOST_NUMBERS = 10_000_000
+"""Between two operators, for one observation; the package's largest policy has a thousand."""
 
 OPSET = 17
 IR_VERSION = 8
@@ -139,6 +172,7 @@ class OnnxRunner:
         properties: Metadata of the model.
         n_inputs: Numbers in an observation.
         masked: Whether it needs to be told what is allowed.
+        chooses: Whether it answers with the number of an action, not with rates.
 
     Raises:
         MissingExtra: If the extra ``export`` is not installed.
@@ -157,6 +191,7 @@ class OnnxRunner:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        _check_contents(data, shown)
         try:
             self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # the runtime's exceptions have no common root of their own
@@ -166,17 +201,35 @@ class OnnxRunner:
         if "observation" not in taken or "action" not in given:
             raise SysgymError(f"{shown}: not a policy; inputs {', '.join(taken)}, outputs {', '.join(given)}")
         self.properties: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
-        self.n_inputs = int(taken["observation"][1])
-        self.masked = "action_mask" in taken
         self._names = ["action", "scores"] if "scores" in given else ["action"]
         self._shown = shown
+        self.masked = "action_mask" in taken
+        sizes = [taken[name][1:] for name in ("observation", "action_mask") if name in taken]
+        if not all(len(size) == 1 and type(size[0]) is int and 0 < size[0] <= MOST_NUMBERS for size in sizes):
+            raise SysgymError(f"{shown}: not a policy; its inputs are not of the shape (batch, size)")
+        self.n_inputs = int(sizes[0][0])
+        self._try(sizes)
+
+    def _try(self, sizes: Sequence[Sequence[int]]) -> None:
+        """Find out whether a policy answers a batch with as many answers."""
+        batch = 2
+        mask = np.ones((batch, *sizes[-1]), np.bool_) if self.masked else None
+        found = self(np.zeros((batch, *sizes[0]), np.float32), mask)
+        for answers in (found.action, found.values):
+            if answers.shape[:1] != (batch,) or answers.ndim > 2 or answers.dtype.kind not in "fi":
+                shape = answers.shape
+                raise SysgymError(f"{self._shown}: not a policy; {batch} answers have the shape {shape}")
+        self.chooses = found.action.ndim == 1
 
     def __call__(self, observations: NDArray[Any], masks: NDArray[Any] | None = None) -> Decided:
         """Return the answers to a batch; arguments as of :class:`.graph.PolicyGraph`."""
         feed: dict[str, NDArray[Any]] = {"observation": np.asarray(observations, np.float32)}
         if self.masked:
             feed["action_mask"] = np.asarray(masks, np.bool_)
-        found = self._session.run(self._names, feed)
+        try:
+            found = self._session.run(self._names, feed)
+        except Exception as error:  # as above
+            raise SysgymError(f"{self._shown}: its policy cannot be played ({str(error)[:300]})") from error
         return Decided(found[0], found[-1])
 
     def meta(self) -> CheckpointMeta:
@@ -187,7 +240,49 @@ class OnnxRunner:
         """
         if self.properties.get("format") != FORMAT or "checkpoint_meta" not in self.properties:
             raise SysgymError(f"{self._shown}: not exported from a checkpoint of sysgym ({FORMAT})")
-        return CheckpointMeta(**json.loads(self.properties["checkpoint_meta"]))
+        try:
+            return CheckpointMeta.from_json(self.properties["checkpoint_meta"])
+        except ValueError as error:
+            raise SysgymError(f"{self._shown}: what it says of its checkpoint is wrong ({error})") from error
+
+
+def _check_contents(data: bytes, shown: str) -> None:
+    """Check that a model from anyone is what an export is: a few plain operators, and all numbers inside.
+
+    The runtime would read weights from any file that the model names, and run loops without an end.
+
+    Raises:
+        MissingExtra: If the extra ``export`` is not installed.
+        SysgymError: If it holds anything else.
+    """
+    try:
+        import onnx
+        from onnx.external_data_helper import uses_external_data
+    except ImportError as error:
+        raise MissingExtra(EXTRA, "playing ONNX files") from error
+    try:
+        model = onnx.load_model_from_string(data)
+    except Exception as error:  # protobuf's own
+        raise SysgymError(f"{shown}: not a model that ONNX Runtime reads ({error})") from error
+    graph = model.graph
+    others = sorted({f"{node.domain} {node.op_type}".strip() for node in graph.node} - OPERATORS)
+    if others or len(model.functions):
+        raise SysgymError(f"{shown}: has operators that no exported policy has ({', '.join(others[:5])})")
+    if graph.sparse_initializer or any(uses_external_data(tensor) for tensor in graph.initializer):
+        raise SysgymError(f"{shown}: its weights lie in another file, which is not read")
+    constants = {tensor.name for tensor in graph.initializer}
+    if any(node.op_type in ("Tile", "Reshape") and node.input[1] not in constants for node in graph.node):
+        raise SysgymError(f"{shown}: computes a shape, which no exported policy does")
+    try:
+        shaped = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except Exception as error:  # of the library's own kinds
+        raise SysgymError(f"{shown}: not a model that ONNX Runtime reads ({str(error)[:300]})") from error
+    for value in (*shaped.value_info, *shaped.output):
+        size = math.prod(one.dim_value or 1 for one in value.type.tensor_type.shape.dim)
+        if size > MOST_NUMBERS:
+            raise SysgymError(
+                f"{shown}: would make {size:,} numbers; at most {MOST_NUMBERS:,} are made at once"
+            )
 
 
 class _Build:

@@ -38,12 +38,16 @@ class HostsAgent(LearnedAgent):
         Raises:
             SysgymError: If they are not the features that the policy was trained on.
         """
-        network = HostsNetwork.on(getattr(env.unwrapped, "observation_index", []), self._net)
-        if network.rows.features != self._features:
+        index = getattr(env.unwrapped, "observation_index", [])
+        features = HostRows(index).features
+        if features != self._features:
             raise SysgymError(
                 f"{self._path}: trained on the features {', '.join(self._features)}; this environment has "
-                f"{', '.join(network.rows.features)}"
+                f"{', '.join(features)}"
             )
-        space: Any = env.action_space
+        network = HostsNetwork.on(index, self._net)
+        unwrapped: Any = env.unwrapped
+        space = unwrapped.rate_space
         low, high = float(space.low.min()), float(space.high.max())
         self._policy, self._scale = network, replace(self._scale, low=low, high=high)
+        self._speak_to(env)

@@ -35,6 +35,11 @@ class HostsNetwork:
             SysgymError: If the observation is not one by hosts.
         """
         rows = HostRows(observation_index)
+        sizes = [(one.row_size, one.context_size, one.heads) for one in (rows.shape, net.shape)]
+        if sizes[0] != sizes[1]:
+            raise SysgymError(
+                f"one policy for all hosts: it sees {sizes[1]} numbers a host, here are {sizes[0]}"
+            )
         return cls(rows, replace(net, shape=rows.shape))
 
     def __call__(self, observation: NDArray[Any]) -> NDArray[np.float32]:
@@ -51,6 +56,6 @@ def network_on_observations(checkpoint: Checkpoint) -> Any:
     network = checkpoint.policy
     if network is None:
         raise SysgymError(f"{checkpoint.path}: its policy is no network that plays without torch")
-    if checkpoint.meta.scenario["family"] != "congestion" or not isinstance(network, SetNet):
+    if checkpoint.meta.family != "congestion" or not isinstance(network, SetNet):
         return network
     return HostsNetwork.on(checkpoint.meta.observation_index, network)

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sysgym.agents.congestion.max import MaxAgent
 from sysgym.agents.congestion.world import Action
-from sysgym.agents.learned.checkpoint import write_atomically
 from sysgym.emulator.packets.transports.neural import INPUTS, OUTPUTS, neural_transport
 from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.files import parse_json, read_limited, write_atomically
+from sysgym.scenarios.names import FILE_NAME, LONGEST_NAME
 
 FORMAT = "sysgym-neural-1"
+
+LARGEST_LAW_BYTES = 10_000_000
+"""Of a checkpoint; the package's own has a thousandth of it."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,8 @@ class Law:
         hyper_parameters: Of the search.
         versions: Of what trained it.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     parameters: Sequence[float]
     trained_on: Sequence[Mapping[str, Any]]
@@ -50,19 +59,35 @@ class Law:
         write_atomically(path, json.dumps(data, indent=1).encode())
 
 
+@lru_cache(maxsize=1)
+def _law_reader() -> TypeAdapter[Law]:
+    return TypeAdapter(Law)
+
+
 def read_law(path: str | PathLike[str]) -> Law:
     """Read a checkpoint.
 
     Raises:
         SysgymError: If there is none, or the file is something else.
     """
+    if not Path(path).is_file():
+        raise SysgymError(f"{path}: no such checkpoint")
     try:
-        data = json.loads(Path(path).read_bytes())
+        data = parse_json(read_limited(Path(path), LARGEST_LAW_BYTES))
         if data.pop("format") != FORMAT or data.pop("inputs") != list(INPUTS):
             raise SysgymError(f"{path}: not a law of the format {FORMAT}, or one with other inputs")
-        return Law(**{key: value for key, value in data.items() if key not in ("agent", "outputs")})
-    except OSError as error:
-        raise SysgymError(f"{path}: no such checkpoint ({error.strerror})") from error
+        told = {key: value for key, value in data.items() if key not in ("agent", "outputs")}
+        law = _law_reader().validate_json(json.dumps(told))
+        for scenario in law.trained_on:
+            if not re.fullmatch(FILE_NAME, name := str(scenario.get("name"))) or len(name) > LONGEST_NAME:
+                raise SysgymError(f"{path}: trained_on: {name[:LONGEST_NAME]!r} is no scenario's name")
+        return law
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part)[:40] for part in first["loc"])
+        raise SysgymError(
+            f"{path}: not a checkpoint of the agent neural ({where}: {first['msg']})"
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SysgymError(f"{path}: not a checkpoint of the agent neural ({error!r})") from error
 

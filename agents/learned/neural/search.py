@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import csv
 import math
-import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -23,16 +22,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.checkpoint import installed_versions, write_atomically
+from sysgym.agents.learned.arrays import read_tree, write_tree
+from sysgym.agents.learned.checkpoint import installed_versions
 from sysgym.agents.learned.neural.agent import Law
 from sysgym.agents.learned.neural.fitness import Episode, Judge
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError
+from sysgym.scenarios.files import own_file, read_limited, storing, write_atomically
 
 FINAL = "final.json"
-STATE = "search.pkl"
+STATE = "search.npz"
 CURVE = "progress.csv"
+LARGEST_STATE_BYTES = 64_000_000
+"""Of the state of a search; one has a tenth of a megabyte."""
 
 EPISODES_A_GENERATION = 6
 EPISODES_A_VALIDATION = 4
@@ -40,6 +43,9 @@ EPISODES_A_VALIDATION = 4
 GENERATIONS_A_VALIDATION = 10
 MEMORY = 0.8
 """Share of the past in the moving average of a scenario's loss."""
+
+_IN_WORDS = {"scenarios": "list of scenarios"}
+_PROGRESS = ("standing", "joined", "generations", "steps", "wall_s", "best", "best_loss")
 
 Progress = Callable[[int], None]
 
@@ -75,7 +81,7 @@ class Schedule:
 
 @dataclass
 class Search:
-    """The state of a search, and what a file of it holds.
+    """The state of a search.
 
     Attributes:
         evolution: The distribution of weights.
@@ -109,6 +115,29 @@ class Search:
     def n_played(self) -> int:
         """How many of the scenarios are played in this stage."""
         return len(self.scenarios) if self.joined else 1
+
+    def state(self) -> dict[str, Any]:
+        """Return what a file holds: numbers and arrays."""
+        return {
+            "scenarios": [one.sha256() for one in self.scenarios],
+            "seed": self.seed,
+            "schedule": asdict(self.schedule),
+            "evolution": {name: getattr(self.evolution, name) for name in _parts_of(self.evolution)},
+            "rng": self.rng.bit_generator.state,
+            **{name: getattr(self, name) for name in _PROGRESS},
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Bring a new search to where another was.
+
+        Raises:
+            Exception: Of any kind, if the state is not one of such a search.
+        """
+        for name in _parts_of(self.evolution):
+            setattr(self.evolution, name, _like(getattr(self.evolution, name), state["evolution"][name]))
+        self.rng.bit_generator.state = state["rng"]
+        for name in _PROGRESS:
+            setattr(self, name, _like(getattr(self, name), state[name]))
 
     def stage_is_over(self, total_steps: int) -> bool:
         """Whether this stage has had its steps, of so many in all."""
@@ -223,7 +252,7 @@ def train_neural(
             folder,
             (search.generations, search.steps, f"{search.wall_s:.1f}", f"{mean_loss:.4f}", validation),
         )
-        write_atomically(folder / STATE, pickle.dumps(search))
+        write_atomically(folder / STATE, write_tree(search.state()))
         if progress is not None:
             progress(search.steps)
     law = Law(
@@ -251,26 +280,55 @@ def _shortened(scenario: Any, episode_steps: int) -> CongestionScenario:
 def _begin_or_resume(
     folder: Path, scenarios: list[CongestionScenario], seed: int, schedule: Schedule, resume: bool
 ) -> Search:
-    if not (folder / STATE).is_file():
-        evolution = _distribution(np.zeros(N_PARAMETERS), schedule.sigma, seed)
+    evolution = _distribution(np.zeros(N_PARAMETERS), schedule.sigma, seed)
+    rng, standing = np.random.default_rng(seed), np.zeros(len(scenarios))
+    search = Search(evolution, seed, schedule, rng, scenarios, standing, joined=schedule.alone_steps == 0)
+    path = folder / STATE
+    if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        rng, standing = np.random.default_rng(seed), np.zeros(len(scenarios))
-        return Search(evolution, seed, schedule, rng, scenarios, standing, joined=schedule.alone_steps == 0)
+        return search
     if not resume:
         raise SysgymError(f"{folder}: the folder holds a run already; go on with resume, or use another")
-    found: Search = pickle.loads((folder / STATE).read_bytes())
-    there, here = ([one.sha256() for one in some] for some in (found.scenarios, scenarios))
-    for what, got, expected in (
-        ("list of scenarios", there, here),
-        ("seed", found.seed, seed),
-        *((name, getattr(found.schedule, name), value) for name, value in asdict(schedule).items()),
-    ):
+    here = search.state()
+    try:
+        there = read_tree(read_limited(path, LARGEST_STATE_BYTES))
+        asked = {what: (there[what], here[what]) for what in ("scenarios", "seed")}
+        asked |= {name: (there["schedule"][name], value) for name, value in here["schedule"].items()}
+    except Exception as error:  # damaged files fail wherever zipfile, json or NumPy notices
+        raise SysgymError(f"{path}: not the state of a search ({error!r}); use another folder") from error
+    for what, (got, expected) in asked.items():
         if got != expected:
             raise SysgymError(
-                f"{folder}: cannot go on, the search there has another {what};"
+                f"{folder}: cannot go on, the search there has another {_IN_WORDS.get(what, what)};"
                 " ask for the same again, or use another folder"
             )
-    return found
+    try:
+        search.set_state(there)
+    except Exception as error:  # as above
+        raise SysgymError(f"{path}: not the state of a search ({error!r}); use another folder") from error
+    return search
+
+
+def _parts_of(evolution: Any) -> list[str]:
+    """Return the names of what a distribution consists of; its generator is another in each generation."""
+    return [name for name in vars(evolution) if name != "_rng"]
+
+
+def _like(old: Any, new: Any) -> Any:
+    """Return a value of a file if it can stand in the place of another.
+
+    Raises:
+        ValueError: If it cannot.
+    """
+    if old is None and (new is None or isinstance(new, np.ndarray)):
+        return new  # what is computed when it is needed
+    if isinstance(old, np.ndarray):
+        fits = isinstance(new, np.ndarray) and new.shape == old.shape and new.dtype == old.dtype
+    else:
+        fits = isinstance(new, int | float) and isinstance(old, bool) == isinstance(new, bool)
+    if not fits:
+        raise ValueError(f"{str(new)[:40]} in the place of {str(old)[:40]}")
+    return new
 
 
 def _distribution(mean: NDArray[np.float64], sigma: float, seed: int) -> Any:
@@ -282,7 +340,8 @@ def _distribution(mean: NDArray[np.float64], sigma: float, seed: int) -> Any:
 
 
 def _note(folder: Path, values: tuple[Any, ...]) -> None:
-    with (folder / CURVE).open("a", newline="") as file:
+    path = folder / CURVE
+    with storing(path), open(path, "a", newline="", opener=own_file) as file:
         writer = csv.writer(file)
         if file.tell() == 0:
             writer.writerow(("generation", "steps", "wall_s", "mean_loss", "validation_loss"))

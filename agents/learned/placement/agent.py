@@ -8,7 +8,8 @@ import gymnasium as gym
 import numpy as np
 
 from sysgym.agents.learned.checkpoint import Checkpoint
-from sysgym.agents.learned.placement.choices import choice_names, choice_vector
+from sysgym.agents.learned.placement.choices import choice_names, choice_vector, set_shape
+from sysgym.agents.learned.set_net import check_sizes
 from sysgym.scenarios.errors import SysgymError
 
 
@@ -46,6 +47,8 @@ class ChoiceAgent:
                 f"{self._path}: trained on {self.meta.scenario_name} ({self.meta.env_id}), whose observation "
                 f"has another shape than that of {env.spec.id if env.spec else type(env.unwrapped).__name__}"
             )
+        shape = set_shape(env)
+        check_sizes(self._scores, shape.observation_size, shape.n_actions, self._path)
 
     def act(self, observation: Any) -> int:
         """Return the action."""

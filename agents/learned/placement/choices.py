@@ -179,10 +179,9 @@ class Choices:
 
     def envs(self, n_envs: int, seed: int) -> Any:
         """Return environments in one process; stable-baselines3 seeds them."""
-        from stable_baselines3.common.monitor import Monitor
-        from stable_baselines3.common.vec_env import DummyVecEnv
+        from sysgym.agents.learned.placement.side_by_side import ChoicesSideBySide
 
-        return DummyVecEnv([lambda: Monitor(self.make_env()) for _ in range(n_envs)])
+        return ChoicesSideBySide(self.make_env, n_envs)
 
     def observation_index(self) -> list[str]:
         """Return what the vector is made of."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.checkpoint import Checkpoint
+from sysgym.agents.learned.set_net import check_sizes
 from sysgym.agents.learned.stragglers.features import feature_names, task_features
 from sysgym.agents.stragglers.predictor import Predictor
 from sysgym.envs.stragglers.view import JobView
@@ -46,6 +47,7 @@ class TaskAgent(Predictor):
                 f"{self._path}: trained on {self.meta.scenario_name}, which has other counters than "
                 f"{', '.join(world.counter_names)}"
             )
+        check_sizes(self._scores, len(self.meta.observation_index), 2, self._path)
 
     def predict(self, view: JobView) -> NDArray[np.bool_]:
         """Return which running tasks to flag."""

@@ -27,6 +27,7 @@ from sysgym.scenarios import Scenario, StragglerScenario
 JOBS_WATCHED_STEPS = 4_000
 """Checkpoints of training jobs that the episodes are drawn from."""
 LARGEST_FEATURE = 4.0
+_IN_PROGRESS = ("row", "last", "return", "length")
 
 Array = NDArray[np.float32]
 
@@ -141,6 +142,17 @@ class TaskVecEnv(VecEnv):
         """Begin the choice of tasks anew."""
         self._rng = np.random.default_rng(seed)
         return [seed] * self.num_envs
+
+    def state(self) -> dict[str, Any]:
+        """Return where the tasks are, and what the next ones will be; :meth:`set_state` takes it."""
+        arrays = {name: getattr(self, f"_{name}").copy() for name in _IN_PROGRESS}
+        return {"random": self._rng.bit_generator.state, **arrays}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Bring the tasks to where others were."""
+        self._rng.bit_generator.state = state["random"]
+        for name in _IN_PROGRESS:
+            getattr(self, f"_{name}")[:] = state[name]
 
     def close(self) -> None:
         """Nothing is open."""

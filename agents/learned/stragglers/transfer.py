@@ -19,14 +19,15 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.checkpoint import write_atomically
 from sysgym.agents.learned.stragglers.examples import Examples, collect
 from sysgym.agents.learned.stragglers.features import feature_names, task_features
+from sysgym.agents.learned.stragglers.trees import checked_trees
 from sysgym.agents.stragglers.predictor import Predictor
 from sysgym.emulator.cluster.source import JobSource
 from sysgym.envs.stragglers.view import JobView
 from sysgym.scenarios import StragglerScenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError
+from sysgym.scenarios.files import LARGEST_JSON_BYTES, parse_json, read_limited, write_atomically
 
 FORMAT = "sysgym-transfer-1"
 FINAL = "final.zip"
@@ -86,9 +87,12 @@ class Transfer(Predictor):
             self._features: list[str] = data["features"]
             self._limits = {question: float(data["limits"][question]) for question in QUESTIONS}
             self._models = {
-                question: lightgbm.Booster(model_str=data["models"][question]) for question in QUESTIONS
+                question: lightgbm.Booster(model_str=checked_trees(data["models"][question]))
+                for question in QUESTIONS
             }
-        except (KeyError, TypeError, ValueError, lightgbm.basic.LightGBMError) as error:
+            if any(model.num_feature() != len(self._features) for model in self._models.values()):
+                raise ValueError("trees over another number of features")
+        except (KeyError, TypeError, ValueError, AttributeError, lightgbm.basic.LightGBMError) as error:
             raise SysgymError(
                 f"{self._path}: damaged checkpoint of the agent transfer ({error!r})"
             ) from error
@@ -223,10 +227,10 @@ def _best(scores: Sequence[float]) -> float:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise SysgymError(f"{path}: no such checkpoint")
     try:
-        data = json.loads(path.read_bytes())
-    except OSError as error:
-        raise SysgymError(f"{path}: no such checkpoint") from error
+        data = parse_json(read_limited(path, LARGEST_JSON_BYTES))
     except ValueError as error:
         raise SysgymError(f"{path}: not a checkpoint of the agent transfer ({error})") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:

@@ -10,7 +10,6 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.actions import ActionScale
 from sysgym.agents.learned.agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph, graph_of, layers, parts
@@ -20,6 +19,7 @@ from sysgym.agents.learned.placement.agent import ChoiceAgent
 from sysgym.agents.learned.placement.choices import MASK
 from sysgym.agents.learned.stragglers.agent import TaskAgent
 from sysgym.agents.protocol import Agent, environment_arguments, play_episode
+from sysgym.envs.congestion.actions import ActionScale, native_actions
 from sysgym.scenarios import scenario_from_resolved
 from sysgym.scenarios.errors import SysgymError
 
@@ -61,7 +61,7 @@ def agent_that(checkpoint: Checkpoint, answer: Answer) -> Agent:
     """
     network: Any = answer
     found = replace(checkpoint, policy=network)
-    family = checkpoint.meta.scenario["family"]
+    family = checkpoint.meta.family
     if family == "placement":
         return ChoiceAgent(found)
     return TaskAgent(found, answer) if family == "stragglers" else LearnedAgent(found)
@@ -83,7 +83,7 @@ def play_seeds(
         The sums of rewards.
     """
     scenario = scenario_from_resolved(checkpoint.meta.scenario)
-    arguments = dict(environment_arguments(agent))
+    arguments = {**native_actions(scenario.env_id), **environment_arguments(agent)}
     env = gym.make(scenario.env_id, scenario=scenario, split=split, disable_env_checker=True, **arguments)
     returns = []
     try:
@@ -159,7 +159,7 @@ def policy_of(checkpoint: Checkpoint) -> PolicyGraph:
     # All features of the environment lie between 0 and 1.
     inputs = Inputs(size, low=np.zeros(size, np.float32), high=np.ones(size, np.float32))
     together: Any = network
-    return HostsGraph(together, inputs, ActionScale(**checkpoint.meta.action_scale))
+    return HostsGraph(together, inputs, ActionScale.of(checkpoint.meta.action_scale, checkpoint.path))
 
 
 def int8_of(policy: PolicyGraph) -> PolicyGraph:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable
+from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,10 @@ from stable_baselines3 import PPO
 
 from sysgym.agents import make_agent, play_episode
 from sysgym.agents.learned import load
-from sysgym.agents.learned.actions import ScaledActions
 from sysgym.agents.learned.checkpoint import read_checkpoint
+from sysgym.agents.learned.learner import torch_model
 from sysgym.agents.protocol import Agent, environment_arguments, is_privileged
+from sysgym.envs.congestion.actions import ActionScale
 from sysgym.scenarios.errors import SysgymError
 
 MakeEnv = Callable[..., Any]
@@ -52,13 +55,13 @@ def test_a_checkpoint_of_another_algorithm_is_refused(ppo_run: Path) -> None:
 def test_it_plays_the_mean_action_of_its_model(ppo_run: Path, make_env: MakeEnv) -> None:
     env = make_env(SCENARIO)
     agent = load(ppo_run / "final.zip")
-    model = PPO.load(BytesIO(read_checkpoint(ppo_run / "final.zip").model), device="cpu")
-    scaled = ScaledActions(env, "log")
+    model = torch_model(read_checkpoint(ppo_run / "final.zip"))
+    scale = ActionScale("log", *env.unwrapped.native_bounds)
     observation, _ = env.reset(seed=0)
     agent.begin(env)
     for _ in range(8):
         rates = agent.act(observation)
-        expected = scaled.action(model.predict(observation, deterministic=True)[0])
+        expected = scale.rates(model.predict(observation, deterministic=True)[0])
         assert env.action_space.contains(rates)
         assert rates == pytest.approx(expected, rel=1e-4)
         observation, *_ = env.step(rates)
@@ -68,13 +71,38 @@ def test_it_plays_the_mean_action_of_its_model(ppo_run: Path, make_env: MakeEnv)
 def test_what_numpy_does_not_know_is_played_by_torch(elu: Path, make_env: MakeEnv) -> None:
     checkpoint = read_checkpoint(elu)
     assert checkpoint.policy is None
-    model = PPO.load(BytesIO(checkpoint.model), device="cpu")
+    model = torch_model(checkpoint)
     env = make_env(SCENARIO)
     agent = load(elu)
     observation, _ = env.reset(seed=0)
     agent.begin(env)
     action, _ = model.predict(observation, deterministic=True)
-    assert np.array_equal(agent.act(observation), ScaledActions(env, "log").action(action))
+    assert np.array_equal(
+        agent.act(observation), ActionScale("log", *env.unwrapped.native_bounds).rates(action)
+    )
+
+
+def test_a_policy_of_the_older_format_plays_for_who_trusts_it(
+    elu: Path, make_env: MakeEnv, tmp_path: Path
+) -> None:
+    env = make_env(SCENARIO)
+    kind = {"activation_fn": torch.nn.ELU, "net_arch": [8]}
+    learned_on = make_env(SCENARIO, action_scale="log")
+    model = PPO("MlpPolicy", learned_on, n_steps=2, batch_size=2, device="cpu", policy_kwargs=kind)
+    file, path = BytesIO(), tmp_path / "old.zip"
+    model.save(file)
+    meta = {**asdict(read_checkpoint(elu).meta), "format": "sysgym-checkpoint-1"}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("meta.json", json.dumps(meta))
+        archive.writestr("model.zip", file.getvalue())
+    with pytest.raises(SysgymError, match=r"its policy is a pickle .* add --trust"):
+        load(path)
+    agent = make_agent("ppo", checkpoint=path, trust=True)
+    observation, _ = env.reset(seed=0)
+    agent.begin(env)
+    action, _ = model.predict(observation, deterministic=True)
+    scale = ActionScale("log", *env.unwrapped.native_bounds)
+    assert np.array_equal(agent.act(observation), scale.rates(action))
 
 
 def test_it_plays_longer_episodes_and_other_seeds(ppo_run: Path, make_env: MakeEnv) -> None:

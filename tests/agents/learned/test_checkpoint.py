@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
 import subprocess
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from io import BytesIO
@@ -17,15 +19,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sysgym.agents.learned.arrays import read_arrays, read_tree, write_tree
 from sysgym.agents.learned.checkpoint import (
     Checkpoint,
     CheckpointMeta,
     read_checkpoint,
-    write_atomically,
     write_checkpoint,
 )
 from sysgym.agents.learned.policy import Mlp
-from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.errors import StorageError, SysgymError
+from sysgym.scenarios.files import write_atomically
 
 META = CheckpointMeta(
     agent="ppo",
@@ -46,21 +49,21 @@ POLICY = Mlp(
     (np.array([0.0, 0.125], np.float32), np.array([-3.0], np.float32)),
     ("tanh", "identity"),
 )
-MODEL = bytes(range(256))
+LEARNER = bytes(range(256))
 
 
 def same(a: Checkpoint, b: Checkpoint) -> bool:
     """Return whether two checkpoints hold the same."""
     policies = [None if c.policy is None else c.policy.to_bytes() for c in (a, b)]
-    return (a.meta, a.model) == (b.meta, b.model) and policies[0] == policies[1]
+    return (a.meta, a.learner) == (b.meta, b.learner) and policies[0] == policies[1]
 
 
 @pytest.mark.parametrize("policy", [POLICY, None])
 def test_it_comes_back(tmp_path: Path, policy: Mlp | None) -> None:
     path = tmp_path / "checkpoints" / "step_1.zip"
-    write_checkpoint(path, META, policy, MODEL)
+    write_checkpoint(path, META, policy, LEARNER)
     back = read_checkpoint(str(path))
-    assert same(back, Checkpoint(path, META, policy, MODEL))
+    assert same(back, Checkpoint(path, META, policy, LEARNER))
     assert back.path == path
     assert back.meta.scenario_name == "tiny"
     assert os.listdir(path.parent) == ["step_1.zip"], "nothing else is left"
@@ -77,7 +80,7 @@ def archive(**parts: bytes) -> bytes:
 
 def meta_json(**changes: Any) -> bytes:
     """Return the description of a checkpoint, changed; None takes a key away."""
-    values = {"format": "sysgym-checkpoint-1", **META.__dict__, **changes}
+    values = {"format": "sysgym-checkpoint-2", **META.__dict__, **changes}
     return json.dumps({key: value for key, value in values.items() if value is not None}).encode()
 
 
@@ -94,17 +97,22 @@ def object_array() -> bytes:
         (b"", "not a checkpoint of sysgym"),
         (b"total_steps,wall_s\n", "not a checkpoint of sysgym"),
         (archive(data=b"{}", policy_pth=b""), "not a checkpoint of sysgym.*meta.json"),
-        (archive(meta_json=meta_json()), "not a checkpoint of sysgym.*model.zip"),
-        (archive(meta_json=b"{", model_zip=MODEL), "not a checkpoint of sysgym"),
-        (archive(meta_json=b"\xff\xfe\xfa", model_zip=MODEL), "not a checkpoint of sysgym"),
-        (archive(meta_json=b"[1, 2]", model_zip=MODEL), "not a checkpoint of sysgym"),
-        (archive(meta_json=meta_json(seed=None), model_zip=MODEL), "not a checkpoint of sysgym.*seed"),
-        (archive(meta_json=meta_json(colour="red"), model_zip=MODEL), "not a checkpoint of sysgym.*colour"),
-        (archive(meta_json=meta_json(format="sysgym-checkpoint-2"), model_zip=MODEL), "checkpoint-1"),
-        (archive(meta_json=meta_json(format=None), model_zip=MODEL), "checkpoint-1"),
-        (archive(meta_json=meta_json(), model_zip=MODEL, policy_npz=b"xyz"), "not a checkpoint of sysgym"),
+        (archive(meta_json=b"{", learner_npz=LEARNER), "not a checkpoint of sysgym"),
+        (archive(meta_json=b"\xff\xfe\xfa", learner_npz=LEARNER), "not a checkpoint of sysgym"),
+        (archive(meta_json=b"[1, 2]", learner_npz=LEARNER), "not a checkpoint of sysgym"),
+        (archive(meta_json=meta_json(seed=None), learner_npz=LEARNER), "not a checkpoint of sysgym.*seed"),
         (
-            archive(meta_json=meta_json(), model_zip=MODEL, policy_npz=object_array()),
+            archive(meta_json=meta_json(colour="red"), learner_npz=LEARNER),
+            "not a checkpoint of sysgym.*colour",
+        ),
+        (archive(meta_json=meta_json(format="sysgym-checkpoint-3"), learner_npz=LEARNER), "checkpoint-2"),
+        (archive(meta_json=meta_json(format=None), learner_npz=LEARNER), "checkpoint-2"),
+        (
+            archive(meta_json=meta_json(), learner_npz=LEARNER, policy_npz=b"xyz"),
+            "not a checkpoint of sysgym",
+        ),
+        (
+            archive(meta_json=meta_json(), learner_npz=LEARNER, policy_npz=object_array()),
             "not a checkpoint of sysgym",
         ),
     ],
@@ -128,7 +136,7 @@ def test_what_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint, and beside it room for damaged ones."""
     path = tmp_path_factory.mktemp("written") / "whole.zip"
-    write_checkpoint(path, META, POLICY, MODEL)
+    write_checkpoint(path, META, POLICY, LEARNER)
     return path
 
 
@@ -154,8 +162,12 @@ def test_a_damaged_checkpoint_is_refused_or_holds_the_same(written: Path, place:
         assert "not a checkpoint" in str(error)  # noqa: PT017, it need not be refused
     else:
         whole = read_checkpoint(written)
-        lost_policy = Checkpoint(written, whole.meta, None, whole.model)
-        assert same(read, whole) or same(read, lost_policy)
+        lost = [
+            Checkpoint(written, whole.meta, policy, learner)
+            for policy in (whole.policy, None)
+            for learner in (whole.learner, b"")
+        ]
+        assert any(same(read, one) for one in lost)
 
 
 def test_a_failed_write_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +178,7 @@ def test_a_failed_write_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: p
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(StorageError, match="No space"):
         write_atomically(path, b"new and longer")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["final.zip"]
@@ -175,7 +187,7 @@ def test_a_failed_write_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: p
 WRITE_FOREVER = """
 import sys
 from pathlib import Path
-from sysgym.agents.learned.checkpoint import write_atomically
+from sysgym.scenarios.files import write_atomically
 while True:
     for letter in (b"a", b"b"):
         write_atomically(Path(sys.argv[1]), letter * 1_000_000)
@@ -195,3 +207,106 @@ def test_a_reader_and_a_kill_see_whole_files_only(
     writer.wait()
     seen.add(path.read_bytes())
     assert seen == {b"a" * 1_000_000, b"b" * 1_000_000}
+
+
+def with_meta(written: Path, change: dict[str, Any]) -> Path:
+    """Return a checkpoint that says something else of itself."""
+    with zipfile.ZipFile(written) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    meta = {**json.loads(members["meta.json"]), **change}
+    path = written.with_name("changed.zip")
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in {**members, "meta.json": json.dumps(meta).encode()}.items():
+            archive.writestr(name, data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"observation_index": ["x *\\\n/\nint system(const char *);", "y"]},
+        {"observation_index": ["\x1b]52;c;cm0gLXJm\x1b", "y"]},
+        {"observation_index": ["x\u2028", "y"]},
+        {"observation_index": ["x" * 2000, "y"]},
+        {"env_id": "sysgym/DatacenterCC-v0\n"},
+        {"agent": "\x1b[31mppo"},
+        {"agent": "p" * 200},
+        {"scenario": {"name": "\x1b[2J"}},
+        {"scenario": {"name": "tiny\n"}},
+        {"versions": {"numpy": "2\n*/"}},
+        {"env_kwargs": {"history": 10**9}},
+        {"env_kwargs": {"history": True}},
+        {"env_kwargs": {"features": [[1], {}]}},
+        {"env_kwargs": {"features": ["queue"] * 1000}},
+        {"env_kwargs": {"reward": "\n"}},
+    ],
+)
+def test_what_a_checkpoint_says_of_itself_is_plain_and_short(written: Path, change: dict[str, Any]) -> None:
+    with pytest.raises(SysgymError, match=f"meta.json: {next(iter(change))}"):
+        read_checkpoint(with_meta(written, change))
+
+
+def archive_that_lies(n_bytes: int, said: int) -> bytes:
+    """Return an archive with ``meta.json`` of so many zeros, which says that it is shorter."""
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("meta.json", bytes(n_bytes))
+    right, wrong = (number.to_bytes(4, "little") for number in (n_bytes, said))
+    assert file.getvalue().count(right) == 2
+    return file.getvalue().replace(right, wrong)
+
+
+def test_an_archive_that_lies_of_a_size_is_not_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "lie.zip"
+    path.write_bytes(archive_that_lies(20_000_003, 100))
+    tracemalloc.start()
+    try:
+        with pytest.raises(SysgymError, match="Bad CRC-32"):
+            read_checkpoint(path)
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_members_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "twice.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("meta.json", "{}")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("meta.json", "{}")
+    with pytest.raises(SysgymError, match="two of its members have the same name"):
+        read_checkpoint(path)
+
+
+def test_members_that_lie_on_one_another_are_refused() -> None:
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a", bytes(1000))
+        first = archive.infolist()[0]
+        for name in "bcd":
+            other = copy.copy(first)
+            other.filename = other.orig_filename = name
+            archive.filelist.append(other)
+            archive.NameToInfo[name] = other
+    with pytest.raises(ValueError, match="lie on one another"):
+        read_arrays(file.getvalue())
+
+
+def test_what_is_packed_is_limited_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = BytesIO()
+    np.savez_compressed(file, a=np.zeros(300), b=np.zeros(300))
+    monkeypatch.setattr("sysgym.agents.learned.arrays.LARGEST_UNPACKED_BYTES", 4_000)
+    with pytest.raises(ValueError, match="would unpack to"):
+        read_arrays(file.getvalue())
+
+
+def test_texts_of_a_checkpoint_are_limited(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sysgym.agents.learned.checkpoint.LARGEST_META_BYTES", 300)
+    with pytest.raises(SysgymError, match=r"meta\.json: would unpack to"):
+        read_checkpoint(written)
+    with pytest.raises(ValueError, match="longer than"):
+        CheckpointMeta.from_json(" " * 301)
+    data = write_tree({"many": [[]] * 100})
+    monkeypatch.setattr("sysgym.agents.learned.arrays.LARGEST_TREE_BYTES", 300)
+    with pytest.raises(ValueError, match="its tree is larger"):
+        read_tree(data)

@@ -11,7 +11,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sysgym.agents.learned.actions import ScaledActions
 from sysgym.agents.learned.algorithms import ACTION_NOISE_STD, ALGORITHMS, get_algorithm
 from sysgym.agents.learned.policy import ACTIVATIONS, Mlp, mlp_of
 
@@ -76,7 +75,7 @@ PLAIN = [name for name, one in ALGORITHMS.items() if not one.masks and not one.o
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_every_algorithms_policy_is_taken_over(make_env: MakeEnv, name: str) -> None:
-    model = new_model(ScaledActions(make_env(), "log"), name)
+    model = new_model(make_env(action_scale="log"), name)
     mlp = mlp_of(model)
     assert mlp is not None
     assert [weight.shape[0] for weight in mlp.weights] == [8, 6, 8]
@@ -87,7 +86,7 @@ def test_every_algorithms_policy_is_taken_over(make_env: MakeEnv, name: str) -> 
 
 
 def test_what_numpy_does_not_know_is_not_taken_over(make_env: MakeEnv) -> None:
-    env = ScaledActions(make_env(), "log")
+    env = make_env(action_scale="log")
     assert mlp_of(new_model(env, "ppo", activation_fn=torch.nn.ReLU)) is not None
     assert mlp_of(new_model(env, "ppo", activation_fn=torch.nn.ELU)) is None
     # State-dependent exploration bounds the mean by a Hardtanh.
@@ -96,7 +95,7 @@ def test_what_numpy_does_not_know_is_not_taken_over(make_env: MakeEnv) -> None:
 
 def test_a_network_that_turns_out_different_is_not_taken_over(make_env: MakeEnv) -> None:
     """Its layers look plain, but what it answers is not what they say."""
-    model = new_model(ScaledActions(make_env(), "log"), "ppo")
+    model = new_model(make_env(action_scale="log"), "ppo")
     layers = model.policy.mlp_extractor
     layers.forward_actor = lambda features: 1.1 * layers.policy_net(features)
     assert mlp_of(model) is None

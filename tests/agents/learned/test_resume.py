@@ -7,18 +7,15 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from stable_baselines3 import PPO, SAC
 
 from sysgym.agents import make_agent
-from sysgym.agents.learned.checkpoint import read_checkpoint
-from sysgym.agents.learned.train import newest_checkpoint
-from sysgym.envs.congestion.datacenter_cc import DatacenterCC
+from sysgym.agents.learned.arrays import read_tree, write_tree
+from sysgym.agents.learned.checkpoint import read_checkpoint, write_checkpoint
+from sysgym.agents.learned.train import checkpoints_in
 from sysgym.scenarios.errors import SysgymError
 
 Train = Callable[..., Path]
@@ -30,9 +27,15 @@ def run(ppo_run: Path, tmp_path: Path) -> Path:
     return shutil.copytree(ppo_run, tmp_path / "run")
 
 
-def model_of(checkpoint: Path, kind: Any = PPO) -> Any:
-    """Return the learner in a checkpoint."""
-    return kind.load(BytesIO(read_checkpoint(checkpoint).model), device="cpu")
+def state_in(checkpoint: Path) -> Any:
+    """Return the whole state of the learner in a checkpoint."""
+    return read_tree(read_checkpoint(checkpoint).learner)
+
+
+def curve_of(run: Path) -> list[tuple[str, str]]:
+    """Return steps and mean returns; what is left of a curve's row is time."""
+    with (run / "progress.csv").open(newline="") as file:
+        return [(row["total_steps"], row["episode_return_mean"]) for row in csv.DictReader(file)]
 
 
 def policy_bytes(checkpoint: Path) -> bytes:
@@ -52,16 +55,14 @@ def test_it_goes_on_to_the_same_total(run: Path, train_tiny: Train, tmp_path: Pa
     told: list[int] = []
     final = train_tiny(run, total_steps=192, resume=True, progress=told.append)
     straight = train_tiny(tmp_path / "straight", total_steps=192)
-    resumed, expected = model_of(final), model_of(straight)
-    assert resumed.num_timesteps == expected.num_timesteps == 192
+    resumed, expected = state_in(final), state_in(straight)
+    assert resumed["counters"] == expected["counters"]
+    assert resumed["counters"]["num_timesteps"] == 192
     # Six rollouts of two epochs each: nothing was learned twice or left out.
-    assert resumed._n_updates == expected._n_updates == 12
-    steps = [
-        group["step"].item()
-        for group in resumed.policy.optimizer.state_dict()["state"].values()
-        if "step" in group
-    ]
-    assert set(steps) == {12 * 2}, "two batches an epoch: the optimiser's count went on too"
+    assert resumed["counters"]["_n_updates"] == 12
+    optimizer = resumed["parameters"]["policy.optimizer"]["state"]
+    steps = {group["step"].item() for group in optimizer.values()}
+    assert steps == {12 * 2}, "two batches an epoch: the optimiser's count went on too"
     assert told[0] > 96
     meta = read_checkpoint(final).meta
     assert meta.total_steps == 192
@@ -88,32 +89,65 @@ def test_the_curve_goes_on_from_the_checkpoint(run: Path, train_tiny: Train) -> 
     assert walls_s == sorted(walls_s)
 
 
-def test_going_on_draws_new_episodes(
-    run: Path, train_tiny: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+SETTINGS: dict[str, dict[str, Any]] = {
+    # Rollouts of 12 and 10 steps end within episodes of 8.
+    "ppo": {"n_steps": 12, "batch_size": 8, "n_epochs": 2, "net_arch": (8,), "use_sde": True},
+    "a2c": {"n_steps": 10, "net_arch": (8,)},
+    "ppo_hosts": {"n_steps": 12, "batch_size": 8, "n_epochs": 2},
+    # A replay buffer that is full, random actions at first, and noise of the agent's own.
+    **{
+        agent: {"learning_starts": 16, "batch_size": 16, "buffer_size": 70, "net_arch": (8,)}
+        for agent in ("sac", "ddpg")
+    },
+}
+
+
+@pytest.mark.parametrize("agent", SETTINGS)
+def test_it_goes_on_as_if_it_had_never_stopped(agent: str, train_tiny: Train, tmp_path: Path) -> None:
+    chosen = {"hyper_parameters": SETTINGS[agent], "checkpoint_every": 20}
+    straight = train_tiny(tmp_path / "straight", agent, total_steps=110, **chosen)
+    for total_steps in (48, 110):
+        stopped = train_tiny(tmp_path / "stopped", agent, total_steps=total_steps, resume=True, **chosen)
+    # Networks, optimisers, counters, all chance, and what the environments were doing, to the last bit.
+    assert read_checkpoint(stopped).learner == read_checkpoint(straight).learner
+    assert curve_of(tmp_path / "stopped") == curve_of(tmp_path / "straight")
+
+
+def test_a_broken_checkpoint_gives_way_to_the_one_before(
+    run: Path, train_tiny: Train, tmp_path: Path
 ) -> None:
-    drawn: list[int] = []
-    reset = DatacenterCC.reset
-
-    def reset_and_note(env: DatacenterCC, **arguments: Any) -> Any:
-        answer = reset(env, **arguments)
-        drawn.append(answer[1]["episode_seed"])
-        return answer
-
-    monkeypatch.setattr(DatacenterCC, "reset", reset_and_note)
-    train_tiny(tmp_path / "new", total_steps=96)
-    first = set(drawn)
-    drawn.clear()
-    train_tiny(run, total_steps=192, resume=True)
-    # Two environments begin an episode more than the twelve that end.
-    assert len(first) == len(set(drawn)) == 14
-    assert not first & set(drawn)
+    straight = train_tiny(tmp_path / "straight", total_steps=192)
+    newest = run / "checkpoints" / "step_000000096.zip"
+    newest.write_bytes(newest.read_bytes()[:-40])
+    with pytest.warns(UserWarning, match=r"96\.zip: not a checkpoint.*going on from .*64\.zip instead"):
+        final = train_tiny(run, total_steps=192, resume=True)
+    assert read_checkpoint(final).learner == read_checkpoint(straight).learner
 
 
-def test_going_on_twice_from_one_point_does_the_same(run: Path, train_tiny: Train, tmp_path: Path) -> None:
-    twin = shutil.copytree(run, tmp_path / "twin")
-    final = train_tiny(run, total_steps=128, resume=True)
-    assert policy_bytes(train_tiny(twin, total_steps=128, resume=True)) == policy_bytes(final)
-    assert policy_bytes(final) != policy_bytes(run / "checkpoints" / "step_000000096.zip")
+@pytest.mark.parametrize("part", ["parameters", "random", "environments", "counters"])
+def test_a_learner_that_lacks_a_part_is_broken(run: Path, train_tiny: Train, part: str) -> None:
+    newest = run / "checkpoints" / "step_000000096.zip"
+    found = read_checkpoint(newest)
+    state = read_tree(found.learner)
+    del state[part]
+    write_checkpoint(newest, found.meta, found.policy, write_tree(state))
+    with pytest.warns(UserWarning, match=rf"96\.zip: its learner cannot be restored .*{part}"):
+        train_tiny(run, total_steps=128, resume=True)
+
+
+def test_with_no_whole_checkpoint_it_says_so(run: Path, train_tiny: Train) -> None:
+    for path in (run / "checkpoints").iterdir():
+        path.write_bytes(b"")
+    with pytest.raises(SysgymError, match=r"96\.zip: not a checkpoint.*there is no other to go on from"):
+        train_tiny(run, total_steps=192, resume=True)
+
+
+def test_what_is_for_playing_only_is_refused(run: Path, train_tiny: Train) -> None:
+    newest = run / "checkpoints" / "step_000000096.zip"
+    found = read_checkpoint(newest)
+    write_checkpoint(newest, found.meta, found.policy, b"")
+    with pytest.raises(SysgymError, match="holds nothing that training could go on from"):
+        train_tiny(run, total_steps=192, resume=True)
 
 
 def test_a_finished_run_is_finished(run: Path, train_tiny: Train) -> None:
@@ -132,13 +166,13 @@ def test_resume_begins_where_there_is_nothing(ppo_run: Path, train_tiny: Train, 
 
 
 def test_the_newest_is_the_one_with_the_most_steps(tmp_path: Path) -> None:
-    assert newest_checkpoint(tmp_path) is None
+    assert checkpoints_in(tmp_path) == []
     folder = tmp_path / "checkpoints"
     folder.mkdir()
     # A write that was killed, a stranger, and counts that do not sort as text.
     for name in ("step_999999999.zip", "step_1000000000.zip", ".step_2000000000.zip.7.tmp", "step_best.zip"):
         (folder / name).write_bytes(b"")
-    assert newest_checkpoint(tmp_path) == folder / "step_1000000000.zip"
+    assert checkpoints_in(tmp_path) == [folder / "step_1000000000.zip", folder / "step_999999999.zip"]
 
 
 @pytest.mark.parametrize(
@@ -167,28 +201,26 @@ def test_other_settings_are_refused(
     assert files(run) == before, "nothing is touched"
 
 
-def test_off_policy_goes_on_with_what_it_has_seen(sac_run: Path, train_tiny: Train, tmp_path: Path) -> None:
+def test_off_policy_falls_back_with_what_it_had_seen_by_then(
+    sac_run: Path, train_tiny: Train, tmp_path: Path
+) -> None:
     run = shutil.copytree(sac_run, tmp_path / "run")
-    final = train_tiny(run, "sac", total_steps=160, resume=True)
-    resumed = model_of(final, SAC)
-    assert resumed.num_timesteps == 160
-    resumed.load_replay_buffer(run / "replay_buffer.pkl")
-    # Steps of the two environments lie side by side.
-    assert resumed.replay_buffer.size() == 80
-    early = model_of(sac_run / "final.zip", SAC)
-    early.load_replay_buffer(sac_run / "replay_buffer.pkl")
-    assert early.replay_buffer.size() == 48
-    kept = resumed.replay_buffer.observations[:48]
-    assert np.array_equal(kept, early.replay_buffer.observations[:48])
-    assert kept.any()
+    buffers = sorted(path.name for path in (run / "checkpoints").glob("*.npz"))
+    assert buffers == ["step_000000064.replay.npz", "step_000000096.replay.npz"], "the newest two"
+    straight = train_tiny(tmp_path / "straight", "sac", total_steps=128)
+    (run / "checkpoints" / buffers[-1]).write_bytes(b"PK")
+    with pytest.warns(UserWarning, match=r"96\.replay\.npz: not the replay buffer .*from .*64\.zip instead"):
+        final = train_tiny(run, "sac", total_steps=128, resume=True)
+    assert read_checkpoint(final).learner == read_checkpoint(straight).learner
 
 
 def test_off_policy_without_what_it_has_seen_is_refused(
     sac_run: Path, train_tiny: Train, tmp_path: Path
 ) -> None:
     run = shutil.copytree(sac_run, tmp_path / "run")
-    (run / "replay_buffer.pkl").unlink()
-    with pytest.raises(SysgymError, match=r"replay_buffer\.pkl: missing; sac cannot go on"):
+    for buffer in (run / "checkpoints").glob("*.npz"):
+        buffer.unlink()
+    with pytest.raises(SysgymError, match=r"96\.replay\.npz: missing; sac cannot go on"):
         train_tiny(run, "sac", total_steps=160, resume=True)
 
 
@@ -222,8 +254,7 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(
     _, errors = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT, errors
     assert "KeyboardInterrupt" in errors
-    newest = newest_checkpoint(run)
-    assert newest is not None
+    newest = checkpoints_in(run)[0]
     done = read_checkpoint(newest).meta.total_steps
     assert newest.name == f"step_{done:09d}.zip"
     assert done >= 200
@@ -231,3 +262,28 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(
     assert make_agent("ppo", checkpoint=newest).name == "ppo"
     final = train_tiny(run, total_steps=done + 64, resume=True)
     assert read_checkpoint(final).meta.total_steps == done + 64
+    straight = train_tiny(tmp_path / "straight", total_steps=done + 64)
+    assert read_checkpoint(final).learner == read_checkpoint(straight).learner
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state["counters"].update(num_timesteps="x"),
+        lambda state: state["counters"].update(_n_updates={"a": 1}),
+        lambda state: state["counters"].update(_n_updates=-1),
+        lambda state: state.update(observations=state["observations"][:0]),
+        lambda state: state.update(observations={}),
+        lambda state: state.update(episode_starts=state["episode_starts"][:0]),
+        lambda state: state.update(episode_starts=[True]),
+    ],
+)
+def test_a_learner_whose_state_was_changed_is_broken(
+    run: Path, train_tiny: Train, change: Callable[[Any], None]
+) -> None:
+    newest = checkpoints_in(run)[0]
+    found, state = read_checkpoint(newest), state_in(newest)
+    change(state)
+    write_checkpoint(newest, found.meta, found.policy, write_tree(state))
+    with pytest.warns(UserWarning, match="its learner cannot be restored"):
+        train_tiny(run, total_steps=192, resume=True)

@@ -221,5 +221,5 @@ def test_the_benchmark_finds_them_by_their_names_in_the_family(name: str) -> Non
     played = play_contender(env, agent, 20_000)
     assert played.steps == played.info["metrics"]["steps"]
     assert played.info["episode_metrics"]["valid"] == 1.0
-    with pytest.raises(UnknownName, match="placement agent"):
+    with pytest.raises(UnknownName, match="contender of the family placement"):
         parse_contender("spark", family="placement")

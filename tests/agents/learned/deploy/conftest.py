@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.agents.learned.actions import ActionScale
 from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.set_net import SetNet, SetShape
+from sysgym.envs.congestion.actions import ActionScale
 
 MakeMlp = Callable[..., Mlp]
 

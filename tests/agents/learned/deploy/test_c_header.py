@@ -107,6 +107,21 @@ def test_what_is_no_c_is_refused(mlp: Any) -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize(
+    "end", ["*/", "*\\\n/", "*??/\n/", "\n*/", "\r*/", "*\\\r\n/", "*\\ \n/", "\u2028*/"]
+)
+def test_no_comment_ends_where_a_checkpoint_says(mlp: Any, tmp_path: Path, end: str) -> None:
+    network = mlp(2, 2)
+    about = [f"x {end}", "int planted;", f"y {end} int planted_too; /*", "rate \\"]
+    text = mlp_header(network.weights, network.biases, network.activations, about=about)
+    (tmp_path / "law.h").write_text(text, newline="")
+    command = [str(find_compiler()), "-std=c99", "-E", "-P", str(tmp_path / "law.h")]  # has trigraphs
+    seen = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "planted" not in seen
+    assert "network" in seen
+
+
+@needs_compiler
 def test_what_is_exported_is_checked(graph: PolicyGraph) -> None:
     text = policy_header(graph, name="mine", weights="int8")
     assert check_header(graph, text, "int8", "mine")

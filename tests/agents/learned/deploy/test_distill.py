@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from stable_baselines3 import PPO
 
 from sysgym.agents import make_agent, play_episode
 from sysgym.agents.learned.checkpoint import (
@@ -28,6 +26,7 @@ from sysgym.agents.learned.deploy.distill import (
     student_hyper_parameters,
 )
 from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, export_onnx
+from sysgym.agents.learned.learner import torch_model
 from sysgym.agents.learned.placement.choices import Choices
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.set_net import SetNet
@@ -72,7 +71,7 @@ def test_the_student_learns_what_the_teacher_does(teacher: Checkpoint, tmp_path:
     total, _ = play_episode(env, agent, options={"episode_seed": 1})
     assert total > 0.0
     observation, _ = env.reset(seed=0)
-    model = PPO.load(BytesIO(student.model), device="cpu")
+    model = torch_model(student)
     output, _ = model.predict(observation, deterministic=True)
     assert np.clip(student.policy(observation), -1.0, 1.0) == pytest.approx(output, abs=1e-5)
     exported = OnnxRunner(export_onnx(student))

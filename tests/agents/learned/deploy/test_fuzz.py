@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +157,41 @@ def test_a_file_that_is_no_failure_is_refused(tmp_path: Path) -> None:
         replay(file)
     with pytest.raises(SysgymError, match="not a failure"):
         replay(tmp_path / "absent.npz")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_inputs": 10**9},
+        {"n_inputs": True},
+        {"hidden": [10**6]},
+        {"hidden": [1] * 1000},
+        {"kind": "mlp"},
+        {"kind": []},
+        {"places": ["nowhere"]},
+        {"places": []},
+        {"gain": 1e300},
+        {"more": 1},
+    ],
+)
+def test_a_case_that_is_never_drawn_is_refused(change: dict[str, Any]) -> None:
+    case = Case(
+        kind="ppo",
+        n_inputs=2,
+        n_outputs=1,
+        hidden=(3,),
+        activation="tanh",
+        row_size=1,
+        context_size=0,
+        bounds="unit",
+        n_ignored=0,
+        normalised=False,
+        scale="log",
+        low_exponent=-2,
+        gain=1.0,
+        places=("inside",),
+        seed=1,
+    )
+    assert Case.from_json(case.to_json()) == case
+    with pytest.raises(ValueError, match=r"expected|fields"):
+        Case.from_json(json.dumps({**asdict(case), **change}))

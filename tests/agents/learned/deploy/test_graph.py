@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from sysgym.agents import make_agent
-from sysgym.agents.learned.actions import ActionScale
 from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint
 from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph, graph_of
 from sysgym.agents.learned.deploy.quantize import QuantizedLayer, int8_twin
 from sysgym.agents.learned.policy import Mlp
+from sysgym.envs.congestion.actions import ActionScale
 from sysgym.scenarios.errors import SysgymError
 
 
@@ -70,7 +70,7 @@ def test_a_checkpoint_is_what_its_agent_plays(ppo_run: Path, make_env: Any) -> N
 def test_what_numpy_does_not_play_is_not_exported(ppo_run: Path) -> None:
     found = read_checkpoint(ppo_run / "final.zip")
     with pytest.raises(SysgymError, match="its policy is no plain network"):
-        graph_of(Checkpoint(found.path, found.meta, None, found.model))
+        graph_of(Checkpoint(found.path, found.meta, None, found.learner))
 
 
 def test_eight_bits_are_within_half_a_step_of_a_weight() -> None:

@@ -18,7 +18,7 @@ from sysgym.agents.learned import train
 from sysgym.agents.learned.checkpoint import CheckpointMeta, read_checkpoint, write_checkpoint
 from sysgym.agents.learned.deploy.agreement import check_onnx
 from sysgym.agents.learned.deploy.graph import Choice, PolicyGraph
-from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, export_onnx, onnx_model
+from sysgym.agents.learned.deploy.onnx_file import IR_VERSION, OPSET, OnnxRunner, export_onnx, onnx_model
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.stragglers.features import feature_names
 from sysgym.scenarios import load_scenario
@@ -51,6 +51,23 @@ def test_the_model_says_what_it_is(ppo_run: Path) -> None:
     assert {"sysgym", "torch", "onnx"} <= set(json.loads(properties["versions"]))
     assert len(properties["checkpoint_sha256"]) == 64
     assert model.opset_import[0].version == 17
+
+
+def test_weights_from_other_files_and_other_operators_are_refused(ppo_run: Path) -> None:
+    """The runtime would read any file that the model names."""
+    whole = onnx.load_from_string(export_onnx(read_checkpoint(ppo_run / "final.zip")))
+    elsewhere, loops = onnx.ModelProto(), onnx.ModelProto()
+    elsewhere.CopyFrom(whole)
+    tensor = elsewhere.graph.initializer[0]
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    entry = tensor.external_data.add()
+    entry.key, entry.value = "location", "../../etc/passwd"
+    with pytest.raises(SysgymError, match="its weights lie in another file, which is not read"):
+        OnnxRunner(elsewhere.SerializeToString())
+    loops.CopyFrom(whole)
+    loops.graph.node[0].op_type = "Loop"
+    with pytest.raises(SysgymError, match=r"operators that no exported policy has \(Loop\)"):
+        OnnxRunner(loops.SerializeToString())
 
 
 def test_what_the_network_is_not_given_is_not_in_the_graph(graph: PolicyGraph) -> None:
@@ -165,3 +182,33 @@ def test_without_the_extra_it_is_named(script: Script) -> None:
     said = script(code, without=("onnx", "onnxruntime"))
     assert said.count('pip install "sysgym[export]"') == 2
     assert said.strip().endswith("[]")
+
+
+def model_of(kind: str, *constants: Any, size: int | None = 4) -> bytes:
+    """Return a model of one operator, after what a policy is asked with."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    held = [numpy_helper.from_array(np.array(one), f"c{place}") for place, one in enumerate(constants)]
+    node = helper.make_node(kind, ["observation", *(one.name for one in held)], ["action"])
+    shape = [None] if size is None else [None, size]
+    taken = helper.make_tensor_value_info("observation", TensorProto.FLOAT, shape)
+    given = helper.make_tensor_value_info("action", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "policy", [taken], [given], held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+@pytest.mark.parametrize(
+    ("kind", "constants", "size", "words"),
+    [
+        ("Tile", [[1, 2_000_000_000]], 4, "would make 8,000,000,000 numbers"),
+        ("Identity", [], None, r"not of the shape \(batch, size\)"),
+        ("Reshape", [[7, 7, 7]], 4, "cannot be played"),
+        ("Reshape", [[-1, 2, 2]], 4, r"have the shape \(2, 2, 2\)"),
+        ("Reshape", [[-1]], 4, r"have the shape \(8,\)"),
+    ],
+)
+def test_a_model_of_other_shapes_is_refused(kind: str, constants: Any, size: int | None, words: str) -> None:
+    with pytest.raises(SysgymError, match=words):
+        OnnxRunner(model_of(kind, *constants, size=size))

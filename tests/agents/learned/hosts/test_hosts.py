@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from sysgym.agents.learned.checkpoint import read_checkpoint
 from sysgym.agents.learned.deploy.distill import Recipe, distill
 from sysgym.agents.learned.deploy.graph import graph_of
 from sysgym.agents.learned.hosts.rows import HostRows
+from sysgym.agents.learned.learner import torch_model
 from sysgym.agents.learned.set_net import SetNet
 from sysgym.agents.protocol import play_episode
 from sysgym.envs.congestion.datacenter_cc import DatacenterCC
@@ -87,12 +87,10 @@ def test_it_plays_networks_of_another_size(checkpoint: Path) -> None:
 
 
 def test_numpy_plays_what_torch_has_learned(checkpoint: Path) -> None:
-    from stable_baselines3 import PPO
-
     found = read_checkpoint(checkpoint)
     assert isinstance(found.policy, SetNet)
 
-    model = PPO.load(BytesIO(found.model), device="cpu")
+    model = torch_model(found)
     rng = np.random.default_rng(1)
     flat = rng.random((5, found.policy.shape.observation_size), dtype=np.float32)
     expected, _ = model.predict(flat, deterministic=True)
@@ -122,7 +120,7 @@ def test_its_student_is_a_plain_network_that_can_be_exported(checkpoint: Path, t
     assert student.meta.agent == "ppo"
     little = distill(teacher, replace(recipe, updates=1), tmp_path / "little")
     assert found.difference < 0.5 * little.difference
-    env = DatacenterCC(scenario="dumbbell-10g", split="test")
+    env = DatacenterCC(scenario="dumbbell-10g", split="test", action_scale="native")
     agent = make_agent("ppo", checkpoint=found.checkpoint)
     observation, _ = env.reset(seed=1)
     agent.begin(env)

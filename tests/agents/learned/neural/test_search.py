@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from sysgym.agents.learned.neural import search
 from sysgym.agents.learned.neural.agent import read_law
 from sysgym.agents.learned.neural.fitness import ENOUGH, WEIGHTS, Episode, Judge, loss
 from sysgym.agents.learned.neural.search import CURVE, Search
+from sysgym.agents.learned.shipped import shipped_checkpoint
 from sysgym.agents.protocol import environment_arguments, play_episode
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
 from sysgym.envs.congestion.datacenter_cc import DatacenterCC
@@ -197,3 +199,26 @@ def test_what_it_cannot_learn_is_refused(tmp_path: Path) -> None:
         train("neural", "flow-1g-1ms", total_steps=1, out=tmp_path)
     with pytest.raises(UnknownName, match='no hyper-parameter of neural is named "gamma"'):
         train("neural", "incast-32", total_steps=1, out=tmp_path, hyper_parameters={"gamma": 0.9})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"parameters": [10**400]},
+        {"parameters": [float("nan")]},
+        {"parameters": [True]},
+        {"trained_on": 5},
+        {"trained_on": [5]},
+        {"trained_on": [{"name": "x */\n"}]},
+        {"total_steps": {"a": 1}},
+        {"versions": 7},
+        {"more": 1},
+    ],
+)
+def test_a_law_that_lies_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    shipped = shipped_checkpoint("neural", "incast-32")
+    assert shipped is not None
+    path = tmp_path / "law.json"
+    path.write_text(json.dumps({**json.loads(shipped.read_text()), **change}))
+    with pytest.raises(SysgymError, match=r"law\.json: "):
+        read_law(path)

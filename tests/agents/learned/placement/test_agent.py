@@ -11,6 +11,7 @@ import pytest
 
 from sysgym.agents import Agent, make_agent
 from sysgym.agents.learned.checkpoint import read_checkpoint
+from sysgym.agents.learned.learner import torch_model
 from sysgym.agents.learned.placement.agent import ChoiceAgent
 from sysgym.agents.learned.placement.choices import choice_vector
 from sysgym.agents.learned.policy import Mlp
@@ -51,12 +52,8 @@ def test_it_plays_without_an_invalid_action(final: Path) -> None:
 
 
 def test_numpy_chooses_what_torch_chooses(final: Path) -> None:
-    from io import BytesIO
-
-    from sb3_contrib import MaskablePPO
-
     checkpoint = read_checkpoint(final)
-    model = MaskablePPO.load(BytesIO(checkpoint.model), device="cpu")
+    model = torch_model(checkpoint)
     agent = ChoiceAgent(checkpoint)
     env = make("placement-unseen")
     for seed in range(20000, 20010):
@@ -83,6 +80,8 @@ def test_the_same_training_gives_the_same_policy_and_goes_on(final: Path, tmp_pa
     further = train_tiny(name, tmp_path / "again", total_steps=128, resume=True)
     assert read_checkpoint(further).meta.total_steps == 128
     assert not np.array_equal(read_checkpoint(further).policy(vector), ours(vector))  # type: ignore[misc]
+    straight = train_tiny(name, tmp_path / "straight", total_steps=128)
+    assert read_checkpoint(further).learner == read_checkpoint(straight).learner
 
 
 def test_it_refuses_another_environment(final: Path) -> None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from stable_baselines3 import PPO
 
 from sysgym.agents import make_agent, play_episode
 from sysgym.agents.learned import load, train
 from sysgym.agents.learned.algorithms import ALGORITHMS
 from sysgym.agents.learned.checkpoint import read_checkpoint, write_checkpoint
+from sysgym.agents.learned.learner import torch_model
 from sysgym.agents.learned.stragglers import tasks
 from sysgym.agents.learned.stragglers.agent import TaskAgent
 from sysgym.agents.learned.stragglers.features import feature_names, task_features
@@ -95,7 +94,7 @@ def test_same_seed_same_policy(eager: StragglerScenario, final: Path, run: Path,
 def test_the_policy_is_a_plain_network_and_decides_as_its_model(final: Path) -> None:
     checkpoint = read_checkpoint(final)
     assert checkpoint.policy is not None
-    model = PPO.load(BytesIO(checkpoint.model), device="cpu")
+    model = torch_model(checkpoint)
     n_features = len(checkpoint.meta.observation_index)
     batch = np.random.default_rng(0).uniform(-3, 3, (200, n_features)).astype(np.float32)
     expected, _ = model.predict(batch, deterministic=True)
@@ -127,7 +126,9 @@ def test_it_flags_what_the_policy_flags(final: Path, small: StragglerScenario, m
         action: Any = agent.act(observation)
         assert env.action_space.contains(action)
         assert np.array_equal(action[: view.n_tasks], wanted)
-        observation, *_ = env.step(action)
+        observation, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated:
+            break
 
 
 @pytest.mark.parametrize("kind", ["prediction", "mitigation"])
@@ -176,6 +177,8 @@ def test_a_run_goes_on(run: Path, eager: StragglerScenario, tmp_path: Path) -> N
     later = trained(eager, folder, total_steps=384, resume=True)
     assert read_checkpoint(later).meta.total_steps == 384
     assert not same(later, run / "final.zip")
+    straight = trained(eager, tmp_path / "straight", total_steps=384)
+    assert read_checkpoint(later).learner == read_checkpoint(straight).learner
     with pytest.raises(SysgymError, match="trained with another seed"):
         trained(eager, folder, total_steps=512, resume=True, seed=5)
     with pytest.raises(SysgymError, match="holds a run already"):
@@ -198,7 +201,7 @@ def test_other_counters_and_families_are_refused(final: Path, make_env: MakeEnv)
 def test_a_policy_that_is_no_plain_network_plays_no_jobs(final: Path, tmp_path: Path) -> None:
     checkpoint = read_checkpoint(final)
     path = tmp_path / "elu.zip"
-    write_checkpoint(path, checkpoint.meta, None, checkpoint.model)
+    write_checkpoint(path, checkpoint.meta, None, checkpoint.learner)
     with pytest.raises(SysgymError, match="not a plain network"):
         load(path)
 

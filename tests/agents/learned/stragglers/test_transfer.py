@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from sysgym.agents.learned import train
 from sysgym.agents.learned.stragglers import transfer
 from sysgym.agents.learned.stragglers.examples import Examples
 from sysgym.agents.learned.stragglers.transfer import CANDIDATES, NEVER, Transfer, train_transfer
+from sysgym.agents.learned.stragglers.trees import checked_trees
 from sysgym.agents.protocol import Agent, is_privileged
 from sysgym.envs.stragglers.view import JobView
 from sysgym.scenarios import StragglerScenario, load_scenario
@@ -218,7 +220,61 @@ def test_a_damaged_file_is_refused(
         Transfer(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04\xff\xfe", b"[]", b'{"format"', b"\xff\xfe\x00"])
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("left_child", "1000000000", "branches lead elsewhere"),
+        ("right_child", "-1000000000", "branches lead elsewhere"),
+        ("left_child", "0", "branches lead elsewhere"),  # round and round
+        ("split_feature", "1000000000", "a feature that is not there"),
+        ("num_leaves", "1000000000", "another number of leaves"),
+        ("num_cat", "1000000", "of another kind"),
+        ("max_feature_idx", "100000", "Wrong size of feature_names"),
+    ],
+)
+def test_trees_that_refer_to_what_is_not_there_are_refused(
+    transfer_checkpoint: Path, tmp_path: Path, field: str, value: str, words: str
+) -> None:
+    """LightGBM itself would read beyond its arrays."""
+    data = json.loads(transfer_checkpoint.read_bytes())
+    text = data["models"]["flag"]
+    broken = re.sub(rf"^{field}=\S+", f"{field}={value}", text, count=1, flags=re.MULTILINE)
+    assert broken != text
+    path = tmp_path / "final.zip"
+    path.write_text(json.dumps({**data, "models": {**data["models"], "flag": broken}}))
+    with pytest.raises(SysgymError, match=words):
+        Transfer(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes", "words"),
+    [
+        # Two lines for LightGBM, one for Python: the second wins.
+        (r"^(shrinkage=.*)$", r"\1\rleft_child=2000000000", "the end of a line"),
+        (r"^(shrinkage=.*)$", "\\1\u2028left_child=0", "the end of a line"),
+        (r"^(max_feature_idx=.*)$", r"\1\n=max_feature_idx=0", "'' is no name of a field"),
+        (r"^(max_feature_idx=.*)$", r"\1\nmax_feature_idx =0", "'max_feature_idx ' is no name of a field"),
+        # Ten or more for Python, less for LightGBM.
+        (r"^left_child=\S+", "left_child=1e1", "'1e1' is no whole number"),
+        (r"^split_feature=\S+", "split_feature=1_0", "'1_0' is no whole number"),
+        (r"^(max_feature_idx=.*)$", r"max_feature_idx=1_0", "'1_0' is no whole number"),
+        (r"^(max_feature_idx=.*)$", r"max_feature_idx=4294967297", "no whole number"),
+    ],
+)
+def test_trees_that_lightgbm_reads_in_another_way_are_refused(
+    transfer_checkpoint: Path, line: str, becomes: str, words: str
+) -> None:
+    text = json.loads(transfer_checkpoint.read_bytes())["models"]["flag"]
+    checked_trees(text)
+    broken = re.sub(line, becomes, text, count=1, flags=re.MULTILINE)
+    assert broken != text
+    with pytest.raises(ValueError, match=words):
+        checked_trees(broken)
+
+
+@pytest.mark.parametrize(
+    "content", [b"[" * 100_000, b"", b"PK\x03\x04\xff\xfe", b"[]", b'{"format"', b"\xff\xfe\x00"]
+)
 def test_a_foreign_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "final.zip"
     path.write_bytes(content)

@@ -1,0 +1,174 @@
+"""Arrays, numbers and texts in npz files. Reading one runs no code, and takes no more memory than allowed.
+
+A tree is nested dicts and lists of numbers, texts, None and arrays; as a file it is an npz archive with one
+more member, ``tree``, the JSON form of the tree in which arrays are named.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+LARGEST_UNPACKED_BYTES = 2**28
+"""Of what is compressed; stored members are as large as the file itself."""
+
+LARGEST_TREE_BYTES = 4_000_000
+"""Of the JSON form of a tree; arrays are beside it."""
+
+_TREE = "tree"
+_ARRAY = "__array__"
+_KINDS = "biufUS"
+"""Booleans, numbers and texts: what needs no pickle."""
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+
+def read_member(archive: zipfile.ZipFile, name: str, most_bytes: int | None = None) -> bytes:
+    """Return a member of an archive from anyone.
+
+    Args:
+        archive: After :func:`check_members`.
+        name: Of the member.
+        most_bytes: A larger one is refused; None leaves it at what the archive may hold in all.
+
+    Raises:
+        ValueError: If it would unpack to more.
+        zipfile.BadZipFile: If it does not hold what the archive says.
+        KeyError: If there is no such member.
+    """
+    info = archive.getinfo(name)
+    if info.compress_type not in _METHODS:
+        raise ValueError(f"{name}: packed in a way that is not read here")
+    if most_bytes is not None and info.file_size > most_bytes:
+        raise ValueError(
+            f"{name}: would unpack to {info.file_size / 1e6:,.0f} MB, "
+            f"at most {most_bytes / 1e6:,.0f} MB are read"
+        )
+    with archive.open(info) as file:
+        # ZipFile.read would unpack all that is there before it finds the size in the archive to be a lie.
+        return file.read(info.file_size + 1)
+
+
+def check_members(archive: zipfile.ZipFile, n_bytes: int) -> None:
+    """Check that what an archive from anyone says it holds is not too much to be read.
+
+    Args:
+        archive: The archive.
+        n_bytes: Its size. What is not compressed cannot be more, unless members lie on one another.
+
+    Raises:
+        ValueError: If its members are more than :data:`LARGEST_UNPACKED_BYTES` together, less those that are
+            stored, if those are more than the file, or if two have one name.
+    """
+    members = archive.infolist()
+    if len({info.filename for info in members}) < len(members):
+        raise ValueError("two of its members have the same name")
+    stored, packed = 0, 0
+    for info in members:
+        if info.compress_type == zipfile.ZIP_STORED:
+            stored += info.file_size
+        else:
+            packed += info.file_size
+    if packed > LARGEST_UNPACKED_BYTES:
+        raise ValueError(
+            f"its members would unpack to {packed / 1e6:,.0f} MB, at most "
+            f"{LARGEST_UNPACKED_BYTES / 1e6:,.0f} MB are read"
+        )
+    if stored > n_bytes:
+        raise ValueError("its members lie on one another")
+
+
+def read_arrays(data: bytes) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an npz file.
+
+    Raises:
+        ValueError: If an array holds Python objects, or is not as long as its header says, or as of
+            :func:`check_members`.
+        zipfile.BadZipFile: If it is no archive.
+    """
+    with zipfile.ZipFile(BytesIO(data)) as archive:
+        check_members(archive, len(data))
+        return {
+            name.removesuffix(".npy"): _array(name, read_member(archive, name)) for name in archive.namelist()
+        }
+
+
+def write_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return arrays as an npz file."""
+    file = BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+def write_tree(tree: Any) -> bytes:
+    """Return a tree as an npz file.
+
+    Raises:
+        TypeError: If it holds anything but dicts, lists, numbers, texts, None and arrays.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+
+    def described(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            name = f"array_{len(arrays)}"
+            arrays[name] = value
+            return {_ARRAY: name}
+        if isinstance(value, Mapping):
+            return {str(key): described(one) for key, one in value.items()}
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            return [described(one) for one in value]
+        if isinstance(value, np.generic):
+            return value.item()
+        if value is None or isinstance(value, str | int | float):
+            return value
+        raise TypeError(f"{type(value).__name__}: a file of arrays cannot hold it")
+
+    text = json.dumps(described(tree)).encode()
+    return write_arrays({**arrays, _TREE: np.frombuffer(text, np.uint8)})
+
+
+def read_tree(data: bytes) -> Any:
+    """Return the tree of an npz file.
+
+    Raises:
+        ValueError: If it is not one, its JSON form is larger than :data:`LARGEST_TREE_BYTES`, or as of
+            :func:`read_arrays`.
+        KeyError: If an array is missing.
+        RecursionError: If it is nested too deeply.
+        zipfile.BadZipFile: If it is no archive.
+    """
+    arrays = read_arrays(data)
+    text = arrays[_TREE].tobytes()
+    if len(text) > LARGEST_TREE_BYTES:
+        raise ValueError(f"its tree is larger than {LARGEST_TREE_BYTES / 1e6:g} MB")
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, dict):
+            if value.keys() == {_ARRAY}:
+                return arrays[value[_ARRAY]]
+            return {key: filled(one) for key, one in value.items()}
+        return [filled(one) for one in value] if isinstance(value, list) else value
+
+    return filled(json.loads(text))
+
+
+def _array(name: str, data: bytes) -> NDArray[Any]:
+    file = BytesIO(data)
+    version = npy.read_magic(file)
+    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran_order, dtype = read_header(file)
+    if dtype.kind not in _KINDS:
+        raise ValueError(f"{name}: holds Python objects, which only pickle could read")
+    begin = file.tell()
+    if math.prod(shape) * dtype.itemsize != len(data) - begin:
+        raise ValueError(f"{name}: the shape {shape} does not fit its {len(data) - begin} bytes")
+    flat = np.frombuffer(data, dtype, math.prod(shape), begin)
+    array = flat.reshape(shape[::-1]).T if fortran_order else flat.reshape(shape)
+    return array.copy(order="K")
