@@ -11,14 +11,18 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 from sysgym.emulator.accelerators.hierarchy import Hierarchy, Level, Network
 from sysgym.scenarios.errors import NOTHING, MissingExtra, ScenarioError
+from sysgym.scenarios.reading import check_shape, read_text
 
 Path_ = str | PathLike[str]
+
+LARGEST_NETWORK_FILE_BYTES = 1 << 16
+"""A hundred times the longest of both tools' own files; PyYAML reads as much in a second."""
 
 _ASTRA_GB = 2**30
 """Bytes of what ASTRA-sim's analytical network calls a GB (astra-network-analytical, NetworkFunction.cpp)."""
@@ -64,7 +68,7 @@ def read_astra_sim(path: Path_) -> Hierarchy:
         count = _whole(path, f"npus_count[{index}]", counts[index])
         if word == "FullyConnected" and count == 2:
             word = "Ring"  # Two members and the link between them: the same network.
-        if word not in _ASTRA_NETWORKS:
+        if not isinstance(word, str) or word not in _ASTRA_NETWORKS:
             advice = "a hierarchy has no links of single pairs" if word == "FullyConnected" else ""
             raise _error(path, f"topology[{index}]", word, '"Switch" or "Ring"', advice)
         network = _ASTRA_NETWORKS[word]
@@ -150,30 +154,39 @@ def _parse_yaml(path: Path_) -> Any:
         import yaml
     except ImportError:
         raise MissingExtra("placement", "reading ASTRA-sim's YAML") from None
+
+    class WithoutAliases(yaml.SafeLoader):  # type: ignore[misc]
+        """A loader in which nothing stands for something else: ten aliases of ten make a million values."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                mark = self.peek_event().start_mark
+                raise yaml.composer.ComposerError(None, None, "aliases (*name) are not read here", mark)
+            return super().compose_node(parent, index)
+
+    text = read_text(path, "YAML file", most_bytes=LARGEST_NETWORK_FILE_BYTES)
     try:
-        return yaml.safe_load(_text(path))
-    except yaml.YAMLError as error:
+        return yaml.load(text, WithoutAliases)
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none, thousands of digits
         raise _error(path, "", str(error), "YAML") from None
+    except RecursionError:
+        raise _error(path, "", "lists or tables nested a thousand times", "YAML") from None
 
 
 def _parse_json(path: Path_) -> Any:
+    text = read_text(path, "JSON file", most_bytes=LARGEST_NETWORK_FILE_BYTES)
     try:
-        return json.loads(_text(path))
-    except json.JSONDecodeError as error:
+        return json.loads(text)
+    except ValueError as error:
         raise _error(path, "", str(error), "JSON") from None
-
-
-def _text(path: Path_) -> str:
-    try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise _error(path, "", reason, "a readable text file, UTF-8") from error
+    except RecursionError:
+        raise _error(path, "", "lists or tables nested a thousand times", "JSON") from None
 
 
 def _table(path: Path_, data: Any) -> Mapping[str, Any]:
     if not isinstance(data, Mapping):
         raise _error(path, "", data, "a table of keys and values")
+    check_shape(data, fspath(path))
     return data
 
 

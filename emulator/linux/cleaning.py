@@ -143,6 +143,8 @@ def _tagged_processes() -> Iterator[tuple[int, dict[str, str]]]:
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
+        if not _is_ours(entry):
+            continue  # who may be anybody must not choose which folder is removed
         environment = _environment(int(entry))
         if SID_VARIABLE not in environment or FOLDER_VARIABLE not in environment:
             continue
@@ -152,6 +154,14 @@ def _tagged_processes() -> Iterator[tuple[int, dict[str, str]]]:
             same_files = _identity(f"/proc/{entry}/root{folder}") == _identity(folder)
             if same_files and os.stat(f"/proc/{entry}/ns/pid").st_ino == here:
                 yield int(entry), environment
+
+
+def _is_ours(entry: str) -> bool:
+    """Whether a process is this user's own."""
+    try:
+        return os.stat(f"/proc/{entry}").st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
+from sysgym.emulator.linux.child import module_command, surroundings
 from sysgym.emulator.linux.connection import START_ONE
 from sysgym.emulator.linux.runtime import ENDPOINT_VARIABLE, known_roots, runtime_root, services
 from sysgym.emulator.linux.worlds import KERNEL
@@ -28,10 +28,14 @@ class PrivateService:
     """
 
     def __init__(self, root: Path | None = None, kind: str = KERNEL) -> None:
-        module = "sysgym.emulator.linux.service"
-        words = [sys.executable, "-m", module, str(os.getpid()), str(root or runtime_root()), kind]
+        folder = (root or runtime_root()).absolute()
+        words = module_command("sysgym.emulator.linux.service", str(os.getpid()), str(folder), kind)
         self._process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            **surroundings(),
         )
         assert self._process.stdout is not None
         self.pid, self._for_pid = self._process.pid, os.getpid()

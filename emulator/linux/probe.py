@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 from sysgym.emulator.linux import netlink
+from sysgym.emulator.linux.child import module_command, surroundings
 from sysgym.scenarios.errors import SysgymError
 
 QUEUES = ("htb", "bfifo", "clsact", "netem", "red", "fq")
@@ -28,9 +29,11 @@ _TIMEOUT_S = 20.0
 
 def ask() -> dict[str, bool]:
     """What the kernel has: ``queue htb``, ``control dctcp`` and so on; no entry: who knows."""
-    words = [sys.executable, "-m", "sysgym.emulator.linux.probe"]
+    words = module_command("sysgym.emulator.linux.probe")
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S, **surroundings()
+        )
         return dict(json.loads(done.stdout))
     except (OSError, subprocess.SubprocessError, ValueError):
         return {}

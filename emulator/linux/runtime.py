@@ -9,11 +9,13 @@ trusted. The file says in JSON which process it was, for people and for clients.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import re
 import secrets
+import stat
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,8 +62,10 @@ def runtime_root() -> Path:
     """Folder for the folders of services that this user starts."""
     if os.geteuid() == 0:
         return Path("/run/sysgym")
-    fallback = Path(tempfile.gettempdir()) / f"sysgym-{os.getuid()}"
-    return Path(os.environ.get("XDG_RUNTIME_DIR", fallback)) / "sysgym"
+    users = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(users):  # the XDG Base Directory Specification: a relative path is none
+        return Path(users) / "sysgym"
+    return Path(tempfile.gettempdir()) / f"sysgym-{os.geteuid()}"
 
 
 def known_roots() -> list[Path]:
@@ -73,6 +77,8 @@ def services(roots: list[Path] | None = None) -> Iterator[Service]:
     """All services that have a folder, dead ones too."""
     for root in known_roots() if roots is None else roots:
         with contextlib.suppress(OSError):
+            if _why_unsafe(root, root.lstat(), others=(0,)):
+                continue  # what lies there may be anybody's
             for folder in sorted(root.iterdir()):
                 if SID.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink():
                     yield read_service(folder)
@@ -109,7 +115,7 @@ class Claim:
     def __init__(self, root: Path | None = None) -> None:
         parent = runtime_root() if root is None else root
         try:
-            parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            parent = _safe_root(parent.absolute())
             self.folder = self._new_folder(parent)
             self._lock = os.open(
                 self.folder / "lock", os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644
@@ -169,6 +175,48 @@ def pid_namespace() -> int:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         return 0
+
+
+def _safe_root(root: Path) -> Path:
+    """Makes the folder of services where it is missing.
+
+    Its name can be guessed: somebody else may have made it, or a link in its place, to be the owner of the
+    sockets that are put there.
+
+    Raises:
+        BackendError: If it is not this user's own.
+    """
+    root.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        # Clients of other users look for root's services in root's folder; a user's is for the user alone.
+        root.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700)
+    status = root.lstat()
+    if stat.S_ISREG(status.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(root))
+    above = _why_unsafe(root.parent, root.parent.stat(), others=(0,))
+    if why := _why_unsafe(root, status) or above:
+        raise BackendError(
+            f"no folder for a service in {root}: {why}; remove it, or set XDG_RUNTIME_DIR to one of yours"
+        )
+    return root
+
+
+def _why_unsafe(folder: Path, status: os.stat_result, others: tuple[int, ...] = ()) -> str:
+    """Why what lies in a folder may be another user's; empty: it is this user's own.
+
+    Args:
+        folder: Its path.
+        status: Of it; a link's own.
+        others: Users who may own it besides this one.
+    """
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{folder} is no folder"
+    if status.st_uid not in (os.geteuid(), *others):
+        return f"{folder} belongs to user {status.st_uid}, expected {os.geteuid()}"
+    sticky = bool(status.st_mode & stat.S_ISVTX)  # /tmp: others cannot rename what is not theirs
+    if status.st_mode & stat.S_IWOTH and not sticky:
+        return f"everybody may write to {folder}"
+    return ""
 
 
 def _is_locked(fd: int) -> bool:

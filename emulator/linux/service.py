@@ -47,6 +47,7 @@ class _Session:
     world: WorldProcess
     words: str
     asked: tuple[bytes, int] | None
+    client: str
     client_fd: int = -1
     said: bytes = b""
     stopping_since: float = 0.0
@@ -63,6 +64,8 @@ class Service:
         keys: Folder of keys, for tcp.
         owner: User and group whom the sockets' files belong to; None: those of this process.
         for_pid: Process for which this service runs; it ends with it.
+        sessions_per_client: Most sessions of one client at a time: of a user of this machine (SO_PEERCRED),
+            or of the holder of a key.
         say: What is told about sessions.
 
     Raises:
@@ -78,9 +81,11 @@ class Service:
         keys: Path | None = None,
         owner: tuple[int, int] | None = None,
         for_pid: int | None = None,
+        sessions_per_client: int = MAX_SESSIONS,
         say: Callable[[str], None] = lambda words: None,
     ) -> None:
         self._kind_name, self._tcp, self._keys, self._owner, self._say = kind, tcp, keys, owner, say
+        self._per_client = sessions_per_client
         self._sessions: dict[int, _Session] = {}
         self._stories: dict[int, tuple[str, str, str]] = {}
         self._number = 0
@@ -197,7 +202,7 @@ class Service:
             request_id, content = p.decode(frames[1].buffer)
             request = p.parse(m.REQUEST_TO_SERVICE, request_id, content)
             if isinstance(request, m.Open):
-                self._open(sender, request_id, request, frames[1].bytes)
+                self._open(sender, request_id, request, frames[1])
                 return True
             answer = p.encode(request_id, self._answer(request))
         except p.ProtocolError as error:
@@ -234,13 +239,19 @@ class Service:
             return m.Story(alive=True, words=session.words, log=session.world.log_tail())
         return m.Story(alive=False, words=words, log=log)
 
-    def _open(self, sender: bytes, request_id: int, request: m.Open, frame: bytes) -> None:
+    def _open(self, sender: bytes, request_id: int, request: m.Open, frame: zmq.Frame) -> None:
         if self._unprepared is not None:
             raise self._unprepared
         taken = {session.slot for session in self._sessions.values()}
         free = [slot for slot in range(MAX_SESSIONS) if slot not in taken]
         if not free:
             raise BackendError(f"all {MAX_SESSIONS} sessions of this service are taken")
+        client = _client_of(frame)
+        if sum(session.client == client for session in self._sessions.values()) >= self._per_client:
+            raise BackendError(
+                f"{client} has {self._per_client} sessions, the most that this service gives one client; "
+                "close one, or start the service with a larger --sessions-per-client"
+            )
         world, self._spare = self._spare, None
         if world is not None and not world.is_alive:
             world.bury()
@@ -260,11 +271,11 @@ class Service:
                 owner=self._owner,
                 keys=None if self._keys is None else str(self._keys),
                 token=token,
-                request=frame,
+                request=frame.bytes,
             )
         )
         words = f"{str(request.scenario.get('name'))[:60]!r} with {request.transport}"
-        session = _Session(number, free[0], token, world, words, (sender, request_id))
+        session = _Session(number, free[0], token, world, words, (sender, request_id), client)
         session.client_fd = self._watch(request.client)
         self._sessions[number] = session
         self._say(f"session {number}: {words}")
@@ -379,6 +390,18 @@ class Service:
         if self._for_fd >= 0:
             os.close(self._for_fd)
         self._claim.release()
+
+
+def _client_of(frame: zmq.Frame) -> str:
+    """Whose a message is, by what the kernel and the keys say of its connection, not by its content."""
+    for name in ("User-Id", "Peer-Address"):
+        with contextlib.suppress(zmq.ZMQError):
+            said = frame.get(name)
+            if name == "User-Id":
+                return f"the holder of key {said}"
+            host, *credentials = str(said).split(":")
+            return f"user {credentials[0]}" if credentials else f"the client at {host}"
+    return "a client"
 
 
 def _status_words(status: int) -> str:

@@ -87,7 +87,7 @@ _FIELDS: dict[type[SysgymError], tuple[str, ...]] = {
     BackendError: ("message", "detail"),
     ProtocolError: ("message", "detail"),
     MissingExtra: ("extra", "feature"),
-    UnknownName: ("kind", "name", "known", "hint"),
+    UnknownName: ("kind", "name", "known", "hint", "listing"),
 }
 _MAKERS: dict[str, Callable[[dict[str, Any]], SysgymError]] = {
     "BackendUnavailable": lambda rest: BackendUnavailable(**rest),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import msgpack
 
+from sysgym.emulator.linux.child import module_command, surroundings
 from sysgym.emulator.linux.cleaning import tags
 from sysgym.emulator.linux.session import Order
 
@@ -40,13 +40,13 @@ class WorldProcess:
         words = [kind, str(os.getpid()), str(said_fd), str(self._order_fd)]
         with os.fdopen(os.open(self.log, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "sysgym.emulator.linux.session", *words],
+                module_command("sysgym.emulator.linux.session", *words),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **tags(sid, folder, number)},
                 pass_fds=[said_fd, self._order_fd],
                 start_new_session=True,  # a Ctrl-C at the terminal is the service's
+                **surroundings(tags(sid, folder, number)),
             )
         os.close(said_fd)
         os.set_blocking(self.ready_fd, False)

@@ -12,6 +12,7 @@ from sysgym.emulator.packets.events import (
     MAX_SOURCES,
     MAX_TIME_NS,
     N_CLOCKS,
+    NO_EVENT,
     SAMPLE_TICK,
     SOURCE_BITS,
     SOURCES_PER_FLOW,
@@ -141,7 +142,7 @@ class Assembly:
         n_sources = self.n_links + self.n_hosts + N_CLOCKS
         if self.extended:
             n_sources += SOURCES_PER_FLOW * self.n_flows + self.n_links
-        heap = np.full(n_sources + 2, NEVER_NS)
+        heap = np.full(n_sources + 2, NO_EVENT)
         heap[: len(events)] = events
         state = State(
             world=world,
@@ -379,7 +380,7 @@ def extended(state: State, topology: Topology) -> State:
     n_sources += SOURCES_PER_FLOW * len(state.flows) + topology.n_links
     if n_sources > MAX_SOURCES:
         raise SysgymError(f"{len(state.flows)} flows are too many for the extended event loop")
-    heap = np.full(n_sources + 2, NEVER_NS)
+    heap = np.full(n_sources + 2, NO_EVENT)
     heap[: len(state.heap)] = state.heap
     notes = np.zeros(len(state.packets), layout.NOTE)
     notes["covers"] = 1

@@ -12,14 +12,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from numba import cfunc, njit, types
+from numba import njit, types
 
+from sysgym.emulator.compiling import c_function
 from sysgym.emulator.packets.discipline import Q31, random_below, stamp_telemetry
 from sysgym.emulator.packets.events import (
     FLOW_SENDS,
     FLOW_START,
     MAX_TIME_NS,
     N_CLOCKS,
+    NO_EVENT,
     SAMPLE_TICK,
     SOURCE_BITS,
     SOURCE_MASK,
@@ -42,7 +44,6 @@ from sysgym.emulator.packets.hosts import (
     wake_host,
 )
 from sysgym.emulator.packets.layout import (
-    NEVER_NS,
     NOBODY,
     PACKET_IS_ACK,
     PACKET_PAUSE,
@@ -184,7 +185,7 @@ def forget_changing_hosts(world: Any) -> None:
     world.heap_size = 0
     for entry in range(n_entries):
         key = entry_at(world.heap, entry).key
-        entry_at(world.heap, entry).key = NEVER_NS
+        entry_at(world.heap, entry).key = NO_EVENT
         source = key & SOURCE_MASK
         host_id = source - world.n_links
         if host_id < 0 or host_id >= world.n_hosts or not changes(world, host_id):
@@ -294,7 +295,14 @@ class Loop:
 
 
 def _entry_point(function: Callable[[int, int], int]) -> Any:
-    return cfunc(types.int64(types.int64, types.int64), cache=True)(function)
+    return c_function(types.int64(types.int64, types.int64), function)
+
+
+def compile_loops() -> None:
+    """Compiles whatever the cache does not have, so that processes that start later need not."""
+    for loop in (PLAIN, EXTENDED):
+        for entry_point in ("run_until", "cap_hosts", "resume_senders"):
+            getattr(loop, entry_point)
 
 
 _DIGEST = _source_digest()

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
 
-from sysgym.emulator.packets.layout import NEVER_NS, entry_at
+from sysgym.emulator.packets.layout import entry_at
 
 SOURCE_BITS = 20
 SOURCE_MASK = (1 << SOURCE_BITS) - 1
 MAX_SOURCES = 1 << SOURCE_BITS
 MAX_TIME_NS = (1 << (63 - SOURCE_BITS)) - 1
 """About 2.4 hours of simulated time."""
+
+NO_EVENT = np.int64(2**63 - 1)
+"""In the heap's unused entries: after every event. A time that never comes would lie before the last ones."""
 
 # Sources are numbered links first, then hosts, then these.
 FLOW_START = 0
@@ -55,7 +59,7 @@ def sift_down(world: Any, size: int, key: int) -> None:
     """Puts ``key`` at the root and lets it sink to its place.
 
     Which of two children is smaller cannot be predicted, so it is computed, not branched on. Unused entries
-    hold NEVER_NS, so a right child always exists.
+    hold NO_EVENT, so a right child always exists.
     """
     heap = world.heap
     parent = 0
@@ -106,6 +110,6 @@ def drop_stale_root(world: Any) -> None:
         world.heap_size = size
         last = entry_at(world.heap, size)
         last_key = last.key
-        last.key = NEVER_NS
+        last.key = NO_EVENT
         if size > 0:
             sift_down(world, size, last_key)

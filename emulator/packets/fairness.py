@@ -8,9 +8,9 @@ equivalently, every flow is at its demand or has a bottleneck: a full link on wh
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sysgym.emulator.compiling import compiled
 from sysgym.scenarios.errors import SysgymError
 
 
@@ -57,7 +57,7 @@ def max_min_rates(
     return fill(links, capacity_bps, np.ascontiguousarray(demand), np.argsort(demand, kind="stable"))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _stop(
     route: NDArray[np.int32],
     rate_bps: float,
@@ -72,7 +72,7 @@ def _stop(
                 spare_bps[link] -= rate_bps
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fill(
     routes: NDArray[np.int32],
     capacity_bps: NDArray[np.float64],

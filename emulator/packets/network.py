@@ -21,8 +21,9 @@ from sysgym.emulator.packets.failures import transport_failure
 from sysgym.emulator.packets.faults import LinkFaults
 from sysgym.emulator.packets.layout import CAPTURED, TRANSPORT_FAILED
 from sysgym.emulator.packets.readings import clear_all_maxima, read_fair_rates
-from sysgym.emulator.packets.recording import Recording
+from sysgym.emulator.packets.recording import MOST_ROWS, Recording
 from sysgym.emulator.packets.single_flows import multiply_windows, set_paces
+from sysgym.emulator.packets.sizing.estimate import check_size
 from sysgym.emulator.packets.state import State
 from sysgym.emulator.packets.statistics import (
     FlowTable,
@@ -64,6 +65,7 @@ class PacketNetwork:
         transport: str | Transport = "dctcp",
         flow_transports: Mapping[int, str | Transport] | None = None,
     ) -> None:
+        check_size(scenario)
         self.scenario = scenario
         self.transport = get_transport(transport) if isinstance(transport, str) else transport
         self.flow_transports: dict[int, Transport] = {
@@ -248,7 +250,7 @@ class PacketNetwork:
         packets_of: Iterable[str] | None = None,
         sample_interval_s: float = 10e-6,
         max_packets: int = 1_000_000,
-        max_samples: int = 100_000,
+        max_rows: int = MOST_ROWS,
     ) -> Recording:
         """Records from now on every packet of some links, and samples of their queues and of some flows.
 
@@ -260,7 +262,7 @@ class PacketNetwork:
             packets_of: Those of the links whose packets are kept; None: all of them.
             sample_interval_s: Simulated time between samples, s.
             max_packets: Most packets; later ones are only counted.
-            max_samples: Most samples.
+            max_rows: Most samples of flows and links together.
 
         Raises:
             UnknownName: If no link has a name.
@@ -270,7 +272,7 @@ class PacketNetwork:
         flow_ids = np.unique(np.fromiter(flows, dtype=np.int64))
         if len(flow_ids) and not 0 <= flow_ids[0] <= flow_ids[-1] < len(self._state.flows):
             raise SysgymError(f"flows {flow_ids[0]} to {flow_ids[-1]}: there are {len(self._state.flows)}")
-        if not (sample_interval_s > 0 and max_packets > 0 and max_samples > 0):
+        if not (sample_interval_s > 0 and max_packets > 0 and max_rows > 0):
             raise SysgymError("a recording's sample interval and sizes have to be positive")
         self._state = extended(self._state, self.topology)
         self._state = self._state._replace(captured=np.zeros(max_packets, CAPTURED))
@@ -284,9 +286,8 @@ class PacketNetwork:
         self._state.bind()
         self._loop = EXTENDED
         self._recording = Recording(
-            chosen, flow_ids, sample_interval_s=sample_interval_s, max_samples=max_samples
+            self._state, chosen, flow_ids, sample_interval_s=sample_interval_s, max_rows=max_rows
         )
-        self._recording.bind(self._state)
         self._let_compiled_code_in()
         return self._recording
 
@@ -296,7 +297,7 @@ class PacketNetwork:
             while (sample_ns := recording.next_ns(self.now_ns)) <= until_ns:
                 self._run_until(sample_ns)
                 recording.bind(self._state)
-                recording.take(self.now_s, self.ports(), self.flows())
+                recording.take(sample_ns, self.link_rate_bps)
         self._run_until(until_ns)
 
     def _run_until(self, until_ns: int) -> None:

@@ -11,9 +11,9 @@ from bisect import bisect_right
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sysgym.emulator.compiling import compiled
 from sysgym.emulator.packets.events import SOURCE_BITS, SOURCE_MASK
 from sysgym.emulator.packets.layout import NEVER_NS, NOBODY
 from sysgym.emulator.packets.state import State
@@ -94,7 +94,7 @@ def _drawn(ends: Range, rng: np.random.Generator) -> float:
     return float(ends.at(float(rng.random())))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _change_rate(
     worlds: Any, links: Any, ports: Any, packets: Any, heap: Any, link_id: int, ns_per_byte_q20: int
 ) -> None:

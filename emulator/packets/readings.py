@@ -11,6 +11,7 @@ from typing import Any
 
 from numba import njit
 
+from sysgym.emulator.compiling import compiled
 from sysgym.emulator.packets.ideal import fair_host_rates
 from sysgym.emulator.packets.layout import host_at, link_at, port_at, world_at
 from sysgym.emulator.packets.single_flows import source_digest
@@ -86,7 +87,7 @@ def read_hosts(world: Any, out: Any) -> None:
 
 
 def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
-    @njit(nogil=True, cache=True)
+    @compiled
     def read_counters(world_address: int, ports: Any, hosts: Any) -> None:
         """Reads everything; see the module for the arrays."""
         digest  # noqa: B018  (part of the cache key)
@@ -94,13 +95,13 @@ def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
         read_ports(world, ports)
         read_hosts(world, hosts)
 
-    @njit(nogil=True, cache=True)
+    @compiled
     def read_fair_rates(world_address: int, link_rate_bps: Any, out: Any) -> None:
         """:func:`~sysgym.emulator.packets.ideal.fair_host_rates` of a world."""
         digest  # noqa: B018
         fair_host_rates(world_at(world_address, 0), link_rate_bps, out)
 
-    @njit(nogil=True, cache=True)
+    @compiled
     def clear_all_maxima(world_address: int) -> None:
         """:func:`clear_maxima` of a world."""
         digest  # noqa: B018

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from sysgym.emulator.compiling import compiled
 from sysgym.emulator.packets.layout import NEVER_NS, NOBODY, flow_at, host_at, world_at
 from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 
@@ -122,7 +123,7 @@ def set_pace(world: Any, flow_id: int, rate_bps: float) -> None:
 
 
 def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
-    @njit(nogil=True, cache=True)
+    @compiled
     def read_flows(world_address: int, flow_ids: Any, out: Any) -> None:
         """Reads the counters of some flows: ``flow_ids`` int64 (n,), ``out`` float64 (n, N_COUNTERS)."""
         digest  # noqa: B018  (part of the cache key)
@@ -130,7 +131,7 @@ def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
         for row in range(len(flow_ids)):
             read_flow(world, flow_ids[row], out[row])
 
-    @njit(nogil=True, cache=True)
+    @compiled
     def read_hosts(world_address: int, host_ids: Any, out: Any) -> None:
         """Reads the counters of some hosts, as ``read_flows``."""
         digest  # noqa: B018
@@ -138,7 +139,7 @@ def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
         for row in range(len(host_ids)):
             read_host(world, host_ids[row], out[row])
 
-    @njit(nogil=True, cache=True)
+    @compiled
     def multiply_windows(world_address: int, flow_ids: Any, factors: Any) -> None:
         """Multiplies the windows of some flows, each by its factor: int64 (n,), float64 (n,)."""
         digest  # noqa: B018
@@ -146,7 +147,7 @@ def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
         for row in range(len(flow_ids)):
             multiply_window(world, flow_ids[row], factors[row])
 
-    @njit(nogil=True, cache=True)
+    @compiled
     def set_paces(world_address: int, flow_ids: Any, rates_bps: Any) -> None:
         """Spaces the packets of some flows: int64 (n,), float64 (n,), bit/s."""
         digest  # noqa: B018

@@ -122,10 +122,7 @@ def _as_counters(kind: type[Counters], rows: FloatArray) -> Counters:
 def flow_table(state: State, size_bytes: IntArray, group: IntArray, ideal_fct_s: FloatArray) -> FlowTable:
     """Reads the flows' counters."""
     flows = state.flows
-    payload_bytes = state.world["payload_bytes"][0]
     finished = flows["finish_ns"] >= 0
-    delivered = flows["rcv_nxt"] * payload_bytes
-    delivered[finished] = size_bytes[finished]
     sampled = flows["rtt_samples"] > 0
     rtt_mean_s = np.full(len(flows), np.nan)
     np.divide(flows["rtt_sum_ns"] * _NS, flows["rtt_samples"], out=rtt_mean_s, where=sampled)
@@ -138,7 +135,7 @@ def flow_table(state: State, size_bytes: IntArray, group: IntArray, ideal_fct_s:
         start_s=np.where(flows["waits_for"] > 0, np.nan, flows["start_ns"] * _NS),
         finish_s=np.where(finished, flows["finish_ns"] * _NS, np.nan),
         ideal_fct_s=ideal_fct_s,
-        delivered_bytes=delivered,
+        delivered_bytes=delivered_bytes(state),
         acked_packets=flows["acked_packets"].copy(),
         marked_packets=flows["marked_packets"].copy(),
         retransmitted_packets=flows["retransmitted_packets"].copy(),
@@ -146,6 +143,15 @@ def flow_table(state: State, size_bytes: IntArray, group: IntArray, ideal_fct_s:
         rtt_mean_s=rtt_mean_s,
         rtt_min_s=np.where(sampled, flows["min_rtt_ns"] * _NS, np.nan),
     )
+
+
+def delivered_bytes(state: State, flow_ids: IntArray | slice = slice(None)) -> IntArray:
+    """Payload that flows have delivered in order; of all, or of some."""
+    flows = state.flows
+    packets, payload_bytes = flows["rcv_nxt"][flow_ids], int(state.world["payload_bytes"][0])
+    short_bytes = payload_bytes - flows["last_packet_bytes"][flow_ids]
+    delivered: IntArray = packets * payload_bytes
+    return delivered - np.where(packets == flows["n_packets"][flow_ids], short_bytes, 0)
 
 
 def queue_quantile_bytes(state: State, quantile: float) -> FloatArray:

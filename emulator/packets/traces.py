@@ -20,6 +20,7 @@ from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.recording import Recording
 from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.files import make_folder, replacing, write_atomically
 
 PCAP_MAGIC_NS = 0xA1B23C4D
 LINKTYPE_ETHERNET = 1
@@ -34,6 +35,9 @@ _NOP, _SACK_OPTION, _SACK_BYTES = 1, 5, 10
 _MOST_OPTION_BYTES = 40
 _QUEUES_PID, _FLOWS_PID = 1, 2
 
+MOST_TRACED_FLOWS = 256
+"""Flows that a trace shows, the first ones: more than can be read, and a file that opens at once."""
+
 
 def write_chrome_trace(path: Path, network: PacketNetwork, recording: Recording) -> None:
     """Writes queues as counters, and flows as spans with their windows and rates, in Chrome's JSON format.
@@ -42,48 +46,50 @@ def write_chrome_trace(path: Path, network: PacketNetwork, recording: Recording)
         path: File to write.
         network: The network that was recorded.
         recording: Its recording.
+
+    Raises:
+        StorageError: The file cannot be written.
     """
     events = [*_queue_events(network, recording), *_flow_events(network, recording)]
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     text = json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, separators=(",", ":"))
-    path.write_text(text, encoding="utf-8")
+    write_atomically(path, text.encode())
 
 
 def _queue_events(network: PacketNetwork, recording: Recording) -> Iterator[dict[str, Any]]:
     yield _named(_QUEUES_PID, f"queues of {network.scenario.name}")
-    samples = recording.samples()
-    for column, link in enumerate(recording.links):
-        name = f"queue {network.topology.link_names[link]}"
-        for time_s, queue_bytes in zip(samples.time_s, samples.queue_bytes[:, column], strict=True):
-            yield _counter(_QUEUES_PID, name, time_s, "bytes", round(float(queue_bytes)))
+    for port in recording.port_samples():
+        name = f"queue {network.topology.link_names[port['port']]}"
+        yield _counter(_QUEUES_PID, name, port["time_s"], "bytes", round(float(port["queue_bytes"])))
 
 
 def _flow_events(network: PacketNetwork, recording: Recording) -> Iterator[dict[str, Any]]:
     yield _named(_FLOWS_PID, "flows")
-    table, samples, names = network.flows(), recording.samples(), network.topology.node_names
-    for column, flow in enumerate(recording.flows):
-        name = f"flow {flow}: {names[table.src[flow]]} to {names[table.dst[flow]]}"
-        if table.started[flow]:
-            end_s = table.finish_s[flow] if np.isfinite(table.finish_s[flow]) else network.now_s
-            span = {
-                "cat": "flow",
-                "name": name,
-                "id": int(flow),
-                "pid": _FLOWS_PID,
-                "tid": int(table.src[flow]),
-            }
-            facts = {
-                "size_bytes": int(table.size_bytes[flow]),
-                "delivered_bytes": int(table.delivered_bytes[flow]),
-                "retransmitted_packets": int(table.retransmitted_packets[flow]),
-            }
-            yield {**span, "ph": "b", "ts": _us(table.start_s[flow]), "args": facts}
-            yield {**span, "ph": "e", "ts": _us(end_s)}
-        rates_bps = np.diff(samples.delivered_bytes[:, column], prepend=0.0) * 8e9 / recording.sample_ns
-        for row, time_s in enumerate(samples.time_s):
-            window = round(float(samples.cwnd_packets[row, column]), 3)
+    table, names = network.flows(), network.topology.node_names
+    shown = recording.flows[:MOST_TRACED_FLOWS]
+    for flow in shown[table.started[shown]]:
+        end_s = table.finish_s[flow] if np.isfinite(table.finish_s[flow]) else network.now_s
+        span = {
+            "cat": "flow",
+            "name": f"flow {flow}: {names[table.src[flow]]} to {names[table.dst[flow]]}",
+            "id": int(flow),
+            "pid": _FLOWS_PID,
+            "tid": int(table.src[flow]),
+        }
+        facts = {
+            "size_bytes": int(table.size_bytes[flow]),
+            "delivered_bytes": int(table.delivered_bytes[flow]),
+            "retransmitted_packets": int(table.retransmitted_packets[flow]),
+        }
+        yield {**span, "ph": "b", "ts": _us(table.start_s[flow]), "args": facts}
+        yield {**span, "ph": "e", "ts": _us(end_s)}
+    samples = recording.flow_samples()
+    for sample in samples[np.isin(samples["flow"], shown)]:
+        flow, time_s = sample["flow"], sample["time_s"]
+        if np.isfinite(sample["cwnd_packets"]):
+            window = round(float(sample["cwnd_packets"]), 3)
             yield _counter(_FLOWS_PID, f"window {flow}", time_s, "packets", window)
-            yield _counter(_FLOWS_PID, f"goodput {flow}", time_s, "bit/s", round(float(rates_bps[row])))
+        yield _counter(_FLOWS_PID, f"goodput {flow}", time_s, "bit/s", round(float(sample["goodput_bps"])))
 
 
 def _named(pid: int, name: str) -> dict[str, Any]:
@@ -109,6 +115,7 @@ def write_pcap(path: Path, network: PacketNetwork, recording: Recording, link: s
 
     Raises:
         SysgymError: If the link was not recorded.
+        StorageError: If the file cannot be written.
     """
     chosen = network.topology.links_named(link)
     if len(chosen) != 1 or chosen[0] not in recording.links:
@@ -117,8 +124,8 @@ def write_pcap(path: Path, network: PacketNetwork, recording: Recording, link: s
     packets = recording.packets
     packets = packets[packets["link"] == chosen[0]]
     frames = _Frames(network)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
+    make_folder(path.parent)
+    with replacing(path) as file:
         file.write(struct.pack("<IHHiIII", PCAP_MAGIC_NS, 2, 4, 0, 0, SNAP_BYTES, LINKTYPE_ETHERNET))
         for packet in packets:
             frame, wire_bytes = frames.frame(packet)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from sysgym.emulator.compiling import compiled
 
 FloatArray = NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def push(heap_s: FloatArray, heap_code: NDArray[np.int64], size: int, time_s: float, code: int) -> None:
     """Add an event to a binary heap that has room; equal times are in order of the code."""
     place = size
@@ -25,7 +26,7 @@ def push(heap_s: FloatArray, heap_code: NDArray[np.int64], size: int, time_s: fl
     heap_code[place] = code
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def drop_first(heap_s: FloatArray, heap_code: NDArray[np.int64], size: int) -> None:
     """Take the first of ``size`` events out of the heap."""
     last = size - 1
@@ -48,7 +49,7 @@ def drop_first(heap_s: FloatArray, heap_code: NDArray[np.int64], size: int) -> N
     heap_code[place] = code
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def longer(values: FloatArray, codes: NDArray[np.int64]) -> tuple[FloatArray, NDArray[np.int64]]:
     """Return copies with room for twice as many."""
     more_values = np.empty(2 * len(values), np.float64)

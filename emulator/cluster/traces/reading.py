@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -39,7 +40,7 @@ FORMAT_BY_COLUMNS = {
 
 _BLOCK_ROWS = 2000  # few enough that the garbage collector does not walk through them again and again
 _SNIFFED_LINES = 50
-_LONGEST_LINE = 1 << 20
+_LONGEST_LINE = 1 << 14  # a row has a few hundred characters; a file without line ends is not to fill memory
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -89,9 +90,13 @@ def trace_files(paths: Sequence[str]) -> list[Path]:
     """
     files: list[Path] = []
     for text in paths:
-        path = Path(text).expanduser()
-        if path.is_dir():
-            found = sorted(file for file in path.iterdir() if file.name.endswith((".csv", ".csv.gz")))
+        path, is_folder, is_file = _what_is_at(text)
+        if is_folder:
+            found = sorted(
+                file
+                for file in path.iterdir()
+                if file.name.endswith((".csv", ".csv.gz")) and file.is_file()  # opening a pipe would wait
+            )
             if not found:
                 raise TraceError(
                     path,
@@ -100,7 +105,7 @@ def trace_files(paths: Sequence[str]) -> list[Path]:
                     "name the folder that has them in jobs.paths",
                 )
             files += found
-        elif path.is_file():
+        elif is_file:
             files.append(path)
         else:
             raise TraceError(
@@ -110,6 +115,15 @@ def trace_files(paths: Sequence[str]) -> list[Path]:
                 "correct jobs.paths in the scenario, or download the trace to this place",
             )
     return files
+
+
+def _what_is_at(text: str) -> tuple[Path, bool, bool]:
+    """Return a path, and whether it is a folder or a file; a name that cannot be one is neither."""
+    try:
+        path = Path(text).expanduser()
+        return path, path.is_dir(), path.is_file()
+    except (OSError, ValueError, RuntimeError):  # too long, with a NUL, the home folder of nobody
+        return Path(text), False, False
 
 
 def columns_of(path: Path) -> int:
@@ -156,7 +170,8 @@ def blocks(path: Path, n_columns: int, tally: Tally) -> Iterator[list[tuple[str,
         TraceError: The file is damaged.
     """
     with _opened(path) as lines:
-        while rows := [line.rstrip("\r\n").split(",") for line in _take(path, lines, _BLOCK_ROWS)]:
+        bounded = iter(partial(lines.readline, _LONGEST_LINE), "")
+        while rows := [line.rstrip("\r\n").split(",") for line in _take(path, bounded, _BLOCK_ROWS)]:
             tally.rows_read += len(rows)
             sound = [row for row in rows if len(row) == n_columns]
             if len(sound) < len(rows):
@@ -238,8 +253,16 @@ def _opened(path: Path) -> IO[str]:
 def _take(path: Path, lines: Iterable[str], count: int) -> list[str]:
     """Return the next lines, at most ``count``; what gzip finds wrong is said with the file's name."""
     try:
-        return list(itertools.islice(lines, count))
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        taken = list(itertools.islice(lines, count))
+    except (EOFError, OSError, zlib.error) as error:
         raise TraceError(
             path, f"the file is cut off or damaged ({error})", "a whole gzip file", "download it again"
         ) from error
+    if any(len(line) >= _LONGEST_LINE for line in taken):
+        raise TraceError(
+            path,
+            f"a line has more than {_LONGEST_LINE} characters",
+            "rows of comma-separated values",
+            "download it again, or unpack it if it is an archive",
+        )
+    return taken

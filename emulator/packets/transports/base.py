@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from sysgym.emulator.compiling import compiled_for
 from sysgym.emulator.packets.layout import EVENT, FLOW, NEW_RENO, SACK
 from sysgym.emulator.packets.memory import record_accessor
 from sysgym.scenarios.errors import SysgymError
@@ -170,17 +171,13 @@ def _named_fields(function: Callback) -> frozenset[str]:
 @cache
 def _compiled(function: Callback) -> Any:
     """Compiles one callback to the common type; on disk too, unless it has no file (a notebook's cell)."""
-    # A division by zero gives inf or nan, as in NumPy; what of that reaches a window or a rate is an error.
+    # A division by zero is an error, as in Python: the infinity that it gives otherwise is lost in a min().
     # Bounds cost nothing where an index is a constant, as in flow.state[ALPHA].
     function = getattr(function, "py_func", function)
-    options: dict[str, Any] = {"error_model": "numpy", "boundscheck": True, "no_cfunc_wrapper": True}
     try:
-        try:
-            return njit(_SIGNATURE, cache=True, **options)(function)
-        except RuntimeError as error:
-            if "cannot cache" not in str(error):
-                raise
-            return njit(_SIGNATURE, **options)(function)
+        return compiled_for(
+            _SIGNATURE, function, error_model="python", boundscheck=True, no_cfunc_wrapper=True
+        )
     except (numba.core.errors.NumbaError, KeyError) as error:
         # Writing to a field that a record lacks is a bare KeyError in numba.
         reason = f"there is no field {error}" if isinstance(error, KeyError) else error

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -272,3 +275,53 @@ def test_json_that_is_no_table(topo: Json, text: str) -> None:
 def test_no_nodes(topo: Json) -> None:
     with pytest.raises(ScenarioError, match="at least 1"):
         read_taccl(topo(DGX2), 0)
+
+
+BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"{after}: &{after} [{', '.join(['*' + before] * 9)}]\n"
+    for before, after in itertools.pairwise("abcdefghij")
+)
+HOSTILE_YAML = {
+    "aliases that multiply": (H100 + BOMB, "aliases"),
+    "one alias": (H100 + "x: &x 1\ny: *x\n", "aliases"),
+    "nested lists": ("topology: " + "[" * 1000 + "]" * 1000, "nested"),
+    "a date that is none": (H100 + "x: 2001-99-99\n", "YAML"),
+    "a long number": (H100.replace("[ 8, 4 ]", f"[ 8, {'9' * 5000} ]"), "YAML"),
+    "a number of many bits": (H100.replace("[ 8, 4 ]", f"[ 8, 0x{'f' * 900} ]"), "whole numbers from"),
+    "a large file": (H100 + "# x\n" * 30_000, "at most 65,536 bytes"),
+    "code": (H100 + "x: !!python/object/apply:os.system ['false']\n", "YAML"),
+    "a word that is a table": (H100.replace("Ring", "{ Ring: 1 }"), "Ring"),
+    "a key that is no text": (H100 + "1: 2\n", "keys that are texts"),
+    "a key of nothing": (H100 + "'': 2\n", "keys that are texts"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE_YAML)
+def test_hostile_yaml_is_refused_in_words_and_soon(what: str, yml: Yaml) -> None:
+    text, words = HOSTILE_YAML[what]
+    began_s = time.process_time()
+    with pytest.raises(ScenarioError, match=words) as caught:
+        read_astra_sim(yml(text))
+    assert time.process_time() - began_s < 3.0
+    assert len(str(caught.value)) < 2000
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, '{"a":' * 20_000, '{"x": ' + "9" * 5000 + "}", '{"": 1}', "{}" + " " * 100_000],
+    ids=["lists", "tables", "number", "key", "size"],
+)
+def test_hostile_json_is_refused_in_words(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "topo.json"
+    path.write_text(text)
+    with pytest.raises(ScenarioError) as caught:
+        read_taccl(path, nodes=2)
+    assert len(str(caught.value)) < 2000
+
+
+@pytest.mark.parametrize("read", [read_astra_sim, lambda path: read_taccl(path, nodes=2)])
+def test_what_is_no_file_of_a_network_is_refused(read: Callable[[Path], object], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe", Path("/dev/zero"), tmp_path / ("x" * 5000), Path("a\0b")):
+        with pytest.raises(ScenarioError, match=r"file, UTF-8|pipe or a device"):
+            read(path)

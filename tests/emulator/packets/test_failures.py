@@ -46,6 +46,21 @@ def stops(flow: Any, event: Any) -> None:
         raise StopIteration
 
 
+def divides(flow: Any, event: Any) -> None:
+    """Infinity would be lost in the least of both."""
+    flow.cwnd = min(1e6 / max(FAILS_AT_NS - event.now_ns, 0), 10.0)
+
+
+def divides_whole_numbers(flow: Any, event: Any) -> None:
+    """As a law does that counts."""
+    flow.cwnd = 10.0 + 4 // int(event.now_ns <= FAILS_AT_NS)
+
+
+def takes_a_remainder(flow: Any, event: Any) -> None:
+    """As a law does that takes turns."""
+    flow.cwnd = 10.0 + event.now_ns % int(event.now_ns <= FAILS_AT_NS)
+
+
 @pytest.fixture
 def with_on_ack(make_network: MakeNetwork) -> MakeNetwork:
     """Makes a dumbbell whose law is Reno but for one function."""
@@ -65,6 +80,9 @@ def with_on_ack(make_network: MakeNetwork) -> MakeNetwork:
         (raises_without_words, "RuntimeError"),
         (writes_beyond_its_state, "IndexError: index is out of bounds (flow.state has 32 numbers)"),
         (stops, "StopIteration"),
+        (divides, "ZeroDivisionError: division by zero"),
+        (divides_whole_numbers, "ZeroDivisionError: integer division by zero"),
+        (takes_a_remainder, "ZeroDivisionError: integer modulo by zero"),
     ],
 )
 @pytest.mark.parametrize("loop", ["plain", "extended"])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import logging
+import os
 import pickle
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -140,3 +142,22 @@ def test_the_real_hour() -> None:
     assert min(sizes) >= 100
     assert max(sizes) <= 1000
     assert source.names == tuple(sorted(source.names))
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(read: Read, tmp_path: Path) -> None:
+    path = tmp_path / "part.csv.gz"
+    path.write_bytes(gzip.compress(b"0,j_1,R1,ins_1,10,50.0,0.1\n" * 60 + b"9" * 60_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(TraceError, match="a line has more than 16384 characters"):
+            read("spar", str(path))
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_pipes_and_impossible_names_are_refused(read: Read, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "part.csv")  # opening it would wait for ever
+    for path in (tmp_path, tmp_path / "part.csv", tmp_path / ("x" * 5000), "a\0b", "~nobody-of-this-name/x"):
+        with pytest.raises(TraceError):
+            read("spar", str(path))

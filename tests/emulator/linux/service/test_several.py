@@ -27,6 +27,7 @@ def environment(transport: str) -> Any:
         scenario="linux-dumbbell-100m",
         transport=transport,
         backend="linux",
+        action_scale="native",
         overrides={"control.episode_steps": 10},
         disable_env_checker=True,
     )

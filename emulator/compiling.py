@@ -1,0 +1,144 @@
+"""Compiled functions that are kept on disk, whatever state that is in.
+
+numba raises what its cache meets: a file that was cut short by a full disk or a lost machine, a folder that
+nothing can be written to. Here a damaged file is removed and the function compiled anew, and where nothing
+can be kept a program runs all the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core.caching import FunctionCache, NullCache
+from numba.core.ccallback import CFunc
+
+from sysgym.emulator import first_start
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+_OURS = "sysgym."
+_told: set[str] = set()
+
+
+def compiled(function: FunctionT) -> FunctionT:
+    """Compile a function when it is first called, for the types of that call; other threads run meanwhile."""
+    made: Any = numba.njit(nogil=True)(function)
+    made._cache = _cache_of(function)
+    return cast("FunctionT", made)
+
+
+def compiled_for(signature: Any, function: Callable[..., Any], **options: Any) -> Any:
+    """Compile a function now, for some types; what it is compiled with is part of what it is kept under.
+
+    Raises:
+        numba.core.errors.NumbaError: It cannot be compiled.
+    """
+    made: Any = numba.njit(**options)(function)
+    made._cache = _cache_of(function, repr(sorted(options.items())))
+    made.compile(signature)
+    made.disable_compile()
+    return made
+
+
+def c_function(signature: Any, function: Callable[..., Any]) -> Any:
+    """Compile a C function now."""
+    made: Any = CFunc(function, (signature.args, signature.return_type), locals={}, options={})
+    made._cache = _cache_of(function)
+    made.compile()
+    return made
+
+
+class _Announced:
+    """Says that a function of the package is not in the cache, so that it is being compiled."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._name = function.__name__ if function.__module__.startswith(_OURS) else ""
+
+    def begin(self) -> None:
+        if self._name:
+            first_start.compiling(self._name)
+
+    def end(self) -> None:
+        if self._name:
+            first_start.compiled()
+
+
+class _KeptOnDisk(FunctionCache):
+    """A function's files.
+
+    Args:
+        function: The function.
+        variant: How it is compiled, where that is not always the same.
+    """
+
+    def __init__(self, function: Callable[..., Any], variant: str = "") -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        self._variant, self._announced = variant, _Announced(function)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the function for some types; None: it has to be compiled."""
+        try:
+            found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except Exception:  # a damaged pickle raises whatever its bytes happen to mean
+            self._clear()
+            found = None
+        if found is None:
+            self._announced.begin()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a function that was compiled, if that can be."""
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            _tell_once(f"compiled code cannot be kept in {self.cache_path}: {error.strerror}; {_REMEDY}")
+        finally:
+            self._announced.end()
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        key: tuple[Any, ...] = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
+        return (*key, self._variant) if self._variant else key
+
+    def _clear(self) -> None:
+        folder, base = Path(self.cache_path), self._impl.filename_base
+        _tell_once(f"damaged files of compiled code in {folder}: they are removed and compiled anew")
+        for path in (folder / f"{base}.nbi", *folder.glob(f"{base}.*.nbc")):
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                _tell_once(f"{path} cannot be removed: {error.strerror}; {_REMEDY}")
+
+
+class _NotKept(NullCache):
+    """For functions that no folder takes."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._announced = _Announced(function)
+
+    def load_overload(self, sig: Any, target_context: Any) -> None:
+        self._announced.begin()
+
+    def save_overload(self, sig: Any, cres: Any) -> None:
+        self._announced.end()
+
+
+_REMEDY = "every start compiles until NUMBA_CACHE_DIR names a folder that can be written to"
+
+
+def _cache_of(function: Callable[..., Any], variant: str = "") -> Any:
+    try:
+        return _KeptOnDisk(function, variant)
+    except RuntimeError:  # numba has tried all folders that it knows
+        if os.path.exists(function.__code__.co_filename):  # what was typed in has no file to belong to
+            _tell_once(f"compiled code cannot be kept anywhere; {_REMEDY}")
+        return _NotKept(function)
+
+
+def _tell_once(words: str) -> None:
+    if words not in _told:
+        _told.add(words)
+        first_start.LOG.warning(words)

@@ -1,0 +1,76 @@
+"""The size of a network, known from the scenario's table before the network is built."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from sysgym.scenarios.schema.topology import (
+    DumbbellTopology,
+    FatTreeTopology,
+    LeafSpineTopology,
+    ParkingLotTopology,
+    TopologyTable,
+)
+
+
+class TopologySize(NamedTuple):
+    """Numbers of parts, and lengths of ways in links.
+
+    Attributes:
+        n_hosts: Hosts.
+        n_nodes: Hosts and switches.
+        n_links: Directed links.
+        n_edges: Switches that have hosts.
+        mean_path: Between two hosts drawn at random.
+        far_path: Between the hosts of a matrix that sends as far as possible.
+        longest_path: Between any two.
+        n_one_to_one: Pairs of the matrix one_to_one.
+        capacity_bps: Most that all hosts together can send far, bit/s.
+    """
+
+    n_hosts: int
+    n_nodes: int
+    n_links: int
+    n_edges: int
+    mean_path: float
+    far_path: float
+    longest_path: int
+    n_one_to_one: int
+    capacity_bps: float
+
+
+def topology_size(topology: TopologyTable) -> TopologySize:
+    """Return the size of the network that a table describes, overrides left out."""
+    n, rate_bps = topology.n_hosts, topology.link_rate_bps
+    if isinstance(topology, DumbbellTopology):
+        side = topology.hosts_per_side
+        mean = _mean({2: side - 1, 3: side})
+        core_bps = topology.core_link_rate_bps
+        return TopologySize(n, n + 2, 2 * (n + 1), 2, mean, 3.0, 3, side, core_bps)
+    if isinstance(topology, FatTreeTopology):
+        k = topology.k
+        edge, pod = k // 2, k * k // 4
+        mean = _mean({2: edge - 1, 4: pod - edge, 6: n - pod})
+        return TopologySize(n, n + 5 * k * k // 4, 6 * n, k * k // 2, mean, 6.0, 6, n, n * rate_bps)
+    if isinstance(topology, LeafSpineTopology):
+        leaves, spines, rack = topology.leaves, topology.spines, topology.hosts_per_leaf
+        mean = _mean({2: rack - 1, 4: n - rack})
+        links = 2 * (n + leaves * spines)
+        capacity_bps = n * rate_bps / max(topology.oversubscription, 1.0)
+        return TopologySize(n, n + leaves + spines, links, leaves, mean, 4.0, 4, n, capacity_bps)
+    if isinstance(topology, ParkingLotTopology):
+        count = topology.bottlenecks
+        # One flow crosses all bottlenecks and shares each with one that crosses it alone.
+        far = (count + 2 + 3 * count) / (count + 1)
+        capacity_bps = (count + 1) / 2 * topology.core_link_rate_bps
+        links = 2 * (n + count)
+        return TopologySize(
+            n, n + count + 1, links, count + 1, 2 + count / 3, far, count + 2, count + 1, capacity_bps
+        )
+    return TopologySize(n, n + 1, 2 * n, 1, 2.0, 2.0, 2, n, math.inf)
+
+
+def _mean(hosts_at: dict[int, int]) -> float:
+    """Return the mean of distances, each with the number of hosts that far away."""
+    return sum(links * hosts for links, hosts in hosts_at.items()) / max(sum(hosts_at.values()), 1)

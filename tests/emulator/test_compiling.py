@@ -1,0 +1,219 @@
+"""Compiled code is kept on disk, survives what happens to files, and is announced when it is not there."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import inspect
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numba
+import pytest
+from numba.core import config
+from numba.core.caching import IndexDataCacheFile, UserProvidedCacheLocator
+
+from sysgym.emulator import compiling, first_start
+from sysgym.emulator.packets.engine import PLAIN
+
+SOURCE = """
+from numba import int64
+from sysgym.emulator.compiling import c_function, compiled
+
+@compiled
+def double(number):
+    return 2 * number
+
+def _triple(number):
+    return 3 * number
+
+def triple():
+    return c_function(int64(int64), _triple)
+"""
+
+
+class Ears:
+    """An announcer that remembers."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def begin(self, name: str) -> None:
+        self.heard.append(name)
+
+    def end(self) -> None:
+        self.heard.append("end")
+
+
+@pytest.fixture(autouse=True)
+def ears(monkeypatch: pytest.MonkeyPatch) -> Ears:
+    """A process that has told nothing yet."""
+    monkeypatch.setattr(compiling, "_told", set())
+    monkeypatch.setattr(first_start, "_depth", 0)
+    heard = Ears()
+    monkeypatch.setattr(first_start, "_announcer", heard)
+    return heard
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module of compiled functions, whose cache lies beside it."""
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    path = tmp_path / "numbers.py"
+    path.write_text(SOURCE)
+    return path
+
+
+_counter = itertools.count()
+
+
+def load(path: Path) -> ModuleType:
+    """The module as a new process has it: nothing is compiled, everything may be in the cache."""
+    name = f"sysgym.test_numbers_{next(_counter)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def files(path: Path, ending: str) -> list[Path]:
+    return sorted((path.parent / "__pycache__").glob(f"*.{ending}"))
+
+
+def test_what_was_compiled_is_kept_and_only_compiling_is_announced(source: Path, ears: Ears) -> None:
+    assert load(source).double(21) == 42
+    assert ears.heard == ["double", "end"]
+    again = load(source)
+    assert again.double(21) == 42
+    assert sum(again.double.stats.cache_hits.values()) == 1
+    assert ears.heard == ["double", "end"]
+    assert load(source).triple().ctypes(14) == 42
+    assert load(source).triple().ctypes(14) == 42
+    assert ears.heard == ["double", "end", "_triple", "end"]
+
+
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+def test_a_damaged_file_is_removed_and_its_function_compiled_anew(
+    source: Path, caplog: pytest.LogCaptureFixture, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (load(source).double(1), load(source).triple().ctypes(1)) == (2, 3)
+    whole = {path: path.read_bytes() for path in files(source, ending)}
+    assert len(whole) == 2
+    size = max(map(len, whole.values()))
+    for kept in (0, 1, 10, 30, size // 2, size - 1):
+        for path, content in whole.items():
+            path.write_bytes(content[:kept] if kept < len(content) else content[:-1])
+        monkeypatch.setattr(compiling, "_told", set())
+        caplog.clear()
+        assert (load(source).double(1), load(source).triple().ctypes(1)) == (2, 3)
+        (record,) = caplog.records
+        assert record.message == (
+            f"damaged files of compiled code in {source.parent / '__pycache__'}: "
+            "they are removed and compiled anew"
+        )
+        caplog.clear()
+        assert load(source).double(1) == 2
+        assert not caplog.records
+
+
+def test_zeros_are_no_index_either(source: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What a machine that lost power leaves: the length is there, the bytes are not."""
+    load(source).double(1)
+    for path in (*files(source, "nbi"), *files(source, "nbc")):
+        path.write_bytes(bytes(path.stat().st_size))
+    assert load(source).double(1) == 2
+    assert len(caplog.records) == 1
+
+
+def test_where_no_folder_can_be_written_to(
+    source: Path, ears: Ears, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for taken in ("__pycache__", "cache", "elsewhere"):  # files where numba would make folders
+        (source.parent / taken).touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(source.parent / "cache"))
+    monkeypatch.setattr(config, "CACHE_DIR", str(source.parent / "elsewhere"))
+    assert (load(source).double(1), load(source).triple().ctypes(1)) == (2, 3)
+    (record,) = caplog.records
+    assert record.message.startswith("compiled code cannot be kept anywhere; every start compiles until")
+    assert ears.heard == ["double", "end", "_triple", "end"]
+
+
+def test_a_read_only_install_keeps_its_code_with_the_user(
+    source: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (source.parent / "__pycache__").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(source.parent / "cache"))
+    load(source).double(1)
+    again = load(source)
+    assert again.double(1) == 2
+    assert sum(again.double.stats.cache_hits.values()) == 1
+    assert not caplog.records
+
+
+def test_a_full_disk_stops_nobody(
+    source: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_full(self: Any, path: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(IndexDataCacheFile, "_open_for_write", is_full)
+    assert load(source).double(1) == 2
+    (record,) = caplog.records
+    assert "cannot be kept in" in record.message
+    assert "No space left on device" in record.message
+
+
+def test_the_same_function_compiled_in_another_way_is_another_one(source: Path) -> None:
+    """What divides by zero has two answers; the cache of one must not be taken for the other's."""
+
+    def ratio(one: float, other: float) -> float:
+        return one / other
+
+    signature = numba.float64(numba.float64, numba.float64)
+    infinite = compiling.compiled_for(signature, ratio, error_model="numpy")
+    assert infinite(1.0, 0.0) == float("inf")
+    for _ in range(2):  # compiled, then from the cache
+        with pytest.raises(ZeroDivisionError):
+            compiling.compiled_for(signature, ratio, error_model="python")(1.0, 0.0)
+
+
+def test_one_line_says_so_where_nobody_else_does(caplog: pytest.LogCaptureFixture) -> None:
+    announcer = first_start.OneLine()
+    for _ in range(2):
+        announcer.begin("run_until")
+        announcer.end()
+    assert [one.message for one in caplog.records] == [first_start.WORDS]
+
+
+@pytest.mark.slow
+def test_a_simulator_with_truncated_indexes_runs(tmp_path: Path) -> None:
+    kept = Path(PLAIN.run_until._cache.cache_path)
+    engine = inspect.getfile(PLAIN.run_until._pyfunc)
+    subpath = UserProvidedCacheLocator.get_suitable_cache_subpath(engine)  # type: ignore[no-untyped-call]
+    copy = tmp_path / subpath
+    copy.mkdir()
+    for path in (*kept.glob("*.nbi"), *kept.glob("*.nbc")):
+        shutil.copy(path, copy)
+    damaged = list(copy.glob("routing.*.nbi"))
+    assert damaged
+    for path in damaged:
+        os.truncate(path, path.stat().st_size // 2)
+    code = "import gymnasium, sysgym; gymnasium.make('sysgym/DatacenterCC-v0').reset(seed=1)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"damaged files of compiled code in {copy}: they are removed and compiled anew" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("damaged") == 1
