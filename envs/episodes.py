@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sysgym.scenarios import Scenario, load_scenario, scenario_from_resolved
-from sysgym.scenarios.errors import UnknownName
+from sysgym.scenarios.errors import SysgymError, UnknownName
+from sysgym.scenarios.schema.common import LARGEST_SEED
 
 ScenarioT = TypeVar("ScenarioT", bound=Scenario)
 
@@ -45,12 +46,19 @@ def draw_episode_seed(
 
     Raises:
         UnknownName: If there is another option.
+        SysgymError: If the pinned seed is no whole number from 0 to LARGEST_SEED.
     """
     options = options or {}
     for key in options:
         if key != "episode_seed":
             raise UnknownName("reset option", key, ["episode_seed"])
     if "episode_seed" in options:
-        return int(options["episode_seed"])
+        pinned = options["episode_seed"]
+        # The largest seed is that of scenario files: whatever draws from it can hold it.
+        if isinstance(pinned, bool | np.bool_) or not isinstance(pinned, int | np.integer):
+            raise SysgymError(f"reset option episode_seed: got {pinned!r:.80}, expected a whole number")
+        if not 0 <= pinned <= LARGEST_SEED:
+            raise SysgymError(f"reset option episode_seed: expected 0 to {LARGEST_SEED}")
+        return int(pinned)
     first, last = seeds
     return int(rng.integers(first, last + 1))

@@ -74,8 +74,9 @@ class DelayedAction(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     Args:
         env: An environment whose action is a box of floats.
         delay: Decisions from an action to its effect; 0 changes nothing.
-        initial: In force until the first action arrives. None: 0 in spaces that reach as far below 0 as above
-            (nothing changes), and the largest elsewhere (a rate of 1: no cap).
+        initial: In force until the first action arrives. None: the environment's ``resting_action`` if it has
+            one, else 0 in spaces that reach as far below 0 as above (nothing changes), and the largest
+            elsewhere.
 
     Raises:
         ValueError: If the delay is negative, or the action something else or not in the space.
@@ -89,6 +90,8 @@ class DelayedAction(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise ValueError(f"delay: expected a whole number of decisions, at least 0, got {delay!r}")
         if not isinstance(space, gym.spaces.Box) or space.dtype.kind != "f":
             raise ValueError(f"action: only numbers can be late, a mask allows others by then; got {space}")
+        if initial is None:
+            initial = getattr(env.unwrapped, "resting_action", None)
         if initial is None:
             symmetric = np.array_equal(space.low, -space.high)
             initial = np.zeros(space.shape, space.dtype) if symmetric else space.high.copy()

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from sysgym.emulator.compiling import compiled
 from sysgym.emulator.packets.ideal import fair_host_rates, undelivered_bytes
 from sysgym.emulator.packets.layout import cap_at, world_at
 from sysgym.emulator.packets.memory import call_entry_point
@@ -110,6 +111,12 @@ class Controllers:
         self.pass_intervals(row, row + 1)
         return self.interval(row)
 
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        """Go on where the original stood, with the addresses of the copied networks."""
+        self.__dict__.update(attributes)
+        for row, network in self._networks.items():
+            self.rows["world"][row] = network.address
+
     def pass_intervals(self, first: int, behind_last: int) -> None:
         """Take the decisions of rows ``first`` and on to their end; rows that are done are left alone."""
         while _pass_intervals(
@@ -199,7 +206,7 @@ def _work_out_ideal(world: Any, row: Any, link_rate_bps: Any, out: Any) -> None:
 
 
 def _compiled(digest: str) -> Callable[..., Any]:
-    @njit(nogil=True, cache=True)
+    @compiled
     def pass_intervals(
         rows: Any,
         first: int,

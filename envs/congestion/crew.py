@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
+from typing import Any
 
 WORTH_SHARING_S = 100e-6
 """Waking a thread takes some tens of microseconds: less work than this is done alone."""
@@ -47,6 +48,10 @@ class Crew:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has: no threads until it needs them."""
+        return {**self.__dict__, "_pool": None}
 
     def _share(self, work: Callable[[int, int], None], n_rows: int, n_helpers: int) -> float:
         n_chunks = min(CHUNKS_PER_THREAD * (n_helpers + 1), n_rows)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.envs.congestion.actions import NATIVE, OF_CONTROLLERS, ActionScale, check_form
 from sysgym.envs.congestion.backends import PACKETS, check_backend, network_on
+from sysgym.envs.congestion.base import CongestionLifecycle
 from sysgym.envs.congestion.controllers import Controllers
 from sysgym.envs.congestion.episodes import draw_episode_seed, resolve_scenario
 from sysgym.envs.congestion.measurement import Fabric, Interval, Reading
@@ -20,12 +21,13 @@ from sysgym.envs.congestion.metrics import episode_metrics, interval_metrics
 from sysgym.envs.congestion.observation import DEFAULT_FEATURES, ObservationBuilder
 from sysgym.envs.congestion.render import Recorder
 from sysgym.envs.congestion.rewards import get_reward
+from sysgym.envs.lifecycle import Phase, finite_numbers
 from sysgym.scenarios import CongestionScenario
 
 Array = NDArray[np.float32]
 
 
-class DatacenterCC(gym.Env[Array, Array], EzPickle):
+class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     """One controller sets how fast every host of a datacenter network sends.
 
     ## Description
@@ -47,9 +49,17 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
 
     ## Action Space
 
-    `Box(min_rate_fraction, 1, (n_hosts,), float32)`: send rate of every host as a fraction of its line rate,
-    headers included, enforced for the host as a whole and not for each of its flows. Values outside are
-    clipped; values that are not finite are an error. `min_rate_fraction` is the scenario's.
+    `Box(-1, 1, (n_hosts,), float32)`: send rate of every host, headers included, enforced for the host as a
+    whole and not for each of its flows. -1 is the scenario's `min_rate_fraction` of the line rate, 1 the line
+    rate. Values outside are clipped; values that are not finite are an error.
+
+    | `action_scale` | Space | Rate of an action a, as a fraction of the line rate, with the floor f |
+    | --- | --- | --- |
+    | `linear` | `Box(-1, 1)` | f + (1 - f) (a + 1) / 2 |
+    | `log` | `Box(-1, 1)` | f to the power of (1 - a) / 2: equal steps are equal factors, for many small shares |
+    | `native` | `Box(f, 1)` | a itself; agents of `sysgym.agents`, benchmarks and checkpoints use it |
+
+    `env.unwrapped.action_for(rates)` returns the action that asks for given fractions.
 
     ## Observation Space
 
@@ -116,9 +126,10 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
     | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
     | `features` | sequence of str | the groups marked * | feature groups of the observation |
     | `history` | int | 1 | intervals in the observation |
+    | `action_scale` | str | `"linear"` | `"linear"`, `"log"` or `"native"`: what the numbers of an action mean |
     | `backend` | str | `"packets"` | `"packets"`: the simulator; `"linux"`: real hosts, TCP and queues of the kernel, in wall time |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"workload.load": 0.6}` |
-    | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
 
     ## Info
 
@@ -159,7 +170,7 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
     """  # noqa: E501, a table's row is one line
 
     metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
-        "render_modes": ["ansi", "rgb_array"],
+        "render_modes": ["ansi", "rgb_array", "human"],
         "render_fps": 10,
     }
 
@@ -171,6 +182,7 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         reward: str | None = None,
         features: Sequence[str] = DEFAULT_FEATURES,
         history: int = 1,
+        action_scale: str = "linear",
         backend: str = "packets",
         overrides: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
@@ -179,13 +191,11 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
 
         Raises:
             ScenarioError: If the scenario cannot be used.
-            UnknownName: If a split, transport, reward, feature group or backend does not exist.
+            UnknownName: If a split, transport, reward, feature group, action scale or backend does not exist.
             BackendUnavailable: If the backend cannot be had here, such as ``"linux"`` without its service.
         """
-        EzPickle.__init__(
-            self, scenario, split, transport, reward, features, history, backend, overrides, render_mode
-        )
         check_backend(backend)
+        check_form(action_scale, OF_CONTROLLERS)
         self.backend = backend
         self.scenario = resolve_scenario(scenario, overrides)
         self.split = split
@@ -201,13 +211,18 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         if render_mode is not None:
             self.recorder = Recorder(self.fabric, self.scenario.name, self.transport.name)
 
-        control = self.scenario.control
-        self.action_space = gym.spaces.Box(
-            np.float32(control.min_rate_fraction), np.float32(1.0), (self.fabric.n_hosts,), np.float32
-        )
+        n_hosts, least = self.fabric.n_hosts, np.float32(self.scenario.control.min_rate_fraction)
+        self.rate_space = gym.spaces.Box(least, np.float32(1.0), (n_hosts,), np.float32)
+        self.scale: ActionScale | None = None
+        self.action_space = self.rate_space
+        if action_scale != NATIVE:
+            self.scale = ActionScale(action_scale, float(least), 1.0)
+            self.action_space = gym.spaces.Box(-1.0, 1.0, (n_hosts,), np.float32)
         self.observation_space = gym.spaces.Box(0.0, 1.0, (self._observations.size,), np.float32)
         self.episode_seed: int | None = None
         self._began: Reading | None = None
+        self.before_warmup: Callable[[Any], object] | None = None
+        """Called with the network of every episode at time 0; to record it, see ``PacketNetwork.record``."""
         self.share(self.controllers_for(1), 0, np.zeros((history, self._observations.frame_size), np.float32))
 
     def controllers_for(self, n: int) -> Any:
@@ -238,6 +253,25 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         """Return where a feature group lies; ``age`` 0 is the newest interval. Raises UnknownName."""
         return self._observations.part(feature, age)
 
+    @property
+    def resting_action(self) -> Array:
+        """The action that leaves every host its line rate."""
+        return np.ones(self.fabric.n_hosts, np.float32)
+
+    @property
+    def native_bounds(self) -> tuple[float, float]:
+        """Least and largest native number of an action."""
+        return float(self.rate_space.low.min()), float(self.rate_space.high.max())
+
+    def action_for(self, rates: NDArray[Any]) -> Array:
+        """Return the action that asks for rates.
+
+        Args:
+            rates: Fractions of the line rate, shape (n_hosts,); they are clipped to what can be asked for.
+        """
+        within: Array = np.clip(rates, self.rate_space.low, self.rate_space.high).astype(np.float32)
+        return within if self.scale is None else self.scale.outputs(within)
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
@@ -246,15 +280,21 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         Args:
             seed: Seeds the generator that draws episode seeds.
             options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
+
+        Raises:
+            ClosedEnvironment: If the environment is closed.
         """
+        self._check_may_reset()
         super().reset(seed=seed)
         self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
         drawn = self.scenario.draw(self.split, self.episode_seed)
         if drawn != self.network.scenario:
-            self.close()
+            self._release()
             self.network = network_on(self.backend, drawn, self.transport)
             self.fabric = Fabric.of(drawn)
         self.network.reset(self.episode_seed)
+        if self.before_warmup is not None:
+            self.before_warmup(self.network)
         if self.recorder is not None:
             self.recorder.clear(self.fabric, drawn.horizon_s)
         interval = self._controllers.begin(self._row, self.network, self.fabric, self.episode_seed)
@@ -262,10 +302,19 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
             self.recorder.record(interval)
         self._began = interval.after
         self._observations.reset(interval)
+        self._phase = Phase.RUNNING
+        self._show()
         return self._observations.newest(), self._info(interval)
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """Set the hosts' rates, let one decision interval pass and measure it."""
+        """Set the hosts' rates, let one decision interval pass and measure it.
+
+        Raises:
+            NoEpisode: If no episode is under way.
+            ClosedEnvironment: If the environment is closed.
+            ActionError: If the action has another shape, or a value is not a finite number.
+        """
+        self._check_may_step()
         interval = self._controllers.decide(self._row, self.rate_fractions(action))
         terms = self.conclude(interval)
         info = {"reward_terms": terms, **self._info(interval)}
@@ -273,6 +322,8 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         truncated = bool(rows["steps"][self._row] >= rows["episode_steps"][self._row])
         if truncated:
             info["episode_metrics"] = self.episode_metrics()
+            self._phase = Phase.OVER
+        self._show()
         return self._observations.newest(), float(sum(terms.values())), False, truncated, info
 
     def conclude(self, interval: Interval) -> dict[str, float]:
@@ -292,17 +343,19 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         return self._observations.history, self._observations.frame_size
 
     def rate_fractions(self, action: Array) -> NDArray[np.float64]:
-        """Return the rates that an action stands for; changes nothing.
+        """Return the rates that an action stands for, as fractions of the line rate; changes nothing.
 
         Raises:
-            ResetNeeded: If no episode has begun.
-            ValueError: If it has another shape or a value is not finite.
+            ActionError: If it has another shape or a value is not a finite number.
         """
-        if self._began is None:
-            raise gym.error.ResetNeeded("DatacenterCC: call reset() before step()")
-        rates = np.asarray(action, dtype=np.float64)
-        if rates.shape != (self.fabric.n_hosts,) or not np.isfinite(rates).all():
-            raise ValueError(f"action: expected {self.fabric.n_hosts} finite numbers, got {action!r}")
+        return self.rates_of(finite_numbers(action, self.action_space.shape or ()))
+
+    def rates_of(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rates of one or many worlds' actions, shape (..., n_hosts), finite numbers."""
+        rates = numbers
+        if self.scale is not None:
+            scaled = self.scale.rates(numbers) if numbers.ndim == 1 else self.scale.rates_of_many(numbers)
+            rates = scaled.astype(np.float64)
         return np.clip(rates, self.scenario.control.min_rate_fraction, 1.0)
 
     def episode_metrics(self) -> dict[str, float]:
@@ -313,20 +366,6 @@ class DatacenterCC(gym.Env[Array, Array], EzPickle):
         return episode_metrics(
             Interval(self.fabric, self._began, newest.after, newest.action, none), self.network
         )
-
-    def render(self) -> Any:
-        """Return text (``ansi``) or a picture of shape (height, width, 3), uint8 (``rgb_array``)."""
-        if self.recorder is None:
-            gym.logger.warn(
-                'render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"'
-            )
-            return None
-        return self.recorder.text() if self.render_mode == "ansi" else self.recorder.picture()
-
-    def close(self) -> None:
-        """Give back what the network holds: on the kernel its interfaces and connections."""
-        if self.backend != PACKETS:
-            self.network.close()
 
     def _info(self, interval: Interval) -> dict[str, Any]:
         return {

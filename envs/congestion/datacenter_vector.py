@@ -43,18 +43,20 @@ class DatacenterCCVector(WorldVector):
         super().__init__(envs, self._controllers, threads)
         history, frame_size = envs[0].observation_frames
         self._frames: Array = np.zeros((num_envs, history, frame_size), np.float32)
-        for world, env in enumerate(envs):
-            env.share(self._controllers, world, self._frames[world])
+        self._share()
         self._terms: dict[str, FloatArray] = {}
         self._intervals: Interval | None = None
+
+    def _share(self) -> None:
+        for world, env in enumerate(self.envs):
+            env.share(self._controllers, world, self._frames[world])
 
     def observations(self) -> Array:
         """Return the newest observations, shape (num_envs, n); they change with the next step."""
         return self._frames.reshape(self.num_envs, -1)
 
     def _take(self, actions: FloatArray, moving: BoolArray) -> None:
-        least = self.envs[0].scenario.control.min_rate_fraction
-        self._controllers.rates[moving] = np.clip(actions[moving], least, 1.0)
+        self._controllers.rates[moving] = self.envs[0].rates_of(actions[moving])
         self._controllers.rows["stage"][moving] = ACTS
 
     def _conclude(self, moved: BoolArray) -> FloatArray:

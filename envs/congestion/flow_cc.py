@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.envs.congestion.actions import OF_SENDERS, check_form, sender_scale
 from sysgym.envs.congestion.backends import PACKETS, check_backend, law_of_agents, network_on
+from sysgym.envs.congestion.base import CongestionLifecycle
 from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed, resolve_scenario
 from sysgym.envs.congestion.flow_intervals import (
     BASE_RTT_S,
@@ -27,10 +28,11 @@ from sysgym.envs.congestion.flow_intervals import (
 )
 from sysgym.envs.congestion.flow_metrics import EpisodeMeter, interval_metrics
 from sysgym.envs.congestion.flow_presets import (
-    ORCA_BASE,
+    aurora_action,
     get_flow_reward,
     get_preset,
     log_rate_action,
+    orca_action,
 )
 from sysgym.envs.congestion.flow_render import FlowRecorder
 from sysgym.envs.congestion.flow_world import (
@@ -45,6 +47,7 @@ from sysgym.envs.congestion.flow_world import (
     with_relative_buffer,
 )
 from sysgym.envs.congestion.senders import FLOW_ID, Senders, sender_settings, what_it_sets
+from sysgym.envs.lifecycle import Phase, finite_numbers
 from sysgym.scenarios import CongestionScenario
 
 Array = NDArray[np.float32]
@@ -53,7 +56,7 @@ FloatArray = NDArray[np.float64]
 _OWN = np.array([FLOW_ID])
 
 
-class FlowCC(gym.Env[Array, Array], EzPickle):
+class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
     """The agent is the sender of one flow among others: it sets how fast that flow sends.
 
     ## Description
@@ -72,16 +75,17 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
 
     ## Action Space
 
-    One number, clipped to the space; one that is not finite is an error.
+    `Box(-1, 1, (1,), float32)`: one number a, clipped to the space; one that is not finite is an error. A preset
+    has an action of its own, the native one: a times a limit.
 
-    | Preset | Space | Meaning of an action a |
+    | Preset | Native action n | Meaning of n |
     | --- | --- | --- |
-    | `aurora` | `Box(-10, 10, (1,), float32)` | rate times (1 + d a) for a >= 0, over (1 - d a) else; d is the scenario's action_step |
-    | `datacenter` | `Box(-1, 1, (1,), float32)` | the rate: -1 the least, 1 the line rate, logarithmic between them |
-    | `orca` | `Box(-1, 1, (1,), float32)` | the window of the law underneath times 4 to the power of a |
+    | `aurora` | 10 a | rate times (1 + d n) for n >= 0, over (1 - d n) else; d is the scenario's action_step |
+    | `datacenter` | a | the rate: -1 the least, 1 the line rate, logarithmic between them |
+    | `orca` | a | the window of the law underneath times 4 to the power of n |
 
-    The rate is that of packets leaving the host, headers included; it stays between the scenario's
-    `min_rate_fraction` of the line rate and the line rate. Aurora's own space is unbounded, its d is 0.025.
+    With `action_scale="native"` the space is that of n: `Box(-10, 10, (1,), float32)` for `aurora`, whose own has
+    no bounds and a d of 0.025. The rate counts headers and stays within `min_rate_fraction` and 1 of the line's.
 
     ## Observation Space
 
@@ -147,9 +151,10 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
     | `transport` | str or `Transport` | `"paced"` | law of the agent's flow. `"paced"`: none but the agent, in Orca `flow.base_transport`; of another law the rate is a cap, the line rate none |
     | `reward` | str or None | None | name of the reward; None: the scenario's, which is the preset's unless it says otherwise |
     | `history` | int or None | None | intervals in the observation; None: the scenario's, or the preset's |
+    | `action_scale` | str | `"linear"` | `"linear"`: actions within [-1, 1]; `"native"`: the preset's own numbers |
     | `backend` | str | `"packets"` | `"packets"`: the simulator; `"linux"`: real TCP and queues of the kernel, in wall time |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"flow.background": "cubic"}` |
-    | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
 
     ## Info
 
@@ -185,7 +190,7 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
     """  # noqa: E501, a table's row is one line
 
     metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
-        "render_modes": ["ansi", "rgb_array"],
+        "render_modes": ["ansi", "rgb_array", "human"],
         "render_fps": 10,
     }
 
@@ -197,6 +202,7 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         transport: str | Transport = "paced",
         reward: str | None = None,
         history: int | None = None,
+        action_scale: str = "linear",
         backend: str = "packets",
         overrides: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
@@ -205,15 +211,13 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
 
         Raises:
             ScenarioError: If the scenario cannot be used.
-            UnknownName: If a split, preset, transport, reward or backend does not exist.
+            UnknownName: If a split, preset, transport, reward, action scale or backend does not exist.
             SysgymError: If ``history`` is not positive, or Orca's preset meets a law without a window, or one
                 that cannot be multiplied on the kernel.
             BackendUnavailable: If the backend cannot be had here, such as ``"linux"`` without its service.
         """
-        EzPickle.__init__(
-            self, scenario, split, preset, transport, reward, history, backend, overrides, render_mode
-        )
         check_backend(backend)
+        check_form(action_scale, OF_SENDERS)
         self.backend = backend
         self.scenario = resolve_scenario(scenario, overrides)
         self.split = split
@@ -231,13 +235,16 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         self._weights = self.reward.weight_array(weights)
         self.history = history_of(self.preset, history, self._flow)
 
-        limit = np.float32(self.preset.action_limit)
+        self.scale = sender_scale(self.preset, action_scale)
+        limit = np.float32(self.preset.action_limit if self.scale is None else 1.0)
         self.action_space = gym.spaces.Box(-limit, limit, (1,), np.float32)
         self.observation_space = gym.spaces.Box(*self.preset.bounds(self.history), dtype=np.float32)
         self.network: Any = None
         self.episode_seed: int | None = None
         self._drawn: CongestionScenario | None = None
         self._meter: EpisodeMeter | None = None
+        self.before_warmup: Callable[[Any], object] | None = None
+        """Called with the network of every episode at time 0; to record it, see ``PacketNetwork.record``."""
         self.recorder: FlowRecorder | None = None
         if render_mode is not None:
             self.recorder = FlowRecorder(self.scenario.name, self.preset.name, self.transport.name)
@@ -292,22 +299,36 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
     @property
     def uncapped_action(self) -> Array:
         """The action that leaves a transport to itself."""
-        return np.array([0.0 if self.preset.window else self.preset.action_limit], np.float32)
+        return self.action_for(np.array([0.0 if self.preset.window else self.preset.action_limit]))
+
+    @property
+    def native_bounds(self) -> tuple[float, float]:
+        """Least and largest native number of an action."""
+        return -self.preset.action_limit, self.preset.action_limit
+
+    def action_for(self, native: NDArray[Any]) -> Array:
+        """Return the action that stands for a native one, shape (1,), which is clipped."""
+        limit = self.preset.action_limit
+        within: Array = np.clip(native, -limit, limit).astype(np.float32)
+        return within if self.scale is None else self.scale.outputs(within)
+
+    def preset_numbers(self, numbers: FloatArray) -> FloatArray:
+        """Return the native numbers that actions stand for, clipped, shape as given."""
+        native = numbers if self.scale is None else self.scale.rates(numbers).astype(np.float64)
+        return np.clip(native, -self.preset.action_limit, self.preset.action_limit)
 
     def action_toward(self, rate_bps: float) -> Array:
         """Return the action nearest to a send rate; of a window, to that rate's on the empty path."""
         values = self.values[0]
         if self.preset.window:
             packets = max(rate_bps * values[BASE_RTT_S] / values[PACKET_BITS], 1.0)
-            action = math.log(packets / max(values[CWND_PACKETS_NOW], 1.0), ORCA_BASE)
+            action = orca_action(packets / max(values[CWND_PACKETS_NOW], 1.0))
         elif self.preset.name == "aurora":
-            ratio = rate_bps / self._setting("rate_bps")
-            action = (ratio - 1.0 if ratio >= 1.0 else 1.0 - 1.0 / ratio) / self._setting("action_step")
+            action = aurora_action(rate_bps / self._setting("rate_bps"), self._setting("action_step"))
         else:
             rate_bps = min(max(rate_bps, values[LEAST_RATE_BPS]), values[LINE_RATE_BPS])
             action = log_rate_action(rate_bps, values[LEAST_RATE_BPS], values[LINE_RATE_BPS])
-        limit = self.preset.action_limit
-        return np.array([min(max(action, -limit), limit)], np.float32)
+        return self.action_for(np.array([action]))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -317,7 +338,11 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         Args:
             seed: Seeds the generator that draws episode seeds.
             options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
+
+        Raises:
+            ClosedEnvironment: If the environment is closed.
         """
+        self._check_may_reset()
         super().reset(seed=seed)
         self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
         self._begin_world(self.scenario.draw(self.split, self.episode_seed), self.episode_seed)
@@ -334,10 +359,19 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         self.remember_interval()
         senders, row = self._senders, self._row
         self._meter = EpisodeMeter(self.network, senders.before[row], senders.values[row], self._slowest_link)
+        self._phase = Phase.RUNNING
+        self._show()
         return senders.features[row].copy(), self._info(senders.values[row].tolist())
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """Set the flow's rate or window, let one interval pass and measure it."""
+        """Set the flow's rate or window, let one interval pass and measure it.
+
+        Raises:
+            NoEpisode: If no episode is under way.
+            ClosedEnvironment: If the environment is closed.
+            ActionError: If the action is not one finite number in an array of shape (1,).
+        """
+        self._check_may_step()
         number = self.decision(action)
         senders, row = self._senders, self._row
         senders.decide(row, number)
@@ -348,6 +382,8 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         truncated = bool(senders.rows["steps"][row] >= senders.rows["episode_steps"][row])
         if truncated:
             info["episode_metrics"] = self.episode_metrics()
+            self._phase = Phase.OVER
+        self._show()
         return senders.features[row].copy(), sum(terms.values()), False, truncated, info
 
     def remember_interval(self) -> None:
@@ -356,17 +392,16 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
             self.recorder.record(self._senders.values[self._row])
 
     def decision(self, action: Array) -> float:
-        """Return an action's number, clipped to the space; changes nothing.
+        """Return an action's native number, clipped to what the preset takes; changes nothing.
 
         Raises:
-            ResetNeeded: If no episode has begun.
-            ValueError: If it is not one finite number.
+            ActionError: If it is not one finite number in an array of shape (1,).
         """
-        if self._meter is None:
-            raise gym.error.ResetNeeded("FlowCC: call reset() before step()")
-        if len(action) != 1 or not math.isfinite(number := float(action[0])):
-            raise ValueError(f"action: expected 1 finite number, got {action!r}")
-        return min(max(number, -self.preset.action_limit), self.preset.action_limit)
+        if self.scale is None and type(action) is np.ndarray and action.shape == (1,):
+            number = float(action[0]) if action.dtype.kind == "f" else math.nan
+            if math.isfinite(number):  # the short way: a decision takes some 20 us in all
+                return min(max(number, -self.preset.action_limit), self.preset.action_limit)
+        return float(self.preset_numbers(finite_numbers(action, (1,)))[0])
 
     def episode_metrics(self) -> dict[str, float]:
         """Return the metrics of the episode so far."""
@@ -377,28 +412,14 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         fair_bps = self.fair_rate_bps() if steady else None
         return self._meter.metrics(self._senders.before[self._row], fair_bps)
 
-    def render(self) -> Any:
-        """Return a line (``ansi``) or a picture of shape (height, width, 3), uint8 (``rgb_array``)."""
-        if self.recorder is None:
-            gym.logger.warn(
-                'render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"'
-            )
-            return None
-        return self.recorder.text() if self.render_mode == "ansi" else self.recorder.picture()
-
     def fair_rate_bps(self) -> float:
         """Return the flow's max-min fair share of the links now, room for ACKs left, headers included."""
         return float(fair_flow_rates_bps(self.network, _OWN)[0])
 
-    def close(self) -> None:
-        """Give back what the network holds: on the kernel its interfaces and connections."""
-        if self.backend != PACKETS and self.network is not None:
-            self.network.close()
-
     def _begin_world(self, drawn: CongestionScenario, seed: int) -> None:
         flow = drawn.flow or self._flow
         if drawn != self._drawn:
-            self.close()
+            self._release()
             self._drawn = drawn
             self.network = network_on(
                 self.backend, with_relative_buffer(drawn, flow), flow.background, {FLOW_ID: self._law}
@@ -418,6 +439,8 @@ class FlowCC(gym.Env[Array, Array], EzPickle):
         self._senders.begin(self._row, self.network, settings, values)
         if self.transport.rate_driven:
             self._senders.set_rate(self._row, flow.start_rate * float(values[SLOWEST_LINK_BPS]))
+        if self.before_warmup is not None:
+            self.before_warmup(self.network)
 
     def _info(self, values: list[float]) -> dict[str, Any]:
         return {

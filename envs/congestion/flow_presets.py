@@ -92,7 +92,7 @@ class Preset:
         history: Intervals in the observation, unless a scenario says otherwise.
         action_limit: Actions lie between minus this and this.
         window: Whether an action multiplies a window; otherwise it sets a rate.
-        meaning: Of the action, one line.
+        meaning: Of the native action n, one line.
     """
 
     name: str
@@ -155,7 +155,7 @@ PRESETS: dict[str, Preset] = {
             history=10,
             action_limit=AURORA_ACTION_LIMIT,
             window=False,
-            meaning="rate times (1 + d a) for a >= 0, over (1 - d a) else; d is the scenario's action_step",
+            meaning="rate times (1 + d n) for n >= 0, over (1 - d n) else; d is the scenario's action_step",
         ),
         Preset(
             "datacenter",
@@ -218,7 +218,7 @@ PRESETS: dict[str, Preset] = {
             history=10,
             action_limit=1.0,
             window=True,
-            meaning="the window of the law underneath times 4 to the power of a",
+            meaning="the window of the law underneath times 4 to the power of n",
         ),
     )
 }
@@ -268,6 +268,11 @@ def aurora_rate_bps(rate_bps: float, action: float, step: float) -> float:
     return rate_bps * (1.0 + change) if change >= 0.0 else rate_bps / (1.0 - change)
 
 
+def aurora_action(ratio: float, step: float) -> float:
+    """Return the action that multiplies the rate by a ratio; the inverse of :func:`aurora_rate_bps`."""
+    return (ratio - 1.0 if ratio >= 1.0 else 1.0 - 1.0 / ratio) / step
+
+
 def log_rate_bps(action: float, least_bps: float, line_rate_bps: float) -> float:
     """Return the rate of an action between -1, the least, and 1, the line rate."""
     return least_bps * float((line_rate_bps / least_bps) ** (0.5 * (action + 1.0)))
@@ -281,3 +286,8 @@ def log_rate_action(rate_bps: float, least_bps: float, line_rate_bps: float) -> 
 def orca_factor(action: float) -> float:
     """Return what Orca's action multiplies the window by."""
     return math.pow(ORCA_BASE, action)
+
+
+def orca_action(factor: float) -> float:
+    """Return the action that multiplies the window by a factor; the inverse of :func:`orca_factor`."""
+    return math.log(factor, ORCA_BASE)

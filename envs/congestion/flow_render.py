@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from sysgym.envs.congestion.render_frame import (
     span_end,
     time_text,
 )
+from sysgym.envs.congestion.render_window import window
 
 if TYPE_CHECKING:
     from sysgym.envs.congestion.render_network import NetworkPanel
@@ -87,6 +88,10 @@ class FlowRecorder:
         if self._history is None:
             raise RuntimeError("record() before clear()")
         self._history.add(values)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has: what was recorded; the picture is drawn anew."""
+        return {**self.__dict__, "_picture": None}
 
     def text(self) -> str:
         """Return a line about the newest interval."""
@@ -223,12 +228,13 @@ class FlowPicture:
         if not len(history):
             return self._frame.pixels()
         time_s, values = history.time_s.column, history.values.rows
-        begin_s, end_s = float(time_s[0]), span_end(time_s, history.end_s)
-        self._frame.set_time(f"t = {clock(history.now_s, end_s)}", f"decision {len(history) - 1}")
+        begin_s, end_s = window(time_s, history.end_s)
+        last_s = span_end(time_s, history.end_s)
+        self._frame.set_time(f"t = {clock(history.now_s, last_s)}", f"decision {len(history) - 1}")
         if not self._base_named:
             self._name_base(float(values[0, at.BASE_RTT_S]))
         for panel in (self._rates, self._rtts, self._queues, self._signals):
-            panel.set_span(begin_s, end_s)
+            panel.set_span(begin_s, end_s, last_s)
             panel.set_now(history.now_s)
 
         rate, goodput = values[:, at.RATE_BPS], values[:, at.GOODPUT_BPS]
@@ -259,8 +265,17 @@ class FlowPicture:
             history.active,
             self._threshold,
             {int(history.topology.link_source[history.path[0]]): RATE},
+            np.arange(history.topology.n_hosts) == history.topology.link_target[history.path[-1]],
         )
+        self._name_ends()
         return self._frame.pixels()
+
+    def _name_ends(self) -> None:
+        """Write the names of curves where they end."""
+        self._rates.name_lines(
+            [(self._rate, "sent", RATE), (self._goodput, "goodput", GOODPUT), (self._fair, "fair", INK)]
+        )
+        self._queues.name_lines([(self._queue_there, "data", THERE), (self._queue_back, "ACKs", BACK)])
 
     def _name_base(self, base_s: float) -> None:
         """Draw the empty path's round trip, known with the first interval; names come over all curves."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from numba import njit
 
+from sysgym.emulator.compiling import compiled
 from sysgym.emulator.packets.single_flows import source_digest
 from sysgym.envs.congestion.flow_intervals import (
     ARRIVED_BPS,
@@ -180,7 +181,7 @@ def conclude(
 
 
 def _compiled(digest: str) -> Callable[..., Any]:
-    @njit(nogil=True, cache=True)
+    @compiled
     def conclude_all(
         before: Any,
         middle: Any,

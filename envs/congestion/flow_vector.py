@@ -37,7 +37,10 @@ class FlowCCVector(WorldVector):
         envs = [FlowCC(**arguments) for _ in range(num_envs)]
         self._senders: Senders = envs[0].senders_for(num_envs)
         super().__init__(envs, self._senders, threads)
-        for world, env in enumerate(envs):
+        self._share()
+
+    def _share(self) -> None:
+        for world, env in enumerate(self.envs):
             env.share(self._senders, world)
 
     def observations(self) -> Array:
@@ -45,8 +48,7 @@ class FlowCCVector(WorldVector):
         return self._senders.features
 
     def _take(self, actions: FloatArray, moving: BoolArray) -> None:
-        limit = self.envs[0].preset.action_limit
-        np.clip(actions[:, 0], -limit, limit, out=self._senders.actions)
+        self._senders.actions[:] = self.envs[0].preset_numbers(actions[:, 0])
         self._senders.rows["stage"][moving] = ACTS
 
     def _conclude(self, moved: BoolArray) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.envs.congestion.measurement import Fabric, Interval
+from sysgym.envs.lifecycle import ArgumentError
 from sysgym.scenarios.errors import UnknownName
 
 FloatArray = NDArray[np.float64]
@@ -150,7 +151,7 @@ class ObservationBuilder:
 
     Raises:
         UnknownName: If there is no such feature group.
-        ValueError: If ``history`` is less than 1, or features are missing or named twice.
+        ArgumentError: If ``history`` is less than 1, or features are missing or named twice.
     """
 
     def __init__(self, fabric: Fabric, features: Sequence[str], history: int) -> None:
@@ -158,14 +159,13 @@ class ObservationBuilder:
             if name not in FEATURES:
                 raise UnknownName("feature group", name, FEATURES)
         if not features or len(set(features)) != len(features):
-            raise ValueError(
+            raise ArgumentError(
                 f"features: expected one or more names, none of them twice, got {tuple(features)}"
             )
         if history < 1:
-            raise ValueError(f"history: expected at least 1 interval, got {history}")
+            raise ArgumentError(f"history: expected at least 1 interval, got {history}")
         self.features = tuple(features)
         self.history = history
-        self._groups = [FEATURES[name] for name in features]
         self._owners = {"port": fabric.port_names, "host": fabric.host_names}
         widths = [len(self._owners[group.scope]) for group in self._groups]
         ends = np.cumsum(widths)
@@ -176,6 +176,11 @@ class ObservationBuilder:
         self.frame_size = int(ends[-1])
         self.size = self.frame_size * history
         self._stack: Observation = np.zeros((history, self.frame_size), dtype=np.float32)
+
+    @property
+    def _groups(self) -> list[FeatureGroup]:
+        # Looked up: what measures a group cannot be pickled, and a copy needs no copy of it.
+        return [FEATURES[name] for name in self.features]
 
     def share(self, stack: Observation) -> None:
         """Keep the frames in a part of a larger array, shape (history, frame_size), from now on."""

@@ -14,7 +14,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils import EzPickle
 from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 
@@ -22,7 +21,9 @@ from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.topology import build_topology
 from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.paced import PACED, PACED_FLOW
+from sysgym.envs.congestion.actions import OF_SENDERS, check_form, sender_scale
 from sysgym.envs.congestion.backends import PACKETS, check_backend, law_of_agents, network_on
+from sysgym.envs.congestion.base import CongestionLifecycle
 from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed, resolve_scenario
 from sysgym.envs.congestion.flow_intervals import (
     BASE_RTT_S,
@@ -49,6 +50,7 @@ from sysgym.envs.congestion.flow_world import history_of, sender_transport, with
 from sysgym.envs.congestion.measurement import longest_base_rtt_s
 from sysgym.envs.congestion.metrics import flow_metrics
 from sysgym.envs.congestion.parallel_worlds import LiveAgents, PacketAgents
+from sysgym.envs.lifecycle import ActionError, Phase, finite_numbers
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
 from sysgym.scenarios.schema.flow import Flow
@@ -65,7 +67,7 @@ KINDS = ("flows", "hosts")
 SHARING = ("own", "mean")
 
 
-class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc]
+class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: ignore[misc]
     """Every flow, or every host, of a congestion scenario is an agent.
 
     Args:
@@ -79,6 +81,7 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
         reward: Name of the reward; None: the preset's.
         sharing: ``"own"``: each agent has the reward of its own flow or host; ``"mean"``: all have the mean.
         history: Intervals in the observation; None: the preset's own.
+        action_scale: ``"linear"``: actions within [-1, 1]; ``"native"``: the preset's own numbers.
         overrides: Dotted keys of the scenario to replace.
         render_mode: None: there are no pictures.
         backend: ``"packets"``: the simulator; ``"linux"``: real TCP and queues of the kernel, in wall time.
@@ -103,26 +106,14 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
         reward: str | None = None,
         sharing: str = "own",
         history: int | None = None,
+        action_scale: str = "linear",
         overrides: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
         backend: str = PACKETS,
     ) -> None:
         """Build the environment; the class documentation describes the arguments."""
-        EzPickle.__init__(
-            self,
-            scenario,
-            agents,
-            split,
-            preset,
-            transport,
-            reward,
-            sharing,
-            history,
-            overrides,
-            render_mode,
-            backend,
-        )
         check_backend(backend)
+        check_form(action_scale, OF_SENDERS)
         self.backend = backend
         for what, choice, known in (("kind of agents", agents, KINDS), ("sharing", sharing, SHARING)):
             if choice not in known:
@@ -144,7 +135,8 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
         self._rng, _ = np_random(None)
         self.possible_agents = self._possible_agents()
         self._places = {agent: place for place, agent in enumerate(self.possible_agents)}
-        limit = np.float32(self.preset.action_limit)
+        self.scale = sender_scale(self.preset, action_scale)
+        limit = np.float32(self.preset.action_limit if self.scale is None else 1.0)
         self._observation_spaces: dict[str, gym.spaces.Box] = {}
         self._action_spaces: dict[str, gym.spaces.Box] = {}
         for agent in self.possible_agents:
@@ -176,14 +168,18 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
         Args:
             seed: Seeds the generator that draws episode seeds.
             options: ``{"episode_seed": int}`` pins the episode seed; others are for other environments.
+
+        Raises:
+            ClosedEnvironment: If the environment is closed.
         """
+        self._check_may_reset()
         if seed is not None:
             self._rng, _ = np_random(seed)
         known = {name: value for name, value in (options or {}).items() if name == "episode_seed"}
         self.episode_seed = draw_episode_seed(self._rng, self._seeds, known)
         drawn = self.scenario.draw(self.split, self.episode_seed)
         if drawn != self._drawn:
-            self.close()
+            self._release()
             self.network = self._new_network(drawn)
             self._drawn = drawn
         network: Any = self.network
@@ -211,6 +207,7 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
         self._steered.pass_time(control.warmup_s, self._before)
         self._steps = 0
         self._pass_interval(max(control.decision_interval_s, 1.5 * float(self.values[:, BASE_RTT_S].max())))
+        self._phase = Phase.RUNNING
         return self._observations(), self._infos()
 
     def step(
@@ -221,11 +218,11 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
         """Set every agent's rate or window, let one interval pass and measure it.
 
         Raises:
-            ValueError: If an agent's action is missing or not one finite number.
-            ResetNeeded: If the episode is over, or has not begun.
+            NoEpisode: If no episode is under way.
+            ClosedEnvironment: If the environment is closed.
+            ActionError: If an agent's action is missing or not one finite number in an array of shape (1,).
         """
-        if not self.agents:
-            raise gym.error.ResetNeeded("ParallelCC: call reset() before step()")
+        self._check_may_step()
         numbers = self._numbers(actions)
         if self.preset.window:
             self._steered.multiply_windows(np.array([orca_factor(one) for one in numbers]))
@@ -247,6 +244,7 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
             for agent in agents:
                 infos[agent]["episode_metrics"] = flow_metrics(network.flows(), network.now_s)
             self.agents = []
+            self._phase = Phase.OVER
         rewards = dict(zip(agents, paid.tolist(), strict=True))
         return (
             self._observations(agents),
@@ -262,12 +260,6 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
 
     def render(self) -> None:
         """There are no pictures."""
-
-    def close(self) -> None:
-        """Give back what the network holds: on the kernel its interfaces and connections."""
-        if self.backend != PACKETS and self.network is not None:
-            self.network.close()
-            self.network = self._drawn = None
 
     def _check_agents(self) -> None:
         if self.kind == "flows" and self.scenario.workload.kind != "long_lived":
@@ -306,14 +298,21 @@ class ParallelCC(ParallelEnv[str, Array, Array], EzPickle):  # type: ignore[misc
         return [f"flow_{number}" for number in range(max(len(schedule.src) for schedule in schedules))]
 
     def _numbers(self, actions: Mapping[str, Array]) -> list[float]:
+        if not isinstance(actions, Mapping):
+            raise ActionError(f"actions: expected a dict of every agent's action, got {actions!r}")
         limit = self.preset.action_limit
-        numbers = []
+        found = []
         for agent in self.agents:
-            action = actions.get(agent)
-            if action is None or np.shape(action) != (1,) or not np.isfinite(action[0]):
-                raise ValueError(f"action of {agent}: expected 1 finite number, got {action!r}")
-            numbers.append(min(max(float(action[0]), -limit), limit))
-        return numbers
+            if agent not in actions:
+                raise ActionError(f"actions: expected one of every agent, got none of {agent}")
+            try:
+                found.append(finite_numbers(actions[agent], (1,))[0])
+            except ActionError as error:
+                raise ActionError(f"{agent}: {error}") from None
+        numbers: FloatArray = np.array(found)
+        if self.scale is not None:
+            numbers = self.scale.rates(numbers).astype(np.float64)
+        return [min(max(number, -limit), limit) for number in numbers.tolist()]
 
     def _rate_after(self, place: int, action: float) -> float:
         if self.preset.name == "aurora":

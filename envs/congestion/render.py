@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,10 @@ class Recorder:
     def record(self, interval: Interval) -> None:
         """Remember one interval."""
         self._history.add(interval)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has: what was recorded; the picture is drawn anew."""
+        return {**self.__dict__, "_picture": None}
 
     def text(self) -> str:
         """Return the newest interval: a line for time, one for each of the busiest ports and hosts."""

@@ -22,6 +22,7 @@ from sysgym.envs.congestion.render_frame import (
 )
 from sysgym.envs.congestion.render_history import MOST_HOSTS_DRAWN, PORTS_DRAWN, History
 from sysgym.envs.congestion.render_network import NetworkPanel
+from sysgym.envs.congestion.render_window import window
 
 FloatArray = NDArray[np.float64]
 
@@ -80,11 +81,12 @@ class EpisodePicture:
         if not len(history):
             return self._frame.pixels()
         time_s = history.time_s.column
-        begin_s, end_s = float(time_s[0]), span_end(time_s, history.end_s)
+        begin_s, end_s = window(time_s, history.end_s)
+        last_s = span_end(time_s, history.end_s)
         # The first row is the reading of the reset, before any decision.
-        self._frame.set_time(f"t = {clock(history.now_s, end_s)}", f"decision {len(history) - 1}")
+        self._frame.set_time(f"t = {clock(history.now_s, last_s)}", f"decision {len(history) - 1}")
         for panel in (self._queue_panel, self._rate_panel, self._goodput_panel):
-            panel.set_span(begin_s, end_s)
+            panel.set_span(begin_s, end_s, last_s)
             panel.set_now(history.now_s)
         senders = history.senders[:MOST_HOSTS_DRAWN] if self._few else []
         self._name_curves(senders)
@@ -101,7 +103,9 @@ class EpisodePicture:
             history.active.rows[-1] > 0.0,
             history.fabric.ecn_threshold_bytes,
             dict(zip(senders, LINES, strict=False)),
+            history.receivers,
         )
+        self._name_ends(senders)
         return self._frame.pixels()
 
     def _make_queues(self) -> TimePanel:
@@ -132,25 +136,33 @@ class EpisodePicture:
             return
         self._named = named
         fabric = history.fabric
-        entries = [
-            (SOLID, fabric.port_names[port].replace("->", "→"), LINES[place])
-            for place, port in history.curves
-        ]
-        if fabric.n_ports > len(entries):
-            entries.append(
-                (
-                    SOLID,
-                    f"longest of all {fabric.n_ports}" if len(entries) < 2 else f"of all {fabric.n_ports}",
-                    LONGEST,
-                )
-            )
+        entries = []
+        if fabric.n_ports > len(history.curves):
+            entries.append((SOLID, f"longest of all {fabric.n_ports} ports", LONGEST))
         if dropped:
             entries.append((CROSS, "drops", INK))
         self._queue_panel.legend(entries)
         if self._few:
-            names = [(SOLID, fabric.host_names[host], LINES[place]) for place, host in enumerate(senders)]
-            self._rate_panel.legend(names)
-            self._goodput_panel.legend([*names, (DASHED, IDEAL, INK)])
+            self._goodput_panel.legend([(DASHED, IDEAL, INK)])
+
+    def _name_ends(self, senders: list[int]) -> None:
+        """Write the names of curves where they end."""
+        fabric = self._history.fabric
+        self._queue_panel.name_lines(
+            [
+                (self._queue_lines[place], fabric.port_names[port].replace("->", "→"), LINES[place])
+                for place, port in self._history.curves
+            ]
+        )
+        if not self._few:
+            return
+        for panel, lines in (
+            (self._rate_panel, self._rate_lines),
+            (self._goodput_panel, self._goodput_lines),
+        ):
+            panel.name_lines(
+                [(lines[place], fabric.host_names[host], LINES[place]) for place, host in enumerate(senders)]
+            )
 
     def _update_queues(self, time_s: FloatArray) -> None:
         history, panel = self._history, self._queue_panel
@@ -164,6 +176,7 @@ class EpisodePicture:
             if place in curves:
                 panel.draw(line, time_s, queues[:, curves[place]])
         dropping = history.dropped_packets.column > 0.0
+        dropping &= panel.shows(time_s)
         panel.draw(self._drops, time_s[dropping], np.full(int(dropping.sum()), panel.limit))
 
     def _update_each(self, time_s: FloatArray, senders: list[int]) -> None:

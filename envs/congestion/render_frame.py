@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
-    from matplotlib.text import Text
+    from matplotlib.text import Annotation, Text
 
 FloatArray = NDArray[np.float64]
 Picture = NDArray[np.uint8]
@@ -24,7 +24,7 @@ Box = tuple[float, float, float, float]
 """Left, bottom, width and height, pixels from the lower left corner."""
 
 WIDTH, HEIGHT = 1280, 720
-PANELS_LEFT, PANELS_WIDTH, PANELS_BOTTOM, PANELS_TOP = 812.0, 446.0, 54.0, 645.0
+PANELS_LEFT, PANELS_WIDTH, PANELS_BOTTOM, PANELS_TOP = 812.0, 400.0, 54.0, 645.0
 DPI = 100
 LEGEND_SIZES = (11.5, 10.5, 9.5, 8.5)
 """Points; the largest with which a legend has room."""
@@ -35,6 +35,12 @@ LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's colours, which the colour-blind tell apart."""
 SOLID, DASHED, CROSS = "■", "╍╍", "✕"
 """Marks of curves in a legend."""
+TEXT_SHADE = 0.55
+"""Of a line's colour, in texts."""
+NAME_GAP = 7.0
+"""Pixels between a line's end and its name, and between a name and the frame's edge."""
+NAME_HEIGHT = 14.0
+"""Pixels that a name at a line's end needs."""
 _STEPS = (1.0, 1.2, 1.6, 2.0, 2.4, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
@@ -83,6 +89,31 @@ def span_end(time_s: FloatArray, end_s: float | None) -> float:
     if end_s is not None and end_s > begin_s and now_s <= end_s + 1e-6 * (end_s - begin_s):
         return end_s
     return begin_s + round_up(1.02 * (now_s - begin_s) if now_s > begin_s else 1e-3)
+
+
+def darker(colour: str) -> str:
+    """Return a line's colour as a text of it needs it: with a contrast of at least 4.5:1 to white."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    red, green, blue = (TEXT_SHADE * part for part in to_rgb(colour))
+    return to_hex((red, green, blue))
+
+
+def spread(heights: Sequence[float], room: float, top: float) -> list[float]:
+    """Return heights of names that would overlap, moved apart.
+
+    Args:
+        heights: Where they belong, rising.
+        room: Height of one.
+        top: Highest place.
+    """
+    found: list[float] = []
+    for height in heights:
+        found.append(max(height, found[-1] + room) if found else height)
+    for index in range(len(found) - 1, -1, -1):
+        most = top if index == len(found) - 1 else found[index + 1] - room
+        found[index] = min(found[index], most)
+    return found
 
 
 class Series:
@@ -221,6 +252,8 @@ class TimePanel:
         )
         self._legend: list[Text] = []
         self._levels: list[tuple[float, Any, Any]] = []
+        self._lines: list[Line2D] = []
+        self._names: dict[Line2D, Annotation] = {}
         self.limit = 0.0
         self._scale = self._time_scale = 1.0
         self._end_s = 0.0
@@ -234,6 +267,7 @@ class TimePanel:
             [], [], color=colour, linewidth=width, drawstyle="steps-pre" if steps else "default", **style
         )
         self._frame.moves(made)
+        self._lines.append(made)
         return made
 
     def band(self, colour: str, alpha: float) -> Any:
@@ -249,11 +283,11 @@ class TimePanel:
         drawn = self.axes.axhline(0.0, color=INK, linewidth=1.3, linestyle=":" if dotted else "--")
         label = self.axes.annotate(
             words,
-            (1.0, 0.0),
+            (0.0, 0.0),
             xycoords=("axes fraction", "data"),
-            xytext=(-3.0, 3.0),
+            xytext=(3.0, 3.0),
             textcoords="offset points",
-            ha="right",
+            ha="left",
             fontsize=11,
             color=INK,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.75},
@@ -262,9 +296,17 @@ class TimePanel:
         self._place_levels()
 
     def names_on_top(self) -> None:
-        """Draw the names of constants over all curves that there are by now."""
+        """Draw the names of constants and of curves over all curves that there are by now."""
         for _, _, label in self._levels:
             self._frame.moves(label)
+        for line in self._lines:
+            self._names[line] = self._frame.moves(
+                self.axes.annotate(
+                    "", (0.0, 0.0), xycoords=("data", "axes fraction"), xytext=(5.0, 0.0),
+                    textcoords="offset points", fontsize=10.5, va="center", annotation_clip=False,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.7},
+                )
+            )  # fmt: skip
 
     def legend(self, entries: Sequence[tuple[str, str, str]]) -> None:
         """Name curves in a row above the axes.
@@ -291,6 +333,40 @@ class TimePanel:
                     text.remove()
         self._frame.spoil()
 
+    def name_lines(self, names: Sequence[tuple[Line2D, str, str]]) -> None:
+        """Write names at the ends of curves as they are now, moved apart; after :meth:`names_on_top`.
+
+        Args:
+            names: Curve, name and colour of each; those that have no points get none.
+        """
+        for text in self._names.values():
+            text.set_visible(False)
+        (left, right), (low, high) = self.axes.get_xlim(), self.axes.get_ylim()
+        ends = []
+        for line, name, colour in names:
+            x, y = line.get_data()
+            x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+            there = np.flatnonzero(np.isfinite(y))
+            if line.get_visible() and len(there):
+                share = (float(y[there[-1]]) - low) / (high - low)
+                ends.append((share * self._box[3], line, name, colour, float(x[there[-1]])))
+        ends.sort(key=lambda end: (end[0], end[2]))
+        heights = spread([end[0] for end in ends], NAME_HEIGHT, self._box[3])
+        for height, (_, line, name, colour, x_end) in zip(heights, ends, strict=True):
+            text = self._names[line]
+            text.xy = (x_end, height / self._box[3])
+            text.set_text(name)
+            text.set_color(darker(colour))
+            text.set_visible(True)
+            begins = self._box[0] + self._box[2] * (x_end - left) / (right - left) + NAME_GAP
+            shift = min(0.0, WIDTH - NAME_GAP - begins - self._frame.width_of(text))
+            text.xyann = ((NAME_GAP + shift) * 72.0 / DPI, 0.0)
+
+    def shows(self, time_s: FloatArray) -> NDArray[np.bool_]:
+        """Return which times are not before the axis begins."""
+        found: NDArray[np.bool_] = time_s >= self._begin_s
+        return found
+
     def raise_limit(self, value: float) -> None:
         """See that a value fits below the upper limit."""
         if not value > self.limit:
@@ -302,12 +378,18 @@ class TimePanel:
         self._place_levels()
         self._frame.spoil()
 
-    def set_span(self, begin_s: float, end_s: float) -> None:
-        """Set the time that the axis covers."""
+    def set_span(self, begin_s: float, end_s: float, last_s: float | None = None) -> None:
+        """Set the time that the axis covers.
+
+        Args:
+            begin_s: Where it begins.
+            end_s: Where it ends.
+            last_s: End of the episode, which decides the unit; None: the axis covers it.
+        """
         if (begin_s, end_s) == (self._begin_s, self._end_s):
             return
         self._begin_s, self._end_s = begin_s, end_s
-        self._time_scale, unit = time_scale(end_s)
+        self._time_scale, unit = time_scale(end_s if last_s is None else last_s)
         room = 0.012 * (end_s - begin_s)
         self.axes.set_xlim((begin_s - room) / self._time_scale, (end_s + room) / self._time_scale)
         if self._bottom:
@@ -344,10 +426,10 @@ class TimePanel:
         for value, drawn, label in self._levels:
             shown = value <= self.limit
             drawn.set_ydata([value / self._scale] * 2)
-            label.xy = (1.0, value / self._scale)
+            label.xy = (0.0, value / self._scale)
             # Below the line, where curves seldom are, if there is room.
             below = value / self.limit * self._box[3] > LABEL_HEIGHT
-            label.xyann = (-3.0, -3.0 if below else 3.0)
+            label.xyann = (3.0, -3.0 if below else 3.0)
             label.set_va("top" if below else "bottom")
             drawn.set_visible(shown)
             label.set_visible(shown)

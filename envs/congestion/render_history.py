@@ -14,6 +14,8 @@ PORTS_DRAWN = 3
 MOST_HOSTS_DRAWN = 6
 LEAST_LEAD = 1.25
 """How much longer a port's queue must have been than that of one that has a curve, to take its place."""
+LEAST_RECEIVED = 4.0
+"""Times what a host sent: acknowledgements are a twentieth of data at the most."""
 LEAST_QUEUE_DRAWN = 0.05
 """Of the longest queue: ports with less have no curve."""
 
@@ -40,6 +42,8 @@ class History:
         """Payload at max-min fair rates."""
         self.active = Series(fabric.n_hosts)
         self.dropped_packets = Series()
+        self.carried_bytes: FloatArray = np.zeros(fabric.topology.n_links)
+        """Of every link, since the episode began."""
         self.longest_queue_bytes: FloatArray = np.zeros(fabric.n_ports)
         self.utilization: FloatArray = np.zeros(fabric.topology.n_links)
         """Of every link in the newest interval."""
@@ -64,6 +68,7 @@ class History:
         duration_s = float(interval.duration_s)
         to_bps = 8.0 / duration_s if duration_s > 0.0 else 0.0
         sent_bytes = interval.after.ports.sent_bytes - interval.before.ports.sent_bytes
+        self.carried_bytes += sent_bytes
         self.utilization = sent_bytes * to_bps / topology.link_rate_bps
         self.queue_bytes = interval.queue_bytes
         self.time_s.append(interval.after.now_s)
@@ -79,6 +84,15 @@ class History:
         self._choose_ports()
         sending = np.flatnonzero(active | (interval.delivered_bytes > 0.0))
         self.senders += [int(host) for host in sending if int(host) not in self.senders]
+
+    @property
+    def receivers(self) -> NDArray[np.bool_]:
+        """Hosts that have only received: their own packets are acknowledgements, shape (n_hosts,)."""
+        up = self.fabric.topology.host_uplink
+        # The two directions of a cable are neighbours.
+        found: NDArray[np.bool_] = self.carried_bytes[up ^ 1] > LEAST_RECEIVED * self.carried_bytes[up]
+        found[self.senders] = False
+        return found
 
     @property
     def curves(self) -> list[tuple[int, int]]:

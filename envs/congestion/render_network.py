@@ -86,6 +86,7 @@ class NetworkPanel:
         active: NDArray[np.bool_],
         threshold_bytes: float | None,
         host_colours: Mapping[int, str],
+        receivers: NDArray[np.bool_] | None = None,
     ) -> None:
         """Show an interval.
 
@@ -96,6 +97,7 @@ class NetworkPanel:
             active: Which hosts have something to send, shape (n_hosts,).
             threshold_bytes: Where marking begins.
             host_colours: Of hosts that have a curve somewhere; the others are grey.
+            receivers: Hosts that data goes to and that send none, shape (n_hosts,); None: none is marked.
         """
         if limit_bytes != self._limit_bytes:
             self._limit_bytes = limit_bytes
@@ -115,6 +117,8 @@ class NetworkPanel:
             [colour if busy else "white" for colour, busy in zip(colours, active, strict=True)]
         )
         self._hosts.set_edgecolor(colours)
+        marked = np.zeros(self._topology.n_hosts) if receivers is None else receivers.astype(np.float64)
+        self._receivers.set_sizes(marked * (1.5 * self._diameter * 72 / 100) ** 2)
 
     def _lane_begins(self) -> IntArray:
         n_lanes, links_each = self._lanes.shape
@@ -249,7 +253,17 @@ class NetworkPanel:
     def _draw_hosts(self) -> Any:
         topology = self._topology
         x = self._layout.x[: topology.n_hosts]
-        diameter = float(np.clip(0.55 * self._layout.host_pitch, 3.5, 17.0))
+        diameter = self._diameter = float(np.clip(0.55 * self._layout.host_pitch, 3.5, 17.0))
+        rings = self._axes.scatter(
+            x,
+            np.full(len(x), self._layout.host_y),
+            s=0.0,
+            facecolor="none",
+            edgecolor=INK,
+            linewidths=1.4 if diameter > 6 else 0.7,
+            zorder=4,
+        )
+        self._receivers = self._frame.moves(rings)
         made = self._axes.scatter(
             x,
             np.full(len(x), self._layout.host_y),
@@ -263,7 +277,7 @@ class NetworkPanel:
         for host in np.argsort(x)[::step]:
             self._axes.text(
                 x[host],
-                self._layout.host_y - 11,
+                self._layout.host_y - max(0.75 * diameter + 2.0, 8.0),
                 topology.node_names[host],
                 fontsize=11.5 if step * self._layout.host_pitch > 36.0 else 10.0,
                 color=INK,
@@ -273,7 +287,7 @@ class NetworkPanel:
         self._axes.text(
             self._width,
             self._layout.host_y - 34,
-            "● host with data to send   ○ idle",
+            "● host with data to send   ○ idle   ◎ receiver",
             fontsize=11,
             color=SOFT,
             ha="right",

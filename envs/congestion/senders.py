@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from sysgym.emulator.compiling import compiled
 from sysgym.emulator.packets.layout import world_at
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.single_flows import (
@@ -155,6 +156,12 @@ class Senders:
         self.actions[row] = action
         self.rows["stage"][row] = ACTS
         self.pass_intervals(row, row + 1)
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        """Go on where the original stood, with the addresses of the copied networks."""
+        self.__dict__.update(attributes)
+        for row, network in self._networks.items():
+            self.rows["world"][row] = network.address
 
     def pass_intervals(self, first: int, behind_last: int) -> None:
         """Take the decisions of rows ``first`` and on to their end; rows that are done are left alone.
@@ -306,13 +313,13 @@ def _begin_interval(sender: Any) -> None:
 
 
 def _compiled(digest: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    @njit(nogil=True, cache=True)
+    @compiled
     def set_rates(senders: Any, rates_bps: Any, values: Any) -> None:
         digest  # noqa: B018  (part of the cache key)
         for row in range(len(senders)):
             _set_rate(senders[row], rates_bps[row], values[row])
 
-    @njit(nogil=True, cache=True)
+    @compiled
     def pass_intervals(
         senders: Any,
         first: int,

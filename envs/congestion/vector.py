@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from sysgym.envs.congestion.backends import PACKETS
+from sysgym.envs.congestion.backends import LINUX
 from sysgym.envs.congestion.crew import Crew
+from sysgym.envs.lifecycle import HUMAN, ArgumentError, ClosedEnvironment, NoEpisode, finite_numbers
 from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
@@ -98,7 +98,9 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
 
         Raises:
             ValueError: If there is not one seed for each world, or a mask has another shape or type.
+            ClosedEnvironment: If the environment is closed.
         """
+        self._check_open()
         seeds = _spread(seed, self.num_envs)
         of_worlds = dict(options or {})
         chosen = np.asarray(of_worlds.pop("reset_mask", np.ones(self.num_envs, dtype=np.bool_)))
@@ -120,8 +122,9 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
             actions: Shape (num_envs, ...).
 
         Raises:
-            ResetNeeded: If no episode has begun.
-            ValueError: If the shape is another or a value is not finite; then no world has moved.
+            NoEpisode: If no episode has begun.
+            ClosedEnvironment: If the environment is closed.
+            ActionError: If the shape is another or a value is not finite; then no world has moved.
         """
         moving = ~self._ended
         rewards, truncations = self.advance(actions, moving)
@@ -144,19 +147,15 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
             Rewards, 0 for worlds that do not move, and which episodes have ended.
 
         Raises:
-            ResetNeeded: If one of them has no episode.
-            ValueError: If the shape is another or a value is not finite; then no world has moved.
+            NoEpisode: If one of them has no episode.
+            ClosedEnvironment: If the environment is closed.
+            ActionError: If the shape is another or a value is not finite; then no world has moved.
         """
-        expected = self.action_space.shape
-        if np.shape(actions) != expected:
-            raise ValueError(f"actions: expected shape {expected}, got {np.shape(actions)}")
+        self._check_open()
         rows = self._decisions.rows
         if not rows["world"][moving].all():
-            raise gym.error.ResetNeeded(f"{type(self).__name__}: call reset() before step()")
-        wanted = np.asarray(actions, dtype=np.float64)
-        if not np.isfinite(wanted[moving]).all():
-            raise ValueError(f"actions: expected finite numbers, got {actions!r}")
-        self._take(wanted, moving)
+            raise NoEpisode(f"{type(self).__name__}: no episode has begun; call reset() before step()")
+        self._take(finite_numbers(actions, self.action_space.shape or (), moving), moving)
         self._crew.share(self._decisions.pass_intervals, self.num_envs)
         over = moving & (rows["steps"] >= rows["episode_steps"])
         return np.where(moving, self._conclude(moving), 0.0), over
@@ -179,6 +178,23 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         for env in self.envs:
             env.close()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy holds: everything, the episodes too."""
+        return self.__dict__
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        """Go on where the original stood; the worlds share their rows again."""
+        self.__dict__.update(attributes)
+        self._share()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedEnvironment(f"{type(self).__name__}: it is closed; make another environment")
+
+    def _share(self) -> None:
+        """Give every world its row of what they share."""
+        raise NotImplementedError
+
     def _take(self, actions: FloatArray, moving: BoolArray) -> None:
         """Give the worlds that move their actions, finite numbers, clipped to the action space."""
         raise NotImplementedError
@@ -196,14 +212,16 @@ def check_arguments(num_envs: int, threads: int | None, arguments: Mapping[str, 
     """Check what a vector form is made with.
 
     Raises:
-        ValueError: If there is no world, or nobody to move it.
+        ArgumentError: If there is no world, nobody to move it, or a window to show many of them.
         SysgymError: If the backend is not the simulator: the kernel's networks go on by themselves.
     """
     if num_envs < 1 or (threads is not None and threads < 1):
-        raise ValueError(f"num_envs and threads: expected at least 1, got {num_envs} and {threads}")
-    if arguments.get("backend", PACKETS) != PACKETS:
+        raise ArgumentError(f"num_envs and threads: expected at least 1, got {num_envs} and {threads}")
+    if arguments.get("render_mode") == HUMAN:
+        raise ArgumentError('render_mode: the vector form has no window, got "human"; expected "rgb_array"')
+    if arguments.get("backend") == LINUX:
         raise SysgymError(
-            f'backend: the vector form is of the simulator, got "{arguments["backend"]}"; make one'
+            f'backend: the vector form is of the simulator, got "{LINUX}"; make one'
             " environment for each network of the kernel"
         )
 

@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils import EzPickle
 
 from sysgym.emulator.accelerators.problem import PlacementProblem
 from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
+from sysgym.envs.lifecycle import Kinds, Lifecycle, Phase, of_space
 from sysgym.envs.placement.metrics import Outcome
 from sysgym.envs.placement.observation import BoolArray, Observation
 from sysgym.envs.placement.rewards import Reward, get_reward
 from sysgym.scenarios import PlacementScenario
 
 
-class PlacementEnv(gym.Env[Observation, np.int64], EzPickle):
+class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
     """Base of the family; see :class:`~sysgym.envs.placement.placement.CollectivePlacement`.
 
     Attributes:
@@ -31,9 +31,10 @@ class PlacementEnv(gym.Env[Observation, np.int64], EzPickle):
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
-        "render_modes": ["ansi", "rgb_array"],
+        "render_modes": ["ansi", "rgb_array", "human"],
         "render_fps": 2,
     }
+    ARGUMENTS: ClassVar[Kinds] = {"mask": ((str,), '"live" or "loose"')}
     REWARDS: ClassVar[Mapping[str, Reward]]
 
     def __init__(
@@ -63,7 +64,6 @@ class PlacementEnv(gym.Env[Observation, np.int64], EzPickle):
         self.outcome: Outcome | None = None
         self.steps = 0
         self._mask: BoolArray
-        self._began = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -73,21 +73,30 @@ class PlacementEnv(gym.Env[Observation, np.int64], EzPickle):
         Args:
             seed: Seeds the generator that draws episode seeds.
             options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
+
+        Raises:
+            ClosedEnvironment: If the environment is closed.
         """
+        self._check_may_reset()
         super().reset(seed=seed)
         self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
         self.outcome = None
         self.steps = 0
         self._begin(self.episode_seed)
         self._mask = self._allowed()
-        self._began = True
+        self._phase = Phase.RUNNING
+        self._show()
         return self._observe(), self._info()
 
     def step(self, action: int | np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Take one decision; one that the mask forbids ends the episode with the default's time."""
-        if not self._began or self.outcome is not None:
-            state = "the episode is over" if self._began else "there is no episode yet"
-            raise gym.error.ResetNeeded(f"{type(self).__name__}: {state}: call reset() before step()")
+        """Take one decision; one that the mask forbids ends the episode with the default's time.
+
+        Raises:
+            NoEpisode: If no episode is under way.
+            ClosedEnvironment: If the environment is closed.
+            ActionError: If the action is no element of its space.
+        """
+        self._check_may_step()
         index = self._checked(action)
         self.steps += 1
         if self._mask[index]:
@@ -100,24 +109,14 @@ class PlacementEnv(gym.Env[Observation, np.int64], EzPickle):
         info = {"reward_terms": terms, **self._info()}
         if over:
             info["episode_metrics"] = self._episode_metrics()
+            self._phase = Phase.OVER
+        self._show()
         return self._observe(), float(sum(terms.values())), over, False, info
 
     def action_masks(self) -> BoolArray:
         """Return which actions are allowed, bool [n actions]; none when the episode is over."""
-        if not self._began:
-            raise gym.error.ResetNeeded(f"{type(self).__name__}: call reset() before action_masks()")
+        self._check_began("action_masks")
         return self._mask.copy()
-
-    def render(self) -> Any:
-        """Return text (``ansi``) or a picture of shape (height, width, 3), uint8 (``rgb_array``)."""
-        if self.render_mode is None:
-            gym.logger.warn(
-                'render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"'
-            )
-            return None
-        if not self._began:
-            raise gym.error.ResetNeeded(f"{type(self).__name__}: call reset() before render()")
-        return self._text() if self.render_mode == "ansi" else self._picture()
 
     @property
     @abstractmethod
@@ -156,14 +155,6 @@ class PlacementEnv(gym.Env[Observation, np.int64], EzPickle):
     def _episode_metrics(self) -> dict[str, float]:
         """Metrics of the whole episode, which is over."""
 
-    @abstractmethod
-    def _text(self) -> str:
-        """The state as text."""
-
-    @abstractmethod
-    def _picture(self) -> Any:
-        """The state as a picture."""
-
     def _terms(self) -> dict[str, float]:
         if self.outcome is None:
             return self.reward.terms()
@@ -186,5 +177,5 @@ class PlacementEnv(gym.Env[Observation, np.int64], EzPickle):
         if isinstance(action, np.ndarray) and action.ndim == 0:
             action = action[()]
         if not self.action_space.contains(action):
-            raise ValueError(f"action: expected an element of {self.action_space}, got {action!r}")
+            raise of_space(action, self.action_space)
         return int(action)

@@ -9,7 +9,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.candidates import Candidate, Candidates, best_candidates
@@ -154,7 +153,7 @@ class JointPlacement(PlacementEnv):
     | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
     | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"joint.budget": 5}` |
-    | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
 
     ## Info
 
@@ -206,7 +205,6 @@ class JointPlacement(PlacementEnv):
             ScenarioError: If the scenario cannot be used, or its collectives' algorithm is not pipelined.
             UnknownName: If a split or reward does not exist.
         """
-        EzPickle.__init__(self, scenario, split, reward, overrides, render_mode)
         super().__init__(scenario, split, reward, overrides, render_mode)
         _check_algorithm(self.scenario, split)
 

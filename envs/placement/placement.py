@@ -9,7 +9,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.matrices import Matrix, allowed_axes, matrix_of_steps
@@ -144,7 +143,7 @@ class CollectivePlacement(PlacementEnv):
     | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
     | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"problem.axes": [4, 16]}` |
-    | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
 
     ## Info
 
@@ -194,7 +193,6 @@ class CollectivePlacement(PlacementEnv):
             ScenarioError: If the scenario cannot be used.
             UnknownName: If a split or reward does not exist.
         """
-        EzPickle.__init__(self, scenario, split, reward, overrides, render_mode)
         super().__init__(scenario, split, reward, overrides, render_mode)
 
     @property

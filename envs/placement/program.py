@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.matrices import Matrix
@@ -136,7 +135,7 @@ class ReductionProgram(PlacementEnv):
     | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"problem.program_steps": 3}` |
     | `mask` | str | `"live"` | `"live"` or `"valid"`: what the mask allows |
-    | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
 
     ## Info
 
@@ -190,7 +189,6 @@ class ReductionProgram(PlacementEnv):
             ScenarioError: If the scenario cannot be used.
             UnknownName: If a split, reward or mask does not exist.
         """
-        EzPickle.__init__(self, scenario, split, reward, overrides, mask, render_mode)
         if mask not in MASKS:
             raise UnknownName("mask", mask, MASKS)
         self.mask = mask

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
 from sysgym.emulator.cluster.counters import counter_names
@@ -17,6 +16,7 @@ from sysgym.emulator.cluster.execution import Execution, Snapshot
 from sysgym.emulator.cluster.job import BoolArray, FloatArray, Job
 from sysgym.emulator.cluster.source import JobSource, job_source
 from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
+from sysgym.envs.lifecycle import Lifecycle, Phase, of_space
 from sysgym.envs.stragglers.metrics import Flags, checkpoint_metrics
 from sysgym.envs.stragglers.observation import Observation, ObservationBuilder
 from sysgym.envs.stragglers.render import Scene, picture, text
@@ -26,7 +26,7 @@ from sysgym.scenarios import StragglerScenario
 Action = NDArray[np.int8] | NDArray[np.int64]
 
 
-class StragglerEnv(gym.Env[Observation, Any], EzPickle):
+class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
     """Base of the two environments; see :class:`~sysgym.envs.stragglers.prediction.StragglerPrediction`.
 
     Attributes:
@@ -41,7 +41,7 @@ class StragglerEnv(gym.Env[Observation, Any], EzPickle):
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
-        "render_modes": ["ansi", "rgb_array"],
+        "render_modes": ["ansi", "rgb_array", "human"],
         "render_fps": 4,
     }
     REWARDS: ClassVar[Mapping[str, Reward[Any]]]
@@ -62,7 +62,6 @@ class StragglerEnv(gym.Env[Observation, Any], EzPickle):
             ScenarioError: If the scenario cannot be used.
             UnknownName: If a split or reward does not exist.
         """
-        EzPickle.__init__(self, scenario, split, reward, overrides, source, render_mode)
         self.scenario = resolve_scenario(scenario, overrides, StragglerScenario)
         self.split = split
         self.render_mode = render_mode
@@ -84,7 +83,6 @@ class StragglerEnv(gym.Env[Observation, Any], EzPickle):
         self.threshold_s = 0.0
         self.flags: Flags
         self.first_decision_s = 0.0
-        self._began = False
         self._checkpoint = 0
         self._snapshot: Snapshot
         self._drawn = self.scenario
@@ -107,7 +105,11 @@ class StragglerEnv(gym.Env[Observation, Any], EzPickle):
         Args:
             seed: Seeds the generator that draws episode seeds.
             options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
+
+        Raises:
+            ClosedEnvironment: If the environment is closed.
         """
+        self._check_may_reset()
         super().reset(seed=seed)
         self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
         self._drawn = self.scenario.draw(self.split, self.episode_seed)
@@ -123,13 +125,19 @@ class StragglerEnv(gym.Env[Observation, Any], EzPickle):
         self.flags = Flags(self.job, self.threshold_s, np.full(self.job.n_tasks, np.inf))
         self._checkpoint = 0
         self._warm_up()
-        self._began = True
+        self._phase = Phase.RUNNING
+        self._show()
         return self._observe(), self._info()
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Act on tasks and let one measuring window pass."""
-        if not self._began:
-            raise gym.error.ResetNeeded(f"{type(self).__name__}: call reset() before step()")
+        """Act on tasks and let one measuring window pass.
+
+        Raises:
+            NoEpisode: If no episode is under way.
+            ClosedEnvironment: If the environment is closed.
+            ActionError: If the action is no element of its space.
+        """
+        self._check_may_step()
         chosen = self._checked(action)
         before = self.flags
         self._act(chosen)
@@ -145,19 +153,15 @@ class StragglerEnv(gym.Env[Observation, Any], EzPickle):
         info = {"reward_terms": terms, **self._info()}
         if over:
             info["episode_metrics"] = self._episode_metrics()
+            self._phase = Phase.OVER
+        self._show()
         return self._observe(), float(sum(terms.values())), over, False, info
 
-    def render(self) -> Any:
-        """Return text (``ansi``) or a picture of shape (height, width, 3), uint8 (``rgb_array``)."""
-        if self.render_mode is None:
-            gym.logger.warn(
-                'render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"'
-            )
-            return None
-        if not self._began:
-            raise gym.error.ResetNeeded(f"{type(self).__name__}: call reset() before render()")
-        scene = self._scene()
-        return text(scene) if self.render_mode == "ansi" else picture(scene)
+    def _text(self) -> str:
+        return text(self._scene())
+
+    def _picture(self) -> NDArray[np.uint8]:
+        return picture(self._scene())
 
     @abstractmethod
     def _make_action_space(self, tasks_max: int) -> gym.Space[Any]:
@@ -204,11 +208,15 @@ class StragglerEnv(gym.Env[Observation, Any], EzPickle):
         self.flags = Flags(self.job, self.threshold_s, raised_s)
 
     def _checked(self, action: Any) -> NDArray[np.int64]:
-        given = np.asarray(action)
-        if not self.action_space.contains(given.astype(self.action_space.dtype, copy=False)) or (
-            given.dtype.kind == "f" and not np.array_equal(given, np.rint(given))
-        ):
-            raise ValueError(f"action: expected an element of {self.action_space}, got {action!r}")
+        try:
+            given = np.asarray(action)
+            whole = given.dtype.kind in "biu" or (
+                given.dtype.kind == "f" and np.array_equal(given, np.rint(given))
+            )
+            if not whole or not self.action_space.contains(given.astype(self.action_space.dtype, copy=False)):
+                raise ValueError
+        except (TypeError, ValueError):
+            raise of_space(action, self.action_space) from None
         return given[: self.job.n_tasks].astype(np.int64)
 
     def _observe(self) -> Observation:

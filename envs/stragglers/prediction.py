@@ -114,7 +114,7 @@ class StragglerPrediction(StragglerEnv):
     | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"jobs.informativeness": 0.5}` |
     | `source` | `JobSource` or None | None | where jobs come from instead of the scenario: an object with `job(split, episode_seed) -> Job` |
-    | `render_mode` | str or None | None | `"ansi"` or `"rgb_array"` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
 
     ## Info
 

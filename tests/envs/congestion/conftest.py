@@ -24,8 +24,9 @@ MakeInterval = Callable[..., Interval]
 
 
 def short_env(scenario: str = "dumbbell-10g", **arguments: Any) -> DatacenterCC:
-    """Make a short environment without wrappers."""
+    """Make a short environment of native actions, without wrappers."""
     overrides = SHORT | arguments.pop("overrides", {})
+    arguments = {"action_scale": "native"} | arguments
     env = gym.make(ENV_ID, scenario=scenario, overrides=overrides, **arguments).unwrapped
     assert isinstance(env, DatacenterCC)
     return env

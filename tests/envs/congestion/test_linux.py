@@ -85,6 +85,7 @@ def test_caps_of_hosts_hold_on_the_kernel() -> None:
         scenario="linux-dumbbell-100m",
         transport="cubic",
         backend="linux",
+        action_scale="native",
         overrides=FAST,
         disable_env_checker=True,
     )

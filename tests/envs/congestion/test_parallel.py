@@ -163,7 +163,7 @@ def test_impossible_actions_are_errors(action: Any) -> None:
     env = make(agents="flows")
     env.reset(seed=0)
     actions = {"flow_0": np.zeros(1, np.float32)} | ({} if action is None else {"flow_1": action})
-    with pytest.raises(ValueError, match="action of flow_1: expected 1 finite number"):
+    with pytest.raises(ValueError, match="flow_1"):
         env.step(actions)
 
 

@@ -12,14 +12,26 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.topology import build_topology
 from sysgym.envs.congestion.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.measurement import Interval
-from sysgym.envs.congestion.render_frame import HEIGHT, WIDTH, Frame, Series, round_up, span_end
+from sysgym.envs.congestion.render_frame import (
+    HEIGHT,
+    LINES,
+    WIDTH,
+    Frame,
+    Series,
+    darker,
+    round_up,
+    span_end,
+    spread,
+)
 from sysgym.envs.congestion.render_history import History
 from sysgym.envs.congestion.render_network import LINK_COLOURS, QUEUE_COLOURS, NetworkPanel
+from sysgym.envs.congestion.render_window import WINDOW_INTERVALS, window
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 MakeEnv = Callable[..., DatacenterCC]
@@ -67,9 +79,10 @@ def test_sizes_are_even_as_video_codecs_want_them() -> None:
     assert WIDTH % 2 == HEIGHT % 2 == 0
 
 
-def test_a_picture_before_reset_is_a_picture(make_env: MakeEnv) -> None:
+def test_before_reset_there_is_no_picture(make_env: MakeEnv) -> None:
     env = make_env("dumbbell-10g", render_mode="rgb_array")
-    assert np.asarray(env.render()).shape == SHAPE
+    with pytest.raises(gym.error.ResetNeeded, match="no episode has begun"):
+        env.render()
 
 
 def test_who_plays_is_in_the_picture(make_env: MakeEnv) -> None:
@@ -213,6 +226,49 @@ def test_the_axis_of_time_ends_with_the_episode_or_ahead_of_now() -> None:
     assert span_end(np.array([0.0, 0.01]), 0.1) == 0.1
     assert span_end(np.array([0.0, 0.01]), None) > 0.01
     assert span_end(np.array([0.0]), None) > 0.0
+
+
+def test_the_window_slides_through_a_long_episode_and_shows_all_of_it_at_the_end() -> None:
+    end_s, interval_s = 10.0, 0.01
+    times = np.arange(0.0, end_s + 0.5 * interval_s, interval_s)
+    begins = []
+    for length in (2, 160, 200, 500, 999):
+        begin_s, until_s = window(times[:length], end_s)
+        assert begin_s <= times[length - 1] <= until_s
+        assert until_s - begin_s == pytest.approx(WINDOW_INTERVALS * interval_s)
+        begins.append(begin_s)
+    assert begins == sorted(begins)
+    assert begins[0] == 0.0 < begins[-1]
+    assert window(times, end_s) == (0.0, end_s)
+    assert window(times[:50], 1.0) == (0.0, 1.0), "a short episode has no window"
+    moves = {window(times[:length], end_s)[0] for length in range(2, 999)}
+    assert len(moves) < 50, "axes are drawn anew only when the window moves"
+
+
+def test_names_at_lines_do_not_overlap() -> None:
+    assert spread([10.0, 11.0, 50.0], 14.0, 100.0) == [10.0, 24.0, 50.0]
+    assert spread([95.0, 99.0], 14.0, 100.0) == [86.0, 100.0]
+
+
+@pytest.mark.parametrize("colour", LINES)
+def test_names_of_lines_can_be_read(colour: str) -> None:
+    parts = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in to_rgb(darker(colour))
+    ]
+    luminance = float(np.dot(parts, (0.2126, 0.7152, 0.0722)))
+    assert 1.05 / (luminance + 0.05) >= 4.5
+
+
+def test_receivers_are_those_that_only_receive(make_env: MakeEnv) -> None:
+    env = make_env("incast-32", render_mode="rgb_array")
+    before = _episode(env, draw_each=False)[0]
+    assert env.recorder is not None
+    history = env.recorder._history
+    assert np.flatnonzero(history.receivers).tolist() == [0]
+    history.carried_bytes[:] = 0.0
+    assert not history.receivers.any()
+    assert not np.array_equal(env.render(), before), "the receiver is marked"
 
 
 def test_nothing_is_imported_for_drawing_until_something_is_drawn() -> None:

@@ -224,7 +224,7 @@ def test_impossible_actions_are_errors(kind: str, make_env: MakeEnv, make_job: M
     env = make_env(kind, make_job([2.0, 3.0]))
     env.reset(seed=0)
     for action in (np.full(40, 3), np.zeros(39, np.int8), np.full(40, 0.5), 1):
-        with pytest.raises(ValueError, match="expected an element of Multi"):
+        with pytest.raises(ValueError, match="expected an array of shape"):
             env.step(action)
 
 

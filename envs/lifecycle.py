@@ -1,0 +1,231 @@
+"""The life of an environment: made, reset, stepped, closed; and errors that say where in it a call is wrong.
+
+Gymnasium's wrappers check the same order of calls; the errors here are theirs too, so that code which catches
+``gymnasium.error.ResetNeeded`` need not know which of the two spoke.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.envs.window import Window
+from sysgym.scenarios import Scenario
+from sysgym.scenarios.errors import SysgymError, UnknownName
+
+HUMAN = "human"
+
+Kinds = Mapping[str, tuple[tuple[type, ...], str]]
+
+
+class NoEpisode(SysgymError, gym.error.ResetNeeded):
+    """Raised when a call needs an episode and none is under way."""
+
+
+class ClosedEnvironment(SysgymError, gym.error.ClosedEnvironmentError):
+    """Raised when an environment is used after ``close``."""
+
+
+class ActionError(SysgymError, ValueError):
+    """Raised when an action is none of the environment's; says what was expected."""
+
+
+class ArgumentError(SysgymError, ValueError):
+    """Raised when an environment is made with a value that it cannot use; names the argument."""
+
+
+class Phase(enum.Enum):
+    """Where in its life an environment is."""
+
+    MADE = "made"
+    RUNNING = "running"
+    OVER = "over"
+    CLOSED = "closed"
+
+
+_OPTIONAL = type(None)
+
+COMMON_ARGUMENTS: Kinds = {
+    "scenario": ((str, PathLike, Mapping, Scenario), "a scenario's name, a file, a dict or a Scenario"),
+    "split": ((str,), 'the name of a split, such as "train"'),
+    "reward": ((str, _OPTIONAL), "the name of a reward, or None for the scenario's own"),
+    "overrides": ((Mapping, _OPTIONAL), 'a dict of dotted keys, such as {"control.episode_steps": 20}'),
+    "render_mode": ((str, _OPTIONAL), 'a name such as "rgb_array", or None'),
+}
+"""Arguments that all environments have: types, and what is expected in words."""
+
+
+class Lifecycle:
+    """Base of the environments: checks arguments and the order of calls.
+
+    An environment that is copied or pickled keeps its episode: the copy goes on where the original stood, and
+    neither sees the other any more.
+
+    Attributes:
+        ARGUMENTS: Types of the constructor's arguments, beyond those that all environments have.
+    """
+
+    ARGUMENTS: ClassVar[Kinds] = {}
+    metadata: dict[str, Any]
+    render_mode: str | None
+    _phase = Phase.MADE
+    _window: Window | None = None
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        """Check names and types of the arguments.
+
+        Raises:
+            UnknownName: If there is no argument of a name.
+            ArgumentError: If a value is of another type.
+        """
+        _check_arguments(cls, arguments, named)
+        return super().__new__(cls)
+
+    def render(self) -> Any:
+        """Return text (``ansi``) or a picture of shape (height, width, 3), uint8 (``rgb_array``).
+
+        With ``human``, resets and steps show the picture in a window by themselves, and None is returned.
+        """
+        if self.render_mode is None:
+            gym.logger.warn(
+                'render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"'
+            )
+            return None
+        self._check_began("render")
+        if self.render_mode == HUMAN:
+            return None
+        return self._text() if self.render_mode == "ansi" else self._picture()
+
+    def close(self) -> None:
+        """Give back what the environment holds; it cannot be used any more. Closing it again does nothing."""
+        if self._phase is not Phase.CLOSED:
+            self._phase = Phase.CLOSED
+            if self._window is not None:
+                self._window.close()
+            self._release()
+
+    def _release(self) -> None:
+        """Give back what the environment holds, apart from its window."""
+
+    def _text(self) -> str:
+        """Return the state as text."""
+        raise NotImplementedError
+
+    def _picture(self) -> Any:
+        """Return the state as a picture."""
+        raise NotImplementedError
+
+    def _show(self) -> None:
+        """Show the state in a window, where the environment was made for that."""
+        if self.render_mode == HUMAN:
+            if self._window is None:
+                self._window = Window(type(self).__name__)
+            self._window.show(self._picture(), self.metadata["render_fps"])
+
+    def _check_may_reset(self) -> None:
+        """Raise ClosedEnvironment if the environment is closed."""
+        if self._phase is Phase.CLOSED:
+            raise ClosedEnvironment(f"{type(self).__name__}: it is closed; make another environment")
+
+    def _check_may_step(self) -> None:
+        """Raise NoEpisode or ClosedEnvironment unless an episode is under way."""
+        if self._phase is Phase.RUNNING:
+            return
+        self._check_may_reset()
+        if self._phase is Phase.OVER:
+            raise NoEpisode(f"{type(self).__name__}: the episode is over; call reset() before step()")
+        raise NoEpisode(f"{type(self).__name__}: no episode has begun; call reset() before step()")
+
+    def _check_began(self, call: str) -> None:
+        """Raise NoEpisode or ClosedEnvironment unless there is an episode, be it over."""
+        self._check_may_reset()
+        if self._phase is Phase.MADE:
+            raise NoEpisode(f"{type(self).__name__}: no episode has begun; call reset() before {call}()")
+
+
+def _check_arguments(cls: type, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+    known = [name for name in signature.parameters if name != "self"]
+    for name in named:
+        if name not in known:
+            raise UnknownName(f"argument of {cls.__name__}", name, known)
+    if len(arguments) > len(known):
+        raise ArgumentError(f"{cls.__name__}: expected at most {len(known)} arguments, got {len(arguments)}")
+    kinds: Kinds = {**COMMON_ARGUMENTS, **getattr(cls, "ARGUMENTS", {})}
+    for name, value in [*zip(known, arguments, strict=False), *named.items()]:
+        if name not in kinds:
+            continue
+        types, expected = kinds[name]
+        # True is an int to Python, and hardly ever meant as one.
+        if not isinstance(value, types) or isinstance(value, bool):
+            raise ArgumentError(f"{name}: expected {expected}, got {value!r}")
+    render_mode = named.get("render_mode")
+    modes = getattr(cls, "metadata", {}).get("render_modes", [])
+    if render_mode is not None and render_mode not in modes:
+        raise UnknownName("render mode", render_mode, modes)
+
+
+def finite_numbers(
+    action: Any, shape: tuple[int, ...], rows: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64]:
+    """Return an action as numbers.
+
+    Args:
+        action: What the caller gave.
+        shape: That it must have.
+        rows: Which rows are looked at; None: all. The others may be anything.
+
+    Raises:
+        ActionError: If it is no array of that shape of finite numbers.
+    """
+    try:
+        given = np.asarray(action)
+        if given.dtype.kind not in "iuf":
+            raise TypeError
+        numbers: NDArray[np.float64] = given.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise ActionError(f"action: expected {_of_shape(shape)}, got {_shown(action)}") from None
+    if numbers.shape != shape:
+        what = _shown(action) if numbers.ndim == 0 else f"shape {numbers.shape}"
+        raise ActionError(f"action: expected {_of_shape(shape)}, got {what}")
+    wrong = ~np.isfinite(numbers)
+    if rows is not None:
+        wrong[~rows] = False
+    if wrong.any():
+        place = tuple(int(at) for at in np.argwhere(wrong)[0])
+        where = place[0] if len(place) == 1 else place
+        raise ActionError(f"action: expected {_of_shape(shape)}, got {numbers[place]} at index {where}")
+    return numbers
+
+
+def of_space(action: Any, space: gym.Space[Any]) -> ActionError:
+    """Return the error for an action that is no element of a discrete space."""
+    match space:
+        case gym.spaces.Discrete():
+            expected = f"a whole number from {space.start} to {space.start + space.n - 1}"
+        case gym.spaces.MultiDiscrete() | gym.spaces.MultiBinary():
+            most = int(np.max(space.nvec)) - 1 if isinstance(space, gym.spaces.MultiDiscrete) else 1
+            expected = f"an array of shape {space.shape} of whole numbers from 0 to {most}"
+        case _:
+            expected = f"an element of {space}"
+    given = f"shape {action.shape}" if isinstance(action, np.ndarray) and action.ndim else _shown(action)
+    return ActionError(f"action: expected {expected}, got {given}")
+
+
+def _of_shape(shape: tuple[int, ...]) -> str:
+    if shape == (1,):
+        return "one finite number in an array, such as np.array([0.5], np.float32)"
+    return f"an array of shape {shape} of finite numbers"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    text = text if len(text) <= 60 else text[:57] + "..."
+    return text if value is None else f"the {type(value).__name__} {text}"

@@ -1,0 +1,85 @@
+"""A window on the screen that shows an environment's pictures. Needs the extra ``human`` (pygame)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.scenarios.errors import MissingExtra, SysgymError
+
+_NOWHERE = ("dummy", "offscreen")
+"""Drivers of SDL that show nothing to anybody."""
+
+
+class Window:
+    """A window with one picture, opened by the first.
+
+    A copy of an environment has no window until it shows something itself.
+
+    Args:
+        title: What the window is called.
+
+    Raises:
+        MissingExtra: If the extra ``human`` is not installed.
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._screen: Any = None
+        self._clock: Any = None
+
+    def show(self, picture: NDArray[np.uint8], frames_per_s: float) -> None:
+        """Show a picture, and wait as long as the number of frames a second asks for.
+
+        Args:
+            picture: Shape (height, width, 3).
+            frames_per_s: Pictures a second, at most.
+
+        Raises:
+            SysgymError: If there is no screen.
+        """
+        pygame = _pygame()
+        height, width = picture.shape[:2]
+        if self._screen is None or self._screen.get_size() != (width, height):
+            self._open(pygame, (width, height))
+        self._screen.blit(pygame.surfarray.make_surface(picture.swapaxes(0, 1)), (0, 0))
+        pygame.event.pump()
+        pygame.display.flip()
+        self._clock.tick(frames_per_s)
+
+    def close(self) -> None:
+        """Close the window, if it is open."""
+        if self._screen is not None:
+            _pygame().display.quit()
+            self._screen = self._clock = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has: the title, and no window yet."""
+        return {"_title": self._title, "_screen": None, "_clock": None}
+
+    def _open(self, pygame: Any, size: tuple[int, int]) -> None:
+        try:
+            pygame.display.init()
+            if pygame.display.get_driver() in _NOWHERE and "SDL_VIDEODRIVER" not in os.environ:
+                raise pygame.error("No available video device")
+            self._screen = pygame.display.set_mode(size)
+        except pygame.error as error:
+            pygame.display.quit()
+            raise SysgymError(
+                f'render_mode="human" needs a screen, and there is none here ({error}): use'
+                ' render_mode="rgb_array" or "ansi", or `sysgym run SCENARIO --video FILE.gif`'
+            ) from None
+        pygame.display.set_caption(self._title)
+        self._clock = pygame.time.Clock()
+
+
+def _pygame() -> Any:
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    try:
+        import pygame
+    except ImportError as error:
+        raise MissingExtra("human", 'render_mode="human"') from error
+    return pygame
