@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import difflib
 import enum
+import errno
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
 
 __all__ = [
+    "MOST_PROBLEMS",
     "NOTHING",
     "BackendError",
     "BackendUnavailable",
@@ -22,13 +24,47 @@ __all__ = [
     "Problem",
     "ResultMismatch",
     "ScenarioError",
+    "StorageError",
     "SysgymError",
     "TransportError",
     "UnknownName",
     "closest_name",
+    "closest_names",
 ]
 
+MOST_PROBLEMS = 50
+"""That an error of a file lists: nobody reads more, and a file may hold thousands."""
+
 _LONGEST_VALUE_SHOWN = 120
+_LONGEST_NAME_SHOWN = 200
+_MOST_SUGGESTIONS = 5
+_MOST_NAMES_LISTED = 12
+_NEARLY_AS_CLOSE = 0.1
+
+
+_LISTED_BY = {
+    "scenario": "sysgym list scenarios",
+    "suite": "sysgym list suites",
+    "transport": "sysgym list transports",
+    "agent": "sysgym list agents",
+    "policy": "sysgym list policies",
+    "environment": "sysgym list envs",
+    "contender of the family congestion": "sysgym list",
+    "contender of the family stragglers": "sysgym list agents",
+    "contender of the family placement": "sysgym list agents",
+    "environment, scenario, suite, transport, agent or policy": "sysgym list",
+}
+"""Kind of name -> the command that lists all."""
+
+_STORAGE_ADVICE = {
+    errno.ENOSPC: "free some space, then run the same command again",
+    errno.EDQUOT: "free some space, then run the same command again",
+    errno.EROFS: "choose a folder that can be written to",
+    errno.EACCES: "choose a folder that you may write to",
+    errno.EPERM: "choose a folder that you may write to",
+    errno.ENOTDIR: "a part of the path is a file",
+    errno.EIO: "the disk fails; look at it before you go on",
+}
 
 
 class Nothing(enum.Enum):
@@ -52,9 +88,27 @@ def closest_name(name: str, known: Iterable[str]) -> str | None:
         name: What the user wrote.
         known: The names that exist.
     """
+    return next(iter(closest_names(name, known, 1)), None)
+
+
+def closest_names(name: str, known: Iterable[str], most: int) -> list[str]:
+    """Return the known names most like ``name``, the closest first and others that are nearly as close.
+
+    Args:
+        name: What the user wrote.
+        known: The names that exist.
+        most: How many at most.
+    """
+    if len(name) > _LONGEST_NAME_SHOWN:  # comparing takes the square of the length
+        return []
     by_lower_case = {candidate.lower(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=0.6)
-    return by_lower_case[close[0]] if close else None
+    close = difflib.get_close_matches(name.lower(), by_lower_case, n=most, cutoff=0.6)
+    likeness = [difflib.SequenceMatcher(None, lower, name.lower()).ratio() for lower in close]
+    return [
+        by_lower_case[lower]
+        for lower, ratio in zip(close, likeness, strict=True)
+        if ratio >= likeness[0] - _NEARLY_AS_CLOSE
+    ]
 
 
 class SysgymError(Exception):
@@ -83,7 +137,7 @@ class Problem:
 
     def describe(self) -> str:
         """Return a readable block of two to four lines."""
-        where = self.key or "the file"
+        where = _shortened(self.key, _LONGEST_NAME_SHOWN) or "the file"
         if self.origin:
             where += f" (from {self.origin})"
         elif self.line is not None:
@@ -101,7 +155,8 @@ class ScenarioError(SysgymError):
 
     Attributes:
         path: The file, or a word in angle brackets where there is none.
-        problems: All findings, in the order of the file as far as it is known.
+        problems: The findings, at most :data:`MOST_PROBLEMS`, in the order of the file as far as it is known.
+        n_unlisted: How many more there are.
         key: Dotted key of the first finding.
         got: Value of the first finding.
         expected: What the first finding should have been.
@@ -116,19 +171,23 @@ class ScenarioError(SysgymError):
         *,
         advice: str = "",
         problems: Sequence[Problem] = (),
+        n_unlisted: int = 0,
     ) -> None:
         self.path = fspath(path)
-        self.problems = tuple(problems) or (Problem(key, got, expected, advice),)
+        self.problems = tuple(problems[:MOST_PROBLEMS]) or (Problem(key, got, expected, advice),)
+        self.n_unlisted = n_unlisted + max(len(problems) - MOST_PROBLEMS, 0)
         first = self.problems[0]
         self.key, self.got, self.expected = first.key, first.got, first.expected
-        count = len(self.problems)
-        head = f"{self.path}: " + ("one problem" if count == 1 else f"{count} problems")
+        count = len(self.problems) + self.n_unlisted
+        head = f"{_shortened(self.path, _LONGEST_NAME_SHOWN)}: "
+        head += "one problem" if count == 1 else f"{count} problems"
+        head += f", the first {len(self.problems)} of them" if self.n_unlisted else ""
         blocks = [_indent(problem.describe()) for problem in self.problems]
         super().__init__("\n".join([head, *blocks]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by path and problems."""
-        return (_scenario_error, (self.path, self.problems))
+        return (_scenario_error, (self.path, self.problems, self.n_unlisted))
 
 
 class BackendUnavailable(SysgymError):
@@ -165,6 +224,27 @@ class BackendError(SysgymError):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by the constructor's arguments."""
         return (type(self), (self.message, self.detail))
+
+
+class StorageError(SysgymError):
+    """Raised when a file or folder cannot be written: the disk is full or fails, or it is not allowed.
+
+    Attributes:
+        path: The file or folder.
+        reason: What the system said.
+    """
+
+    def __init__(self, path: str | PathLike[str], error: OSError | str) -> None:
+        self.path = fspath(path)
+        self.reason = error if isinstance(error, str) else (error.strerror or str(error))
+        advice = "" if isinstance(error, str) else _STORAGE_ADVICE.get(error.errno or 0, "")
+        if advice:
+            self.reason += f"; {advice}"
+        super().__init__(f"{self.path}: cannot be written: {self.reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by path and reason."""
+        return (type(self), (self.path, self.reason))
 
 
 class ResultMismatch(SysgymError):
@@ -228,24 +308,43 @@ class MissingExtra(SysgymError, ImportError):
 
 
 class UnknownName(SysgymError, KeyError):
-    """Raised when a name is not registered; suggests the closest one and lists what there is.
+    """Raised when a name is not registered; suggests close ones, and lists what there is where that is short.
+
+    ``hint`` ends the message; ``listing`` stands where the message would else say what there is.
 
     Attributes:
         kind: What was looked up, such as ``scenario``.
         name: The name that was not found.
         known: The names that exist, sorted.
         suggestion: The closest of them, or None.
+        suggestions: The closest few, the closest first; may be empty.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str] = (), *, hint: str = "") -> None:
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str] = (), *, hint: str = "", listing: str = ""
+    ) -> None:
         self.kind, self.name, self.known, self.hint = kind, name, tuple(sorted(known)), hint
-        self.suggestion = closest_name(name, self.known)
-        message = f'no {kind} is named "{name}"'
-        if self.suggestion is not None:
-            message += f'; did you mean "{self.suggestion}"?'
-        message += f" (there is: {', '.join(self.known)})" if self.known else " (there is none)"
-        self.message = f"{message} {hint}".rstrip()
+        self.listing = listing
+        self.suggestions = tuple(closest_names(name, self.known, _MOST_SUGGESTIONS))
+        self.suggestion = next(iter(self.suggestions), None)
+        message = f'no {kind} is named "{_shortened(name, _LONGEST_NAME_SHOWN)}"'
+        if self.suggestions:
+            *others, last = (f'"{suggestion}"' for suggestion in self.suggestions)
+            message += f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
+        self.message = f"{message} ({self._what_there_is()}) {hint}".rstrip()
         super().__init__(self.message)
+
+    def _what_there_is(self) -> str:
+        if self.listing:
+            return self.listing
+        if not self.known:
+            return "there is none"
+        if len(self.known) <= _MOST_NAMES_LISTED:
+            return f"there is: {', '.join(self.known)}"
+        command = _LISTED_BY.get(self.kind)
+        if command is not None:
+            return f"{command} lists all {len(self.known)}"
+        return f"there are {len(self.known)}, such as {', '.join(self.known[:_MOST_SUGGESTIONS])}"
 
     def __str__(self) -> str:
         """Return the message itself: KeyError would show its repr."""
@@ -253,15 +352,15 @@ class UnknownName(SysgymError, KeyError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by the constructor's arguments."""
-        return (_unknown_name, (self.kind, self.name, self.known, self.hint))
+        return (_unknown_name, (self.kind, self.name, self.known, self.hint, self.listing))
 
 
-def _scenario_error(path: str, problems: tuple[Problem, ...]) -> ScenarioError:
-    return ScenarioError(path, problems=problems)
+def _scenario_error(path: str, problems: tuple[Problem, ...], n_unlisted: int) -> ScenarioError:
+    return ScenarioError(path, problems=problems, n_unlisted=n_unlisted)
 
 
-def _unknown_name(kind: str, name: str, known: tuple[str, ...], hint: str) -> UnknownName:
-    return UnknownName(kind, name, known, hint=hint)
+def _unknown_name(kind: str, name: str, known: tuple[str, ...], hint: str, listing: str) -> UnknownName:
+    return UnknownName(kind, name, known, hint=hint, listing=listing)
 
 
 def _transport_error(transport: str, words: dict[str, Any]) -> TransportError:
@@ -269,8 +368,17 @@ def _transport_error(transport: str, words: dict[str, Any]) -> TransportError:
 
 
 def _show(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_VALUE_SHOWN else text[: _LONGEST_VALUE_SHOWN - 3] + "..."
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # nested without end; a number of thousands of digits
+        text = f"a {type(value).__name__} that is too large to show"
+    return _shortened(text, _LONGEST_VALUE_SHOWN)
+
+
+def _shortened(text: str, longest: int) -> str:
+    """Return a text that fits into a message: not too long, and without control characters."""
+    text = text if len(text) <= longest else text[: longest - 3] + "..."
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def _indent(block: str) -> str:

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple, overload
 
 from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError, UnknownName, closest_name
 from sysgym.scenarios.families import FAMILIES, scenario_model
+from sysgym.scenarios.reading import check_dots, check_shape, parse_toml, read_text
 from sysgym.scenarios.schema.common import Scenario, ScenarioT, overridden
 from sysgym.scenarios.schema.problems import KeyPath, dotted_key, validated
 from sysgym.scenarios.schema.suite import (
+    MOST_ENTRIES,
     Suite,
     TaskSpec,
     TrainingSpec,
@@ -88,8 +90,12 @@ def load_scenario(
     data, text = _read_toml(path)
     shown, lines = _shown(path), key_lines(text)
     model = _model_of(data, shown, expect, lines)
-    loaded = overridden(model, data, shown, overrides or {}, lines)
-    if problems := _stem_problems(loaded.name, path.stem, lines):
+    problems = _stem_problems(data.get("name"), path.stem, lines)
+    try:
+        loaded = overridden(model, data, shown, overrides or {}, lines)
+    except ScenarioError as error:
+        raise _with_more_problems(error, problems) from None
+    if problems:
         raise ScenarioError(shown, problems=problems)
     return loaded
 
@@ -109,6 +115,7 @@ def scenario_from_resolved(resolved: Mapping[str, Any], *, expect: type[Scenario
         ScenarioError: The data do not describe a scenario.
     """
     shown = "<resolved scenario>"
+    check_shape(resolved, shown)
     return validated(_model_of(resolved, shown, expect, {}), resolved, shown)
 
 
@@ -138,8 +145,14 @@ def load_suite(suite: str | os.PathLike[str]) -> Suite:
             if isinstance(entry, dict) and _is_path(entry.get(key)):
                 entry[key] = str((path.parent / entry[key]).resolve())
     shown, lines = _shown(path), key_lines(text)
-    loaded = validated(Suite, data, shown, lines=lines)
-    problems = [*_stem_problems(loaded.name, path.stem, lines), *_reference_problems(loaded, lines)]
+    problems = _stem_problems(data.get("name"), path.stem, lines)
+    scenarios = _Scenarios()
+    try:
+        loaded = validated(Suite, data, shown, lines=lines)
+    except ScenarioError as error:
+        # What can be said of the scenarios is said at once: who writes a suite often writes them too.
+        raise _with_more_problems(error, [*problems, *scenarios.problems_of(data, lines)]) from None
+    problems += [*scenarios.problems_of(data, lines), *_misfits(loaded, scenarios, lines)]
     if problems:
         raise ScenarioError(shown, problems=problems)
     return loaded
@@ -203,10 +216,12 @@ def parse_overrides(assignments: Iterable[str]) -> dict[str, Any]:
         assignments: ``KEY=VALUE`` texts.
 
     Raises:
-        ScenarioError: A text has no ``=``.
+        ScenarioError: A text has no ``=``, or is beyond the limits of :mod:`sysgym.scenarios.reading`.
     """
     overrides: dict[str, Any] = {}
     for assignment in assignments:
+        check_shape(assignment, "<overrides>", origin="overrides")
+        check_dots(assignment, "<overrides>", origin="overrides")
         key, equals, value = assignment.partition("=")
         if not equals or not key.strip():
             raise ScenarioError("<overrides>", assignment, assignment, "KEY=VALUE, such as workload.load=0.6")
@@ -214,6 +229,9 @@ def parse_overrides(assignments: Iterable[str]) -> dict[str, Any]:
             overrides[key.strip()] = tomllib.loads(f"value = {value}")["value"]
         except (tomllib.TOMLDecodeError, KeyError):
             overrides[key.strip()] = value.strip()
+        except (RecursionError, ValueError):  # nested a thousand times; a number of thousands of digits
+            expected = "a value that a scenario can hold"
+            raise ScenarioError("<overrides>", key.strip(), value.strip(), expected) from None
     return overrides
 
 
@@ -235,66 +253,87 @@ def _model_of(
     raise ScenarioError(shown, problems=[problem])
 
 
-def _stem_problems(name: str, stem: str, lines: Mapping[KeyPath, int]) -> list[Problem]:
-    if name == stem:
+def _with_more_problems(error: ScenarioError, more: Iterable[Problem]) -> ScenarioError:
+    return ScenarioError(error.path, problems=[*error.problems, *more], n_unlisted=error.n_unlisted)
+
+
+def _stem_problems(name: object, stem: str, lines: Mapping[KeyPath, int]) -> list[Problem]:
+    if name == stem or not isinstance(name, str):  # a name that is missing or none is the schema's to say
         return []
     expected = f'"{stem}", the name of the file without .toml'
     return [Problem("name", name, expected, "rename the file or change the name", lines.get(("name",)))]
 
 
-def _reference_problems(suite: Suite, lines: Mapping[KeyPath, int]) -> Iterator[Problem]:
+class _Scenarios:
+    """The scenarios that a suite names, each read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, Scenario | ScenarioError | UnknownName] = {}
+
+    def get(self, scenario: str) -> Scenario | ScenarioError | UnknownName:
+        """Return a scenario, or why it cannot be used."""
+        if scenario not in self._read:
+            try:
+                self._read[scenario] = load_scenario(scenario)
+            except (ScenarioError, UnknownName) as error:
+                self._read[scenario] = error
+        return self._read[scenario]
+
+    def problems_of(self, data: Mapping[str, Any], lines: Mapping[KeyPath, int]) -> Iterator[Problem]:
+        """Yield what is wrong with the scenarios of a suite, which need not be right itself.
+
+        Args:
+            data: The suite's tables, paths resolved.
+            lines: Key path -> line of the suite.
+        """
+        told: set[str] = set()
+        for table in ("tasks", "training"):
+            for index, entry in enumerate(_list(data.get(table))[:MOST_ENTRIES]):
+                for key in ("scenario", "trained_on"):
+                    name = entry.get(key) if isinstance(entry, dict) else None
+                    if not isinstance(name, str) or not name:
+                        continue
+                    found = self.get(name)
+                    if isinstance(found, UnknownName):
+                        suggestions = " or ".join(f'"{one}"' for one in found.suggestions)
+                        yield Problem(
+                            dotted_key((table, index, key)),
+                            name,
+                            f"a scenario (sysgym list scenarios lists all {len(found.known)})"
+                            " or a path to one",
+                            f"did you mean {suggestions}?" if suggestions else "",
+                            lines.get((table, index, key)),
+                        )
+                    elif isinstance(found, ScenarioError) and name not in told:
+                        told.add(name)
+                        for problem in found.problems:
+                            where = f"{found.path}: {problem.key}" if problem.key else found.path
+                            yield dataclasses.replace(problem, key=where)
+
+
+def _misfits(suite: Suite, scenarios: _Scenarios, lines: Mapping[KeyPath, int]) -> Iterator[Problem]:
+    """Yield what does not fit between a suite's entries and scenarios that are right in themselves."""
     entries: list[tuple[KeyPath, TaskSpec | TrainingSpec]] = [
         *((("tasks", index), task) for index, task in enumerate(suite.tasks)),
         *((("training", index), training) for index, training in enumerate(suite.training)),
     ]
     for path, entry in entries:
-        try:
-            scenario = load_scenario(entry.scenario)
-        except UnknownName as error:
-            found = [
-                Problem(
-                    "scenario",
-                    entry.scenario,
-                    f"a scenario ({', '.join(error.known)}) or a path to one",
-                    f'did you mean "{error.suggestion}"?' if error.suggestion else "",
-                )
-            ]
-        else:
-            found = list(entry.problems_with(scenario))
-        for problem in found:
-            key = (*path, problem.key)
-            yield dataclasses.replace(problem, key=dotted_key(key), line=lines.get(key))
+        scenario = scenarios.get(entry.scenario)
+        if isinstance(scenario, Scenario):
+            for problem in entry.problems_with(scenario):
+                key = (*path, problem.key)
+                yield dataclasses.replace(problem, key=dotted_key(key), line=lines.get(key))
 
 
 def _read_toml(path: Path) -> tuple[dict[str, Any], str]:
     shown = _shown(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ScenarioError(shown, got=reason, expected="a readable TOML file, UTF-8") from error
-    try:
-        return tomllib.loads(text), text
-    except tomllib.TOMLDecodeError as error:
-        line = _syntax_line(str(error), text)
-        got = text.splitlines()[line - 1].strip() if line and line <= len(text.splitlines()) else NOTHING
-        problem = Problem("", got, f"TOML: {error}", "the syntax is at https://toml.io", line)
-        raise ScenarioError(shown, problems=[problem]) from error
-
-
-def _syntax_line(message: str, text: str) -> int | None:
-    _, found, rest = message.partition("(at line ")
-    if found:
-        return int(rest.split(",")[0])
-    return len(text.splitlines()) if "end of document" in message else None
+    text = read_text(path, "TOML file", shown=shown)
+    return parse_toml(text, shown), text
 
 
 def _find(kind: str, wanted: str | os.PathLike[str], files: list[Path]) -> Path:
     if _is_path(wanted):
-        path = Path(wanted).expanduser()
-        if not path.is_file():
-            raise ScenarioError(path, expected=f"a {kind} file", advice="check the path; names have no .toml")
-        return path
+        return _existing_file(kind, wanted)
     found = [path for path in files if path.stem == wanted]
     if not found:
         raise UnknownName(kind, str(wanted), {path.stem for path in files})
@@ -305,6 +344,21 @@ def _find(kind: str, wanted: str | os.PathLike[str], files: list[Path]) -> Path:
             _shown(found[1]), "name", str(wanted), expected, advice="rename one, or give the path"
         )
     return found[0]
+
+
+def _existing_file(kind: str, wanted: str | os.PathLike[str]) -> Path:
+    try:
+        path = Path(wanted).expanduser()
+        found = path.is_file()
+    except (OSError, ValueError, RuntimeError):  # a name too long, a NUL in it, the home folder of nobody
+        found = False
+    if not found:
+        got = "a folder, a pipe or a device" if os.path.exists(wanted) else NOTHING
+        expected = f"a {kind} file"
+        raise ScenarioError(
+            os.fspath(wanted), "", got, expected, advice="check the path; names have no .toml"
+        )
+    return path
 
 
 def _is_path(scenario: object) -> bool:
@@ -334,8 +388,8 @@ def _suite_files() -> list[Path]:
 
 def _peek(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return _read_toml(path)[0]
+    except ScenarioError:
         return {"title": "(this file cannot be read; load it for the reason)"}
 
 

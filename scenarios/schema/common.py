@@ -24,7 +24,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from sysgym.scenarios.errors import Problem, ScenarioError, UnknownName
+from sysgym.scenarios.errors import MOST_PROBLEMS, Problem, ScenarioError, UnknownName
+from sysgym.scenarios.names import ENV_ID, FILE_NAME
+from sysgym.scenarios.reading import check_shape
 from sysgym.scenarios.schema.problems import (
     BY_TYPE,
     PROBLEMS_TYPE,
@@ -33,6 +35,7 @@ from sysgym.scenarios.schema.problems import (
     problems_from,
     validated,
 )
+from sysgym.scenarios.texts import LINE, PROSE
 
 _IDENTITY = ("schema", "name", "family")
 
@@ -44,8 +47,13 @@ LARGEST_SEED = 2**31 - 1
 MOST_COMBINATIONS_CHECKED = 256
 """Up to this many combinations of varied values are all checked on loading; beyond it each value alone."""
 
+MOST_VARIED_VALUES = 500
+"""In the lists of all splits together: each is checked on loading, which takes milliseconds."""
+
 _WITHOUT_VARY = {"check_vary": False}
 """Validation context for scenarios made by a draw: what can be drawn has been checked."""
+
+Prose = Annotated[str, Field(pattern=PROSE)]
 
 ScalarMembers = (
     Annotated[bool, Tag("true or false")]
@@ -180,8 +188,21 @@ class Splits(Table):
         assert isinstance(split, Split)
         return split
 
+    def having(self, seed: int) -> str | None:
+        """Return the name of the split that a seed is of; None where it is outside every split."""
+        return next((name for name in SPLIT_NAMES if seed in self[name]), None)
+
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that the splits are disjoint."""
+        """Check that the splits are disjoint, and that what varies can be checked in a moment."""
+        varied = {name: sum(map(len, self[name].varied.values())) for name in SPLIT_NAMES}
+        if sum(varied.values()) > MOST_VARIED_VALUES:
+            most = max(varied, key=varied.__getitem__)
+            yield Problem(
+                f"{most}.vary",
+                f"{varied[most]} values",
+                f"at most {MOST_VARIED_VALUES} values in the lists of all splits",
+                'draw from a range instead: ranges = { "KEY" = { low = ..., high = ... } }',
+            )
         for one, other in itertools.combinations(SPLIT_NAMES, 2):
             a, b = self[one].seeds, self[other].seeds
             if a[0] <= b[1] and b[0] <= a[1]:
@@ -209,17 +230,17 @@ class Scenario(Table):
         alias="schema", description="version of this file format; 1"
     )
     name: str = Field(
-        pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$",
+        pattern=FILE_NAME,
         description="name of the scenario: the file's name without .toml; lower case, digits, hyphens",
     )
     family: str = Field(description="family of problems; decides which keys the file has")
     env_id: str = Field(
-        pattern=r"^[A-Za-z0-9_-]+/[A-Za-z0-9_-]+-v[0-9]+$",
+        pattern=ENV_ID,
         description="Gymnasium id of the environment that plays it",
     )
-    title: str = Field(min_length=1, max_length=100, description="one line for lists and plots")
-    description: str = Field(min_length=1, description="what the scenario is for, in a few sentences")
-    references: Annotated[tuple[str, ...], FromList] = Field(
+    title: str = Field(min_length=1, max_length=100, pattern=LINE, description="one line for lists and plots")
+    description: Prose = Field(min_length=1, description="what the scenario is for, in a few sentences")
+    references: Annotated[tuple[Prose, ...], FromList] = Field(
         default=(), description="papers, RFCs and programs that the numbers come from"
     )
     splits: Splits = Field(description="seeds and variation of train, validation and test")
@@ -305,7 +326,9 @@ class Scenario(Table):
         if not found and allowed:
             together = _combinations({key: vary[key] for key in allowed})
             found = [problem for choice in together for problem in self._bad_choices(places, choice)]
-        yield from (problem for index, problem in enumerate(found) if problem not in found[:index])
+        yield from (
+            problem for index, problem in enumerate(found[:MOST_PROBLEMS]) if problem not in found[:index]
+        )
 
     def _bad_choices(self, places: Mapping[str, KeyPath], choice: Mapping[str, Any]) -> Iterator[Problem]:
         for problem in self._problems_with(choice):
@@ -347,6 +370,9 @@ def overridden(
     Raises:
         ScenarioError: The file is wrong, a key does not exist or a value does not fit.
     """
+    if not isinstance(overrides, Mapping):
+        expected = 'a table of dotted keys and values, such as {"workload.load": 0.6}'
+        raise ScenarioError(path, "overrides", overrides, expected)
     problems = [
         Problem(
             key, value, "a key that can be overridden", "identity stays with the file", origin="overrides"
@@ -358,6 +384,7 @@ def overridden(
     problems += apply_overrides(data, overrides)
     if problems:
         raise ScenarioError(path, problems=problems)
+    check_shape(data, path, origin="overrides" if overrides else "")
     return validated(model, data, path, overrides=overrides, lines=lines)
 
 

@@ -12,7 +12,8 @@ from pydantic import BaseModel, Discriminator, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError, closest_name
+from sysgym.scenarios.errors import MOST_PROBLEMS, NOTHING, Problem, ScenarioError, closest_name
+from sysgym.scenarios.texts import LINE, PROSE
 
 PROBLEMS_TYPE = "sysgym_problems"
 """Type of the pydantic error whose context carries finished problems."""
@@ -43,6 +44,12 @@ _LIMIT_WORDS = {
     "too_long": "at most {max_length} entries",
     "finite_number": "a finite number",
 }
+
+_PATTERN_WORDS = {
+    LINE: "one line without control characters",
+    PROSE: "a text without control characters",
+}
+"""Patterns that say less than words."""
 
 
 def range_problems(table: BaseModel, name: str, suffix: str = "") -> Iterator[Problem]:
@@ -107,16 +114,17 @@ def validated(
     try:
         return model.model_validate(data, context=dict(context or {}))
     except ValidationError as error:
-        problems = [
-            _placed(problem, tuple(overrides), lines or {}) for problem in problems_from(error, model, data)
-        ]
+        by_key = {dotted_key(place): line for place, line in (lines or {}).items()}
+        found = problems_from(error, model, data)
+        problems = [_placed(problem, tuple(overrides), by_key) for problem in found]
         problems.sort(key=lambda problem: (problem.line is None, problem.line or 0))
         # Pydantic's own account would only repeat the same less readably.
-        raise ScenarioError(path, problems=problems) from None
+        n_unlisted = max(error.error_count() - MOST_PROBLEMS, 0)
+        raise ScenarioError(path, problems=problems, n_unlisted=n_unlisted) from None
 
 
 def problems_from(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
-    """Return what pydantic found, key by key.
+    """Return what pydantic found, key by key: its first :data:`MOST_PROBLEMS` findings.
 
     Args:
         error: Pydantic's findings.
@@ -125,7 +133,7 @@ def problems_from(error: ValidationError, model: type[BaseModel], data: Any) -> 
     """
     return [
         problem
-        for finding in error.errors(include_url=False)
+        for finding in error.errors(include_url=False)[:MOST_PROBLEMS]
         for problem in _translate(finding, _Place(model, data, finding["loc"]))
     ]
 
@@ -209,6 +217,8 @@ def _translate(finding: ErrorDetails, place: _Place) -> list[Problem]:
         return [_choice(key, got, _literals(place.annotation))]
     if kind == "literal_error":
         return [Problem(key, got, _wanted(place.annotation) + meaning)]
+    if context.get("pattern") in _PATTERN_WORDS:
+        return [Problem(key, got, _PATTERN_WORDS[context["pattern"]] + meaning)]
     if kind in _LIMIT_WORDS:
         shown = {name: f"{limit:g}" if isinstance(limit, float) else limit for name, limit in context.items()}
         return [Problem(key, got, _LIMIT_WORDS[kind].format_map(shown) + meaning)]
@@ -262,13 +272,12 @@ def _wanted(annotation: Any) -> str:
     return {"str": _TYPE_WORDS["string"], **_TYPE_WORDS}.get(getattr(origin, "__name__", ""), "a value")
 
 
-def _placed(problem: Problem, overrides: Sequence[str], lines: Mapping[KeyPath, int]) -> Problem:
+def _placed(problem: Problem, overrides: Sequence[str], by_key: Mapping[str, int]) -> Problem:
     if any(problem.key == key or _is_inside(problem.key, key) for key in overrides):
         return dataclasses.replace(problem, origin="overrides")
     if any(_is_inside(key, problem.key) for key in overrides):
         # An override made this table, or reached into it: no line of the file is to blame for sure.
         return problem
-    by_key = {dotted_key(path): line for path, line in lines.items()}
     # The longest key around the problem: a missing key and the inside of an inline table have no line.
     around = [key for key in by_key if key == problem.key or _is_inside(problem.key, key)]
     return dataclasses.replace(problem, line=by_key[max(around, key=len)]) if around else problem

@@ -9,20 +9,29 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, Tag
 
 from sysgym.scenarios.errors import Problem
+from sysgym.scenarios.names import FILE_NAME, NAME
 from sysgym.scenarios.schema.common import (
     LARGEST_SEED,
     FromList,
+    Prose,
     ScalarMembers,
     ScalarValue,
     Scenario,
     Table,
 )
 from sysgym.scenarios.schema.problems import BY_TYPE
+from sysgym.scenarios.texts import LINE
 
 MOST_SEEDS = 10_000
 
+MOST_ENTRIES = 1_000
+"""Tasks, or trainings, of a suite; the largest suite of the package has 14. Each reads a scenario."""
+
+MOST_MATRIX_SCENARIOS, MOST_MATRIX_SEEDS = 32, 100
+"""What a matrix multiplies: every training plays every scenario."""
+
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
-ContenderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+ContenderName = Annotated[str, Field(pattern=NAME)]
 
 
 class SeedRange(Table):
@@ -87,8 +96,8 @@ class TaskSpec(Table):
 
     scenario: str = Field(min_length=1, description="name of a scenario, or path relative to this file")
     split: Literal["train", "validation", "test"] = Field(default="test", description="split of the seeds")
-    contenders: Annotated[tuple[Contender, ...], FromList, Field(min_length=1)] = Field(
-        description="names, or tables of name, transport and agent"
+    contenders: Annotated[tuple[Contender, ...], FromList, Field(min_length=1, max_length=MOST_ENTRIES)] = (
+        Field(description="names, or tables of name, transport and agent")
     )
     seeds: Annotated[
         Annotated[SeedRange, Tag("a table")]
@@ -137,11 +146,11 @@ class MatrixSpec(Table):
     """An agent trained on every one of some scenarios, each of its policies tested on all of them."""
 
     agent: str = Field(min_length=1, description="learning agent, such as ppo or neural")
-    scenarios: Annotated[tuple[str, ...], FromList, Field(min_length=2)] = Field(
-        description="what is trained on and tested on: names, or paths relative to this file"
+    scenarios: Annotated[tuple[str, ...], FromList, Field(min_length=2, max_length=MOST_MATRIX_SCENARIOS)] = (
+        Field(description="what is trained on and tested on: names, or paths relative to this file")
     )
     total_steps: Annotated[int, Field(ge=1, le=10**12)] = Field(description="environment steps of a training")
-    seeds: Annotated[tuple[Seed, ...], FromList, Field(min_length=1)] = Field(
+    seeds: Annotated[tuple[Seed, ...], FromList, Field(min_length=1, max_length=MOST_MATRIX_SEEDS)] = Field(
         default=(1,), description="seeds of the trainings, one run each"
     )
     n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(default=1, description="environments side by side")
@@ -176,8 +185,8 @@ class MetricSpec(Table):
 
     name: str = Field(min_length=1, description="key in episode_metrics; left out where a scenario lacks it")
     direction: Literal["higher", "lower"] = Field(description="which is better")
-    label: str = Field(min_length=1, description="what the report calls it")
-    unit: str = Field(default="", description="unit after scaling, as shown")
+    label: str = Field(min_length=1, pattern=LINE, description="what the report calls it")
+    unit: str = Field(default="", pattern=LINE, description="unit after scaling, as shown")
     scale: Annotated[float, Field(gt=0.0)] = Field(default=1.0, description="shown value per SI value")
 
 
@@ -187,12 +196,12 @@ class Suite(Table):
     schema_version: Annotated[int, Field(ge=1, le=1)] = Field(
         alias="schema", description="version of this file format; 1"
     )
-    name: str = Field(
-        pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="name of the suite: the file's name without .toml"
+    name: str = Field(pattern=FILE_NAME, description="name of the suite: the file's name without .toml")
+    title: str = Field(
+        min_length=1, max_length=100, pattern=LINE, description="one line for lists and the report"
     )
-    title: str = Field(min_length=1, max_length=100, description="one line for lists and the report")
-    description: str = Field(min_length=1, description="what the suite shows, in a few sentences")
-    training: Annotated[tuple[TrainingSpec, ...], FromList] = Field(
+    description: Prose = Field(min_length=1, description="what the suite shows, in a few sentences")
+    training: Annotated[tuple[TrainingSpec, ...], FromList, Field(max_length=MOST_ENTRIES)] = Field(
         default=(), description="agents to train first, [[training]]"
     )
     survey: str | None = Field(
@@ -205,29 +214,35 @@ class Suite(Table):
             "its scenario play, to tell what energy it took to reach the best heuristic; 0: none"
         ),
     )
-    tasks: Annotated[tuple[TaskSpec, ...], FromList, Field(min_length=1)] = Field(
+    tasks: Annotated[tuple[TaskSpec, ...], FromList, Field(min_length=1, max_length=MOST_ENTRIES)] = Field(
         description="the contest, [[tasks]]"
     )
     matrix: MatrixSpec | None = Field(
         default=None, description="who is trained on each scenario and tested on all, [matrix]"
     )
-    metrics: Annotated[tuple[MetricSpec, ...], FromList, Field(min_length=1)] = Field(
-        description="columns of the report, [[metrics]], the most important one first"
+    metrics: Annotated[tuple[MetricSpec, ...], FromList, Field(max_length=MOST_ENTRIES)] = Field(
+        default=(),
+        description=(
+            "columns of the report, [[metrics]], the most important one first; absent: those that the"
+            " family of each task is judged by"
+        ),
     )
 
     def cross_checks(self) -> Iterator[Problem]:
         """Check that nothing stands twice."""
-        keyed = (
+        keyed: tuple[tuple[str, list[tuple[object, ...]]], ...] = (
             ("training", [(entry.agent, entry.scenario, entry.seed) for entry in self.training]),
             ("tasks", [(task.scenario, task.split) for task in self.tasks]),
             ("metrics", [(metric.name,) for metric in self.metrics]),
         )
         for key, identities in keyed:
+            earlier: set[tuple[object, ...]] = set()
             for index, identity in enumerate(identities):
-                if identity in identities[:index]:
+                if identity in earlier:
                     yield Problem(
                         f"{key}[{index}]", " ".join(map(str, identity)), "an entry that stands there once"
                     )
+                earlier.add(identity)
 
 
 def with_entry_for_each_seed(data: dict[str, Any]) -> None:
@@ -244,7 +259,7 @@ def with_entry_for_each_seed(data: dict[str, Any]) -> None:
     spelled_out: list[Any] = []
     for entry in entries:
         seeds = entry.get("seeds") if isinstance(entry, dict) and "seed" not in entry else None
-        if not isinstance(seeds, list) or not seeds:
+        if not isinstance(seeds, list) or not 0 < len(seeds) <= MOST_ENTRIES:
             spelled_out.append(entry)
             continue
         rest = {key: value for key, value in entry.items() if key != "seeds"}
@@ -270,6 +285,8 @@ def with_matrix_entries(data: dict[str, Any], first_seed: Callable[[str, str], i
     shared = ("agent", "total_steps", "n_envs", "action_scale", "hyper_parameters")
     trainings, tasks = data.setdefault("training", []), data.setdefault("tasks", [])
     if not isinstance(trainings, list) or not isinstance(tasks, list):
+        return
+    if len(given["scenarios"]) > MOST_MATRIX_SCENARIOS or len(seeds) > MOST_MATRIX_SEEDS:
         return
     for scenario in given["scenarios"]:
         first = first_seed(scenario, given["split"]) if isinstance(scenario, str) else None

@@ -85,6 +85,16 @@ def test_unknown_name_is_readable_although_a_key_error() -> None:
     assert (error.kind, error.name, error.suggestion) == ("transport", "dctpc", "dctcp")
 
 
+def test_many_names_are_counted_and_few_suggested() -> None:
+    names = [f"world-{number}" for number in range(150)]
+    error = UnknownName("scenario", "world-1x", names)
+    assert error.suggestion == "world-1"
+    assert 1 <= len(error.suggestions) <= 5
+    assert str(error).endswith("(sysgym list scenarios lists all 150)")
+    assert len(str(error)) < 250
+    assert len(str(UnknownName("thing", "x" * 5000, names))) < 500
+
+
 def test_unknown_name_without_anything_close_does_not_guess() -> None:
     error = UnknownName("transport", "zzz", ["reno"])
     assert error.suggestion is None

@@ -205,5 +205,30 @@ def test_broken_scenario_in_a_suite_is_reported_as_its_own(tmp_path: Path, minim
     path = _write(tmp_path, ('scenario = "dumbbell-10g"', 'scenario = "./world.toml"'))
     with pytest.raises(ScenarioError) as caught:
         load_suite(path)
-    assert caught.value.path == str(tmp_path / "world.toml")
-    assert caught.value.key == "name"
+    assert caught.value.path == str(path)
+    assert caught.value.key == f"{tmp_path / 'world.toml'}: name"
+
+
+def test_all_problems_of_a_suite_and_its_scenarios_are_told_at_once(tmp_path: Path, minimal: str) -> None:
+    (tmp_path / "one.toml").write_text(minimal.replace("buffer_bytes", "bufer_bytes"))
+    (tmp_path / "two.toml").write_text(minimal.replace("load = 0.4", "load = 4.0"))
+    path = _write(
+        tmp_path,
+        ('name = "mine"', 'name = "yours"'),
+        ('scenario = "dumbbell-10g"', 'scenario = "./one.toml"'),
+        ('scenario = "incast-32"\ncontenders', 'scenario = "./two.toml"\ncontenders'),
+        ('scenario = "incast-32"\ntotal', 'scenario = "inkast-32"\ntotal'),
+        ('direction = "higher"', 'direction = "up"'),
+    )
+    with pytest.raises(ScenarioError) as caught:
+        load_suite(path)
+    keys = {problem.key for problem in caught.value.problems}
+    one, two = tmp_path / "one.toml", tmp_path / "two.toml"
+    assert {"metrics[0].direction", "name", "training[0].scenario"} <= keys
+    assert {f"{one}: queue.bufer_bytes", f"{one}: name", f"{two}: workload.load"} <= keys
+
+
+def test_metrics_may_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(SUITE[: SUITE.index("[[metrics]]")])
+    assert load_suite(path).metrics == ()

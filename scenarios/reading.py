@@ -1,0 +1,205 @@
+"""Bounded reading of what users write: regular files of a limited size, and tables of a limited shape.
+
+Whoever can write a file could otherwise make its reader wait, or take all memory. The limits are far above
+what a person writes, and each is refused in words.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError
+
+LARGEST_FILE_BYTES = 1 << 20
+"""Two hundred times the longest file of the package; parsing this much takes about a second."""
+
+DEEPEST_NESTING = 32
+"""Tables and lists inside each other; the deepest key of a scenario has six levels."""
+
+MOST_DOTS = 2 * DEEPEST_NESTING
+"""On a line, numbers of lists aside: TOML's reader takes the square of a dotted key's length."""
+
+MOST_VALUES = 20_000
+"""Values of a file, those of lists counted one by one: a hundred times the longest file of the package."""
+
+LARGEST_WHOLE_NUMBER = 2**63 - 1
+"""What TOML promises to hold."""
+
+_DOT_OF_A_NUMBER = re.compile(r"(?<=\d)\.[\d_eE+-]*\s*[,\]]")
+
+LONGEST_KEY, LONGEST_TEXT = 200, 20_000
+"""Characters of a key, and of any other text."""
+
+
+def read_text(
+    path: str | PathLike[str], kind: str, *, shown: str = "", most_bytes: int = LARGEST_FILE_BYTES
+) -> str:
+    """Return the text of a regular file; never waits for a pipe or a device.
+
+    Args:
+        path: The file; ``~`` is the home folder.
+        kind: What it should be, for messages: ``TOML file``.
+        shown: How messages call the file; the path where empty.
+        most_bytes: Size from which on it is refused.
+
+    Raises:
+        ScenarioError: There is no such file, it is none, it cannot be read, is too large, or is no UTF-8.
+    """
+    shown = shown or os.fspath(path)
+    try:
+        # Without O_NONBLOCK, opening a pipe waits until somebody writes.
+        descriptor = os.open(Path(path).expanduser(), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ScenarioError(
+                    shown, got="a folder, a pipe or a device", expected=f"a {kind}", advice="check the path"
+                )
+            content = file.read(most_bytes + 1)
+    except (OSError, ValueError, RuntimeError) as error:  # NUL in the path; a home folder of nobody
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ScenarioError(
+            shown, got=reason, expected=f"a readable {kind}, UTF-8", advice="check the path"
+        ) from error
+    if len(content) > most_bytes:
+        expected = f"a {kind} of at most {most_bytes:,} bytes"
+        raise ScenarioError(shown, got="a larger file", expected=expected, advice="check the path")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ScenarioError(
+            shown, got="not UTF-8", expected=f"a readable {kind}, UTF-8", advice="save it as UTF-8"
+        ) from error
+    if "\0" in text:
+        raise ScenarioError(shown, got="a byte 0", expected=f"a {kind}", advice="check the path")
+    return text
+
+
+def parse_toml(text: str, shown: str) -> dict[str, Any]:
+    """Return the tables of a TOML text.
+
+    Args:
+        text: The file's content.
+        shown: How messages call the file.
+
+    Raises:
+        ScenarioError: It is no TOML, or beyond one of this module's limits.
+    """
+    check_dots(text, shown)
+    try:
+        data = tomllib.loads(text)
+    except RecursionError:
+        raise ScenarioError(shown, problems=[_too_deep("")]) from None
+    except tomllib.TOMLDecodeError as error:
+        line = _syntax_line(str(error), text)
+        lines = text.splitlines()
+        got = lines[line - 1].strip() if line and line <= len(lines) else NOTHING
+        problem = Problem("", got, f"TOML: {error}", "the syntax is at https://toml.io", line)
+        raise ScenarioError(shown, problems=[problem]) from error
+    except ValueError:  # Python reads no decimal number of more than 4300 digits.
+        raise ScenarioError(shown, problems=[_too_large("", "a number of thousands of digits")]) from None
+    check_shape(data, shown)
+    return data
+
+
+def check_dots(text: str, shown: str, *, origin: str = "") -> None:
+    """Refuse a text that TOML's reader would take minutes for.
+
+    Args:
+        text: TOML.
+        shown: How messages call the file.
+        origin: As in :class:`Problem`.
+
+    Raises:
+        ScenarioError: A line has more than :data:`MOST_DOTS` dots. Those of texts count too: where a text
+            begins and ends is not known before the reader has been there.
+    """
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.count(".") > MOST_DOTS and (n := _DOT_OF_A_NUMBER.sub("", line).count(".")) > MOST_DOTS:
+            problem = Problem(
+                "",
+                f"a line with {n:,} dots",
+                f"at most {MOST_DOTS} dots on a line, and {DEEPEST_NESTING} tables inside each other",
+                "break the line",
+                number,
+                origin,
+            )
+            raise ScenarioError(shown, problems=[problem])
+
+
+def check_shape(data: object, shown: str, *, origin: str = "") -> None:
+    """Hold tables and lists to this module's limits.
+
+    Args:
+        data: From TOML, JSON, YAML or the caller.
+        shown: How messages call the file.
+        origin: As in :class:`Problem`.
+
+    Raises:
+        ScenarioError: They are beyond one; names the first place.
+    """
+    pending: list[tuple[str, object, int]] = [("", data, 0)]
+    n_values = 0
+    while pending:  # No recursion: what is too deep is to be found, not to be met.
+        place, value, depth = pending.pop()
+        inside: Iterable[tuple[str, object]] = ()
+        problem = _value_problem(place, value, depth)
+        if problem is None and isinstance(value, Mapping | list | tuple):
+            n_values += len(value)
+            if n_values > MOST_VALUES:
+                problem = Problem(place, "more than that", f"at most {MOST_VALUES:,} values in all")
+        if problem is None and isinstance(value, Mapping):
+            problem = next((found for key in value if (found := _key_problem(place, key))), None)
+            inside = ((f"{place}.{key}".lstrip("."), item) for key, item in reversed(list(value.items())))
+        elif problem is None and isinstance(value, list | tuple):
+            inside = reversed([(f"{place}[{index}]", item) for index, item in enumerate(value)])
+        if problem is not None:
+            raise ScenarioError(shown, problems=[dataclasses.replace(problem, origin=origin)])
+        pending += [(where, item, depth + 1) for where, item in inside]
+
+
+def _value_problem(place: str, value: object, depth: int) -> Problem | None:
+    if depth > DEEPEST_NESTING:
+        return _too_deep(place)
+    if isinstance(value, int) and abs(value) > LARGEST_WHOLE_NUMBER:
+        return _too_large(place, f"a whole number of {value.bit_length()} bits")
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        return Problem(
+            place, f"a text of {len(value):,} characters", f"a text of at most {LONGEST_TEXT:,} characters"
+        )
+    return None
+
+
+def _key_problem(place: str, key: object) -> Problem | None:
+    if isinstance(key, str) and 0 < len(key) <= LONGEST_KEY:
+        return None
+    got = f"a key of {len(key):,} characters" if isinstance(key, str) and key else f"the key {str(key)!r:.80}"
+    return Problem(place, got, f"keys that are texts of 1 to {LONGEST_KEY} characters", "rename the key")
+
+
+def _too_deep(place: str) -> Problem:
+    # The place itself would be as long as the nesting is deep.
+    where = place[:LONGEST_KEY] + "..." if len(place) > LONGEST_KEY else place
+    return Problem(
+        where,
+        "tables or lists nested deeper",
+        f"at most {DEEPEST_NESTING} tables and lists inside each other",
+    )
+
+
+def _too_large(place: str, got: str) -> Problem:
+    return Problem(place, got, f"whole numbers from -{LARGEST_WHOLE_NUMBER} to {LARGEST_WHOLE_NUMBER}")
+
+
+def _syntax_line(message: str, text: str) -> int | None:
+    _, found, rest = message.partition("(at line ")
+    if found:
+        return int(rest.split(",")[0])
+    return len(text.splitlines()) if "end of document" in message else None
