@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from markupsafe import Markup
 
 from sysgym.bench import surveys
 from sysgym.bench.report import Written, write
@@ -97,17 +97,18 @@ class _Page(HTMLParser):
 
 
 def _table_of_html(written: Written) -> dict[str, list[str]]:
-    """Contender -> estimate and interval of every column."""
-    table = _Page(written.html.read_text()).tables[0]
+    """Contender -> estimate and interval of every column, of the first scenario."""
+    table = _Page(written.html.read_text()).tables[1]
     return {cells[0][0]: [" ".join(cell[:2]) for cell in cells[1:]] for cells in table[1:]}
 
 
 def _table_of_markdown(written: Written) -> dict[str, list[str]]:
-    lines = [line for line in written.markdown.read_text().splitlines() if line.startswith("| ")]
+    first = written.markdown.read_text().partition("\n## ")[2]  # the summary stands before it
+    lines = [line for line in first.splitlines() if line.startswith("| ")]
     cells = [re.split(r" (?<!\\)\| ", line.removeprefix("| ").removesuffix(" |")) for line in lines]
     stop = next((i for i, line in enumerate(cells[2:], 2) if line[0] == "contender"), len(cells))
     return {
-        line[0].removesuffix(" (upper bound)"): [
+        line[0].removesuffix(" (reference)"): [
             cell.partition("<br>")[0].replace("**", "") for cell in line[1:]
         ]
         for line in cells[2:stop]
@@ -125,16 +126,16 @@ def test_the_page_loads_nothing(write_rows: Callable[..., Path]) -> None:
     page = _Page(text)
     assert page.open == [], "every tag is closed"
     assert {"table", "svg"} <= page.tags
-    assert not page.tags & {"script", "link", "img", "iframe", "object", "embed", "video", "base"}
+    assert not page.tags & {"link", "img", "iframe", "object", "embed", "video", "base"}
     assert page.references
-    assert all(reference.startswith("#") for reference in page.references)
+    inside = {reference[1:] for reference in page.references if reference.startswith("#")}
+    assert {reference for reference in page.references if reference[1:] not in inside} == {"results.jsonl"}
     assert all(target.startswith("#") for target in re.findall(r"url\(['\"]?([^)]*)\)", text))
     assert "@import" not in text
-    without_namespaces = re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
-    assert not re.search(r"https?:|//[a-z]", without_namespaces)
+    assert not re.search(r"https?:|//[a-z]", text)
     ids = re.findall(r'\bid="([^"]*)"', text)
     assert len(ids) == len(set(ids)), "ids of two pictures collide"
-    assert {reference[1:] for reference in page.references} <= set(ids)
+    assert inside <= set(ids)
 
 
 def test_everyone_and_everything_is_in_both_forms(write_rows: Callable[..., Path]) -> None:
@@ -142,7 +143,7 @@ def test_everyone_and_everything_is_in_both_forms(write_rows: Callable[..., Path
     write_rows(played)
     written = write(write_rows(played, name="other", digest="0" * 64))
     page = _Page(written.html.read_text())
-    for table in page.tables[:2]:
+    for table in page.tables[1:3]:
         assert [cells[0][0] for cells in table[1:]] == ["dctcp", "reno", "oracle"]
         heads = [" ".join(cell) for cell in table[0]]
         assert heads[1:] == [
@@ -150,11 +151,12 @@ def test_everyone_and_everything_is_in_both_forms(write_rows: Callable[..., Path
             "Queueing delay, p99 ms, lower is better",
             "Gap to oracle Goodput",
         ]
-        assert table[3][0][1] == "paced under oracle, upper bound"
-    assert len(page.tables) == 3, "two scenarios have a table over all"
-    assert [cells[0][0] for cells in page.tables[2][1:]] == ["reno", "oracle"]
-    assert len(page.labels) == 5, "two pictures a scenario, and the profiles"
-    assert all(name in label for label in page.labels for name in played)
+        assert table[3][0][1:] == ["paced under oracle", "reference"]
+    assert len(page.tables) == 4, "a summary, and two scenarios have a table over all"
+    assert [cells[0][0] for cells in page.tables[3][1:]] == ["reno", "oracle"]
+    pictures = [label for label in page.labels if label.endswith((" on tiny", " on other", "oracle's value"))]
+    assert len(pictures) == 5, "two pictures a scenario, and the profiles"
+    assert all(name in label for label in pictures for name in played)
     markdown = written.markdown.read_text()
     first_line = (
         "| contender | Goodput (Mb/s, higher is better) | Queueing delay, p99 (ms, lower is better) |"
@@ -197,7 +199,7 @@ def test_a_learned_agent_that_loses_is_said_to_lose(write_rows: Callable[..., Pa
     for text in (" ".join(_Page(written.html.read_text()).text), written.markdown.read_text()):
         for sentence in written.headlines[0].sentences:
             assert sentence in text
-    cells = _Page(written.html.read_text()).tables[0]
+    cells = _Page(written.html.read_text()).tables[1]
     assert "best" in cells[1][1]
     assert "best" not in " ".join(cells[2][1] + cells[2][2])
 
@@ -217,7 +219,7 @@ def test_what_the_seeds_cannot_tell_is_no_lead(write_rows: Callable[..., Path]) 
     assert "leads" not in said
     assert said.count("which the seeds cannot tell from") == 2
     assert "goodput not significantly different, queueing delay, p99 not significantly different" in said
-    cells = _Page(written.html.read_text()).tables[0]
+    cells = _Page(written.html.read_text()).tables[1]
     assert cells[2][1][-1] == "≈ dctcp"
     assert sorted(word for row in cells[1:] for word in row[1] if "best" in word) == ["= best", "best"]
 
@@ -228,28 +230,32 @@ def test_little_delay_of_who_sends_little_is_no_lead(write_rows: Callable[..., P
     assert re.search(r"p99: dctcp leads with .*\(of those with at least 90 % of the most goodput\)", said)
 
 
-def test_an_upper_bound_does_not_compete(write_rows: Callable[..., Path]) -> None:
+def test_a_reference_does_not_compete(write_rows: Callable[..., Path]) -> None:
     written = write(write_rows({"dctcp": DCTCP, "reno": RENO, "oracle": PERFECT}))
     said = _sentences(written)
     assert "oracle" not in said
     assert said.count("dctcp leads") == 2
-    row = _Page(written.html.read_text()).tables[0][3]
+    row = _Page(written.html.read_text()).tables[1][3]
     assert row[0][0] == "oracle"
     assert "best" not in " ".join(row[1] + row[2])
 
 
-def test_names_with_special_characters_are_only_names(write_rows: Callable[..., Path]) -> None:
+def test_names_with_special_characters_are_only_names(
+    write_rows: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Rows with such names are refused; the report does not rely on that.
+    monkeypatch.setattr("sysgym.bench.rows.check_row", lambda data: None)
     written = write(write_rows({"dctcp": DCTCP, NASTY: RENO}))
     text = written.html.read_text()
     page = _Page(text)
     assert "a<b>" not in text
-    assert escape(NASTY) in text
-    assert _Page(text).tables[0][2][0][0] == NASTY
-    assert all(NASTY in label for label in page.labels)
+    assert str(Markup.escape(NASTY)) in text
+    assert _Page(text).tables[1][2][0][0] == NASTY
+    assert sum(NASTY in label for label in page.labels) == 2, "it is in the descriptions of both pictures"
     shown = [words for words in page.text if words.strip() == NASTY]
-    assert len(shown) == 3, "in the table, the legend and at its row of the dot plot"
+    assert len(shown) == 4, "in both tables, at its point and at its row of the dot plot"
     markdown = _table_of_markdown(written)
-    assert re.sub(r"\\(.)", r"\1", list(markdown)[1]) == NASTY
+    assert re.sub(r"\\(.)", r"\1", list(markdown)[1]).replace("&amp;", "&") == NASTY
     assert [len(cells) for cells in markdown.values()] == [2, 2]
 
 
@@ -270,6 +276,7 @@ def test_runs_of_an_agent_are_put_together(write_rows: Callable[..., Path]) -> N
     assert who is not None
     second = who[0].replace('"checkpoint_sha256":"ab"', '"checkpoint_sha256":"cd"')
     lines = [re.sub(r'"contender":\{"name":"again".*?"parameters":\{\}\}', second, line) for line in lines]
+    lines = [re.sub(r',"sha256":"[0-9a-f]+"', "", line) for line in lines]  # the digest of other words
     (out / RESULTS).write_text("".join(lines))
     written = write(out)
     assert "ppo was trained once" not in written.markdown.read_text()
@@ -315,7 +322,7 @@ def test_a_survey_is_part_of_both_forms(write_rows: Callable[..., Path]) -> None
     page, twin = written.html.read_text(), written.markdown.read_text()
     assert "Range of &lt;placements&gt;" in page
     assert "What <code>it</code> is." in page
-    assert "<td>2x16</td><td>448</td>" in page
+    assert ["2x16"] in [row[0] for row in _Page(page).tables[1]]
     assert "| 2x16 | 448 |" in twin
 
 

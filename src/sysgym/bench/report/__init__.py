@@ -6,14 +6,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sysgym.bench import surveys
-from sysgym.bench.report import carbon, heatmap, html, markdown, over_time, plots, profiles
+from sysgym.bench.report import (
+    carbon,
+    heatmap,
+    html,
+    markdown,
+    over_time,
+    plots,
+    profiles,
+    queue_plot,
+    training_plot,
+)
 from sysgym.bench.report.content import panels
 from sysgym.bench.report.curves import read_curves
+from sysgym.bench.report.gallery import Gallery, Shown
 from sysgym.bench.report.headlines import Headline, headline
 from sysgym.bench.report.overall import overall
-from sysgym.bench.report.study import Contest, read_study
-from sysgym.bench.rows import write_atomically
+from sysgym.bench.report.study import Contest, Study, read_study
+from sysgym.bench.rows import COMPRESSED, RESULTS
 from sysgym.bench.statistics import AVERAGE_WORDS
+from sysgym.errors import SysgymError
+from sysgym.scenarios.files import write_atomically
 
 PLOTS = "plots"
 
@@ -35,52 +48,76 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
         reference: Contender that others are compared with; the family's if it plays.
 
     Raises:
-        SysgymError: There are no rows.
+        SysgymError: There are no rows, or the folder cannot be written to.
         UnknownName: The reference plays nowhere.
     """
     study = read_study(folder, reference)
     important = [name for contest in study.contests for name in contest.in_colour]
     looks = plots.styles(study.players, important)
-    pictures = {contest.label: _pictures(contest, looks) for contest in study.contests}
-    curves = read_curves(folder)
-    if (picture := plots.training_curves(curves, looks)) is not None:
-        pictures["training"] = [
-            (picture, "Return of training episodes with exploration, mean of the last 20.")
-        ]
-    if (profile := profiles.draw_profiles(study, looks)) is not None:
-        pictures["overall"] = [profile]
     pages = surveys.read(folder)
-    scores = heatmap.scores_of(study)
-    if scores is not None:
-        pictures[heatmap.PAGE] = [(heatmap.draw(scores), heatmap.caption(scores))]
-        pages.append(heatmap.page(scores))
+    gallery = _gallery(study, folder, looks)
+    if gallery.matrix is not None:
+        pages.append(gallery.matrix[0])
     trainings = carbon.costs(folder)
     if (reason := carbon.refusal(study, trainings)) is not None:
         study.warnings.append(reason)
     headlines = [headline(contest) for contest in study.contests]
     totals = overall(study) if len(study.contests) > 1 else []
+    rows_file = RESULTS if (folder / RESULTS).is_file() else COMPRESSED
 
-    (folder / PLOTS).mkdir(exist_ok=True)
-    for shown in pictures.values():
-        for picture, _ in shown:
-            write_atomically(folder / PLOTS / f"{picture.name}.png", picture.png)
     written = Written(folder / "report.html", folder / "report.md", headlines)
-    page = html.page(study, headlines, pictures, totals, looks, pages, trainings)
-    twin = markdown.text(study, headlines, pictures, totals, PLOTS, pages, trainings)
-    write_atomically(written.html, page.encode())
-    write_atomically(written.markdown, twin.encode())
+    page = html.page(study, headlines, gallery, totals, looks, pages, trainings, rows_file)
+    twin = markdown.text(study, headlines, gallery, totals, PLOTS, pages, trainings, rows_file)
+    plots_folder = _own_folder(folder / PLOTS)
+    for picture in gallery:
+        _write(plots_folder / f"{picture.name}.png", picture.png)
+    _write(written.html, page.encode())
+    _write(written.markdown, twin.encode())
     return written
 
 
-def _pictures(contest: Contest, looks: dict[str, plots.Style]) -> list[tuple[plots.Picture, str]]:
+def _own_folder(path: Path) -> Path:
+    """Make a folder in the results folder; a link that a stranger put there could lead anywhere."""
+    if path.is_symlink():
+        raise SysgymError(f"{path}: is a link, and the report stays in the results folder; delete it")
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise SysgymError(f"{path}: cannot be made: {error.strerror or error}") from error
+    return path
+
+
+def _write(path: Path, content: bytes) -> None:
+    part = path.with_name(path.name + ".part")
+    if part.is_symlink() or path.is_dir():
+        which = part if part.is_symlink() else path
+        raise SysgymError(f"{which}: a file of the report is to be there; delete it")
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise SysgymError(f"{path}: the report cannot be written: {error.strerror or error}") from error
+
+
+def _gallery(study: Study, folder: Path, looks: dict[str, plots.Style]) -> Gallery:
+    curves = read_curves(folder)
+    names = {contest.sha256: contest.name for contest in study.contests}
+    trained = training_plot.training_curves(curves, looks, names)
+    profile = profiles.draw_profiles(study, looks)
+    scores = heatmap.scores_of(study)
+    return Gallery(
+        {contest.slug: _pictures(contest, folder, looks) for contest in study.contests},
+        () if profile is None else (profile,),
+        () if trained is None else ((trained, training_plot.caption(curves)),),
+        None if scores is None else (heatmap.page(scores), (heatmap.draw(scores), heatmap.caption(scores))),
+    )
+
+
+def _pictures(contest: Contest, folder: Path, looks: dict[str, plots.Style]) -> list[Shown]:
     found = []
     if (picture := plots.tradeoff(contest, looks)) is not None:
-        benefit, cost = contest.family.benefit.label, contest.family.cost.label
-        caption = (
-            f"{benefit} against {cost[:1].lower()}{cost[1:]}: up and to the left is better. Bars are 95 % "
-            "intervals; the dashed line joins competitors that no other beats in both."
-        )
-        found.append((picture, caption))
+        found.append((picture, plots.tradeoff_caption(contest)))
+    if (shown := queue_plot.queues_over_time(contest, folder, looks)) is not None:
+        found.append(shown)
     if (picture := over_time.over_time(contest, looks)) is not None:
         found.append((picture, over_time.caption(contest)))
     if (picture := plots.dots(contest, panels(contest), looks)) is not None:

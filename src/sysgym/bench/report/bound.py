@@ -1,4 +1,4 @@
-"""Shares of what an upper bound reaches: they have no unit, so that scenarios can be put together."""
+"""Shares of what a privileged reference reaches: they have no unit, so that scenarios can be put together."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,11 @@ import numpy as np
 from sysgym.bench.energy import ASSUMPTIONS, alike_words, measured_alike, total_g
 from sysgym.bench.families import Metric
 from sysgym.bench.milestones import Reached, reached
+from sysgym.bench.records import FinishedFields, StartedFields, read_record
 from sysgym.bench.report.study import Contest, Study
 from sysgym.bench.training import FINISHED, STARTED, TRAINING_FOLDER
 from sysgym.bench.units import significant
+from sysgym.errors import SysgymError
 
 _MASSES = ((1e3, "kg"), (1.0, "g"), (1e-3, "mg"), (1e-6, "µg"))
 _ENERGIES = ((1e3, "MWh"), (1.0, "kWh"), (1e-3, "Wh"), (1e-6, "mWh"), (1e-9, "µWh"))
@@ -67,11 +68,11 @@ def costs(folder: Path) -> list[Cost]:
         if path.parent.name.startswith("aside-"):
             continue
         try:
-            done = json.loads(path.read_bytes())
-            steps = int(json.loads((path.parent / STARTED).read_bytes())["total_steps"])
-        except (OSError, ValueError, KeyError, TypeError):
+            done = read_record(FinishedFields, path)
+            started = read_record(StartedFields, path.parent / STARTED)
+        except SysgymError:
             continue
-        found.append(Cost(path.parent.name, steps, done.get("energy"), reached(path.parent)))
+        found.append(Cost(path.parent.name, started["total_steps"], done.get("energy"), reached(path.parent)))
     return found
 
 

@@ -6,12 +6,17 @@ from collections.abc import Iterator
 
 from sysgym.bench.families import Metric
 from sysgym.bench.report.bound import bound_of, has_gaps
-from sysgym.bench.report.headlines import relative
+from sysgym.bench.report.headlines import listed, relative
+from sysgym.bench.report.record import machine_text
 from sysgym.bench.report.study import Contest, Score, Study
+from sysgym.bench.report.texts import printable, shown_name
 from sysgym.bench.statistics import AVERAGE_WORDS
-from sysgym.bench.units import significant, with_interval
+from sysgym.bench.units import significant, time_text, with_interval
 
 MOST_PANELS = 4
+
+REFERENCE = "reference"
+"""What a contender is called that reads more than the observation. It is no bound: it can be beaten."""
 
 
 def averages(study: Study) -> str:
@@ -23,9 +28,10 @@ def averages(study: Study) -> str:
 def reading_guide(study: Study) -> list[str]:
     """Return how to read the tables, a paragraph each."""
     learned = [player.name for player in study.players if player.learned]
-    bounds = [player.name for player in study.players if player.privileged]
+    references = [player.name for player in study.players if player.privileged]
+    outside = any(contest.outside_split for contest in study.contests)
     guide = [
-        "Every contender plays the same episodes, none of them seen in training. A "
+        f"Every contender plays the same episodes{'' if outside else ', none of them seen in training'}. A "
         f"number is the {averages(study)} over episodes, [low, high] its 95 % bootstrap interval. The best "
         "competitor of a column is marked best; = best means that these seeds cannot tell it from the best.",
         f"The last line of a cell compares with {study.reference} on the same seeds (paired bootstrap of the "
@@ -34,38 +40,52 @@ def reading_guide(study: Study) -> list[str]:
         "where the difference is clear: episodes differ from each other, and the comparison is seed by seed.",
     ]
     if learned:
-        runs = {
-            score.n_runs
-            for contest in study.contests
-            for (name, _), score in contest.scores.items()
-            if name in learned
-        }
-        if runs == {1}:
-            guide.append(
-                f"{_and(learned)} {_verb(learned, 'was', 'were')} trained once for each scenario. The "
-                "interval is over episodes only: another training run can come out differently, and this "
-                "does not show it."
-            )
-        else:
-            guide.append(f"{_and(learned)}: the interval is over training runs and episodes.")
-    if bounds:
+        guide.append(_trained(study, learned))
+    if references:
         guide.append(
-            f"{_and(bounds)} {_verb(bounds, 'reads', 'read')} what no controller can observe: a bound to "
-            "compare with, not a competitor."
+            f"{listed(references)} {_verb(references, 'reads', 'read')} what no controller can observe. That "
+            "makes a reference to compare with, no competitor; and no bound: a contender can be better in a "
+            "metric that the reference does not aim at."
         )
     if any(has_gaps(contest) for contest in study.contests):
         guide.append(
-            f'"Gap to {bound_of(study)}" is the optimality gap: how much of the bound\'s value, episode by '
-            "episode, is missing on average in the metric named there (twice the bound's delay is a gap of "
-            "50 %); what is better than the bound counts as no gap, and does not make up for others."
+            f'"Gap to {bound_of(study)}" is the optimality gap: how much of the reference\'s value, episode '
+            "by episode, is missing on average in the metric named there (twice the reference's delay is a "
+            "gap of 50 %); what is better than the reference counts as no gap, and does not make up for "
+            "others."
         )
     if any(contest.timed for contest in study.contests):
         guide.append(
-            f'"{DECISION}" is the wall time in which the contender chose an action, the median over '
-            "episodes, on the machine that played them: other machines, and others' work on this one, "
-            "give other numbers. It is compared with nothing."
+            f'"{DECISION[:1].upper()}{DECISION[1:]}" is the wall time in which the contender\'s agent chose '
+            "an action, the median over episodes, on the machine that played them: other machines, and "
+            "others' work on this one, give other numbers. It is compared with nothing. A transport that no "
+            "agent steers has an agent that always returns the same action; its time is that of a call."
+        )
+    if any(metric.name in FROM_HISTOGRAMS for contest in study.contests for metric in contest.metrics):
+        guide.append(
+            "Percentiles of queues and of queueing delays are read from a histogram and exact to 3 %. A "
+            "queue that fills its buffer can therefore read as up to 3 % more than the buffer holds."
         )
     return guide
+
+
+FROM_HISTOGRAMS = frozenset({"queue_p99_bytes", "queue_delay_p99_s"})
+"""Metrics that are middles of a histogram's buckets."""
+
+
+def _trained(study: Study, learned: list[str]) -> str:
+    runs = {
+        score.n_runs
+        for contest in study.contests
+        for (name, _), score in contest.scores.items()
+        if name in learned
+    }
+    if runs != {1}:
+        return f"{listed(learned)}: the interval is over training runs and episodes."
+    return (
+        f"{listed(learned)} {_verb(learned, 'was', 'were')} trained once for each scenario. The interval is "
+        "over episodes only: another training run can come out differently, and this does not show it."
+    )
 
 
 def overall_guide(study: Study) -> str:
@@ -76,16 +96,12 @@ def overall_guide(study: Study) -> str:
         "have the metric count, each the same."
     )
     if (bound := bound_of(study)) is not None:
-        text += f" The gap to {bound} is over all scenarios with their first metrics, as above."
+        text += f" The gap to {bound} is over all scenarios with their first metrics."
     return text
 
 
 def _verb(names: list[str], of_one: str, of_more: str) -> str:
     return of_one if len(names) == 1 else of_more
-
-
-def _and(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def heading(contest: Contest, metric: Metric) -> tuple[str, str]:
@@ -112,13 +128,13 @@ def cell(contest: Contest, metric: Metric, score: Score) -> tuple[str, str, str]
     return value, f"[{low}, {high}]", words
 
 
-DECISION = "ms a decision"
+DECISION = "time a decision"
 
 
 def decision(contest: Contest, player: str) -> str:
     """Return the median time of a decision as text."""
     value = contest.decision_ms(player)
-    return "–" if value is None else significant(value, 2)
+    return "–" if value is None else time_text(value / 1e3)
 
 
 def panels(contest: Contest) -> list[Metric]:
@@ -130,38 +146,48 @@ def panels(contest: Contest) -> list[Metric]:
 
 
 def facts(study: Study) -> Iterator[tuple[str, str]]:
-    """Yield how the results were made."""
-    played = [sitting for sitting in study.sittings if sitting.get("played")] or study.sittings[-1:]
+    """Yield how the results were made; what stands in backticks is code."""
+    played = [sitting for sitting in study.sittings if sitting.played] or study.sittings[-1:]
     for sitting in played:
-        words = f"{sitting['began']}: {sitting.get('played', 0)} episodes"
-        if "wall_s" in sitting:
-            words += f", {duration(sitting['wall_s'])}"
+        words = f"{sitting.began}: {sitting.played or 0} episodes"
+        if sitting.wall_s is not None:
+            words += f", {duration(sitting.wall_s)}"
         yield "run", words
-        yield "command", f"`{sitting['command']}`"
-    for machine in {_machine(sitting): None for sitting in played}:
+        yield "command", code(sitting.command)
+    for machine in {machine_text(sitting.machine): None for sitting in played}:
         yield "machine", machine
-    yield "versions", ", ".join(f"{name} {version}" for name, version in _versions(study).items())
+    yield "versions", ", ".join(f"{name} {version}" for name, version in versions_of(study).items())
     for contest in study.contests:
-        yield "seeds", f"{contest.label}: {_ranges(contest.seeds)} ({contest.split} split)"
+        yield "seeds", f"{contest.label}: {seeds_text(contest)}"
     yield (
         "simulation",
         f"{len(study.rows)} rows, {duration(sum(row.wall_s for row in study.rows))} of one core",
     )
-    yield "again", f"`sysgym validate {study.folder}` plays sampled rows again and compares them bit by bit"
+    again = code(f"sysgym validate {study.folder}")
+    yield "again", f"{again} plays sampled rows again and compares their metrics bit by bit"
 
 
-def _versions(study: Study) -> dict[str, str]:
+def code(text: object) -> str:
+    """Return a text as code between backticks."""
+    return "`" + printable(text).replace("`", "'") + "`"
+
+
+def versions_of(study: Study) -> dict[str, str]:
+    """Return the software that made the rows: its name and version."""
     found: dict[str, str] = {}
     for row in study.rows:
         found |= row.versions
-    return found
+    return {shown_name(name): shown_name(version) for name, version in found.items()}
 
 
-def _machine(sitting: object) -> str:
-    data = sitting.get("machine", {}) if isinstance(sitting, dict) else {}
-    memory = data.get("memory_bytes")
-    words = f"{data.get('processor', '?')}, {data.get('cpus', '?')} CPUs"
-    return words + (f", {memory / 2**30:.0f} GiB" if memory else "") + f", {data.get('platform', '?')}"
+def seeds_text(contest: Contest) -> str:
+    """Return the seeds of a scenario, and whether they are of the split."""
+    outside = contest.outside_split
+    if not outside:
+        return f"{_ranges(contest.seeds)} ({contest.split} split)"
+    if len(outside) == len(contest.seeds):
+        return f"{_ranges(outside)} (outside the {contest.split} split, with its parameters)"
+    return f"{_ranges(contest.seeds)} ({contest.split} split, but {_ranges(outside)} outside it)"
 
 
 def duration(seconds: float) -> str:

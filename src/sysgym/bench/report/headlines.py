@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sysgym.bench.families import Metric
+from sysgym.bench.report.ranking import differs, ranking
 from sysgym.bench.report.study import Contest
 from sysgym.bench.units import significant, with_interval
 
@@ -24,7 +25,7 @@ class Headline:
 def headline(contest: Contest) -> Headline:
     """Return the headline of one contest."""
     parts = [text for metric in contest.focus if (text := _leader(contest, metric))]
-    sentences = ["; ".join([*parts[:1], *map(_uncapitalized, parts[1:])]) + "."] if parts else []
+    sentences = ["; ".join([*parts[:1], *map(uncapitalized, parts[1:])]) + "."] if parts else []
     for player in contest.players:
         if player.learned and player.name != contest.reference:
             sentences.append(_against_reference(contest, player.name))
@@ -32,42 +33,38 @@ def headline(contest: Contest) -> Headline:
 
 
 def _leader(contest: Contest, metric: Metric) -> str:
-    family = contest.family
-    allowed = contest.enough_benefit() if metric.name == family.cost.name else None
-    estimates = {name: score.estimate for (name, key), score in contest.scores.items() if key == metric.name}
-    best = contest.best(metric, estimates, allowed)
-    if best is None:
+    found = ranking(contest, metric)
+    if found is None:
         return ""
-    rivals = {
-        player.name
-        for player in contest.players
-        if player.name in estimates
-        and player.name != best
-        and not player.privileged
-        and (allowed is None or player.name in allowed)
-    }
-    shown = shown_interval(contest, best, metric.name)
+    family, estimates = contest.family, found.estimates
+    shown = shown_interval(contest, found.best, metric.name)
     condition = ""
-    if allowed is not None and len(allowed) < len(estimates):
-        benefit = _uncapitalized(family.benefit.label)
+    if found.unranked:
+        benefit = uncapitalized(family.benefit.label)
         condition = f" (of those with at least {100 * family.enough_benefit:.0f} % of the most {benefit})"
-    if not rivals:
-        return f"{metric.label}: {best} with {shown}{condition}"
-    tied = [name for name in rivals if not _differs(contest, name, best, metric.name)]
-    tied.sort(key=lambda name: estimates[name].value, reverse=metric.higher_is_better)
-    if tied:
-        told = tied if len(tied) <= MOST_TIED else tied[: MOST_TIED - 1]
-        words = [f"{name} ({_shown(contest, name, metric.name)})" for name in told]
-        if len(told) < len(tied):
-            words.append(f"{len(tied) - len(told)} others")
-        others = _listed(words)
+    if found.tied:
+        others = _some(contest, found.tied, metric.name)
         tied_with = f"which the seeds cannot tell from {others}"
-        return f"{metric.label}: {best} with {shown}, {tied_with}{condition}"
-    second = contest.best(metric, estimates, rivals)
-    assert second is not None
-    gap = relative(estimates[best].value - estimates[second].value, estimates[second].value)
+        return f"{metric.label}: {found.best} with {shown}, {tied_with}{condition}"
+    if not found.worse:
+        return f"{metric.label}: {found.best} with {shown}{condition}"
+    second = found.worse[0]
+    gap = relative(estimates[found.best].value - estimates[second].value, estimates[second].value)
     than = f"{gap} {'as' if gap.endswith('as much') else 'than'}" if gap else "ahead of"
-    return f"{metric.label}: {best} leads with {shown}, {than} the next, {second}{condition}"
+    equals = [name for name in found.worse[1:] if not differs(contest, name, second, metric.name)]
+    following = f"the next, {second}"
+    if equals:
+        following += f", which the seeds cannot tell from {_some(contest, equals, metric.name)}"
+    return f"{metric.label}: {found.best} leads with {shown}, {than} {following}{condition}"
+
+
+def _some(contest: Contest, names: Sequence[str], metric: str) -> str:
+    """Return names with their values, the first few of many."""
+    told = names if len(names) <= MOST_TIED else names[: MOST_TIED - 1]
+    words = [f"{name} ({_shown(contest, name, metric)})" for name in told]
+    if len(told) < len(names):
+        words.append(f"{len(names) - len(told)} others")
+    return listed(words)
 
 
 def _against_reference(contest: Contest, name: str) -> str:
@@ -87,14 +84,9 @@ def _against_reference(contest: Contest, name: str) -> str:
         elif not gap:
             ours, theirs = (_shown(contest, one, metric.name) for one in (name, contest.reference))
             gap = f"{ours} and not {theirs}"
-        parts.append(f"{_uncapitalized(metric.label)} {gap}")
+        parts.append(f"{uncapitalized(metric.label)} {gap}")
     words = ", ".join(parts) or "no common episodes to compare"
     return f"{name} against {contest.reference}: {words}."
-
-
-def _differs(contest: Contest, ours: str, theirs: str, metric: str) -> bool:
-    difference = contest.difference(ours, theirs, metric)
-    return difference is not None and difference.excludes_zero
 
 
 def relative(difference: float, base: float) -> str:
@@ -107,11 +99,18 @@ def relative(difference: float, base: float) -> str:
     return f"{significant(100.0 * abs(share), 2)} % {'higher' if share > 0 else 'lower'}"
 
 
-def shown_interval(contest: Contest, name: str, metric: str) -> str:
-    """Return ``9.71 [9.70, 9.72] Mb/s``."""
+def shown_interval(contest: Contest, name: str, metric: str, *, bounds: bool = True) -> str:
+    """Return ``9.71 [9.70, 9.72] Mb/s``, or ``9.71 Mb/s``.
+
+    Args:
+        contest: One scenario.
+        name: A contender.
+        metric: Of what.
+        bounds: Whether the interval is written.
+    """
     estimate, unit = contest.scores[name, metric].estimate, contest.unit(metric)
     value, low, high = with_interval(*(unit.shown(number) for number in estimate))
-    return f"{value} [{low}, {high}] {unit.symbol}".rstrip()
+    return f"{value} [{low}, {high}] {unit.symbol}".rstrip() if bounds else f"{value} {unit.symbol}".rstrip()
 
 
 def _shown(contest: Contest, name: str, metric: str) -> str:
@@ -120,10 +119,11 @@ def _shown(contest: Contest, name: str, metric: str) -> str:
     return f"{value} {unit.symbol}".rstrip()
 
 
-def _uncapitalized(text: str) -> str:
+def uncapitalized(text: str) -> str:
     """Return a label as it stands inside a sentence; FCT and RTT stay as they are."""
     return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
 
-def _listed(words: Sequence[str]) -> str:
+def listed(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence."""
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

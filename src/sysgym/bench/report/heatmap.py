@@ -15,6 +15,7 @@ from sysgym.bench import statistics
 from sysgym.bench.matrix import Matrix, player_name
 from sysgym.bench.report.plots import Picture, make_picture
 from sysgym.bench.report.study import RETURN, Contest, Study
+from sysgym.bench.report.texts import in_picture
 from sysgym.bench.statistics import FloatArray, Interval
 from sysgym.bench.surveys import Page
 
@@ -96,6 +97,8 @@ def draw(scores: Scores) -> Picture:
         if score is not None:
             values[names.index(trained_on), names.index(played)] = score.value
 
+    shown = [in_picture(name) for name in names]
+
     def paint(figure: Figure, ink: str) -> None:
         axes = figure.add_subplot()
         colours, scale = mpl.colormaps[COLOURS], Normalize(-1.0, 1.0, clip=True)
@@ -121,8 +124,8 @@ def draw(scores: Scores) -> Picture:
             axes.add_patch(
                 Rectangle((row + 0.03, row + 0.03), 0.94, 0.94, fill=False, color=ink, linewidth=1.6)
             )
-        axes.set_xticks(np.arange(n) + 0.5, names, rotation=35, ha="right", rotation_mode="anchor")
-        axes.set_yticks(np.arange(n) + 0.5, names)
+        axes.set_xticks(np.arange(n) + 0.5, shown, rotation=35, ha="right", rotation_mode="anchor")
+        axes.set_yticks(np.arange(n) + 0.5, shown)
         axes.set_xlabel("played (held-out episodes)")
         axes.set_ylabel("trained on")
         axes.invert_yaxis()
@@ -138,7 +141,7 @@ def draw(scores: Scores) -> Picture:
         if bar.solids is not None:
             bar.solids.set(rasterized=False, edgecolor="face")  # a page that loads nothing has no bitmaps
 
-    label = max(map(len, names)) * 0.085
+    label = max(map(len, shown)) * 0.085
     size = (label + CELL_IN[0] * n + 1.9, 0.75 * label + CELL_IN[1] * n + 0.9)
     words = f"Heat map: {scores.matrix.agent} trained on one of {', '.join(names)} and played on each of them"
     return make_picture("generalisation", words, paint, size)

@@ -1,171 +1,168 @@
-"""The report as Markdown, with its pictures in files beside it."""
+"""The report as Markdown, with its pictures in files beside it; every text is escaped."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from sysgym.bench.report.bound import bound_of, gap, has_gaps
-from sysgym.bench.report.carbon import COST_COLUMNS, Cost, guide, is_measured, worth_of
-from sysgym.bench.report.content import (
-    DECISION,
-    cell,
-    decision,
-    facts,
-    heading,
-    overall_guide,
-    reading_guide,
-)
+from sysgym.bench.report import grids
+from sysgym.bench.report.carbon import Cost, guide, is_measured
+from sysgym.bench.report.content import REFERENCE, facts, overall_guide, reading_guide, seeds_text
+from sysgym.bench.report.gallery import Gallery
+from sysgym.bench.report.grids import Cell, Column, Grid
 from sysgym.bench.report.headlines import Headline
-from sysgym.bench.report.overall import Overall, metrics_of
+from sysgym.bench.report.overall import Overall
 from sysgym.bench.report.plots import Picture
-from sysgym.bench.report.study import Contest, Study
+from sysgym.bench.report.study import Study
+from sysgym.bench.report.texts import printable
+from sysgym.bench.report.verdict import verdict
 from sysgym.bench.surveys import Page
+
+_SPECIAL = re.compile(r"(?P<interval>\[[\d., −-]+\](?![(\[:]))|(?P<mark>[\\`*_\[\]<>|~$])")
+"""What means something anywhere in a line. An interval between brackets means nothing by itself."""
+_BEGINNING = re.compile(r"^(\d{1,9})?((?(1)[.)]|[#+=-]))(?=[\s#=+-]|$)")
+"""What makes a heading, a list or a rule of the line that begins with it."""
+_ADDRESS = re.compile(r"(?i)\b(www)\.|:(?=//)")
+"""What GitHub makes a link of without being asked."""
 
 
 def text(
     study: Study,
     headlines: Sequence[Headline],
-    pictures: Mapping[str, Sequence[tuple[Picture, str]]],
+    gallery: Gallery,
     totals: Sequence[Overall],
     folder: str,
-    pages: Sequence[Page] = (),
+    surveyed: Sequence[Page] = (),
     trainings: Sequence[Cost] = (),
+    rows_file: str = "results.jsonl",
 ) -> str:
     """Return the document.
 
     Args:
         study: What to report.
         headlines: One for each contest.
-        pictures: Label of the contest (or ``"training"``) -> pictures with their captions.
+        gallery: The pictures.
         totals: The table over all scenarios.
         folder: Where the pictures are, relative to the document.
-        pages: Of the suite's survey.
+        surveyed: Of the suite's survey.
         trainings: What they cost.
+        rows_file: The rows' file, beside the document.
     """
-    return "\n".join(_lines(study, headlines, pictures, totals, folder, pages, trainings)) + "\n"
+    lines = _lines(study, headlines, gallery, totals, folder, surveyed, trainings, rows_file)
+    return "\n".join(lines) + "\n"
 
 
 def _lines(
     study: Study,
     headlines: Sequence[Headline],
-    pictures: Mapping[str, Sequence[tuple[Picture, str]]],
+    gallery: Gallery,
     totals: Sequence[Overall],
     folder: str,
-    pages: Sequence[Page],
+    surveyed: Sequence[Page],
     trainings: Sequence[Cost],
+    rows_file: str,
 ) -> Iterator[str]:
     measured = is_measured(study, list(trainings))
-    yield from (f"# {_plain(study.title)}", "", _plain(study.description), "")
+    yield from (f"# {plain(study.title)}", "", plain(study.description), "")
     for warning in study.warnings:
-        yield from (f"> **Note:** {_plain(warning)}", "")
+        yield from (f"> **Note:** {plain(warning)}", "")
+    if words := verdict(study):
+        yield from (f"**{plain(words)}**", "")
+    if (summary := grids.summary_grid(study)) is not None:
+        yield from (*_table(summary), "")
     for item in headlines:
-        yield f"- **{_plain(item.scenario)}**: {_plain(' '.join(item.sentences))}"
+        yield f"- **{plain(item.scenario)}**: {plain(' '.join(item.sentences))}"
     yield ""
-    for page in pages:
-        yield page.markdown()
-        yield from _figures(pictures.get(page.title, ()), folder)
+    for page in surveyed:
+        yield from (f"## {plain(page.title)}", "", coded(page.text), "")
+        yield from (*_table(grids.survey_grid(page)), "")
+        yield from _figures(gallery.of_survey(page), folder)
+    for contest in study.contests:
+        yield from (f"## {plain(contest.label)}", "")
+        yield from (f"{plain(contest.title)}. {plain(contest.description)}", "")
+        yield from (*_table(grids.contest_grid(contest, measured=measured)), "")
+        yield from _figures(gallery.of_contest(contest), folder)
+        digest = plain(contest.sha256[:16])
+        yield f"Seeds {plain(seeds_text(contest))}; scenario {digest}; [rows]({rows_file})."
+        yield ""
+    if totals:
+        yield from ("## All scenarios together", "", plain(overall_guide(study)), "")
+        yield from (*_table(grids.overall_grid(study, totals)), "")
+        yield from _figures(gallery.overall, folder)
+    if gallery.training or trainings:
+        yield from ("## Training", "")
+        yield from _figures(gallery.training, folder)
+    if trainings:
+        yield from (*_table(grids.training_grid(trainings, measured=measured)), "")
     yield from ("## How to read this", "")
     for paragraph in [*reading_guide(study), *guide(study, list(trainings))]:
-        yield from (_plain(paragraph), "")
-    for contest in study.contests:
-        yield from (f"## {_plain(contest.label)}", "")
-        yield from (f"{_plain(contest.title)}. {_plain(contest.description)}", "")
-        yield from _table(contest, measured)
-        yield ""
-        yield from _figures(pictures.get(contest.label, ()), folder)
-    if totals:
-        yield from _overall(study, totals)
-        yield from _figures(pictures.get("overall", ()), folder)
-    if pictures.get("training") or trainings:
-        yield from ("## Training", "")
-        yield from _figures(pictures.get("training", ()), folder)
-    if trainings:
-        yield _line(COST_COLUMNS)
-        yield _line(["---", *["---:"] * (len(COST_COLUMNS) - 1)])
-        yield from (_line([*map(_plain, training.cells(measured=measured))]) for training in trainings)
-        yield ""
+        yield from (plain(paragraph), "")
     yield from ("## How this was made", "")
     for name, words in facts(study):
-        yield f"- {name}: {words}"
+        yield f"- {plain(name)}: {coded(words)}"
 
 
-def _table(contest: Contest, measured: bool) -> Iterator[str]:
-    heads = ["contender"]
-    for metric in contest.metrics:
-        label, unit = heading(contest, metric)
-        heads.append(_plain(f"{label} ({unit})"))
-    gaps = has_gaps(contest)
-    if gaps:
-        heads.append(_plain(f"Gap to {bound_of(contest)} ({contest.focus[0].label})"))
-    if contest.timed:
-        heads.append(f"{DECISION} (median, this machine)")
-    worth = worth_of(contest) if measured else None
-    if worth is not None:
-        heads.append(_plain(f"{worth.label} per g CO2e (estimate)"))
-    yield _line(heads)
-    yield _line(["---", *["---:"] * (len(heads) - 1)])
-    for player in contest.players:
-        cells = [_plain(player.name) + (" (upper bound)" if player.privileged else "")]
-        for metric in contest.metrics:
-            score = contest.scores.get((player.name, metric.name))
-            if score is None:
-                cells.append("–")
-                continue
-            value, interval, versus = cell(contest, metric, score)
-            shown = f"**{value}**" if score.best else value
-            tie = "= best" if score.tied and not score.best and not player.privileged else ""
-            cells.append(" ".join(word for word in (shown, interval) if word))
-            remarks = _plain(", ".join(word for word in (tie, versus) if word))
-            cells[-1] += f"<br>{remarks}" if remarks else ""
-        if gaps:
-            cells.append(_percent(gap(contest, player.name)))
-        if contest.timed:
-            cells.append(decision(contest, player.name))
-        if worth is not None:
-            cells.append("<br>".join(word for word in worth.cell(player.name) if word))
-        yield _line(cells)
+def _table(grid: Grid) -> Iterator[str]:
+    yield _line([_head(column) for column in grid.columns])
+    yield _line(["---", *["---:"] * (len(grid.columns) - 1)])
+    for row in grid.rows:
+        yield _line([_name(row[0]), *map(_cell, row[1:])])
 
 
-def _overall(study: Study, totals: Sequence[Overall]) -> Iterator[str]:
-    metrics, bound = metrics_of(study), bound_of(study)
-    yield from ("## All scenarios together", "")
-    yield from (_plain(overall_guide(study)), "")
-    heads = ["contender", "scenarios"]
-    if bound is not None:
-        heads.append(_plain(f"Gap to {bound}"))
-    heads += [_plain(metric.label) for metric in metrics]
-    yield _line(heads)
-    yield _line(["---", *["---:"] * (len(heads) - 1)])
-    for line in totals:
-        cells = [_plain(line.player), str(line.n_scenarios)]
-        if bound is not None:
-            cells.append(_percent(line.gap))
-        yield _line([*cells, *(_percent(line.wins.get(metric.name)) for metric in metrics)])
-    yield ""
+def _head(column: Column) -> str:
+    label = plain(f"{column.label} ({column.note})" if column.note else column.label)
+    return f"{plain(column.group[1])}<br>{label}" if column.group is not None else label
+
+
+def _name(cell: Cell) -> str:
+    # Of a contender's notes the last says what kind it is, where it is not its parts.
+    kind = [note for note in cell.notes if note == REFERENCE]
+    return plain(cell.text) + "".join(f" ({plain(note)})" for note in kind)
+
+
+def _cell(cell: Cell) -> str:
+    words = plain(cell.text)
+    first = f"**{words}**" if cell.kind == "best" else words
+    notes = [plain(note) for note in cell.notes if note != "best"]
+    if notes and cell.notes[0].startswith("["):  # an interval stands beside its value
+        first = f"{first} {notes.pop(0)}"
+    return "<br>".join([first, *([", ".join(notes)] if notes else [])])
 
 
 def _figures(pictures: Sequence[tuple[Picture, str]], folder: str) -> Iterator[str]:
     for picture, caption in pictures:
         yield from (
-            f"![{_plain(picture.description)}]({folder}/{picture.name}.png)",
+            f"![{plain(picture.description)}]({folder}/{picture.name}.png)",
             "",
-            f"*{_plain(caption)}*",
+            f"*{plain(caption)}*",
             "",
         )
-
-
-def _percent(interval: tuple[float, float, float] | None) -> str:
-    if interval is None:
-        return "–"
-    value, low, high = (f"{100.0 * number:.3g}" for number in interval)
-    return f"{value} % [{low}, {high}]"
 
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _plain(words: str) -> str:
-    """Return text on one line in which nothing is a tag, a column's end or emphasis."""
-    return re.sub(r"([\\|<`*])", r"\\\1", " ".join(words.split()))
+def plain(words: object) -> str:
+    """Return text on one line in which nothing is a tag, a link, a heading, a column's end or emphasis."""
+    line = " ".join(printable(words).split()).replace("&", "&amp;")
+    line = _SPECIAL.sub(lambda found: found["interval"] or f"\\{found['mark']}", line)
+    line = _ADDRESS.sub(lambda found: f"{found[1]}\\." if found[1] else "\\:", line)
+    return _BEGINNING.sub(lambda found: f"{found[1] or ''}\\{found[2]}", line)
+
+
+def coded(words: object) -> str:
+    """Return text as :func:`plain` does, but for what stands in backticks, which stays code."""
+    parts = printable(words).split("`")
+    return "".join(
+        plain_part(part) if index % 2 == 0 else f"`{' '.join(part.split())}`" if part.strip() else ""
+        for index, part in enumerate(parts)
+    )
+
+
+def plain_part(words: str) -> str:
+    """Return a part of a line as :func:`plain` does; spaces at its ends stay."""
+    if not words.strip():
+        return " " if words else ""
+    before, after = " " * words[:1].isspace(), " " * words[-1:].isspace()
+    return f"{before}{plain(words)}{after}"

@@ -10,16 +10,18 @@ from matplotlib.figure import Figure
 
 from sysgym.bench import statistics
 from sysgym.bench.families import Curve
+from sysgym.bench.report.labels import NAME_IN, name_lines
 from sysgym.bench.report.plots import Picture, Style, make_picture, tidy
 from sysgym.bench.report.study import N_BEST, Contest
+from sysgym.bench.report.texts import in_picture
 from sysgym.bench.statistics import FloatArray
 from sysgym.bench.units import Unit
 
+COINCIDES = 0.03
+"""Of the range of all lines: two that are never further apart look like one."""
+
 ENOUGH_EPISODES = 0.5
 """Share of a contender's episodes that need to have a metric for a point of its line."""
-
-NAME_IN = 0.165
-"""Height of a line's name, inches."""
 
 
 class Line(NamedTuple):
@@ -60,10 +62,14 @@ def over_time(contest: Contest, looks: Mapping[str, Style]) -> Picture | None:
         return None
     names = [player.name for player in contest.players]
     shown = contest.in_colour
+    close = coinciding(contest)
     height = max(4.2, 0.9 + NAME_IN * len(names))
 
     def draw(figure: Figure, ink: str) -> None:
-        for axes, curve in zip(_panels(figure, len(curves)), curves, strict=True):
+        panels = _panels(figure, len(curves) + bool(close))
+        if close:
+            _differences(panels[-1], contest, close, looks, ink)
+        for axes, curve in zip(panels, curves, strict=False):
             for name in sorted(names, key=lambda name: name in shown):
                 if (name, curve.prefix) in lines:
                     line = lines[name, curve.prefix]
@@ -79,14 +85,18 @@ def over_time(contest: Contest, looks: Mapping[str, Style]) -> Picture | None:
             tidy(axes, ink, grid="both")
             if first:
                 axes.set_xlabel(curve.x_label)
-                ends = {name: lines[name, curve.prefix] for name in names if (name, curve.prefix) in lines}
-                _name_lines(axes, ends, shown, looks, ink, NAME_IN / (height - 0.9))
+                ends = {
+                    name: (float(end.at[-1]), float(end.value[-1]))
+                    for name in names
+                    if (end := lines.get((name, curve.prefix))) is not None
+                }
+                name_lines(axes, ends, {name: looks[name].colour for name in shown}, ink, height - 0.9)
             else:
                 axes.tick_params(labelsize=8)
 
     labels = ", ".join(curve.label for curve in curves)
     words = f"{labels} over time of {', '.join(names)} on {contest.label}"
-    return make_picture(f"{contest.name}-{contest.split}-over-time", words, draw, (10.4, height))
+    return make_picture(f"{contest.slug}-over-time", words, draw, (10.4, height))
 
 
 def caption(contest: Contest) -> str:
@@ -98,9 +108,73 @@ def caption(contest: Contest) -> str:
         best = contest.focus[0].label
         who = (
             f"{lines}. In colour, with a 95 % band: the {N_BEST} best by {best}, {contest.reference}, what "
-            "was learned and upper bounds. All others are thin and grey."
+            "was learned and what reads more than the others. All others are thin and grey."
         )
-    return f"{who} A line has points where at least half of the contender's episodes have the metric."
+    who += " A line has points where at least half of the contender's episodes have the metric."
+    if coinciding(contest):
+        who += f" The last panel has the differences of the lines that lie on {contest.reference}'s, paired."
+    return who
+
+
+def coinciding(contest: Contest) -> list[str]:
+    """Return the competitors in colour whose line of the first curve cannot be told from the reference's.
+
+    Args:
+        contest: One scenario.
+    """
+    curve = _first(contest)
+    if curve is None:
+        return []
+    found = {
+        player.name: line
+        for player in contest.players
+        if (line := line_of(contest, player.name, curve)) is not None
+    }
+    base = found.get(contest.reference)
+    if base is None:
+        return []
+    values = np.concatenate([line.value for line in found.values()])
+    least = COINCIDES * float(np.ptp(values))
+    return [
+        name
+        for name, line in found.items()
+        if name != contest.reference
+        and name in contest.in_colour
+        and np.array_equal(line.at, base.at)
+        and float(np.abs(line.value - base.value).max()) <= least
+    ]
+
+
+def _first(contest: Contest) -> Curve | None:
+    curves = contest.family.curves
+    return next((curve for curve in curves if len(curve.points(contest.metric_names)) > 1), None)
+
+
+def _differences(
+    axes: Any, contest: Contest, names: Sequence[str], looks: Mapping[str, Style], ink: str
+) -> None:
+    """Draw what lines that lie on the reference's differ by, with 95 % bands of the paired difference."""
+    curve = _first(contest)
+    assert curve is not None
+    unit = _unit(contest, curve)
+    ends = {}
+    for name in names:
+        found = {
+            at: difference
+            for at, metric in curve.points(contest.metric_names).items()
+            if (difference := contest.difference(name, contest.reference, metric)) is not None
+        }
+        value, low, high = (
+            [unit.shown(difference[part]) for difference in found.values()] for part in range(3)
+        )
+        axes.fill_between(list(found), low, high, color=looks[name].colour, alpha=0.13, linewidth=0.0)
+        axes.plot(list(found), value, color=looks[name].colour, linewidth=1.4)
+        ends[name] = (float(list(found)[-1]), float(value[-1]))
+    axes.axhline(0.0, color=ink, linewidth=0.9, alpha=0.6)
+    axes.set_title(f"{curve.label}: difference from {in_picture(contest.reference)}", fontsize=8, loc="left")
+    axes.tick_params(labelsize=8)
+    tidy(axes, ink, grid="both")
+    name_lines(axes, ends, {name: looks[name].colour for name in names}, ink, 1.0)
 
 
 def _samples(contest: Contest, player: str, curve: Curve) -> dict[int, tuple[FloatArray, list[int]]]:
@@ -142,78 +216,3 @@ def _coloured(axes: Any, contest: Contest, name: str, curve: Curve, line: Line, 
         linewidth=1.8,
         zorder=3,
     )
-
-
-def _name_lines(
-    axes: Any,
-    lines: Mapping[str, Line],
-    shown: Sequence[str],
-    looks: Mapping[str, Style],
-    ink: str,
-    room: float,
-) -> None:
-    """Write every name to the right of its line's end, as near as the other names let it stand.
-
-    Args:
-        axes: Of matplotlib; its limits are fixed by this.
-        lines: Contender -> its line.
-        shown: Who is in colour.
-        looks: Style of every contender.
-        ink: Colour of the others.
-        room: Height that a name needs, as a share of the panel's.
-    """
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high)
-    left, right = axes.get_xlim()
-    axes.set_xlim(left, right)
-    ends = {
-        name: ((line.at[-1] - left) / (right - left), (line.value[-1] - low) / (high - low))
-        for name, line in lines.items()
-    }
-    order = sorted(ends, key=lambda name: (ends[name][1], name))
-    heights = spread([ends[name][1] for name in order], room)
-    for name, height in zip(order, heights, strict=True):
-        colour, strong = (looks[name].colour, True) if name in shown else (ink, False)
-        axes.annotate(
-            name,
-            xy=ends[name],
-            xytext=(1.08, height),
-            xycoords="axes fraction",
-            textcoords="axes fraction",
-            color=colour,
-            alpha=1.0 if strong else 0.65,
-            fontsize=9 if strong else 8,
-            fontweight="bold" if strong else "normal",
-            verticalalignment="center",
-            arrowprops={
-                "arrowstyle": "-",
-                "relpos": (0.0, 0.5),
-                "color": colour,
-                "alpha": 0.4,
-                "linewidth": 0.7,
-                "shrinkA": 1.0,
-                "shrinkB": 1.0,
-            },
-        )
-
-
-def spread(heights: Sequence[float], room: float) -> list[float]:
-    """Return heights of names: each as near to where it belongs as it can be, ``room`` apart, within 0 and 1.
-
-    Args:
-        heights: Where they belong, rising.
-        room: Height of one; there is room for all.
-    """
-    # Names that would overlap form a block, which stands where the mean of its members belongs.
-    blocks: list[tuple[float, int]] = []  # lowest member's height, number of members
-    for wanted in heights:
-        low, number = wanted, 1
-        low = min(max(low, 0.0), 1.0)
-        while blocks and blocks[-1][0] + blocks[-1][1] * room > low:
-            below, below_number = blocks.pop()
-            # The members' wishes for the lowest one's place, averaged.
-            low = (below * below_number + (low - below_number * room) * number) / (below_number + number)
-            number += below_number
-            low = max(min(low, 1.0 - (number - 1) * room), 0.0)
-        blocks.append((low, number))
-    return [low + index * room for low, number in blocks for index in range(number)]

@@ -19,8 +19,8 @@ class Overall:
         player: Its name.
         n_scenarios: How many.
         wins: Metric -> chance to beat the reference on a scenario and seed taken at random, ties half.
-        gap: Mean share of the upper bound's value that is not reached, of every scenario's first metric;
-            None without a bound.
+        gap: Mean share of the privileged reference's value that is not reached, of every scenario's first
+            metric; None without one.
     """
 
     player: str

@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import io
-import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from sysgym.bench.families import Metric
-from sysgym.bench.report.curves import Curve
+from sysgym.bench.report import svg
+from sysgym.bench.report.labels import name_points
 from sysgym.bench.report.study import Contest, Player
+from sysgym.bench.report.texts import in_picture
+from sysgym.bench.statistics import Interval
 from sysgym.bench.units import Unit, significant
 
-# Okabe and Ito's palette for all kinds of colour vision, without black and yellow, which vanish on one
-# background or the other. Markers differ too, so that colour is never all there is.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#A6761D")
+# After Okabe and Ito's palette for all kinds of colour vision, without black and yellow, which vanish on one
+# background or the other, and darker where theirs are pale. Markers differ too: colour is never all there is.
+# Each has a contrast of at least 3:1 to the page's light and to its dark background: lines need that much,
+# and texts, which need more, are written in ink.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#C466A0", "#B07A00", "#2B95CC", "#8C6BB1", "#9A5B2C")
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "p")
-BOUND_COLOUR = "#8a8a8a"
-BOUND_MARKER = "*"
+REFERENCE_COLOUR = "#808080"
+REFERENCE_MARKER = "*"
 
 INK_ON_PAPER = "#222222"
-_INK_ON_PAGE = "#0a0b0c"  # stands for the page's text colour until the SVG is written out
 
 PNG_DPI = 150.0
 
@@ -54,7 +56,7 @@ class Style:
     @property
     def size(self) -> int:
         """Size of the marker; the star looks smaller than it is."""
-        return 10 if self.marker == BOUND_MARKER else 7
+        return 10 if self.marker == REFERENCE_MARKER else 7
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Picture:
 
 
 def styles(players: Sequence[Player], important: Iterable[str] = ()) -> dict[str, Style]:
-    """Return the style of every contender, by name; upper bounds are grey stars.
+    """Return the style of every contender, by name; privileged references are grey stars.
 
     Args:
         players: All of them.
@@ -92,7 +94,7 @@ def styles(players: Sequence[Player], important: Iterable[str] = ()) -> dict[str
         found[name] = Style(COLOURS[colour], MARKERS[(colour + again) % len(MARKERS)], filled=again == 0)
     for player in players:
         if player.privileged:
-            found[player.name] = Style(BOUND_COLOUR, BOUND_MARKER)
+            found[player.name] = Style(REFERENCE_COLOUR, REFERENCE_MARKER)
     return found
 
 
@@ -105,19 +107,25 @@ def tradeoff(contest: Contest, looks: dict[str, Style]) -> Picture | None:
     def draw(figure: Figure, ink: str) -> None:
         axes = figure.add_subplot()
         draw_tradeoff(axes, contest, looks, ink)
-        handles, labels = axes.get_legend_handles_labels()
-        # Without its bars a small marker shows its form.
-        handles = [one[0] if isinstance(one, ErrorbarContainer) else one for one in handles]
-        legend = axes.legend(handles, labels, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-        for text in legend.get_texts():
-            if len(contest.in_colour) < len(contest.players) and text.get_text() in contest.in_colour:
-                text.set_fontweight("bold")
         tidy(axes, ink, grid="both")
+        name_points(axes, shown_points(contest), contest.in_colour, ink)
 
     family = contest.family
     words = f"{family.benefit.label} against {family.cost.label} of {', '.join(names)} on {contest.label}"
-    size = (7.0, max(3.7, 0.7 + 0.205 * len(names)))
-    return make_picture(f"{contest.name}-{contest.split}-tradeoff", words, draw, size)
+    size = (8.0, max(3.9, 0.7 + 0.205 * len(names)))
+    return make_picture(f"{contest.slug}-tradeoff", words, draw, size)
+
+
+def tradeoff_caption(contest: Contest) -> str:
+    """Return what stands below that picture."""
+    benefit, cost = contest.family.benefit.label, contest.family.cost.label
+    words = (
+        f"{benefit} against {cost[:1].lower()}{cost[1:]}: up and to the left is better. Bars are 95 % "
+        "intervals"
+    )
+    if len(_front_of(contest)) > 1:
+        words += "; the dashed line joins competitors that no other beats in both"
+    return f"{words}."
 
 
 def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str) -> None:
@@ -131,12 +139,8 @@ def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str
     """
     cost, benefit = contest.family.cost, contest.family.benefit
     across, up = contest.unit(cost.name), contest.unit(benefit.name)
-    points = {
-        name: (contest.scores[name, cost.name].estimate, contest.scores[name, benefit.name].estimate)
-        for name in _with_tradeoff(contest)
-    }
-    bounds = {player.name for player in contest.players if player.privileged}
-    front = _pareto_front([(x.value, y.value) for name, (x, y) in points.items() if name not in bounds])
+    points = _points(contest)
+    front = _front_of(contest)
     if len(front) > 1:
         axes.step(
             [across.shown(x) for x, _ in front],
@@ -168,26 +172,38 @@ def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str
         )
         for bar in marks[2]:
             bar.set_alpha(1.0 if strong else 0.35)
-        if strong and len(shown) < len(contest.players):
-            axes.annotate(
-                name,
-                (across.shown(x.value), up.shown(y.value)),
-                xytext=(6, 5),
-                textcoords="offset points",
-                color=look.colour,
-                fontweight="bold",
-                zorder=4,
-            )
     _scale(axes, "x", [x.value for x, _ in points.values()])
     axes.set_xlabel(_axis(cost, across))
     axes.set_ylabel(_axis(benefit, up))
     axes.margins(x=0.08, y=0.12)
 
 
+def shown_points(contest: Contest) -> dict[str, tuple[float, float]]:
+    """Return where every contender is drawn."""
+    across, up = contest.unit(contest.family.cost.name), contest.unit(contest.family.benefit.name)
+    return {name: (across.shown(x.value), up.shown(y.value)) for name, (x, y) in _points(contest).items()}
+
+
+def _points(contest: Contest) -> dict[str, tuple[Interval, Interval]]:
+    """Return cost and benefit of every contender that has both."""
+    cost, benefit = contest.family.cost.name, contest.family.benefit.name
+    return {
+        name: (contest.scores[name, cost].estimate, contest.scores[name, benefit].estimate)
+        for name in _with_tradeoff(contest)
+    }
+
+
+def _front_of(contest: Contest) -> list[tuple[float, float]]:
+    """Return the points of the competitors that no other beats in both, by rising cost."""
+    competing = {player.name for player in contest.players if not player.privileged}
+    points = _points(contest).items()
+    return _pareto_front([(x.value, y.value) for name, (x, y) in points if name in competing])
+
+
 def _axis(metric: Metric, unit: Unit) -> str:
     direction = "higher" if metric.higher_is_better else "lower"
     symbol = f" ({unit.symbol})" if unit.symbol else ""
-    return f"{metric.label}{symbol}, {direction} is better"
+    return in_picture(f"{metric.label}{symbol}, {direction} is better", 48, lines=3)
 
 
 def _with_tradeoff(contest: Contest) -> list[str]:
@@ -241,35 +257,13 @@ def dots(contest: Contest, metrics: Sequence[Metric], looks: dict[str, Style]) -
             _scale(axes, "x", estimates)
             symbol = f" ({unit.symbol})" if unit.symbol else ""
             direction = "higher" if metric.higher_is_better else "lower"
-            axes.set_xlabel(f"{metric.label}{symbol}\n{direction} is better")
+            axes.set_xlabel(f"{in_picture(metric.label + symbol, 24, lines=3)}\n{direction} is better")
             tidy(axes, ink, grid="x")
-        panels[0].set_yticks(range(len(names)), names)
+        panels[0].set_yticks(range(len(names)), [in_picture(name) for name in names])
         panels[0].set_ylim(-0.6, len(names) - 0.4)
 
     words = f"{', '.join(metric.label for metric in metrics)} of {', '.join(names[::-1])} on {contest.label}"
-    return make_picture(
-        f"{contest.name}-{contest.split}-metrics", words, draw, (9.2, 1.05 + 0.34 * len(names))
-    )
-
-
-def training_curves(curves: Sequence[Curve], looks: dict[str, Style]) -> Picture | None:
-    """Return of training episodes over environment steps, a panel for each training."""
-    if not curves:
-        return None
-
-    def draw(figure: Figure, ink: str) -> None:
-        panels = figure.subplots(1, len(curves), squeeze=False)[0]
-        for axes, curve in zip(panels, curves, strict=True):
-            look = looks.get(curve.agent, Style(COLOURS[0], MARKERS[0]))
-            axes.plot(curve.steps / 1e3, curve.mean_return, color=look.colour, linewidth=1.8)
-            axes.set_title(curve.name, fontsize=10)
-            axes.set_xlabel("environment steps (thousands)")
-            axes.set_xlim(left=0.0)
-            tidy(axes, ink, grid="both")
-        panels[0].set_ylabel("episode return")
-
-    words = f"Training curves of {', '.join(curve.name for curve in curves)}"
-    return make_picture("training", words, draw, (min(3.9 * len(curves) + 0.6, 9.2), 3.0))
+    return make_picture(f"{contest.slug}-metrics", words, draw, (9.2, 1.05 + 0.34 * len(names)))
 
 
 def _pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -318,12 +312,15 @@ def make_picture(
     """Draw a picture in both forms.
 
     Args:
-        name: File stem.
+        name: File stem; a slug.
         description: What it shows, for those who cannot see it.
         draw: Draws into a figure, in an ink.
         size: Width and height, inches.
     """
-    return Picture(name, description, _svg(name, description, draw, size), _png(draw, size))
+    with warnings.catch_warnings():
+        # A name may have letters that the font of the files lacks; the page has them all.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from")
+        return Picture(name, description, _svg(name, description, draw, size), _png(draw, size))
 
 
 def _png(draw: Callable[[Figure, str], None], size: tuple[float, float]) -> bytes:
@@ -336,23 +333,15 @@ def _png(draw: Callable[[Figure, str], None], size: tuple[float, float]) -> byte
 
 
 def _svg(name: str, description: str, draw: Callable[[Figure, str], None], size: tuple[float, float]) -> str:
-    settings = {**_settings(_INK_ON_PAGE), "svg.fonttype": "none", "svg.hashsalt": name}
+    settings = {**_settings(svg.INK), "svg.fonttype": "none", "svg.hashsalt": name}
     with mpl.rc_context(settings):
         figure = Figure(figsize=size, layout="constrained", facecolor="none")
-        draw(figure, _INK_ON_PAGE)
+        draw(figure, svg.INK)
         buffer = io.StringIO()
         FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = svg.replace(_INK_ON_PAGE, "currentColor")
-    svg = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", svg)
-    # Ids are unique within a picture only, and a page has several.
-    svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{name}-", svg)
-    label, width_px = escape(description), size[0] * 72 * 1.25
-    head = f'<svg role="img" aria-label="{label}" style="max-width:{width_px:.0f}px"'
-    svg = re.sub(r'<svg([^>]*?) width="[^"]*pt"', lambda found: head + found[1], svg, count=1)
-    return re.sub(r'(<svg[^>]*?) height="[^"]*pt"', r"\1", svg, count=1)
+    return svg.part_of_page(
+        buffer.getvalue(), prefix=name, description=description, width_px=size[0] * 72.0 * 1.25
+    )
 
 
 def _settings(ink: str) -> Any:

@@ -14,6 +14,7 @@ from sysgym.bench.families import Metric
 from sysgym.bench.report.bound import bound_of, shares
 from sysgym.bench.report.plots import Picture, Style, log_scale, make_picture, tidy
 from sysgym.bench.report.study import ALL_IN_COLOUR, Contest, Study
+from sysgym.bench.report.texts import in_picture
 from sysgym.bench.statistics import FloatArray
 
 FEWEST_SEEDS = 5
@@ -133,7 +134,8 @@ def draw_profiles(study: Study, looks: Mapping[str, Style]) -> tuple[Picture, st
     names = list(dict.fromkeys(name for panel in shown for name in panel.strata))
     in_colour = {name for contest in contests for name in contest.in_colour}
     strong = set(names) if len(names) <= ALL_IN_COLOUR else in_colour
-    rows = -(-len(strong & set(names)) // 6)
+    columns_of_legend = 6 if max(map(len, names)) <= 14 else 3
+    rows = -(-len(strong & set(names)) // columns_of_legend)
 
     def draw(figure: Figure, ink: str) -> None:
         columns = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
@@ -147,8 +149,8 @@ def draw_profiles(study: Study, looks: Mapping[str, Style]) -> tuple[Picture, st
                 axes.axvline(1.0, color=ink, linestyle=":", linewidth=1.0, alpha=0.6)
             if not panel.higher_is_better:
                 axes.invert_xaxis()  # to the right is better, as in the other panels
-            axes.set_title(panel.title, fontsize=10, loc="left")
-            axes.set_xlabel(f"τ: {panel.x_label}")
+            axes.set_title(in_picture(panel.title, 60, lines=2), fontsize=10, loc="left")
+            axes.set_xlabel(in_picture(f"τ: {panel.x_label}", 60, lines=2))
             axes.set_ylim(-0.02, 1.02)
             tidy(axes, ink, grid="both")
         columns[0].set_ylabel("share of episodes better than τ")
@@ -158,7 +160,12 @@ def draw_profiles(study: Study, looks: Mapping[str, Style]) -> tuple[Picture, st
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
         }
         figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center", ncols=6, frameon=False, fontsize=9
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=columns_of_legend,
+            frameon=False,
+            fontsize=9,
         )
 
     titles = "; ".join(f"{panel.title} as {panel.x_label}" for panel in shown)
@@ -189,7 +196,7 @@ def _curve(
         thresholds,
         value,
         color=look.colour,
-        label=name,
+        label=in_picture(name, 28),
         linewidth=1.8,
         linestyle="-" if look.filled else "--",
         marker=look.marker,

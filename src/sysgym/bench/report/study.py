@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,15 @@ import numpy as np
 from sysgym.bench import statistics
 from sysgym.bench.families import Family, Metric, get_family
 from sysgym.bench.matrix import Matrix
+from sysgym.bench.records import SittingFields
+from sysgym.bench.report.doubts import warnings_of
+from sysgym.bench.report.record import matrix_of, metrics_of, read_record
+from sysgym.bench.report.texts import printable, shown_name, slug
 from sysgym.bench.rows import Row, read_rows
-from sysgym.bench.runner import RUN
 from sysgym.bench.statistics import FloatArray, Interval
 from sysgym.bench.units import Unit, unit_of
-from sysgym.bench.versions import must_match
 from sysgym.errors import UnknownName
+from sysgym.scenarios.schema.common import SPLIT_NAMES
 
 RETURN = "return"
 """Not a metric, but may stand for one: the sum of rewards."""
@@ -109,6 +111,31 @@ class Contest:
         """Name, with the split where it is not the usual one."""
         return self.name if self.split == "test" else f"{self.name} ({self.split})"
 
+    @property
+    def slug(self) -> str:
+        """Name and split for names of files and anchors; no other contest has the same."""
+        between = "-" if self.split in SPLIT_NAMES else "--"
+        return f"{slug(self.name)}{between}{slug(self.split)}"
+
+    @property
+    def resolved(self) -> Mapping[str, Any]:
+        """The scenario as the rows have it, every default explicit."""
+        return self._rows[0].scenario_resolved
+
+    @property
+    def sha256(self) -> str:
+        """Digest of that scenario, as the rows have it."""
+        return printable(self._rows[0].scenario_sha256, 64)
+
+    @property
+    def outside_split(self) -> list[int]:
+        """Seeds that are not of the split."""
+        try:
+            first, last = self.resolved["splits"][self.split]["seeds"]
+            return [seed for seed in self.seeds if not first <= seed <= last]
+        except (KeyError, TypeError, ValueError):
+            return []
+
     def sample(self, player: str, metric: str) -> tuple[FloatArray, list[int]] | None:
         """Return values of shape (n_runs, n_seeds) and their seeds; None if there are none.
 
@@ -138,6 +165,10 @@ class Contest:
     def metric_names(self) -> set[str]:
         """Everything that at least one row has, columns or not."""
         return {name for row in self._rows for name in row.metrics}
+
+    def row(self, player: str, seed: int) -> Row | None:
+        """Return the first row of a contender's episode; None where it was not played."""
+        return next((row for row in self._rows if (row.contender.name, row.seed) == (player, seed)), None)
 
     def n_episodes(self, player: str) -> int:
         """Return how many seeds a contender played."""
@@ -169,7 +200,8 @@ class Contest:
     def in_colour(self) -> list[str]:
         """Who is not put into the background of pictures: all, or of many those that people look for first.
 
-        These are the best by the first metric, the reference, what was learned, and upper bounds.
+        These are the best by the first metric, the reference, what was learned, and who reads more than the
+        others.
         """
         if len(self.players) <= ALL_IN_COLOUR:
             return [player.name for player in self.players]
@@ -296,7 +328,7 @@ class Study:
     contests: list[Contest]
     players: list[Player]
     reference: str
-    sittings: list[Mapping[str, Any]]
+    sittings: list[SittingFields]
     rows: list[Row]
     warnings: list[str]
     folder: Path
@@ -314,10 +346,10 @@ def read_study(folder: Path, reference: str | None = None) -> Study:
         SysgymError: There are no rows.
         UnknownName: The reference plays nowhere.
     """
-    rows = read_rows(folder)
-    run = _read_run(folder)
-    suite = run.get("suite", {})
-    players = _players(rows, suite.get("contenders", []))
+    rows = [_shown(row) for row in read_rows(folder)]
+    record = read_record(folder)
+    suite = record.suite
+    players = _players(rows, suite.contenders)
     names = [player.name for player in players]
     if reference is not None and reference not in names:
         raise UnknownName("contender", reference, names)
@@ -326,14 +358,11 @@ def read_study(folder: Path, reference: str | None = None) -> Study:
         competitors = [player.name for player in players if not player.privileged]
         known = [family.reference for family in families.values() if family.reference in names]
         reference = [*known, *competitors, *names][0]
-    metrics = [
-        Metric(spec["name"], spec["label"], spec["direction"] == "higher")
-        for spec in suite.get("metrics", [])
-    ] or [metric for family in families.values() for metric in family.metrics]
+    metrics = metrics_of(record) or [metric for family in families.values() for metric in family.metrics]
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.scenario, row.split), []).append(row)
-    order = list(suite.get("scenarios", {}))
+    order = list(suite.scenarios)
     keys = sorted(groups, key=lambda key: order.index(key[0]) if key[0] in order else len(order))
     contests = []
     for key in keys:
@@ -345,21 +374,21 @@ def read_study(folder: Path, reference: str | None = None) -> Study:
                 players,
                 metrics,
                 reference,
-                resolved["title"],
-                resolved["description"].strip(),
+                printable(resolved["title"]),
+                printable(resolved["description"]).strip(),
             )
         )
     return Study(
-        title=suite.get("title", f"Results of {folder.resolve().name}"),
-        description=suite.get("description", ""),
+        title=suite.title or f"Results of {printable(folder.resolve().name)}",
+        description=suite.description,
         contests=contests,
         players=players,
         reference=reference,
-        sittings=run.get("sittings", []),
+        sittings=record.sittings,
         rows=rows,
-        warnings=_warnings(rows, run, contests),
+        warnings=warnings_of(rows, record, contests),
         folder=folder,
-        matrix=Matrix.from_json(suite["matrix"]) if "matrix" in suite else None,
+        matrix=matrix_of(record),
     )
 
 
@@ -373,43 +402,25 @@ def _distinct(rows: Sequence[Row], metrics: Sequence[Metric]) -> list[Metric]:
     return list(columns.values())
 
 
-def _read_run(folder: Path) -> dict[str, Any]:
-    try:
-        data = json.loads((folder / RUN).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
+def _shown(row: Row) -> Row:
+    """Return a row whose names can be shown: they are of whoever wrote the file."""
+    who = row.contender
+    names = (shown_name(row.scenario), shown_name(row.split), shown_name(who.name))
+    if names == (row.scenario, row.split, who.name):
+        return row
+    return replace(row, scenario=names[0], split=names[1], contender=replace(who, name=names[2]))
 
 
 def _players(rows: Sequence[Row], order: Sequence[str]) -> list[Player]:
     found = {
         row.contender.name: Player(
             row.contender.name,
-            row.contender.parts,
+            shown_name(row.contender.parts),
             row.contender.learned,
             row.contender.privileged,
         )
         for row in rows
     }
     ranks = {name: rank for rank, name in enumerate(order)}
-    # Upper bounds stand at the end of every table.
+    # References that read more than others stand at the end of every table.
     return sorted(found.values(), key=lambda player: (player.privileged, ranks.get(player.name, len(ranks))))
-
-
-def _warnings(rows: Sequence[Row], run: Mapping[str, Any], contests: Sequence[Contest]) -> list[str]:
-    found = []
-    if len({must_match(row.versions) for row in rows}) > 1:
-        found.append(
-            "The rows were made with different versions or sources of sysgym and should not be compared."
-        )
-    if run.get("sittings") and (missing := run["sittings"][-1].get("missing")):
-        found.append(f"{missing} episodes of the suite are missing; the same command as before plays them.")
-    for contest in contests:
-        hashes = {row.scenario_sha256 for row in rows if row.scenario == contest.name}
-        if len(hashes) > 1:
-            found.append(f"{contest.name}: the rows are of {len(hashes)} different scenarios of this name.")
-        if len(contest.seeds) < 5:
-            found.append(
-                f"{contest.label}: {len(contest.seeds)} seeds are too few; intervals of so few are too short."
-            )
-    return found

@@ -1,0 +1,160 @@
+"""Names of lines, written at the lines' ends: no reader has to look from a legend to a line and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from matplotlib.transforms import Bbox
+
+from sysgym.bench.report.texts import in_picture
+
+NAME_IN = 0.165
+"""Height of a line's name, inches."""
+
+BESIDE = 1.06
+"""Where names begin, in widths of the panel."""
+
+
+def name_lines(
+    axes: Any,
+    ends: Mapping[str, tuple[float, float]],
+    colours: Mapping[str, str],
+    ink: str,
+    height_in: float,
+) -> None:
+    """Write every name to the right of its line's end, as near as the other names let it stand.
+
+    The names are in ink, which has a text's contrast, with a line in the curve's colour to where it ends.
+
+    Args:
+        axes: Of matplotlib; its limits are fixed by this.
+        ends: Name -> where its line ends, data coordinates.
+        colours: Name -> colour of its line; those without one are in the background.
+        ink: Colour of texts.
+        height_in: Of the panel, inches.
+    """
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high)
+    left, right = axes.get_xlim()
+    axes.set_xlim(left, right)
+    places = {name: ((x - left) / (right - left), (y - low) / (high - low)) for name, (x, y) in ends.items()}
+    order = sorted(places, key=lambda name: (places[name][1], name))
+    heights = spread([places[name][1] for name in order], NAME_IN / height_in)
+    for name, height in zip(order, heights, strict=True):
+        strong = name in colours
+        axes.annotate(
+            in_picture(name),
+            xy=places[name],
+            xytext=(BESIDE, height),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            color=ink,
+            fontsize=9 if strong else 8,
+            fontweight="bold" if strong and len(colours) < len(ends) else "normal",
+            verticalalignment="center",
+            arrowprops={
+                "arrowstyle": "-",
+                "relpos": (0.0, 0.5),
+                "color": colours.get(name, ink),
+                "alpha": 0.8 if strong else 0.35,
+                "linewidth": 1.1 if strong else 0.7,
+                "shrinkA": 1.0,
+                "shrinkB": 1.0,
+            },
+        )
+
+
+def spread(heights: Sequence[float], room: float) -> list[float]:
+    """Return heights of names: each as near to where it belongs as it can be, ``room`` apart, within 0 and 1.
+
+    Args:
+        heights: Where they belong, rising.
+        room: Height of one; there is room for all.
+    """
+    # Names that would overlap form a block, which stands where the mean of its members belongs.
+    blocks: list[tuple[float, int]] = []  # lowest member's height, number of members
+    for wanted in heights:
+        low, number = wanted, 1
+        low = min(max(low, 0.0), 1.0)
+        while blocks and blocks[-1][0] + blocks[-1][1] * room > low:
+            below, below_number = blocks.pop()
+            # The members' wishes for the lowest one's place, averaged.
+            low = (below * below_number + (low - below_number * room) * number) / (below_number + number)
+            number += below_number
+            low = max(min(low, 1.0 - (number - 1) * room), 0.0)
+        blocks.append((low, number))
+    return [low + index * room for low, number in blocks for index in range(number)]
+
+
+NEAR_PT = (9.0, 15.0, 24.0, 36.0, 52.0)
+"""Distances from a point at which there may be room for its name."""
+
+DIRECTIONS = (
+    (1.0, 0.35), (-1.0, 0.35), (1.0, -0.9), (-1.0, -0.9), (0.0, 1.0), (0.0, -1.2), (1.0, 1.2), (-1.0, 1.2),
+)  # fmt: skip
+"""Where a name may stand, the preferred first."""
+
+
+def name_points(
+    axes: Any, points: Mapping[str, tuple[float, float]], strong: Sequence[str], ink: str
+) -> None:
+    """Write every name beside its point, where it covers neither another name nor another point.
+
+    Args:
+        axes: Of matplotlib; everything else is drawn, its limits do not change any more.
+        points: Name -> where it is, data coordinates.
+        strong: Which names are large; they also choose first.
+        ink: Colour of texts.
+    """
+    figure = axes.figure
+    figure.draw_without_rendering()  # from now on it is known how many pixels everything has
+    per_point = figure.dpi / 72.0
+    places = {name: axes.transData.transform(point) for name, point in points.items()}
+    mark = 8.0 * per_point
+    taken = [Bbox.from_bounds(x - 0.5 * mark, y - 0.5 * mark, mark, mark) for x, y in places.values()]
+    room = axes.get_window_extent()
+    for name in sorted(points, key=lambda name: (name not in strong, -places[name][1], name)):
+        size = 9.0 if name in strong else 8.0
+        written = axes.annotate(
+            in_picture(name),
+            points[name],
+            xytext=(0, 0),
+            textcoords="offset points",
+            fontsize=size,
+            color=ink,
+        )
+        written.set_in_layout(False)
+        box = written.get_window_extent()
+        x, y = places[name]
+        candidates = list(_candidates(x, y, box.width, box.height, per_point))
+        offset = min(range(len(candidates)), key=lambda index: _covered(candidates[index], taken, room))
+        chosen = candidates[offset]
+        written.set_position(((chosen.x0 - x) / per_point, (chosen.y0 - y) / per_point))
+        taken.append(chosen)
+        if offset >= len(DIRECTIONS):
+            near = (min(max(x, chosen.x0), chosen.x1), min(max(y, chosen.y0), chosen.y1))
+            ends = axes.transData.inverted().transform([(x, y), near])
+            axes.plot(ends[:, 0], ends[:, 1], color=ink, alpha=0.5, linewidth=0.7, zorder=1.5)
+
+
+def _candidates(x: float, y: float, width: float, height: float, per_point: float) -> Iterator[Bbox]:
+    """Yield boxes around a point, the nearest first; a wide box hangs at its near end."""
+    for distance in NEAR_PT:
+        for right, up in DIRECTIONS:
+            step = distance * per_point
+            left = x + right * step - (0.0 if right > 0.0 else width if right < 0.0 else 0.5 * width)
+            yield Bbox.from_bounds(left, y + up * step - 0.4 * height, width, height)
+
+
+def _covered(box: Bbox, taken: Sequence[Bbox], room: Bbox) -> float:
+    """Return what a box covers of others, and four times what it has outside the room."""
+    outside = box.width * box.height - _overlap(box, room)
+    return sum(_overlap(box, one) for one in taken) + 4.0 * round(outside, 3)
+
+
+def _overlap(one: Bbox, other: Bbox) -> float:
+    """Area that two boxes share, square pixels."""
+    width = min(one.x1, other.x1) - max(one.x0, other.x0)
+    height = min(one.y1, other.y1) - max(one.y0, other.y0)
+    return width * height if width > 0.0 and height > 0.0 else 0.0
