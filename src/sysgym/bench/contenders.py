@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
-from sysgym.errors import SysgymError, UnknownName
+from sysgym.errors import ResultMismatch, SysgymError, UnknownName
+from sysgym.scenarios.families import FAMILIES
+from sysgym.scenarios.files import open_regular, read_limited
+from sysgym.scenarios.names import check_name
 
 PACED = "paced"
 """Transport whose rate the agent sets."""
@@ -20,6 +24,12 @@ UNCAPPED = "max"
 
 SHIPPED = "shipped:"
 """Before the name of a checkpoint that came with the package."""
+
+LARGEST_DIGESTED_BYTES = 2_000_000_000
+"""Of a checkpoint or another file that rows name; a thousand times the package's own."""
+
+LARGEST_PLUGIN_BYTES = 10_000_000
+"""Of a user's Python file."""
 
 NETWORKS = "congestion"
 """The family in which a contender has a transport."""
@@ -34,12 +44,13 @@ class Contender:
         transport: Congestion control law of the senders; empty where there is no network.
         agent: Who decides.
         learned: Whether the agent needs a checkpoint.
-        privileged: Whether the agent reads more than the observation: an upper bound, not a competitor.
+        privileged: Whether the agent reads more than the observation: a reference, not a competitor.
         checkpoint: Path of what training wrote, or SHIPPED and the name of one of the package's; None for
             heuristics.
         checkpoint_sha256: Digest of that file.
         plugins: Path -> SHA-256 of the user's files that define the transport or the agent.
         parameters: What the agent is made with, where it is not its defaults.
+        trusted: Whether the user lets code in the checkpoint run; no part of a row.
     """
 
     name: str
@@ -51,6 +62,7 @@ class Contender:
     checkpoint_sha256: str | None = None
     plugins: tuple[tuple[str, str], ...] = ()
     parameters: tuple[tuple[str, Any], ...] = ()
+    trusted: bool = field(default=False, compare=False)
 
     @property
     def parts(self) -> str:
@@ -124,19 +136,34 @@ class Contender:
     def from_json(cls, data: Mapping[str, Any]) -> Contender:
         """Return the contender of a row."""
         pairs = {key: tuple(data.get(key, {}).items()) for key in ("plugins", "parameters")}
-        return cls(**{**data, **pairs})
+        return cls(**{**data, **pairs, "trusted": False})
 
 
 def file_sha256(path: Path) -> str:
-    """Return the hex digest of a file.
+    """Return the hex digest of a regular file.
 
     Raises:
-        SysgymError: It cannot be read.
+        SysgymError: It cannot be read, is no file, or is larger than :data:`LARGEST_DIGESTED_BYTES`.
     """
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > LARGEST_DIGESTED_BYTES:
+                raise SysgymError(f"{path}: larger than {LARGEST_DIGESTED_BYTES / 1e9:g} GB")
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise SysgymError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+class PluginFile(NamedTuple):
+    """A user's Python file as it was read: what another process imports is this or nothing.
+
+    Attributes:
+        path: The file.
+        sha256: Its digest.
+    """
+
+    path: str
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -155,37 +182,51 @@ class Plugin:
     transports: frozenset[str]
     agents: frozenset[str]
 
+    @property
+    def file(self) -> PluginFile:
+        """What another process needs to import the same."""
+        return PluginFile(self.path, self.sha256)
+
 
 _LOADED: dict[Path, Plugin] = {}
 
 
-def load_plugin(path: str | Path) -> Plugin:
+def load_plugin(path: str | Path, sha256: str | None = None) -> Plugin:
     """Import a user's Python file, once a process, so that it can register transports and agents.
+
+    What is compiled are the bytes whose digest was taken: neither a file that changes meanwhile nor a cached
+    form of it beside it counts.
 
     Args:
         path: A file with calls of ``register_transport`` or ``register_agent``.
+        sha256: The digest that it has to have; None: any.
 
     Raises:
+        ResultMismatch: It has another digest; then nothing of it has run.
         SysgymError: It cannot be read, cannot be imported or registers nothing.
     """
     from sysgym.agents import list_agents
     from sysgym.emulator.packets.transports import list_transports
 
     file = Path(path).expanduser().resolve()
-    if file in _LOADED:
-        return _LOADED[file]
-    digest = file_sha256(file)
-    before = frozenset(list_transports()), frozenset(list_agents())
-    # The file's own name, as `import` would have it: pickles and numba's cache on disk go by it.
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None:
+    known = _LOADED.get(file)
+    source = read_limited(file, LARGEST_PLUGIN_BYTES) if known is None else b""
+    digest = hashlib.sha256(source).hexdigest() if known is None else known.sha256
+    if sha256 not in (None, digest):
+        raise ResultMismatch(f"{path}: is not the file that was asked for, its digest is {digest[:12]}")
+    if known is not None:
+        return known
+    if file.suffix != ".py":
         raise SysgymError(f"{path}: not a Python file")
+    # The file's own name, as `import` would have it: pickles and numba's cache on disk go by it.
     if file.stem in sys.modules:
         raise SysgymError(f'{path}: a module named "{file.stem}" is loaded already; rename the file')
-    module = importlib.util.module_from_spec(spec)
+    before = frozenset(list_transports()), frozenset(list_agents())
+    module = ModuleType(file.stem)
+    module.__file__ = str(file)
     sys.modules[file.stem] = module
     try:
-        spec.loader.exec_module(module)
+        exec(compile(source, str(file), "exec", dont_inherit=True), module.__dict__)
     except SysgymError:
         del sys.modules[file.stem]
         raise
@@ -222,11 +263,19 @@ def contender_from(
 
     Raises:
         UnknownName: There is no such transport or agent.
+        SysgymError: A name is none that rows can have.
     """
-    from sysgym.agents import agent_info, list_agents
+    from sysgym.agents import agent_info
     from sysgym.emulator.packets.transports import get_transport
 
-    info = agent_info(agent, family)
+    try:
+        info = agent_info(agent, family)
+    except UnknownName:
+        raise _nobody_of(family, agent) from None
+    check_name("contender", name)
+    check_name("agent", info.short_name)
+    if transport:
+        check_name("transport", transport)
     if family != NETWORKS and transport:
         raise SysgymError(f'"{name}": there are no transports in the family {family}; name an agent')
     if info.transport and transport not in (info.transport, PACED):
@@ -236,7 +285,7 @@ def contender_from(
     elif family == NETWORKS:
         get_transport(transport)
     if info.family not in ("", family):
-        raise UnknownName(f"{family} agent", agent, list_agents(family))
+        raise _nobody_of(family, agent)
     used = tuple(
         (plugin.path, plugin.sha256)
         for plugin in plugins
@@ -286,5 +335,19 @@ def _parts_of(name: str) -> tuple[str, str]:
         return name, UNCAPPED
     if name in agents:
         return PACED, name
-    known = [*(transport for transport in transports if transport != PACED), *agents]
-    raise UnknownName("contender", name, known, hint="or write TRANSPORT:AGENT")
+    raise _nobody_of(NETWORKS, name)
+
+
+def _nobody_of(family: str, name: str) -> UnknownName:
+    """Return the error for who plays another family, or none; says who plays this one."""
+    from sysgym.agents import list_agents
+    from sysgym.emulator.packets.transports import list_transports
+
+    transports = [transport for transport in list_transports() if transport != PACED]
+    players = [*(transports if family == NETWORKS else ()), *list_agents(family)]
+    listing = ""
+    if name in transports or any(name in list_agents(other) for other in FAMILIES if other != family):
+        kind = "a transport, and this is no network" if name in transports else "an agent of another family"
+        listing = f"it is {kind}; this family is played by {', '.join(sorted(players))}"
+    hint = "or write TRANSPORT:AGENT" if family == NETWORKS else ""
+    return UnknownName(f"contender of the family {family}", name, players, hint=hint, listing=listing)

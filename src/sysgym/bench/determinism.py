@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 from sysgym.agents.learned.algorithms import get_algorithm
 from sysgym.agents.registry import agent_info
 from sysgym.bench.determinism_run import Run, RunResult, carry_out, finished
-from sysgym.bench.rows import write_atomically
 from sysgym.bench.versions import versions
 from sysgym.errors import SysgymError
 from sysgym.scenarios import Scenario
+from sysgym.scenarios.files import make_folder, read_json, write_atomically
 
 SETTINGS = "settings.json"
 
@@ -177,9 +177,11 @@ def _claim(folder: Path, settings: Settings, runs: Sequence[Run]) -> None:
     about = json.loads(json.dumps(about))
     path = folder / SETTINGS
     if path.is_file():
-        before = json.loads(path.read_bytes())
+        before = read_json(path)
+        if not isinstance(before, dict):
+            raise SysgymError(f"{path}: no settings of such a report; use another --out")
         if other := [name for name in about if about[name] != before.get(name)]:
             raise SysgymError(f"{folder}: holds runs with other {', '.join(other)}; use another --out")
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_atomically(path, json.dumps(about, indent=1).encode() + b"\n")

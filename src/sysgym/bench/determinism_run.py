@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from sysgym.bench.pool import ONE_THREAD
-from sysgym.bench.rows import write_atomically
 from sysgym.errors import SysgymError
+from sysgym.scenarios.files import make_folder, read_json, write_atomically
 
 RESULT = "result.json"
 JOB = "job.json"
@@ -92,25 +92,22 @@ class RunResult:
 
 
 def finished(run: Run, folder: Path) -> RunResult | None:
-    """Return the result of a run if it lies in its folder."""
-    try:
-        data = json.loads((folder / run.name / RESULT).read_bytes())
-    except (OSError, ValueError):
-        return None
-    if data["run"] != run.to_json():
-        return None
+    """Return the result of a run if it lies in its folder; None for a damaged one, which is made anew."""
     checkpoint = folder / run.name / TRAINING / "final.zip"
-    result = data["result"]
-    if not checkpoint.is_file():
+    try:
+        data = read_json(folder / run.name / RESULT)
+        if data["run"] != run.to_json() or not checkpoint.is_file():
+            return None
+        result = data["result"]
+        return RunResult(checkpoint, tuple(result.pop("returns")), **result)
+    except (SysgymError, AttributeError, KeyError, TypeError):
         return None
-    return RunResult(checkpoint, tuple(result.pop("returns")), **result)
 
 
 def carry_out(run: Run, folder: Path, tell: Callable[[int], None]) -> RunResult:
     """Train in a new process and wait for it; one that was stopped begins anew.
 
-    A training that goes on from a checkpoint draws other random numbers than one that was never stopped: that
-    would be noise of the report's own making.
+    Whether trainings that go on end with the same bits is not what the report asks.
 
     Args:
         run: The training.
@@ -122,14 +119,14 @@ def carry_out(run: Run, folder: Path, tell: Callable[[int], None]) -> RunResult:
     """
     place = folder / run.name
     shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
+    make_folder(place)
     write_atomically(place / JOB, json.dumps(run.to_json()).encode())
     environment = {**os.environ, **dict.fromkeys(ONE_THREAD, str(run.n_threads))}
     # Random where the user did not choose: what depends on the order of a set has to show.
     environment.setdefault("PYTHONHASHSEED", "random")
     with (place / LOG).open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "sysgym.bench.determinism_run", str(place)],
+            [sys.executable, "-P", "-m", "sysgym.bench.determinism_run", str(place)],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -9,6 +9,7 @@ teacher was trained for come on top of a student's, which is why they are the de
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,10 +34,10 @@ from sysgym.agents.learned.deploy.graph import n_parameters
 from sysgym.agents.learned.train import train
 from sysgym.bench.contenders import NETWORKS, PACED, contender_from, file_sha256
 from sysgym.bench.episodes import make_contender, play
-from sysgym.bench.rows import write_atomically
 from sysgym.bench.statistics import Interval, estimate, paired_difference
 from sysgym.errors import SysgymError
 from sysgym.scenarios import scenario_from_resolved
+from sysgym.scenarios.files import make_folder, own_file, read_json, storing, write_atomically
 
 STUDENT, ALONE, LARGER, TEACHER = "student", "alone", "larger", "teacher"
 ARMS = (STUDENT, ALONE, LARGER)
@@ -144,15 +145,19 @@ def _alone_in(folder: Path) -> Iterator[None]:
     """Take the folder for this process; the lock goes with the process, however it ends."""
     import fcntl
 
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
+    make_folder(folder)
+    with storing(folder):
+        lock = own_file(folder / ".lock", os.O_RDWR | os.O_CREAT)
+    try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise SysgymError(
                 f"{folder}: another process is distilling into it; wait, or use another --out"
             ) from None
         yield
+    finally:
+        os.close(lock)
 
 
 def _nobody(arm: str, seed: int, steps: int) -> None:
@@ -170,12 +175,16 @@ def _finished(survey: Survey, arm: str, seed: int) -> Result | None:
         SysgymError: If it is of another comparison.
     """
     folder = _folder(survey, arm, seed)
-    try:
-        data = json.loads((folder / FINISHED).read_bytes())
-    except FileNotFoundError:
+    if not (folder / FINISHED).is_file():
         return None
-    except ValueError as error:
-        raise SysgymError(f"{folder / FINISHED}: cannot be read: {error}") from error
+    try:
+        return _result(survey, arm, seed, read_json(folder / FINISHED))
+    except (KeyError, TypeError) as error:
+        raise SysgymError(f"{folder / FINISHED}: no result of a training: {error}; delete it") from error
+
+
+def _result(survey: Survey, arm: str, seed: int, data: Any) -> Result | None:
+    folder = _folder(survey, arm, seed)
     if data["identity"] != json.loads(json.dumps(survey.identity(arm, seed))):
         raise SysgymError(
             f"{folder}: of another comparison (teacher, layers, budget or episodes); use another --out"
@@ -217,7 +226,7 @@ def _run(survey: Survey, arm: str, seed: int, told: Callable[[int], None]) -> Re
         "checkpoint_sha256": file_sha256(path),
         "result": asdict(result),
     }
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_atomically(folder / FINISHED, json.dumps(data, indent=1).encode())
     return result
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,11 +13,15 @@ import gymnasium as gym
 
 import sysgym  # registers the environments
 from sysgym.agents import Agent, environment_arguments, make_agent
-from sysgym.bench.contenders import Contender
+from sysgym.bench.contenders import NETWORKS, Contender
 from sysgym.bench.energy import DEFAULT, EnergySettings, start_meter
+from sysgym.bench.pool import PLAYING
+from sysgym.bench.queues import QueueWatch
 from sysgym.bench.rows import Row
 from sysgym.bench.versions import versions
-from sysgym.errors import SysgymError
+from sysgym.emulator.packets.sizing.estimate import LongEpisode
+from sysgym.envs.congestion.actions import native_actions
+from sysgym.errors import SysgymError, UnknownName
 
 __all__ = ["EpisodeJob", "Played", "make_contender", "play"]
 
@@ -51,6 +56,7 @@ class EpisodeJob:
         seed: Episode seed.
         folder: Results folder, which a checkpoint's path may be relative to.
         energy: How its energy is measured.
+        keep_queue: Whether the queue over time is kept for the report's picture.
     """
 
     scenario: Mapping[str, Any]
@@ -60,6 +66,7 @@ class EpisodeJob:
     seed: int
     folder: str
     energy: EnergySettings = DEFAULT
+    keep_queue: bool = False
 
     @property
     def label(self) -> str:
@@ -72,15 +79,28 @@ class EpisodeJob:
         return (self.scenario_sha256, self.split, self.contender.identity, self.seed)
 
     def run(self, report: Callable[[Any], None]) -> Row:
-        """Play; an episode is short, so that nothing is reported on the way."""
+        """Play; an episode is short, so that nothing is reported but its beginning.
+
+        Raises:
+            UnknownName: There is no such split.
+            SysgymError: The seed is not of the split: the row would say what is not so.
+        """
+        splits = self.scenario["splits"]
+        if self.split not in splits:
+            raise UnknownName("split", self.split, splits)
+        first, last = splits[self.split]["seeds"]
+        if not first <= self.seed <= last:
+            raise SysgymError(f"{self.label}: the split has the seeds {first} to {last}")
         meter = start_meter(self.energy)
         began_s = time.perf_counter()
         env, agent = make_contender(self.scenario, self.split, self.contender, Path(self.folder))
+        watch = QueueWatch() if self.keep_queue else None
+        report(PLAYING)
         try:
-            total, steps, info, decision_ms = play(env, agent, self.seed)
+            total, steps, info, decision_ms = play(env, agent, self.seed, watch)
         finally:
             env.close()
-        return Row(
+        row = Row(
             env_id=self.scenario["env_id"],
             scenario=self.scenario["name"],
             scenario_sha256=self.scenario_sha256,
@@ -96,6 +116,21 @@ class EpisodeJob:
             decision_ms=round(decision_ms, 6),
             energy=meter.read(),
         )
+        if watch is not None:
+            watch.write(Path(self.folder), row)
+        return row
+
+
+def compile_for_workers(families: Iterable[str]) -> None:
+    """Compile, where the cache does not have it, what workers would each compile for themselves.
+
+    Args:
+        families: Of the episodes to come.
+    """
+    if NETWORKS in families:
+        from sysgym.emulator.packets.engine import compile_loops
+
+        compile_loops()
 
 
 def make_contender(
@@ -119,25 +154,30 @@ def make_contender(
     Raises:
         SysgymError: The checkpoint is missing or wrong, or the environment cannot be made.
     """
+    if reserved := {"checkpoint", "family", "trust"} & dict(contender.parameters).keys():
+        raise SysgymError(f"{contender.name}: no agent has a parameter {', '.join(sorted(reserved))}")
     agent = make_agent(
         contender.agent,
         checkpoint=contender.checkpoint_path(folder),
         family=scenario["family"],
+        trust=contender.trusted,
         **dict(contender.parameters),
     )
-    arguments: dict[str, Any] = dict(environment_arguments(agent))
+    arguments: dict[str, Any] = {**native_actions(scenario["env_id"]), **environment_arguments(agent)}
     if scenario["family"] == "congestion":
         arguments.setdefault("transport", contender.transport)  # unless the agent brings its own
         arguments |= {} if backend is None else {"backend": backend}
-    # The checker looks at every step and is for those who write environments.
-    env = gym.make(
-        scenario["env_id"],
-        scenario=scenario,
-        split=split,
-        render_mode=render_mode,
-        disable_env_checker=True,
-        **arguments,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LongEpisode)  # the command has said how long it takes
+        # The checker looks at every step and is for those who write environments.
+        env = gym.make(
+            scenario["env_id"],
+            scenario=scenario,
+            split=split,
+            render_mode=render_mode,
+            disable_env_checker=True,
+            **arguments,
+        )
     return env, agent
 
 

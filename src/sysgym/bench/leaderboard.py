@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 
@@ -13,11 +14,12 @@ from sysgym.bench.energy import alike_words, measured_alike
 from sysgym.bench.entries import Entry, read_entries
 from sysgym.bench.report.bound import bound_of, shares
 from sysgym.bench.report.carbon import costs, energy_text, worth_of
+from sysgym.bench.report.markdown import plain
 from sysgym.bench.report.study import Contest, Study
-from sysgym.bench.rows import write_atomically
 from sysgym.bench.statistics import Interval
 from sysgym.bench.units import with_interval
 from sysgym.bench.versions import must_match
+from sysgym.scenarios.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,10 @@ def rank(entries: Sequence[Entry]) -> list[Line]:
 def score_of(study: Study, player: str) -> Interval | None:
     """Return what is ranked, lower is better, over all scenarios of the suite; None for who misses one.
 
-    With an upper bound it is the optimality gap in both metrics of every scenario's headline. Without one it
-    is what is missing to the reference's values, below 0 where they are exceeded; where those are not above
-    zero, the first metric itself, if less of it is better and all scenarios share it.
+    With an oracle it is the optimality gap in both metrics of every scenario's headline. Without one it is
+    what is missing to the values of the contender that others are compared with, below 0 where they are
+    exceeded; where those are not above zero, the first metric itself, if less of it is better and all
+    scenarios share it.
     """
     missing = []
     for contest in study.contests:
@@ -165,10 +168,11 @@ def _lines(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
         yield "There are no entries yet."
         return
     yield (
-        "The score is the optimality gap: how much of the upper bound's values is missing on average, over "
-        "all scenarios of the suite and both metrics of a scenario's headline (lower is better; without an "
-        "upper bound, what is missing to the reference contender's, or the first metric itself). In brackets "
-        "95 % bootstrap intervals over training runs and episodes. A rank is a range where intervals overlap."
+        "The score is the optimality gap: how much of the oracle's values is missing on average, over all "
+        "scenarios of the suite and both metrics of a scenario's headline (lower is better; without an "
+        "oracle, what is missing to the contender's that others are compared with, or the first metric "
+        "itself). In brackets 95 % bootstrap intervals over training runs and episodes. A rank is a range "
+        "where intervals overlap."
     )
     for suite in suites:
         yield from _suite([entry for entry in entries if entry.suite == suite], root, page_folder)
@@ -176,7 +180,7 @@ def _lines(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
 
 def _suite(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[str]:
     yield ""
-    yield f"## {entries[0].suite}: {entries[0].study.title}"
+    yield f"## {plain(entries[0].suite)}: {plain(entries[0].study.title)}"
     yield ""
     lines = rank(entries)
     ways = _ways(entries)
@@ -184,15 +188,15 @@ def _suite(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
         yield "Entries were played with different versions or sources; compare across entries with care."
         yield ""
     if len(ways) > 1:
-        yield f"Energy was measured in different ways ({'; '.join(ways)}) and is not compared."
+        yield f"Energy was measured in different ways ({plain('; '.join(ways))}) and is not compared."
         yield ""
     labels = list(dict.fromkeys(label for line in lines for label in line.parts))
     metrics = {contest.label: contest.focus[0].label for entry in entries for contest in entry.study.contests}
     heads = ["rank", "contender", "entry", "score"]
     heads += ["training"] if len(ways) == 1 else []
     for label in labels:
-        heads.append(f"{label}: {metrics[label]}")
-        heads += [f"{label}: per g CO2e"] if len(ways) == 1 else []
+        heads.append(plain(f"{label}: {metrics[label]}"))
+        heads += [plain(f"{label}: per g CO2e")] if len(ways) == 1 else []
     yield f"| {' | '.join(heads)} |"
     yield f"|{' --- |' * 3}{' ---: |' * (len(heads) - 3)}"
     for line in lines:
@@ -203,12 +207,12 @@ def _suite(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
             where = str(first) if first == last else f"{first} to {last}"
             value, low, high = with_interval(*line.score)
             score = f"{value} [{low}, {high}]"
-        cells = [where, line.contender, f"[{line.entry.title}]({link}), {line.entry.by}", score]
-        cells += [line.training] if len(ways) == 1 else []
+        cells = [where, plain(line.contender), f"[{plain(line.entry.title)}]({link}), {plain(line.entry.by)}"]
+        cells += [score, *([plain(line.training)] if len(ways) == 1 else [])]
         for label in labels:
-            cells.append(line.parts.get(label, "–"))
-            cells += [line.per_gram.get(label, "–")] if len(ways) == 1 else []
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+            cells.append(plain(line.parts.get(label, "–")))
+            cells += [plain(line.per_gram.get(label, "–"))] if len(ways) == 1 else []
+        yield f"| {' | '.join(cells)} |"
 
 
 def _ways(entries: Sequence[Entry]) -> list[str]:
@@ -218,7 +222,7 @@ def _ways(entries: Sequence[Entry]) -> list[str]:
 
 def _relative(folder: Path, root: Path, page_folder: Path) -> str:
     up = len(page_folder.resolve().relative_to(root.resolve()).parts)
-    return "../" * up + folder.resolve().relative_to(root.resolve()).as_posix()
+    return "../" * up + quote(folder.resolve().relative_to(root.resolve()).as_posix())
 
 
 def write_page(root: Path) -> Path:

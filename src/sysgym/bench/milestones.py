@@ -13,9 +13,11 @@ import numpy as np
 
 from sysgym.bench.contenders import Contender
 from sysgym.bench.episodes import make_contender, play
-from sysgym.bench.rows import write_atomically
+from sysgym.bench.records import ValidationFields, read_record
 from sysgym.bench.training import Trained, Training
 from sysgym.bench.training_energy import read_energy
+from sysgym.errors import SysgymError
+from sysgym.scenarios.files import write_atomically
 
 VALIDATION = "validation.json"
 _STEP = re.compile(r"step_(\d+)\.\w+")
@@ -63,8 +65,8 @@ class Milestones:
     def missing(self, trained: Trained) -> bool:
         """Return whether it has to be played: not yet, or something was different then."""
         try:
-            before = json.loads((Path(self.training.folder) / VALIDATION).read_bytes())["identity"]
-        except (OSError, ValueError, KeyError, TypeError):
+            before = read_record(ValidationFields, Path(self.training.folder) / VALIDATION).get("identity")
+        except SysgymError:
             return True
         return bool(before != self._identity(trained.sha256))
 
@@ -115,11 +117,11 @@ def _checkpoints(folder: Path, final: Path, total_steps: int) -> Iterator[tuple[
 def reached(folder: Path) -> Reached | None:
     """Return what a training's folder says; None where nobody played the validation split."""
     try:
-        data = json.loads((folder / VALIDATION).read_bytes())
-        heuristics: dict[str, float] = data["heuristics"]
-        checkpoints: list[tuple[int, float]] = data["checkpoints"]
-    except (OSError, ValueError, KeyError, TypeError):
+        data = read_record(ValidationFields, folder / VALIDATION)
+    except SysgymError:
         return None
+    heuristics: dict[str, float] = data["heuristics"]
+    checkpoints: list[tuple[int, float]] = data["checkpoints"]
     if not heuristics:
         return None
     best = max(heuristics, key=lambda name: heuristics[name])

@@ -37,6 +37,7 @@ from sysgym.agents.stragglers.nurd import (
 )
 from sysgym.bench import statistics
 from sysgym.bench.episodes import play
+from sysgym.bench.pool import SAFE_IMPORTS, environment
 from sysgym.emulator.cluster.job import BoolArray, FloatArray, Job
 from sysgym.errors import SysgymError
 from sysgym.scenarios import StragglerScenario, Suite, load_scenario
@@ -240,7 +241,7 @@ def evaluate(
             f'the suite "{suite.name}" predicts no stragglers; --protocol nurd-release needs one that does'
         )
     done = []
-    with ProcessPoolExecutor(n_workers, mp_context=get_context("spawn")) as pool:
+    with environment(SAFE_IMPORTS), ProcessPoolExecutor(n_workers, mp_context=get_context("spawn")) as pool:
         for scored in pool.map(score, *zip(*jobs, strict=True)):
             done.append(scored)
             progress(len(done), len(jobs))

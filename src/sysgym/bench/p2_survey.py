@@ -18,6 +18,7 @@ from multiprocessing import get_context
 from statistics import fmean, median
 from typing import NamedTuple
 
+from sysgym.bench.pool import SAFE_IMPORTS, environment
 from sysgym.bench.surveys import Page, Progress
 from sysgym.emulator.accelerators.cost.model import CostModel, synthesis_space
 from sysgym.emulator.accelerators.flows.collective import program_time_s
@@ -166,7 +167,7 @@ def survey(n_workers: int, progress: Progress) -> list[Page]:
         ]
     distinct = {one.geometry: one for placed in placed_of_row.values() for one in placed}
     cases: dict[Hashable, Case] = {}
-    with ProcessPoolExecutor(n_workers, mp_context=get_context("spawn")) as pool:
+    with environment(SAFE_IMPORTS), ProcessPoolExecutor(n_workers, mp_context=get_context("spawn")) as pool:
         for geometry, case in zip(distinct, pool.map(study_case, distinct.values()), strict=True):
             cases[geometry] = case
             progress(len(cases), len(distinct))

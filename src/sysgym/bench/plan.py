@@ -10,6 +10,7 @@ from typing import Any
 from sysgym.bench.contenders import Contender, Plugin, contender_from, parse_contender
 from sysgym.bench.matrix import Matrix, player_name
 from sysgym.bench.milestones import Milestones
+from sysgym.bench.suite_checks import check_suite
 from sysgym.bench.training import Training
 from sysgym.errors import SysgymError
 from sysgym.scenarios import MatrixSpec, Scenario, Suite, TaskSpec, load_scenario
@@ -42,11 +43,13 @@ class Extras:
         scenarios: Names or paths, played by all contenders of the suite that need no training.
         contenders: As :func:`sysgym.bench.contenders.parse_contender` reads them; they play every task.
         n_seeds: Seeds of every task, from its first one on; None: the suite's own.
+        trust: Whether code in checkpoints may run.
     """
 
     scenarios: Sequence[str] = ()
     contenders: Sequence[str] = ()
     n_seeds: int | None = None
+    trust: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,11 +101,12 @@ def make_plan(
         plugins: The user's files, loaded.
 
     Raises:
-        UnknownName: A contender or scenario does not exist.
-        ScenarioError: A scenario is wrong.
+        UnknownName: A contender or scenario that the user adds does not exist.
+        ScenarioError: A scenario is wrong, or the suite names contenders or metrics that do not exist.
         SysgymError: A learned contender has neither training nor checkpoint, or seeds leave their split.
     """
     extras, plugins = extras or Extras(), tuple(plugins)
+    check_suite(suite, plugins)
     trainings = {
         training.name: training
         for training in (
@@ -180,7 +184,8 @@ def _contenders(task: TaskSpec, family: str, extras: Extras, plugins: Sequence[P
         else contender_from(item.name, item.transport, item.agent, plugins, family, item.parameters)
         for item in task.contenders
     ]
-    return [*named, *(parse_contender(text, plugins, family) for text in extras.contenders)]
+    added = (parse_contender(text, plugins, family) for text in extras.contenders)
+    return [replace(contender, trusted=extras.trust) for contender in (*named, *added)]
 
 
 def _seeds(scenario: Scenario, split: str, seeds: Sequence[int], count: int | None) -> Sequence[int]:

@@ -6,6 +6,7 @@ every worker. Here each worker has a pipe of its own; whoever dies costs its one
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -19,7 +20,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
-from sysgym.bench.contenders import load_plugin
+from sysgym.bench.contenders import PluginFile, load_plugin
+from sysgym.emulator.first_start import Silence, announce_with
 
 ONE_THREAD: Mapping[str, str] = {
     name: "1"
@@ -32,6 +34,15 @@ ONE_THREAD: Mapping[str, str] = {
     )
 }
 """Environment of workers: the processes are the parallelism."""
+
+SAFE_IMPORTS: Mapping[str, str] = {"PYTHONSAFEPATH": "1"}
+"""Environment of Python processes that must not import what lies in the current folder."""
+
+EPISODE_LIMIT_S = 3600.0
+"""How long an episode may take where the user says nothing: far longer than any does that ends."""
+
+PLAYING = "playing"
+"""News of a job that is ready, compiled and imported: its time runs from now on."""
 
 GRACE_S = 5.0
 """How long a worker may take to leave before it is killed."""
@@ -73,22 +84,34 @@ class Failed:
     trace: str
 
 
+@dataclass(frozen=True)
+class TimedOut(Failed):
+    """A job that was not over in its time; its worker was killed."""
+
+
 Event = Progress | Done | Failed
 
 
 class _Worker:
-    def __init__(self, plugins: Sequence[str]) -> None:
+    def __init__(self, plugins: Sequence[PluginFile]) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_work, args=(theirs, tuple(plugins)), daemon=True)
-        with _environment(ONE_THREAD), _without_interrupts():
+        with environment({**ONE_THREAD, **SAFE_IMPORTS}), _without_interrupts():
             self.process.start()
         theirs.close()
         self.job: Job | None = None
+        self.ends_s = math.inf  # when the job has to be over, by the monotonic clock
 
     def give(self, job: Job) -> None:
         self.job = job
         self.connection.send(job)
+
+    def kill(self) -> None:
+        """End the process, whatever it does."""
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
 
     def stop(self) -> None:
         if self.process.is_alive():
@@ -96,7 +119,10 @@ class _Worker:
 
 
 def run_jobs(
-    next_job: Callable[[], Job | None], n_workers: int, plugins: Sequence[str] = ()
+    next_job: Callable[[], Job | None],
+    n_workers: int,
+    plugins: Sequence[PluginFile] = (),
+    limit_s: Callable[[Job], float | None] = lambda job: None,
 ) -> Generator[Event]:
     """Yield what happens to jobs, as it happens.
 
@@ -106,7 +132,10 @@ def run_jobs(
         next_job: Returns a job that can start now, or None. It is asked whenever a worker is idle; the run is
             over when no worker is busy and it returns None.
         n_workers: Most processes at a time; they are started as jobs need them.
-        plugins: Python files that every worker imports first.
+        plugins: Python files that every worker imports first, if they are still what they were.
+        limit_s: How long a job may take from when it reports :data:`PLAYING`, s; None: as long as it likes.
+            To get there it has an hour, or its limit if that is longer. One that takes longer is
+            :class:`TimedOut`, and another worker takes its worker's place.
     """
     workers: list[_Worker] = []
     try:
@@ -115,19 +144,27 @@ def run_jobs(
             busy = {worker.connection: worker for worker in workers if worker.job is not None}
             if not busy:
                 return
-            for connection in wait(list(busy)):
-                worker = busy[connection]  # type: ignore[index]
-                event = _receive(worker)
+            ends_s = min(worker.ends_s for worker in busy.values())
+            left_s = None if ends_s == math.inf else max(ends_s - time.monotonic(), 0.0)
+            for connection in wait(list(busy), left_s):
+                worker = busy.pop(connection)  # type: ignore[call-overload]
+                event = _receive(worker, limit_s)
                 if isinstance(event, Failed) and not worker.process.is_alive():
                     worker.connection.close()
                     workers.remove(worker)
-                yield event
+                if event is not None:
+                    yield event
+            for worker in busy.values():
+                if worker.ends_s <= time.monotonic():
+                    worker.kill()
+                    workers.remove(worker)
+                    yield _timed_out(worker.job, limit_s)
     finally:
         _stop(workers)
 
 
 def _hand_out(
-    next_job: Callable[[], Job | None], workers: list[_Worker], n_workers: int, plugins: Sequence[str]
+    next_job: Callable[[], Job | None], workers: list[_Worker], n_workers: int, plugins: Sequence[PluginFile]
 ) -> None:
     idle = [worker for worker in workers if worker.job is None]
     while (idle or len(workers) < n_workers) and (job := next_job()) is not None:
@@ -137,7 +174,8 @@ def _hand_out(
         idle.pop().give(job)
 
 
-def _receive(worker: _Worker) -> Event:
+def _receive(worker: _Worker, limit_s: Callable[[Job], float | None]) -> Event | None:
+    """Return what a worker tells; None: that the time of its job runs."""
     job = worker.job
     assert job is not None
     try:
@@ -147,10 +185,22 @@ def _receive(worker: _Worker) -> Event:
         code = worker.process.exitcode
         reason = f"the worker process died ({_exit_words(code)})"
         return Failed(job, reason, reason + "\n")
+    if kind == "began" or (kind == "progress" and content == PLAYING):
+        limit = limit_s(job)
+        if limit is not None:
+            at_least_s = EPISODE_LIMIT_S if kind == "began" else 0.0
+            worker.ends_s = time.monotonic() + max(limit, at_least_s)
+        return None
     if kind == "progress":
         return Progress(job, content)
-    worker.job = None
+    worker.job, worker.ends_s = None, math.inf
     return Done(job, content) if kind == "done" else Failed(job, *content)
+
+
+def _timed_out(job: Job | None, limit_s: Callable[[Job], float | None]) -> TimedOut:
+    assert job is not None
+    reason = f"not over within {limit_s(job):g} s, its process was ended"
+    return TimedOut(job, reason, reason + "\n")
 
 
 def _exit_words(code: int | None) -> str:
@@ -173,10 +223,11 @@ def _stop(workers: Sequence[_Worker]) -> None:
             worker.connection.close()
 
 
-def _work(connection: Connection, plugins: tuple[str, ...]) -> None:
+def _work(connection: Connection, plugins: tuple[PluginFile, ...]) -> None:
     """Run jobs until there are no more; the main function of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     threading.Thread(target=_leave_with_parent, daemon=True).start()
+    announce_with(Silence())  # what is compiled is said once, not by every worker
     loaded = False
     while True:
         try:
@@ -186,8 +237,9 @@ def _work(connection: Connection, plugins: tuple[str, ...]) -> None:
         try:
             if not loaded:
                 for plugin in plugins:
-                    load_plugin(plugin)
+                    load_plugin(*plugin)
                 loaded = True
+            connection.send(("began", None))
             result = job.run(lambda news: connection.send(("progress", news)))
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
@@ -205,7 +257,8 @@ def _leave_with_parent() -> None:
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for the processes that are started meanwhile."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

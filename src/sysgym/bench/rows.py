@@ -7,16 +7,26 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from sysgym.bench.contenders import Contender
-from sysgym.bench.energy import KEYS as ENERGY_KEYS
+from sysgym.bench.lines import LineFile
+from sysgym.bench.row_format import check_row, digest_of
 from sysgym.bench.versions import must_match
 from sysgym.errors import SysgymError
+from sysgym.scenarios.files import (
+    make_folder,
+    open_regular,
+    own_file,
+    parse_json,
+    read_limited,
+    storing,
+    write_atomically,
+)
 
 FORMAT = 1
 RESULTS = "results.jsonl"
@@ -25,13 +35,14 @@ COMPRESSED = "results.jsonl.gz"
 
 ASIDE = "aside.jsonl"
 
-_KEYS = frozenset(
-    {
-        "format", "env_id", "scenario", "scenario_sha256", "scenario_resolved", "split", "contender", "seed",
-        "metrics", "return", "versions", "wall_s", "steps",
-    }
-)  # fmt: skip
-_LATER_KEYS = frozenset({"decision_ms", "energy"})  # rows of before have none
+LARGEST_ROW_BYTES = 1_000_000
+"""Of a line; the largest scenario's rows have a few thousand bytes."""
+
+LARGEST_RESULTS_BYTES = 1_000_000_000
+"""Of a results file, and of what a compressed one unfolds to."""
+
+DIGEST = "sha256"
+"""Key of a row's digest over itself; rows of before have none."""
 
 
 @dataclass(frozen=True)
@@ -88,16 +99,15 @@ class Row:
         return f"{self.scenario} / {self.contender.name} / {self.split} seed {self.seed}"
 
     def to_line(self) -> bytes:
-        """Return the row as one line of JSON, UTF-8, newline included.
+        """Return the row as one line of JSON, UTF-8, newline included, with its digest.
 
         Raises:
-            SysgymError: A number is not finite.
+            SysgymError: A number is not finite, or another field is none that a row may have.
         """
         numbers = {**self.metrics, "return": self.total_reward, "decision_ms": self.decision_ms or 0.0}
         if bad := [name for name, value in numbers.items() if not math.isfinite(value)]:
             raise SysgymError(f"{self.label}: not a finite number: {', '.join(bad)}")
         data = {
-            "format": FORMAT,
             "env_id": self.env_id,
             "scenario": self.scenario,
             "scenario_sha256": self.scenario_sha256,
@@ -115,38 +125,51 @@ class Row:
             data["decision_ms"] = self.decision_ms
         if self.energy is not None:
             data["energy"] = dict(self.energy)
-        return json.dumps(data, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        try:
+            check_row(data)  # what is written can be read
+            data = {"format": FORMAT, **data}
+            data[DIGEST] = digest_of(data)
+            line = json.dumps(data, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        except (TypeError, ValueError) as error:
+            raise SysgymError(f"{self.label}: this row cannot be written: {error}") from error
+        if len(line) > LARGEST_ROW_BYTES:
+            raise SysgymError(f"{self.label}: {_too_long(len(line))}")
+        return line
 
     @classmethod
     def from_line(cls, line: bytes) -> Row:
         """Return the row of a line.
 
         Raises:
-            ValueError: The line is not a row of this format.
+            ValueError: The line is not a row of this format, a field is none that a row may have, or the
+                row's digest is of another content.
         """
-        data = json.loads(line, parse_constant=_refuse)
-        if not isinstance(data, dict) or data.get("format") != FORMAT or data.keys() - _LATER_KEYS != _KEYS:
+        if len(line) > LARGEST_ROW_BYTES:
+            raise ValueError(_too_long(len(line)))
+        data = parse_json(line)
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError(f"not a row of format {FORMAT}")
+        if (digest := data.pop(DIGEST, None)) is not None and digest != digest_of(data):
+            raise ValueError("its digest is of another content: the row was changed or damaged")
         del data["format"]
-        data["total_reward"] = data.pop("return")
         try:
-            data["contender"] = Contender.from_json(data["contender"])
-            if (energy := data.get("energy")) is not None and not energy.keys() >= set(ENERGY_KEYS):
-                raise ValueError(f"not a row of format {FORMAT}: energy has to have {', '.join(ENERGY_KEYS)}")
-            return cls(**data)
-        except (TypeError, KeyError, AttributeError) as error:
+            check_row(data)
+        except ValueError as error:
             raise ValueError(f"not a row of format {FORMAT}: {error}") from error
+        data["total_reward"] = data.pop("return")
+        data["contender"] = Contender.from_json(data["contender"])
+        return cls(**data)
 
 
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not a number of JSON")
+def _too_long(n_bytes: int) -> str:
+    return f"a row of {n_bytes / 1e6:.1f} MB; expected at most {LARGEST_ROW_BYTES / 1e6:g} MB"
 
 
 def read_rows(folder: Path) -> list[Row]:
     """Return the rows of a results folder or an entry; a torn last line is left out.
 
     Raises:
-        SysgymError: There are none, or a line in the middle is broken.
+        SysgymError: There are none, a line is broken, or two lines are of the same episode.
     """
     path = folder / RESULTS
     if not path.is_file() and (folder / COMPRESSED).is_file():
@@ -156,17 +179,45 @@ def read_rows(folder: Path) -> list[Row]:
     rows = _parse(path)[0]
     if not rows:
         raise SysgymError(f"{path}: no rows in it; the run that was to write them played no episode")
+    _check_once(path, rows)
     return rows
+
+
+def _check_once(path: Path, rows: Sequence[Row]) -> None:
+    """Check that no two rows are of the same cell, nor of two that a report could not tell apart.
+
+    Raises:
+        SysgymError: Two are; names the cell and the lines.
+    """
+    lines: dict[tuple[Any, ...], int] = {}
+    for number, row in enumerate(rows, start=1):
+        shown = (row.scenario, row.split, row.contender.name, row.contender.checkpoint_sha256, row.seed)
+        if (before := lines.setdefault(shown, number)) != number:
+            difference = _difference(rows[before - 1], row)
+            raise SysgymError(
+                f"{path}, lines {before} and {number}: {row.label} stands there twice, {difference}; "
+                "delete one of the lines"
+            )
+
+
+def _difference(one: Row, other: Row) -> str:
+    ours, theirs = ({**row.metrics, "return": row.total_reward, "steps": row.steps} for row in (one, other))
+    for name in [*ours, *(name for name in theirs if name not in ours)]:
+        if ours.get(name) != theirs.get(name):
+            return f"with different results ({name}: {ours.get(name)} and {theirs.get(name)})"
+    if one.scenario_sha256 != other.scenario_sha256:
+        return "of different scenarios of this name"
+    if one.contender.identity != other.contender.identity:
+        return "of different contenders of this name"
+    return "with the same results"
 
 
 def _parse(path: Path) -> tuple[list[Row], int]:
     """Return the rows of a file, and how many bytes of it are whole lines."""
-    content = path.read_bytes() if path.is_file() else b""
-    if path.suffix == ".gz":
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise SysgymError(f"{path}: not a whole gzip file: {error}") from error
+    content = b""
+    if path.is_file():
+        compressed = path.suffix == ".gz"
+        content = _unfolded(path) if compressed else read_limited(path, LARGEST_RESULTS_BYTES)
     lines = content.split(b"\n")
     torn = lines.pop()  # what follows the last newline: nothing, unless a write was cut short
     rows, whole = [], 0
@@ -182,6 +233,20 @@ def _parse(path: Path) -> tuple[list[Row], int]:
     return rows, whole
 
 
+def _unfolded(path: Path) -> bytes:
+    """Return the content of a gzip file, which is whole and no larger than a results file may be."""
+    try:
+        with open_regular(path) as packed, gzip.GzipFile(fileobj=packed) as file:
+            content = file.read(LARGEST_RESULTS_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise SysgymError(f"{path}: not a whole gzip file: {error}") from error
+    if len(content) > LARGEST_RESULTS_BYTES:
+        raise SysgymError(f"{path}: unfolds to more than {LARGEST_RESULTS_BYTES / 1e6:g} MB")
+    if content and not content.endswith(b"\n"):
+        raise SysgymError(f"{path}: ends within a row; pack the entry again")
+    return content
+
+
 class ResultsFile:
     """The open ``results.jsonl`` of a run; only one process at a time has it.
 
@@ -191,32 +256,35 @@ class ResultsFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self.path = folder / RESULTS
         self._aside = folder / ASIDE
         self._lock = _lock(folder)
-        self.rows, whole = _parse(self.path)
-        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        self.torn_bytes = os.fstat(self._file).st_size - whole
-        if self.torn_bytes:
-            os.ftruncate(self._file, whole)
+        try:
+            self.rows, whole = _parse(self.path)
+            self._check_agreeing()
+            self._file = LineFile(self.path, whole)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self.torn_bytes = self._file.torn_bytes
+
+    def _check_agreeing(self) -> None:
+        """Check that rows of one key have the same results; others of one cell are sorted out by versions."""
+        lines: dict[tuple[Any, ...], int] = {}
+        for number, row in enumerate(self.rows):
+            before = self.rows[lines.setdefault(row.key, number)]
+            if (before.metrics, before.total_reward) != (row.metrics, row.total_reward):
+                _check_once(self.path, self.rows)
 
     def append(self, row: Row) -> None:
-        """Add a row: one write, then fsync, so that a kill leaves it whole or torn at the very end.
+        """Add a row, which is on the disk when this returns.
 
         Raises:
-            SysgymError: The disk is full; the file is as it was.
+            SysgymError: The row cannot be one.
+            StorageError: The disk is full or fails; rows that were added before are there.
         """
-        line = row.to_line()
-        size = os.fstat(self._file).st_size
-        try:
-            written = os.write(self._file, line)
-        except OSError as error:
-            raise SysgymError(f"{self.path}: a row could not be written: {error.strerror}") from error
-        if written != len(line):
-            os.ftruncate(self._file, size)  # the next row must not be glued to a part of this one
-            raise SysgymError(f"{self.path}: only part of a row could be written; is the disk full?")
-        os.fsync(self._file)
+        self._file.append(row.to_line())
         self.rows.append(row)
 
     def count(self) -> int:
@@ -244,15 +312,17 @@ class ResultsFile:
         # is missing.
         if leaving:
             _replace(self._aside, (aside | {row.key: row for row in leaving}).values())
-        _replace(self.path, kept)
-        os.close(self._file)
-        self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        try:
+            _replace(self.path, kept)
+        finally:  # what was opened may have another name now, or none
+            self._file.close()
+            self._file = LineFile(self.path, self.path.stat().st_size)
         self.rows = kept
         return leaving
 
     def close(self) -> None:
         """Close the file and let others have it."""
-        os.close(self._file)
+        self._file.close()
         os.close(self._lock)
 
     def __enter__(self) -> Self:
@@ -267,16 +337,6 @@ class ResultsFile:
         self.close()
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old or the new content, never a part."""
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
 def _replace(path: Path, rows: Iterable[Row]) -> None:
     content = b"".join(row.to_line() for row in rows)
     if content or path.exists():
@@ -287,7 +347,8 @@ def _lock(folder: Path) -> int:
     """Take the folder for this process; the lock goes with the process, however it ends."""
     import fcntl
 
-    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    with storing(folder):
+        handle = own_file(folder / ".lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

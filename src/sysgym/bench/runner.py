@@ -6,24 +6,27 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sysgym.bench.contenders import PluginFile
 from sysgym.bench.energy import DEFAULT, EnergySettings, check_method
-from sysgym.bench.episodes import EpisodeJob
+from sysgym.bench.episodes import EpisodeJob, compile_for_workers
 from sysgym.bench.milestones import Milestones
 from sysgym.bench.plan import Cell, Plan
 from sysgym.bench.pool import Done, Failed, Job, Progress, run_jobs
-from sysgym.bench.rows import ResultsFile, Row, write_atomically
+from sysgym.bench.records import RUN as RUN
+from sysgym.bench.records import read_run
+from sysgym.bench.rows import ResultsFile, Row
 from sysgym.bench.training import Trained, Training
 from sysgym.bench.versions import machine, must_match, versions
-from sysgym.errors import SysgymError
+from sysgym.errors import StorageError, SysgymError
+from sysgym.scenarios.files import own_file, storing, write_atomically
 
-RUN = "run.json"
 ERRORS = "errors.log"
 
 
@@ -80,6 +83,10 @@ class _Agenda:
 
     def __init__(self, plan: Plan, folder: Path, energy: EnergySettings) -> None:
         self._folder, self._energy = folder, energy
+        self._first_seeds: dict[tuple[str, str], int] = {}
+        for cell in plan.cells:
+            task = (cell.scenario.name, cell.split)
+            self._first_seeds[task] = min(cell.seed, self._first_seeds.get(task, cell.seed))
         self.trainings: deque[Training] = deque()
         self.episodes: deque[EpisodeJob] = deque()
         self.milestones: deque[Milestones] = deque()
@@ -114,6 +121,7 @@ class _Agenda:
             cell.seed,
             str(self._folder),
             self._energy,
+            keep_queue=cell.seed == self._first_seeds[scenario.name, cell.split],
         )
 
     def _add_milestones(self, name: str, trained: Trained) -> None:
@@ -129,6 +137,11 @@ class _Agenda:
         cells = self.waiting.pop(training.name, [])
         return [f"{cell.scenario.name} / {cell.contender.name} / seed {cell.seed}" for cell in cells]
 
+    @property
+    def has_jobs(self) -> bool:
+        """Whether anything is to be done."""
+        return bool(self.trainings or self.episodes or self.milestones)
+
     def next_job(self) -> Job | None:
         if self.trainings:
             return self.trainings.popleft()
@@ -142,10 +155,11 @@ def run_plan(
     folder: Path,
     *,
     n_workers: int,
-    plugins: Sequence[str] = (),
+    plugins: Sequence[PluginFile] = (),
     observer: Observer | None = None,
     command: str | None = None,
     energy: EnergySettings | None = None,
+    episode_limit_s: float | None = None,
 ) -> Outcome:
     """Play what is missing.
 
@@ -158,12 +172,15 @@ def run_plan(
         observer: Hears what happens.
         command: How the user started it, for the report.
         energy: How energy is measured; None: by CPU time, at the world's mean.
+        episode_limit_s: How long an episode may take, s; one that is not over then has failed, and its worker
+            is replaced. None: as long as it likes.
 
     Returns:
         What came of it.
 
     Raises:
         SysgymError: Another run is writing there, or the results cannot be read.
+        StorageError: The disk is full, or the folder cannot be written to: nothing more could be kept.
         MissingExtra: The way to measure energy is not installed.
         KeyboardInterrupt: Workers are stopped, all finished rows are on disk.
     """
@@ -179,17 +196,32 @@ def run_plan(
         agenda = _Agenda(plan, folder, energy)
         outcome = Outcome(len(plan.cells))
         _keep_matching(results, agenda, outcome, observer)
-        record = _Record(folder, plan, command, energy)
+        record = _Record(folder, plan, command, energy, observer)
+        if agenda.has_jobs:
+            compile_for_workers(cell.scenario.family for cell in plan.cells)
         observer.begin(n_cells=outcome.n_cells, n_kept=outcome.n_kept, trainings=list(agenda.trainings))
-        try:
-            with closing(run_jobs(agenda.next_job, n_workers, plugins)) as events:
-                for event in events:
-                    _handle(event, agenda, results, outcome, observer, folder)
-        finally:
+
+        def end() -> None:
             outcome.n_played = results.count() - outcome.n_kept
             outcome.wall_s = time.monotonic() - began_s
             record.end(outcome)
+
+        try:
+            jobs = run_jobs(agenda.next_job, n_workers, plugins, _limit_of_episodes(episode_limit_s))
+            with closing(jobs) as events:
+                for event in events:
+                    _handle(event, agenda, results, outcome, observer, folder)
+        except BaseException:
+            with suppress(SysgymError):  # what stopped the run is what is said
+                end()
+            raise
+        end()
     return outcome
+
+
+def _limit_of_episodes(limit_s: float | None) -> Callable[[Job], float | None]:
+    """Return the limit of each job: a training may take as long as it likes."""
+    return lambda job: limit_s if isinstance(job, EpisodeJob) else None
 
 
 def _keep_matching(results: ResultsFile, agenda: _Agenda, outcome: Outcome, observer: Observer) -> None:
@@ -234,6 +266,8 @@ def _handle(
     else:
         try:
             results.append(event.result)
+        except StorageError:
+            raise  # the next row would fail as well, after an episode that nobody needed to play
         except SysgymError as error:
             _record_failure(Failed(job, str(error), f"{error}\n"), agenda, outcome, observer, folder)
             return
@@ -247,7 +281,8 @@ def _record_failure(
     outcome.failures.append(failure)
     if isinstance(failure.job, Training):
         outcome.skipped += agenda.drop(failure.job)
-    with (folder / ERRORS).open("a", encoding="utf-8") as log:
+    path = folder / ERRORS
+    with storing(path), open(path, "a", encoding="utf-8", opener=own_file) as log:
         log.write(f"{_now()}  {failure.job.label}\n{failure.trace}\n")
     observer.failed(failure)
 
@@ -255,13 +290,19 @@ def _record_failure(
 class _Record:
     """`run.json`: the suite, the machine, and every sitting that the results took."""
 
-    def __init__(self, folder: Path, plan: Plan, command: str | None, energy: EnergySettings) -> None:
+    def __init__(
+        self, folder: Path, plan: Plan, command: str | None, energy: EnergySettings, observer: Observer
+    ) -> None:
         self._path = folder / RUN
-        self._data: dict[str, Any] = {
-            "format": 1,
-            "suite": plan.describe(),
-            "sittings": _sittings(self._path),
-        }
+        try:
+            sittings = [sitting for sitting in read_run(folder)["sittings"] if sitting.get("played", 1)]
+        except SysgymError as error:
+            aside = self._path.with_name(f"{RUN}.broken")
+            with storing(aside):
+                self._path.replace(aside)
+            observer.note(f"{error}; it is in {aside.name} now, and a new one begins")
+            sittings = []
+        self._data: dict[str, Any] = {"format": 1, "suite": plan.describe(), "sittings": sittings}
         self._sitting: dict[str, Any] = {
             "command": command or " ".join(sys.argv),
             "began": _now(),
@@ -274,21 +315,16 @@ class _Record:
     def end(self, outcome: Outcome) -> None:
         self._sitting |= {"wall_s": round(outcome.wall_s, 1), "played": outcome.n_played}
         self._sitting["failed"] = len(outcome.failures)
+        self._sitting["failures"] = [
+            {"job": failure.job.label, "reason": failure.reason.partition("\n")[0]}
+            for failure in outcome.failures
+        ]
         self._sitting["missing"] = outcome.n_cells - outcome.n_kept - outcome.n_played
         self._write()
 
     def _write(self) -> None:
         data = {**self._data, "sittings": [*self._data["sittings"], self._sitting]}
         write_atomically(self._path, json.dumps(data, indent=1).encode())
-
-
-def _sittings(path: Path) -> list[dict[str, Any]]:
-    """Sittings before this one that played something."""
-    try:
-        before = json.loads(path.read_bytes())["sittings"]
-    except (OSError, ValueError, KeyError):
-        return []
-    return [sitting for sitting in before if sitting.get("played", 1)]
 
 
 def _now() -> str:

@@ -9,18 +9,22 @@ noise.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
-from sysgym.bench.contenders import NETWORKS, Contender
-from sysgym.bench.episodes import make_contender, play
+from sysgym.bench.contenders import NETWORKS, Contender, PluginFile
+from sysgym.bench.episodes import compile_for_workers, make_contender, play
 from sysgym.bench.families import FAMILIES
-from sysgym.bench.pool import Done, Failed, run_jobs
+from sysgym.bench.lines import LineFile
+from sysgym.bench.pool import EPISODE_LIMIT_S, Done, Failed, run_jobs
+from sysgym.bench.row_format import Name, Strict, Text, checked
+from sysgym.bench.rows import LARGEST_RESULTS_BYTES
 from sysgym.bench.statistics import FloatArray, Interval, estimate, mean, paired_difference
 from sysgym.bench.tables import Table, interval_text
 from sysgym.bench.units import unit_of
@@ -28,6 +32,7 @@ from sysgym.bench.versions import must_match, versions
 from sysgym.envs.wrappers import DelayedAction, NoisyObservation
 from sysgym.errors import SysgymError
 from sysgym.scenarios import Scenario, scenario_from_resolved
+from sysgym.scenarios.files import make_folder, parse_json, read_limited
 
 FORMAT = 1
 ROWS = "stress.jsonl"
@@ -206,7 +211,7 @@ def run_stress(
     folder: Path,
     *,
     n_workers: int,
-    plugins: Sequence[str] = (),
+    plugins: Sequence[PluginFile] = (),
     tell: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Play all episodes that the folder does not have yet.
@@ -224,11 +229,12 @@ def run_stress(
     Raises:
         SysgymError: If an episode failed; those that did not are kept.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / ROWS
     jobs = stress.jobs()
     keys = [job.key for job in jobs]
-    rows = {row["key"]: row for row in _read(path)}
+    before, whole = _read(path)
+    rows = {row["key"]: row for row in before}
     tell = tell or (lambda done, of: None)
     waiting = [job for job, key in zip(jobs, keys, strict=True) if key not in rows]
     tell(len(jobs) - len(waiting), len(jobs))
@@ -236,15 +242,15 @@ def run_stress(
         n_workers = 1
     failures: list[Failed] = []
     queue = iter(waiting)
-    with path.open("ab") as file:
-        for event in run_jobs(lambda: next(queue, None), min(n_workers, max(len(waiting), 1)), plugins):
+    n_workers = min(n_workers, max(len(waiting), 1))
+    compile_for_workers(job.scenario["family"] for job in waiting)
+    with closing(LineFile(path, whole)) as lines:
+        for event in run_jobs(lambda: next(queue, None), n_workers, plugins, lambda job: EPISODE_LIMIT_S):
             if isinstance(event, Failed):
                 failures.append(event)
             elif isinstance(event, Done):
                 row = {"key": event.job.key, **event.result}  # type: ignore[attr-defined]
-                file.write(json.dumps(row, allow_nan=False, separators=(",", ":")).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+                lines.append(json.dumps(row, allow_nan=False, separators=(",", ":")).encode() + b"\n")
                 rows[row["key"]] = row
                 tell(sum(key in rows for key in keys), len(jobs))
     if failures:
@@ -254,16 +260,28 @@ def run_stress(
     return [rows[key] for key in keys]
 
 
-def _read(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a file; what a kill cut off is cut off the file."""
-    if not path.is_file():
-        return
-    content = path.read_bytes()
+class _RowFields(Strict):
+    """A line of the file."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    key: Text
+    total_reward: float = Field(alias="return")
+    metrics: dict[Name, float]
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows of a file and the length of its whole lines; a kill can have cut the last one off."""
+    content = read_limited(path, LARGEST_RESULTS_BYTES) if path.is_file() else b""
     whole = content.rfind(b"\n") + 1
-    if whole != len(content):
-        os.truncate(path, whole)
-    for line in content[:whole].splitlines():
-        yield json.loads(line)
+    rows = []
+    for number, line in enumerate(content[:whole].splitlines(), start=1):
+        try:
+            rows.append(parse_json(line))
+            checked(_RowFields, rows[-1])
+        except ValueError as error:
+            raise SysgymError(f"{path}, line {number}: {error}; delete the line or the file") from error
+    return rows, whole
 
 
 def tables(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:

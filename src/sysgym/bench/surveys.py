@@ -11,10 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Self
 
-from sysgym.bench.rows import write_atomically
+from pydantic import RootModel, model_validator
+
+from sysgym.bench.records import read_record
+from sysgym.bench.row_format import Strict, Text
 from sysgym.bench.tables import Table, markdown_table
-from sysgym.errors import SysgymError, UnknownName
+from sysgym.errors import UnknownName
+from sysgym.scenarios.files import make_folder, write_atomically
 
 FILE = "survey.json"
 
@@ -27,6 +32,23 @@ SURVEYS = {
     "sim-vs-linux": "sysgym.bench.sim_vs_linux:survey",
 }
 """Name in suites -> ``module:function(n_workers, progress)``."""
+
+
+class _PageFields(Strict):
+    title: Text
+    text: Text
+    columns: list[Text]
+    rows: list[list[Text]]
+
+    @model_validator(mode="after")
+    def _check_width(self) -> Self:
+        if not self.columns or any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError("each row has to have a cell for each column")
+        return self
+
+
+class _Pages(RootModel[list[_PageFields]]):
+    """``survey.json``."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +99,7 @@ def make(name: str, n_workers: int, progress: Progress) -> list[Page]:
 
 def write(folder: Path, pages: Sequence[Page]) -> None:
     """Keep a survey's pages in a results folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_atomically(folder / FILE, json.dumps([asdict(page) for page in pages], indent=1).encode())
 
 
@@ -90,10 +112,7 @@ def read(folder: Path) -> list[Page]:
     path = folder / FILE
     if not path.exists():
         return []
-    try:
-        return [
-            Page(page["title"], page["text"], tuple(page["columns"]), tuple(map(tuple, page["rows"])))
-            for page in json.loads(path.read_bytes())
-        ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SysgymError(f"{path}: not a survey's pages ({error!r}); delete it and run again") from error
+    return [
+        Page(page["title"], page["text"], tuple(page["columns"]), tuple(map(tuple, page["rows"])))
+        for page in read_record(_Pages, path)
+    ]

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 from sysgym.bench.contenders import file_sha256
 from sysgym.bench.energy import DEFAULT, EnergySettings
-from sysgym.bench.rows import write_atomically
+from sysgym.bench.records import TrainedFields, read_record
 from sysgym.bench.training_energy import EnergyRecord
 from sysgym.bench.versions import must_match, versions
+from sysgym.errors import SysgymError
 from sysgym.scenarios import Scenario, TrainingSpec
+from sysgym.scenarios.files import make_folder, read_json, storing, write_atomically
 
 TRAINING_FOLDER = "training"
 STARTED = "started.json"
@@ -103,8 +105,11 @@ class Training:
     def finished(self) -> Trained | None:
         """Return what the training left if it is done and its checkpoint still is what it was."""
         folder = Path(self.folder)
-        done = _read(folder / FINISHED)
-        if done is None or _read(folder / STARTED) != self.identity():
+        try:
+            done = read_record(TrainedFields, folder / FINISHED)
+        except SysgymError:
+            return None  # not there or damaged: the training goes on from its last checkpoint
+        if _read(folder / STARTED) != self.identity():
             return None
         checkpoint = folder / done["checkpoint"]
         if not checkpoint.is_file() or file_sha256(checkpoint) != done["sha256"]:
@@ -119,7 +124,8 @@ class Training:
         number = 1
         while (aside := folder.with_name(f"aside-{folder.name}-{number}")).exists():
             number += 1
-        folder.rename(aside)
+        with storing(aside):
+            folder.rename(aside)
         return aside
 
     def run(self, report: Callable[[Any], None]) -> Trained:
@@ -128,7 +134,7 @@ class Training:
 
         began_s = time.perf_counter()
         folder = Path(self.folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_atomically(folder / STARTED, json.dumps(self.identity()).encode())
         record = EnergyRecord(folder, self.energy, self.total_steps)
 
@@ -164,7 +170,7 @@ class Training:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        data = read_json(path)
+    except SysgymError:
         return None
     return data if isinstance(data, dict) else None

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sysgym.bench.energy import EnergySettings, measured_alike, start_meter
-from sysgym.bench.rows import write_atomically
+from sysgym.bench.records import EnergyPoints, read_record
+from sysgym.errors import SysgymError
+from sysgym.scenarios.files import write_atomically
 
 ENERGY = "energy.json"
 POINTS_A_TRAINING = 100
@@ -58,6 +60,6 @@ class EnergyRecord:
 def read_energy(folder: Path) -> list[tuple[int, dict[str, Any]]]:
     """Return steps and the account up to then, of a training's folder; none where nothing was measured."""
     try:
-        return [(int(steps), dict(account)) for steps, account in json.loads((folder / ENERGY).read_bytes())]
-    except (OSError, ValueError, TypeError):
+        return [(steps, account) for steps, account in read_record(EnergyPoints, folder / ENERGY)]
+    except SysgymError:
         return []

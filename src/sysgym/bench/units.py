@@ -93,3 +93,14 @@ def metric_text(name: str, value: float, *, exact: bool = False) -> str:
     shown = unit.shown(value)
     text = f"{round(shown, 9):,.12g}".replace(",", " ") if exact else significant(shown)
     return f"{text}{'' if unit.symbol in {'', '%'} else ' '}{unit.symbol}"
+
+
+def time_text(time_s: float, digits: int = 2) -> str:
+    """Return a measured time in the unit in which it reads best, ``0.40 µs``.
+
+    Args:
+        time_s: The time, s.
+        digits: Significant ones; whole digits are all kept.
+    """
+    unit = unit_of("time_s", [time_s])
+    return f"{significant(unit.shown(time_s), digits)} {unit.symbol}"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sysgym.bench.contenders import Contender, file_sha256, load_plugin
-from sysgym.bench.episodes import EpisodeJob
-from sysgym.bench.pool import Failed, Job, Progress, run_jobs
+from sysgym.bench.code import code_of
+from sysgym.bench.contenders import Contender, file_sha256
+from sysgym.bench.episodes import EpisodeJob, compile_for_workers
+from sysgym.bench.pool import Event, Failed, Job, Progress, TimedOut, run_jobs
 from sysgym.bench.rows import Row
 from sysgym.bench.versions import versions
 from sysgym.errors import ResultMismatch, SysgymError
@@ -81,7 +82,13 @@ def choose_rows(rows: Sequence[Row], count: int | None, seed: int = 0) -> list[R
 
 
 def replay(
-    rows: Sequence[Row], folder: Path, *, n_workers: int = 1, plugins: Sequence[str] = ()
+    rows: Sequence[Row],
+    folder: Path,
+    *,
+    n_workers: int = 1,
+    plugins: Sequence[str] = (),
+    trust: bool = False,
+    episode_limit_s: float | None = None,
 ) -> Iterator[Replay]:
     """Play rows again, from the scenarios in the rows, and yield how each compares.
 
@@ -89,22 +96,37 @@ def replay(
         rows: What to replay.
         folder: Results folder, where checkpoints lie.
         n_workers: Processes.
-        plugins: The user's files, if they are not where the rows say.
+        plugins: The user's own files; they need no trust.
+        trust: Whether code that lies in the folder may run: files that rows name, and checkpoints with code.
+        episode_limit_s: How long an episode may take, s; one that is not over then differs from its row.
 
     Raises:
         ResultMismatch: A scenario, a checkpoint or a user's file is not what the row was made with.
         SysgymError: A row cannot be played again.
     """
-    needed = _plugins_of(rows, plugins)
-    jobs = [_job(row, folder) for row in rows]
+    jobs = [_job(row, folder, trust) for row in rows]
     by_job = {id(job): row for job, row in zip(jobs, rows, strict=True)}  # a cell can stand there twice
     pending: Iterator[Job] = iter(jobs)
-    with closing(run_jobs(lambda: next(pending, None), n_workers, needed)) as events:
+    with code_of(rows, folder, plugins, trust=trust) as needed:
+        compile_for_workers(row.scenario_resolved["family"] for row in rows)
+        running = run_jobs(lambda: next(pending, None), n_workers, needed, lambda job: episode_limit_s)
+        yield from _replays(running, by_job)
+
+
+def _replays(running: Generator[Event], by_job: Mapping[int, Row]) -> Iterator[Replay]:
+    with closing(running) as events:
         for event in events:
             assert not isinstance(event, Progress)
+            if isinstance(event, TimedOut):
+                yield _unfinished(by_job[id(event.job)], event.reason)
+                continue
             if isinstance(event, Failed):
                 raise SysgymError(f"{event.job.label}: cannot be played again: {event.reason}")
             yield compare(by_job[id(event.job)], event.result)
+
+
+def _unfinished(recorded: Row, reason: str) -> Replay:
+    return Replay(recorded, {"steps": (recorded.steps, reason)}, {})
 
 
 def compare(recorded: Row, replayed: Row) -> Replay:
@@ -125,7 +147,7 @@ def compare(recorded: Row, replayed: Row) -> Replay:
     return Replay(recorded, differences, other)
 
 
-def _job(row: Row, folder: Path) -> EpisodeJob:
+def _job(row: Row, folder: Path, trust: bool) -> EpisodeJob:
     digest = scenario_from_resolved(row.scenario_resolved).sha256()
     if digest != row.scenario_sha256:
         raise ResultMismatch(
@@ -133,9 +155,8 @@ def _job(row: Row, folder: Path) -> EpisodeJob:
             f"the row says {row.scenario_sha256[:12]}"
         )
     _check_checkpoint(row.contender, row.label, folder)
-    return EpisodeJob(
-        row.scenario_resolved, row.scenario_sha256, row.split, row.contender, row.seed, str(folder)
-    )
+    contender = replace(row.contender, trusted=trust)
+    return EpisodeJob(row.scenario_resolved, row.scenario_sha256, row.split, contender, row.seed, str(folder))
 
 
 def _check_checkpoint(contender: Contender, label: str, folder: Path) -> None:
@@ -147,18 +168,3 @@ def _check_checkpoint(contender: Contender, label: str, folder: Path) -> None:
         raise ResultMismatch(
             f"{label}: checkpoint {contender.checkpoint} is not the one that the row was made with"
         )
-
-
-def _plugins_of(rows: Sequence[Row], given: Sequence[str]) -> list[str]:
-    """Files to import: those given, and those that rows name; each has to be what the row was made with."""
-    wanted = {digest: path for row in rows for path, digest in row.contender.plugins}
-    files = {load_plugin(path).sha256: path for path in given}
-    for digest, path in wanted.items():
-        if digest in files:
-            continue
-        if not Path(path).is_file():
-            raise SysgymError(f"{path}: rows need this file; say where it is with --transport-file")
-        if load_plugin(path).sha256 != digest:
-            raise ResultMismatch(f"{path}: is not the file that the rows were made with")
-        files[digest] = path
-    return list(files.values())

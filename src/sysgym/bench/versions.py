@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -55,7 +56,12 @@ def versions(*, learned: bool = False) -> dict[str, str]:
         # A policy that is a plain network plays without the training libraries.
         with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
-    return found | {"python": platform.python_version(), "platform": platform.platform()}
+    return found | {"python": platform.python_version(), "platform": _platform()}
+
+
+def _platform() -> str:
+    """Return the platform as a version is written; a kernel that someone built may be called anything."""
+    return re.sub(r"[^A-Za-z0-9_.+~=@,#!-]", "_", platform.platform())[:200]
 
 
 def must_match(found: Mapping[str, str]) -> tuple[str | None, ...]:
@@ -66,7 +72,7 @@ def must_match(found: Mapping[str, str]) -> tuple[str | None, ...]:
 def machine() -> dict[str, Any]:
     """Return what a reader may want to know of this machine; nothing that identifies it or its user."""
     return {
-        "platform": platform.platform(),
+        "platform": _platform(),
         "processor": _processor(),
         "cpus": os.cpu_count() or 1,
         "memory_bytes": _memory_bytes(),

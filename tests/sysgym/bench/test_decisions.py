@@ -65,9 +65,10 @@ def test_a_row_of_before_is_read(make_row: MakeRow) -> None:
 
 
 def test_a_key_that_is_no_rows_is_still_refused(make_row: MakeRow) -> None:
-    line = json.dumps(json.loads(make_row().to_line()) | {"decision_s": 1.0}).encode()
-    with pytest.raises(ValueError, match="not a row of format 1"):
-        Row.from_line(line)
+    data = json.loads(make_row().to_line()) | {"decision_s": 1.0}
+    del data["sha256"]
+    with pytest.raises(ValueError, match=r"not a row of format 1: decision_s is 1\.0; expected a key of"):
+        Row.from_line(json.dumps(data).encode())
 
 
 def test_a_time_that_json_has_not_is_refused(make_row: MakeRow) -> None:
@@ -93,17 +94,17 @@ def _rows(make_row: MakeRow, name: str, times_ms: list[float | None]) -> list[Ro
 def test_tables_have_the_median_over_episodes(make_row: MakeRow, tmp_path: Path) -> None:
     rows = _rows(make_row, "dctcp", [0.5, 0.25, 900.0]) + _rows(make_row, "reno", [None, None, None])
     html, markdown = _report(tmp_path, rows)
-    assert "<th>ms a decision<small>median, this machine</small></th></tr>" in html
-    assert '<td class="soft">0.50</td></tr>' in html
-    assert '<td class="soft">–</td></tr>' in html
-    lines = [line for line in markdown.splitlines() if line.startswith("| ")]
-    assert lines[0].endswith("| ms a decision (median, this machine) |")
-    assert lines[2].endswith("| 0.50 |")
+    assert '<th scope="col">time a decision<small>median, this machine</small></th></tr>' in html
+    assert '<td class="soft" data-sort="0.5"><span>500 µs</span></td></tr>' in html
+    assert '<td class="soft"><span>–</span></td></tr>' in html
+    lines = [line for line in markdown.partition("\n## ")[2].splitlines() if line.startswith("| ")]
+    assert lines[0].endswith("| time a decision (median, this machine) |")
+    assert lines[2].endswith("| 500 µs |")
     assert lines[3].endswith("| – |")
     assert len({line.count(" | ") for line in lines}) == 1
-    assert '"ms a decision" is the wall time' in markdown
+    assert '"Time a decision" is the wall time' in markdown
 
 
 def test_where_nobody_measured_there_is_no_column(make_row: MakeRow, tmp_path: Path) -> None:
     for text in _report(tmp_path, _rows(make_row, "dctcp", [None, None])):
-        assert "ms a decision" not in text
+        assert "time a decision" not in text

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import os
+import re
+import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +24,7 @@ from sysgym.bench.leaderboard import rank, render
 from sysgym.bench.rows import COMPRESSED, RESULTS, ResultsFile, Row, read_rows
 from sysgym.bench.runner import RUN
 from sysgym.bench.validate import replay
-from sysgym.errors import SysgymError
+from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.scenarios import load_scenario
 from tests.agents.learned.trust.policies import write_policy
 
@@ -38,9 +42,17 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def _pack(results: Path, root: Path, name: str, *contenders: str, suite: str = "small") -> Entry:
+def _pack(
+    results: Path,
+    root: Path,
+    name: str,
+    *contenders: str,
+    suite: str = "small",
+    plugins: Sequence[Path] = (),
+) -> Entry:
     entry = root / "results" / "entries" / suite / name
-    readme = pack(results, entry, title=f"Entry {name}", by="A. Tester", contenders=contenders)
+    words = {"title": f"Entry {name}", "by": "A. Tester"}
+    readme = pack(results, entry, **words, contenders=contenders, plugins=plugins)
     assert readme.is_file()
     return read_entry(entry)
 
@@ -93,9 +105,10 @@ def test_the_same_rows_are_the_same_file(played: Path, root: Path) -> None:
 def test_checkpoints_and_own_files_are_packed(make_row: MakeRow, tmp_path: Path, root: Path) -> None:
     out, own = tmp_path / "out", tmp_path / "own.py"
     own.write_text("x = 1\n")
-    who = {"agent": "ppo", "learned": True, "plugins": ((str(own), "ab"),)}
+    digests = [hashlib.sha256(content).hexdigest() for content in (b"zip", bytes(6_000_000))]
+    who = {"agent": "ppo", "learned": True, "plugins": ((str(own), file_sha256(own)),)}
     with ResultsFile(out) as results:
-        row = make_row("ppo", 200, checkpoint="training/a/final.zip", checkpoint_sha256="ab", **who)
+        row = make_row("ppo", 200, checkpoint="training/a/final.zip", checkpoint_sha256=digests[0], **who)
         results.append(dataclasses.replace(row, energy=DEFAULT.account(1.0, 1.0)))
     with pytest.raises(SysgymError, match="has to lie in"):
         _pack(out, root, "mine", "ppo")
@@ -109,13 +122,83 @@ def test_checkpoints_and_own_files_are_packed(make_row: MakeRow, tmp_path: Path,
     }
     for name, content in records.items():
         (out / "training" / "a" / name).write_text(json.dumps(content))
-    folder = _pack(out, root, "mine", "ppo").folder
+    with pytest.raises(SysgymError, match=r"own\.py: rows need this file.*add --plugin FILE"):
+        _pack(out, root, "mine", "ppo")
+    folder = _pack(out, root, "mine", "ppo", plugins=[own]).folder
     assert (folder / "training" / "a" / "final.zip").read_bytes() == b"zip"
     assert (folder / "own.py").read_text() == "x = 1\n"
     assert "| 1 training, 2.00 kWh together, heuristic baseline not reached in 1 |" in render(root)
     (out / "training" / "a" / "final.zip").write_bytes(bytes(6_000_000))
+    with pytest.raises(ResultMismatch, match="not the checkpoint that the rows were made with"):
+        _pack(out, root, "large", "ppo", plugins=[own])
+    (out / RESULTS).unlink()
+    with ResultsFile(out) as results:
+        contender = dataclasses.replace(row.contender, checkpoint_sha256=digests[1])
+        results.append(dataclasses.replace(row, contender=contender))
     with pytest.raises(SysgymError, match=r"6\.0 MB, more than 5 MB"):
-        _pack(out, root, "large", "ppo")
+        _pack(out, root, "large", "ppo", plugins=[own])
+
+
+def test_no_file_from_elsewhere_is_packed(make_row: MakeRow, tmp_path: Path, root: Path) -> None:
+    out, secret = tmp_path / "out", tmp_path / "id_rsa"
+    (out / "training" / "a").mkdir(parents=True)
+    secret.write_text("secret\n")
+    (out / "own.py").write_text("x = 1\n")
+    who = {"agent": "ppo", "learned": True, "checkpoint": "training/a/final.zip"}
+    mine = ((str(tmp_path / "own.py"), file_sha256(out / "own.py")),)
+    for checkpoint, named, words in (
+        ("link", mine, "has to lie in"),
+        ("file", ((str(secret), file_sha256(secret)),), "rows need this file"),
+        ("file", ((str(tmp_path / "own.py"), "ab"),), "not the file that the rows were made with"),
+        ("record", mine, "has to lie in"),
+        ("run", mine, "has to lie in"),
+        ("file", mine, ""),
+    ):
+        shutil.rmtree(out / "training")
+        (out / "training" / "a").mkdir(parents=True)
+        (out / RESULTS).unlink(missing_ok=True)
+        (out / RUN).unlink(missing_ok=True)
+        final = out / "training" / "a" / "final.zip"
+        final.symlink_to(secret) if checkpoint == "link" else final.write_text("zip")
+        if checkpoint in ("record", "run"):
+            (tmp_path / "other.json").write_text('{"total_steps": 1, "auths": "secret"}')
+            place = out / RUN if checkpoint == "run" else final.with_name("started.json")
+            place.symlink_to(tmp_path / "other.json")
+        with ResultsFile(out) as results:
+            results.append(make_row("ppo", 200, checkpoint_sha256=file_sha256(final), plugins=named, **who))
+        if words:
+            with pytest.raises(SysgymError, match=words):
+                _pack(out, root, "mine", "ppo")
+            assert not list((root / "results").rglob("mine*"))
+    # What lies in the folder under the name that rows have is the file that they mean.
+    assert (_pack(out, root, "mine", "ppo").folder / "own.py").read_text() == "x = 1\n"
+
+
+def test_texts_of_entries_are_no_markup(make_row: MakeRow, tmp_path: Path, root: Path) -> None:
+    out = _results(make_row, tmp_path / "a", {"good": 2.0})
+    label = "x|<b>y</b>"
+    metrics = [{"name": "goodput_bps", "label": label, "direction": "higher"}]
+    suite = {"name": "small", "title": "a\n# b <script>", "metrics": metrics}
+    (out / RUN).write_text(json.dumps({"suite": suite}))
+    entry = root / "results" / "entries" / "small" / "a"
+    title = "x](https://evil.example) <img src=x> [y\n\n# Official\n\n| "
+    pack(out, entry, title=title, by="<i>me</i>", contenders=["good"])
+    page = render(root)
+    assert not any(line.startswith("# Official") or line.startswith("# b") for line in page.splitlines())
+    for markup in ("<img", "<script", "<i>", "<b>", "](https://evil"):
+        assert not re.search(rf"(?<!\\){re.escape(markup)}", page), markup
+    (line,) = [line for line in page.splitlines() if "Official" in line]
+    head = next(line for line in page.splitlines() if line.startswith("| rank"))
+    assert len(re.findall(r"(?<!\\)\|", line)) == len(re.findall(r"(?<!\\)\|", head))
+
+
+@pytest.mark.parametrize("name", [ENTRY, README])
+def test_an_entry_of_pipes_is_refused(played: Path, root: Path, name: str) -> None:
+    folder = _pack(played, root, "mine", "dctcp").folder
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(SysgymError):
+        read_entry(folder)
 
 
 def test_of_a_trained_policy_the_entry_has_what_plays_it(tiny: Path, tmp_path: Path, root: Path) -> None:
@@ -130,7 +213,7 @@ def test_of_a_trained_policy_the_entry_has_what_plays_it(tiny: Path, tmp_path: P
     folder = _pack(out, root, "mine", "ppo").folder
     packed = folder / "training" / "a" / "final.zip"
     assert packed.stat().st_size < 10_000
-    assert not read_checkpoint(packed).model
+    assert not read_checkpoint(packed).learner
     (again,) = replay(read_rows(folder), folder)
     again.raise_if_different()
     assert again.row.contender.checkpoint_sha256 == file_sha256(packed)
@@ -199,7 +282,7 @@ def test_energy_of_other_ways_is_not_compared(make_row: MakeRow, tmp_path: Path,
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        (ENTRY, 'title = "x"\n', "expected the keys title, by, contenders"),
+        (ENTRY, 'title = "x"\n', r"entry\.toml: by is nothing; expected a text"),
         (ENTRY, 'title = "x"\nby = "y"\ncontenders = ["nobody"]\n', "no rows of nobody"),
         (README, "  \n", "no README"),
         (COMPRESSED, "not gzip", "not a whole gzip file"),

@@ -139,7 +139,9 @@ def _by_hand(make_row: MakeRow, out: Path) -> Path:
             }
             for contender, value in scored.items():
                 who = {"transport": "paced", "agent": "ppo", "learned": True, "checkpoint": "p.zip"}
-                of_contender = who | {"checkpoint_sha256": contender} if "from" in contender else {}
+                of_contender = (
+                    who | {"checkpoint_sha256": contender.encode().hex()[-64:]} if "from" in contender else {}
+                )
                 for seed in range(200, 206):
                     row = make_row(
                         contender,

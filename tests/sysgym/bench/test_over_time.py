@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from sysgym.bench.families import FAMILIES, Curve, get_family
 from sysgym.bench.report import write
-from sysgym.bench.report.over_time import caption, line_of, over_time, spread
+from sysgym.bench.report.labels import spread
+from sysgym.bench.report.over_time import caption, coinciding, line_of, over_time
 from sysgym.bench.report.plots import COLOURS, INK_ON_PAPER, styles
 from sysgym.bench.report.study import N_BEST, Contest, Player, read_study
 from sysgym.bench.rows import ResultsFile, Row
@@ -139,15 +140,30 @@ def test_of_many_the_best_the_reference_the_learned_and_the_bounds_are_in_colour
     assert all(curve.label in picture.svg for curve in STRAGGLERS.curves)
     assert F1.x_label.replace("'", "&#x27;") in picture.svg.replace("'", "&#x27;")
     for name in levels:
-        # The colour of a name is that of its line, but for those in the background.
-        style = picture.svg.rpartition(f">{name}</text>")[0].rpartition("<text")[2]
-        assert (looks[name].colour.lower() in style) == (name in contest.in_colour), name
+        style = picture.svg.partition(f">{name}</text>")[0].rpartition("<text")[2]
+        assert 'fill="currentColor"' in style, "names have the contrast of the page's text"
+        assert ('font-weight="700"' in style) == (name in contest.in_colour), name
+
+
+def test_lines_that_coincide_have_a_panel_of_differences(make_contest: MakeContest) -> None:
+    apart = make_contest({"nurd": 0.5, "rival": 0.2, "none": 0.0, "oracle": 1.0})
+    assert coinciding(apart) == []
+    assert "differences" not in caption(apart)
+
+
+def test_the_differences_are_from_the_reference(make_contest: MakeContest) -> None:
+    contest = make_contest({"nurd": 0.5, "twin": 0.505, "rival": 0.2, "oracle": 1.0})
+    assert coinciding(contest) == ["twin"]
+    picture = over_time(contest, styles(contest.players))
+    assert picture is not None
+    assert "F1: difference from nurd" in picture.svg
+    assert "The last panel has the differences of the lines that lie on nurd's, paired." in caption(contest)
 
 
 def test_a_suite_says_what_is_a_column_and_curves_are_drawn(make_folder: Callable[..., Path]) -> None:
     written = write(make_folder(FEW))
     markdown = written.markdown.read_text()
-    heads = next(line for line in markdown.splitlines() if line.startswith("| contender"))
+    heads = next(line for line in markdown.splitlines() if line.startswith("| contender | F1"))
     assert heads.count(" | ") == len(STRAGGLERS.metrics) + 1, "no point is a column, but the gap is"
     assert "_at_" not in markdown
     picture = written.markdown.parent / "plots" / "google-2011-test-over-time.png"

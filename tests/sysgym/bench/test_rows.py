@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
+import hashlib
 import json
 import math
 import os
+import re
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,13 +19,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sysgym.bench.rows import ASIDE, RESULTS, ResultsFile, Row, read_rows
-from sysgym.errors import SysgymError
+from sysgym.bench.contenders import Contender
+from sysgym.bench.energy import KEYS
+from sysgym.bench.row_format import digest_of
+from sysgym.bench.rows import ASIDE, COMPRESSED, RESULTS, ResultsFile, Row, read_rows
+from sysgym.errors import StorageError, SysgymError
+from sysgym.scenarios.names import LONGEST_NAME, NAME
 
 MakeRow = Callable[..., Row]
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
-names = st.text(min_size=1, max_size=12)
+names = st.from_regex(NAME, fullmatch=True).filter(lambda name: len(name) <= LONGEST_NAME)
+digests = st.from_regex(r"[0-9a-f]{64}", fullmatch=True)
+paths = st.from_regex(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,40}", fullmatch=True)
 
 
 @contextmanager
@@ -49,7 +58,7 @@ def _write(folder: Path, *rows: Row) -> bytes:
     total=finite,
     seed=st.integers(0, 2**31 - 1),
     contender=names,
-    plugins=st.dictionaries(names, names, max_size=2),
+    plugins=st.dictionaries(paths, digests, max_size=2),
 )
 def test_a_row_is_read_as_it_was_written(
     make_row: MakeRow,
@@ -110,6 +119,28 @@ def test_appending_is_one_write_at_the_end_and_a_sync(
     assert [row.seed for row in read_rows(tmp_path)] == [200, 201, 202]
 
 
+def test_a_new_file_and_a_renamed_one_are_synced_with_their_folder(
+    make_row: MakeRow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def recorded(file: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{file}").readlink().name)
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    out = tmp_path / "out"
+    with ResultsFile(out) as results:
+        assert synced == ["out"]
+        results.append(make_row())
+        assert synced == ["out", RESULTS]
+        synced.clear()
+        results.keep_only([])
+    synced = [re.sub(r"^\.(.+)\.[0-9a-f]{8}\.tmp$", r"new \1", name) for name in synced]
+    assert synced == [f"new {ASIDE}", "out", f"new {RESULTS}", "out"]
+
+
 @pytest.mark.parametrize("kept_bytes", [1, 0.5, -1])
 def test_a_torn_last_line_costs_its_row_and_no_other(
     make_row: MakeRow, tmp_path: Path, kept_bytes: float
@@ -139,10 +170,18 @@ def test_a_last_line_that_never_reached_the_disk_is_torn(make_row: MakeRow, tmp_
     assert (tmp_path / RESULTS).read_bytes() == content
 
 
-def _without_key(line: bytes) -> bytes:
-    data = json.loads(line)
-    del data["steps"]
-    return json.dumps(data).encode()
+def _with(**changes: Any) -> Callable[[bytes], bytes]:
+    """Return what changes fields of a row, whose digest then is right; None takes the field away."""
+
+    def changed(line: bytes) -> bytes:
+        data = {**json.loads(line), **changes}
+        data = {key: value for key, value in data.items() if value is not None}
+        if "sha256" not in changes:
+            del data["sha256"]
+            data["sha256"] = digest_of(data)
+        return json.dumps(data, separators=(",", ":")).encode()
+
+    return changed
 
 
 WRONG: dict[str, Callable[[bytes], bytes]] = {
@@ -153,11 +192,55 @@ WRONG: dict[str, Callable[[bytes], bytes]] = {
     "JSON of someone else": lambda line: b'{"episode": 3, "reward": 0.5}',
     "a list": lambda line: b"[1, 2]",
     "another format": lambda line: line.replace(b'{"format":1,', b'{"format":2,'),
-    "a key less": _without_key,
-    "a key more": lambda line: line.replace(b'{"format":1,', b'{"format":1,"more":1,'),
-    "a contender that is none": lambda line: line.replace(b'"transport":"dctcp"', b'"law":"dctcp"'),
+    "a key less": _with(steps=None),
+    "a key more": _with(more=1),
+    "a key twice": lambda line: line.replace(b'{"format":1,', b'{"format":1,"seed":200,'),
+    "a contender that is none": _with(contender={"name": "dctcp", "law": "dctcp", "agent": "max"}),
     "a number that is none": lambda line: line.replace(b"9500000.0", b"NaN"),
+    "a number that is too large": lambda line: line.replace(b"9500000.0", b"1e999"),
     "not UTF-8": lambda line: line.replace(b"dctcp", b"\xff\xfe"),
+    "another value under the old digest": lambda line: line.replace(b"9500000.0", b"9500001.0"),
+    "another digest": lambda line: line.replace(b'"sha256":"', b'"sha256":"0'),
+    "a digest that is no text": _with(sha256=[1]),
+    "a scenario outside the folder": _with(scenario="../../x"),
+    "a scenario that is a tag": _with(scenario="<script>alert(1)</script>"),
+    "a resolved scenario of another name": _with(scenario_resolved={"name": "other"}),
+    "a resolved scenario that is a list": _with(scenario_resolved=[1]),
+    "a digest of the scenario that is none": _with(scenario_sha256="nothing"),
+    "a contender that is a tag": _with(contender={"name": "<b>", "transport": "", "agent": "max"}),
+    "a contender's parameter that is a list": _with(
+        contender={"name": "a", "transport": "", "agent": "max", "parameters": {"a": [1]}}
+    ),
+    "a checkpoint with a zero byte": _with(
+        contender={"name": "a", "transport": "", "agent": "max", "checkpoint": "a\0b"}
+    ),
+    "a plugin without a digest": _with(
+        contender={"name": "a", "transport": "", "agent": "max", "plugins": {"a.py": "<i>"}}
+    ),
+    "a metric that is a tag": _with(metrics={"<img src=x>": 1.0}),
+    "a metric that is a text": _with(metrics={"goodput_bps": "many"}),
+    "a metric that is true": _with(metrics={"goodput_bps": True}),
+    "metrics that are a list": _with(metrics=[1.0]),
+    "a split that is none": _with(split="exam"),
+    "an environment that is none": _with(env_id="x"),
+    "a seed that is a text": _with(seed="200"),
+    "a seed below zero": _with(seed=-1),
+    "steps of a million digits": lambda line: line.replace(b'"steps":12', b'"steps":' + b"2" * 900_000),
+    "steps with a fraction": _with(steps=1.5),
+    "a time below zero": _with(wall_s=-0.1),
+    "a return that is a list": _with(**{"return": [1.0]}),
+    "a version that is a tag": _with(versions={"numpy": "<svg/onload=alert(1)>"}),
+    "a version that is a number": _with(versions={"numpy": 2}),
+    "energy that is a number": _with(energy=3),
+    "energy with a text": _with(
+        energy=dict.fromkeys(KEYS, 1.0) | {"method": "cpu-time", "energy_kwh": "much"}
+    ),
+    "energy measured by a tag": _with(energy=dict.fromkeys(KEYS, 1.0) | {"method": "<b>"}),
+    "brackets nested a hundred thousand deep": lambda line: b"[" * 100_000 + b"]" * 100_000,
+    "brackets nested 900 deep": _with(scenario_resolved={"name": json.loads("[" * 900 + "]" * 900)}),
+    "a row of many lists": _with(scenario_resolved={"name": "tiny", "zz": [[]] * 30_000}),
+    "metrics without an end": _with(metrics={f"m{number}": 1.0 for number in range(30_000)}),
+    "a line of a megabyte": _with(scenario_resolved={"name": "x" * 1_000_000}),
 }
 
 
@@ -174,9 +257,102 @@ def test_a_foreign_line_is_an_error_that_names_file_and_line(
     with pytest.raises(SysgymError, match=rf"results\.jsonl, line {number}: ") as caught:
         read_rows(tmp_path)
     assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 800, "a sentence"
     with pytest.raises(SysgymError, match=rf"line {number}: "):
         ResultsFile(tmp_path)
     assert path.read_bytes() == before, "a file that is not understood is not touched"
+
+
+def test_a_row_has_its_digest_and_rows_of_before_need_none(make_row: MakeRow) -> None:
+    row = make_row()
+    data = json.loads(row.to_line())
+    digest = data.pop("sha256")
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    assert digest == hashlib.sha256(text.encode()).hexdigest()
+    assert Row.from_line(json.dumps(data).encode()) == row
+    shuffled = dict(sorted({**data, "sha256": digest}.items(), reverse=True))
+    assert Row.from_line(json.dumps(shuffled).encode()) == row, "the order of keys says nothing"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"scenario": "../../x"}, r"scenario is '\.\./\.\./x'; expected a text that matches"),
+        ({"versions": {"numpy": "<b>"}}, r"versions\.numpy is '<b>'"),
+        ({"scenario_resolved": {"name": "tiny", "title": "x" * 1_000_000}}, "scenario_resolved"),
+        ({"seed": -1}, "seed is -1; expected at least 0"),
+    ],
+)
+def test_a_run_writes_no_row_that_could_not_be_read(
+    make_row: MakeRow, tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    with ResultsFile(tmp_path) as results, pytest.raises(SysgymError, match=words):
+        results.append(dataclasses.replace(make_row(), **changes))
+    assert (tmp_path / RESULTS).read_bytes() == b""
+
+
+SAME_EPISODE: dict[str, tuple[dict[str, Any], str]] = {
+    "a copy": ({}, "with the same results"),
+    "played by others": ({"versions": {"sysgym": "0.0.1"}, "wall_s": 3.0}, "with the same results"),
+    "another metric": (
+        {"metrics": {"goodput_bps": 1.0, "queue_delay_p99_s": 2e-3}},
+        r"with different results \(goodput_bps: 9500000\.0 and 1\.0\)",
+    ),
+    "another return": ({"total_reward": 7.0}, r"with different results \(return: 1\.5 and 7\.0\)"),
+    "another scenario": ({"scenario_sha256": "0" * 64}, "of different scenarios of this name"),
+    "another contender": (
+        {"contender": Contender("dctcp", "reno", "max")},
+        "of different contenders of this name",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SAME_EPISODE)
+def test_two_rows_of_one_episode_are_refused_with_cell_and_lines(
+    make_row: MakeRow, tmp_path: Path, what: str
+) -> None:
+    changes, words = SAME_EPISODE[what]
+    row = make_row()
+    rows = [row, make_row(seed=201), dataclasses.replace(row, **changes)]
+    (tmp_path / RESULTS).write_bytes(b"".join(one.to_line() for one in rows))
+    expected = rf"results\.jsonl, lines 1 and 3: tiny / dctcp / test seed 200 stands there twice, {words}; "
+    with pytest.raises(SysgymError, match=expected):
+        read_rows(tmp_path)
+
+
+def test_runs_of_one_training_each_are_no_duplicates(make_row: MakeRow, tmp_path: Path) -> None:
+    rows = [make_row("ppo", checkpoint=f"{digest}.zip", checkpoint_sha256=digest) for digest in ("aa", "bb")]
+    assert _write(tmp_path, *rows)
+    assert read_rows(tmp_path) == rows
+
+
+def test_a_run_does_not_go_on_from_rows_that_contradict_each_other(make_row: MakeRow, tmp_path: Path) -> None:
+    rows = [make_row(), make_row(metrics={"goodput_bps": 1.0})]
+    content = b"".join(row.to_line() for row in rows)
+    (tmp_path / RESULTS).write_bytes(content)
+    with pytest.raises(SysgymError, match=r"lines 1 and 2: .* with different results"):
+        ResultsFile(tmp_path)
+    assert (tmp_path / RESULTS).read_bytes() == content
+    (tmp_path / RESULTS).write_bytes(rows[0].to_line() * 2)
+    with ResultsFile(tmp_path) as results:
+        results.keep_only([rows[0].key])
+    assert read_rows(tmp_path) == rows[:1], "a copy is dropped"
+
+
+def test_compressed_rows_are_whole_and_no_bomb(
+    make_row: MakeRow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, line = tmp_path / COMPRESSED, make_row().to_line()
+    path.write_bytes(gzip.compress(line))
+    assert read_rows(tmp_path) == [make_row()]
+    path.write_bytes(gzip.compress(line[:-10]))
+    with pytest.raises(SysgymError, match=r"gz: ends within a row"):
+        read_rows(tmp_path)
+    monkeypatch.setattr("sysgym.bench.rows.LARGEST_RESULTS_BYTES", 100_000)
+    path.write_bytes(gzip.compress(line * 1000))
+    with pytest.raises(SysgymError, match=r"gz: unfolds to more than 0\.1 MB"):
+        read_rows(tmp_path)
 
 
 def test_no_rows_say_how_to_make_some(tmp_path: Path) -> None:
@@ -192,10 +368,13 @@ def test_a_full_disk_costs_one_row(make_row: MakeRow, tmp_path: Path) -> None:
     with ResultsFile(tmp_path) as results:
         results.append(first)
         size = len(first.to_line())
-        with _no_file_over(size + 100), pytest.raises(SysgymError, match="only part of a row"):
+        with (
+            _no_file_over(size + 100),
+            pytest.raises(StorageError, match=r"jsonl: cannot be written: File too"),
+        ):
             results.append(second)
         assert (tmp_path / RESULTS).stat().st_size == size, "the next row would be glued to the rest"
-        with _no_file_over(size), pytest.raises(SysgymError, match="could not be written"):
+        with _no_file_over(size), pytest.raises(StorageError, match=r"jsonl: cannot be written: File too"):
             results.append(second)
         results.append(third)
         assert results.rows == [first, third]
@@ -235,3 +414,23 @@ def test_what_makes_two_rows_the_same(make_row: MakeRow) -> None:
         make_row(checkpoint_sha256="ab", row_versions={"sysgym": "0.0.1"}),
     ]
     assert len({row.key, *(other.key for other in others)}) == 6
+
+
+@pytest.mark.parametrize("name", [".lock", RESULTS])
+def test_a_planted_link_is_not_written_through(tmp_path: Path, name: str) -> None:
+    out, victim = tmp_path / "out", tmp_path / "victim"
+    out.mkdir()
+    (out / name).symlink_to(victim)
+    with pytest.raises(StorageError, match="symbolic link"):
+        ResultsFile(out)
+    assert not victim.exists()
+
+
+def test_a_row_of_many_lists_is_refused_before_its_fields_are_read(
+    make_row: MakeRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = make_row(seed=200).to_line()
+    monkeypatch.setattr("sysgym.bench.row_format.checked", lambda *_: pytest.fail("the fields were read"))
+    line = _with(scenario_resolved={"name": "tiny", "zz": [[]] * 30_000})(line)
+    with pytest.raises(ValueError, match="at most 20,000 values in all"):
+        Row.from_line(line)

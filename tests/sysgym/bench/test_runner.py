@@ -193,9 +193,9 @@ def test_a_suite_that_changed_keeps_what_both_have(write_suite: WriteSuite, tmp_
 def test_rows_of_other_sources_are_not_mixed_with_ours(write_suite: WriteSuite, tmp_path: Path) -> None:
     suite, out = write_suite('"dctcp"'), tmp_path / "out"
     _run(suite, out)
-    lines = (out / RESULTS).read_bytes()
-    ours = read_rows(out)[0].versions["sources"].encode()
-    (out / RESULTS).write_bytes(lines.replace(ours, b"0123456789abcdef", 1))
+    rows = read_rows(out)
+    rows[0] = dataclasses.replace(rows[0], versions={**rows[0].versions, "sources": "0123456789abcdef"})
+    (out / RESULTS).write_bytes(b"".join(row.to_line() for row in rows))
     outcome, ears = _run(suite, out)
     assert (outcome.n_kept, outcome.n_played) == (1, 1)
     assert ears.notes == ["1 rows are of other versions or sources of sysgym: moved to aside.jsonl"]
@@ -219,7 +219,7 @@ def test_what_the_command_line_adds(write_suite: WriteSuite, tiny: Path, tmp_pat
 @pytest.mark.parametrize(
     ("contenders", "extras", "words"),
     [
-        ('"dctpc"', {}, 'did you mean "dctcp"'),
+        ('"dctcp"', {"contenders": ["dctpc"]}, 'did you mean "dctcp"'),
         ('"dctcp"', {"contenders": ["dctcp"]}, 'two contenders are named "dctcp"'),
         ('"dctcp"', {"n_seeds": 101}, "seed 300 is not of the split test"),
         ('"ppo"', {}, 'the suite "small" trains no ppo on this scenario'),

@@ -41,11 +41,8 @@ def test_an_unknown_survey_is_named() -> None:
         surveys.make("pp2", 1, lambda done, of: None)
 
 
-@pytest.mark.parametrize("content", ["", "{}", '[{"title": "x"}]', "[1]"])
+@pytest.mark.parametrize("content", ["", "{}", '[{"title": "x"}]', "[1]", "[" * 100])
 def test_a_damaged_file_is_said_to_be_one(tmp_path: Path, content: str) -> None:
     (tmp_path / surveys.FILE).write_text(content)
-    if content == "{}":
-        assert surveys.read(tmp_path) == []
-        return
-    with pytest.raises(SysgymError, match=r"survey\.json: not a survey's pages"):
+    with pytest.raises(SysgymError, match=r"survey\.json: .*(expected|not JSON)"):
         surveys.read(tmp_path)

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import signal
 import subprocess
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sysgym.bench.contenders import file_sha256
-from sysgym.bench.rows import RESULTS, Row, read_rows
-from sysgym.bench.validate import ABSENT, choose_rows, compare, replay
+from sysgym.bench.rows import RESULTS, ResultsFile, Row, read_rows
+from sysgym.bench.validate import ABSENT, Replay, choose_rows, compare, replay
 from sysgym.bench.versions import versions
 from sysgym.errors import ResultMismatch, SysgymError
 
 MakeRow = Callable[..., Row]
 WriteSuite = Callable[..., Path]
+StartCommand = Callable[..., subprocess.Popen[bytes]]
+Call = Callable[..., tuple[int, str, str]]
 CommandLine = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -37,9 +42,9 @@ def _with(metrics: Mapping[str, float], **changes: float) -> dict[str, float]:
 
 
 def test_a_good_folder_passes(played: Path, command_line: CommandLine) -> None:
-    done = command_line("validate", played, "--sample", "0", "--jobs", "1")
+    done = command_line("validate", played, "--all", "--jobs", "1")
     assert done.returncode == 0, done.stderr
-    assert "playing 4 of 4 rows again" in done.stdout
+    assert "playing 4 of 4 rows again\n" in done.stdout
     for row in read_rows(played):
         assert f"equal    {row.label}\n" in done.stdout
     assert "all 4 equal, bit by bit" in done.stdout
@@ -175,20 +180,22 @@ def test_rows_of_a_users_agent_need_the_very_file(
     out, sample = tmp_path / "out", ("--sample", "0", "--jobs", "1")
     suite = write_suite('"fragile"', 1)
     assert command_line("bench", suite, "--plugin", agents_file, "--out", out).returncode == 0
-    found = command_line("validate", out, *sample)  # the row says where its file is
+    with pytest.raises(SysgymError, match=r"rows need this file, and .* has none of that name") as lost:
+        list(replay(read_rows(out), out))  # where a row says that a file lies is not looked at
+    assert str(agents_file) in str(lost.value)
+
+    moved = agents_file.rename(tmp_path / "moved_agents.py")
+    found = command_line("validate", out, *sample, "--plugin", moved)
     assert found.returncode == 0, found.stderr
     assert "all 1 equal" in found.stdout
 
-    moved = agents_file.rename(tmp_path / "moved_agents.py")
-    with pytest.raises(SysgymError, match="rows need this file; say where it is with") as lost:
-        list(replay(read_rows(out), out))
-    assert str(agents_file) in str(lost.value)
-    assert command_line("validate", out, *sample, "--plugin", moved).returncode == 0
-
-    agents_file.write_text(moved.read_text().replace("0.5", "0.6"))
-    changed = command_line("validate", out, *sample)
+    beside = out / agents_file.name
+    beside.write_text(moved.read_text().replace("0.5", "0.6"))
+    changed = command_line("validate", out, *sample, "--trust")
     assert changed.returncode == 1
-    assert f"{agents_file}: is not the file that the rows were made with" in changed.stderr
+    assert f"{beside}: is not the file that the rows were made with" in " ".join(changed.stderr.split())
+    beside.write_bytes(moved.read_bytes())
+    assert command_line("validate", out, *sample, "--trust").returncode == 0
 
 
 def test_a_sample_has_as_many_pairs_as_it_can(make_row: MakeRow) -> None:
@@ -207,6 +214,59 @@ def test_a_sample_has_as_many_pairs_as_it_can(make_row: MakeRow) -> None:
     assert len({id(row) for row in choose_rows(rows, 59)}) == 59, "no row twice"
     assert choose_rows(rows, None) == rows
     assert choose_rows(rows, 61) == rows
+
+
+def test_nobody_knows_beforehand_which_rows_are_played(
+    make_row: MakeRow, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ResultsFile(tmp_path / "out") as results:
+        for seed in range(200, 260):
+            results.append(make_row(seed=seed))
+    chosen: list[list[int]] = []
+
+    def noted(rows: Sequence[Row], folder: Path, **options: Any) -> Iterator[Replay]:
+        chosen.append([row.seed for row in rows])
+        return iter(())
+
+    monkeypatch.setattr("sysgym.bench.validate.replay", noted)
+
+    def validate(*options: str) -> str:
+        code, out, err = call("validate", tmp_path / "out", *options)
+        assert code == 0, err
+        return out.partition("\n")[0]
+
+    said = [validate(), validate()]
+    assert said[0] != said[1]
+    assert chosen[0] != chosen[1]
+    for line, seeds in zip(said, chosen[:2], strict=True):
+        head, _, drawn = line.rpartition(" ")
+        assert head == "playing 10 of 60 rows again, chosen with --seed"
+        assert validate("--seed", drawn) == line
+        assert chosen[-1] == seeds
+    for everything in (("--all",), ("--sample", "0")):
+        assert validate(*everything) == "playing 60 of 60 rows again"
+        assert sorted(chosen[-1]) == list(range(200, 260))
+
+
+def test_ctrl_c_leaves_validate_and_report_cleanly(
+    played: Path, start_command: StartCommand, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    process = start_command("validate", played, "--all", "--jobs", "1")
+    deadline_s = time.monotonic() + 60.0
+    while "playing 4 of 4" not in (tmp_path / "stdout").read_text() and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    assert "stopped; rows listed as equal are" in (tmp_path / "stdout").read_text()
+    assert (tmp_path / "stderr").read_text() == ""
+
+    def interrupted(folder: Path, reference: str | None) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("sysgym.bench.report.write", interrupted)
+    code, out, err = call("report", played)
+    assert (code, err) == (130, "")
+    assert "stopped; the report is not finished, the same command begins it anew" in out
 
 
 def test_a_folder_without_rows_is_an_error_of_its_own(tmp_path: Path, command_line: CommandLine) -> None:

@@ -1,0 +1,76 @@
+"""Checks of a suite that need to know agents, transports and metrics, all made before anything is played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sysgym.bench.contenders import Plugin, contender_from, parse_contender
+from sysgym.bench.families import get_family
+from sysgym.errors import ScenarioError, SysgymError, UnknownName
+from sysgym.scenarios import Scenario, Suite, load_scenario
+from sysgym.scenarios.errors import Problem, closest_names
+
+RETURN = "return"
+"""What a matrix may compare beside metrics: the sum of rewards."""
+
+
+def check_suite(suite: Suite, plugins: Sequence[Plugin] = ()) -> None:
+    """Check that what a suite names exists: its contenders, its metrics, the score of its matrix.
+
+    Args:
+        suite: The suite.
+        plugins: The user's files, loaded.
+
+    Raises:
+        ScenarioError: Something does not; names all of it, with what is close.
+    """
+    scenarios = [load_scenario(task.scenario) for task in suite.tasks]
+    problems = [*_contender_problems(suite, scenarios, plugins), *_metric_problems(suite, scenarios)]
+    if problems:
+        raise ScenarioError(f'suite "{suite.name}"', problems=problems)
+
+
+def _contender_problems(
+    suite: Suite, scenarios: Sequence[Scenario], plugins: Sequence[Plugin]
+) -> Iterator[Problem]:
+    for index, (task, scenario) in enumerate(zip(suite.tasks, scenarios, strict=True)):
+        for place, item in enumerate(task.contenders):
+            key = f"tasks[{index}].contenders[{place}]"
+            try:
+                if isinstance(item, str):
+                    parse_contender(item, plugins, scenario.family)
+                else:
+                    contender_from(
+                        item.name, item.transport, item.agent, plugins, scenario.family, item.parameters
+                    )
+            except UnknownName as error:
+                yield Problem(key, error.name, f"a known {error.kind}", _did_you_mean(error.suggestions))
+            except SysgymError as error:
+                yield Problem(
+                    key,
+                    item if isinstance(item, str) else item.name,
+                    f"a contender of {scenario.name}: {error}",
+                )
+
+
+def _metric_problems(suite: Suite, scenarios: Sequence[Scenario]) -> Iterator[Problem]:
+    known = sorted(
+        {
+            name
+            for scenario in scenarios
+            for name in get_family(scenario.family, scenario.env_id).metric_meanings()
+        }
+    )
+    asked = [(f"metrics[{index}].name", metric.name) for index, metric in enumerate(suite.metrics)]
+    if suite.matrix is not None and suite.matrix.score != RETURN:
+        asked.append(("matrix.score", suite.matrix.score))
+    for key, name in asked:
+        if name not in known:
+            close = closest_names(name, known, 3)
+            expected = "a metric of the suite's scenarios"
+            yield Problem(key, name, expected, _did_you_mean(close) or f"there is: {', '.join(known)}")
+
+
+def _did_you_mean(names: Sequence[str]) -> str:
+    quoted = " or ".join(f'"{name}"' for name in names)
+    return f"did you mean {quoted}?" if quoted else ""

@@ -1,0 +1,51 @@
+"""What a suite names exists, or it is refused before anything is played."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sysgym.bench.episodes import EpisodeJob
+from sysgym.bench.plan import make_plan
+from sysgym.bench.suite_checks import check_suite
+from sysgym.errors import ScenarioError, SysgymError
+from sysgym.scenarios import list_suites, load_scenario, load_suite
+
+WriteSuite = Callable[..., Path]
+
+
+@pytest.mark.parametrize("name", [info.name for info in list_suites()])
+def test_the_suites_of_the_package_name_what_there_is(name: str) -> None:
+    check_suite(load_suite(name))
+
+
+def test_misspelt_metrics_and_contenders_are_told_at_once_before_anything_is_played(
+    write_suite: WriteSuite, tmp_path: Path
+) -> None:
+    path = write_suite('"rneo", "dctcp", "nurd"')
+    path.write_text(path.read_text().replace("goodput_bps", "godput_bps").replace("queue_delay_p99_s", "zzz"))
+    with pytest.raises(ScenarioError) as caught:
+        make_plan(load_suite(path), tmp_path / "out")
+    problems = {problem.key: problem for problem in caught.value.problems}
+    assert set(problems) == {
+        "tasks[0].contenders[0]",
+        "tasks[0].contenders[2]",
+        "metrics[0].name",
+        "metrics[1].name",
+    }
+    assert problems["tasks[0].contenders[0]"].advice == 'did you mean "reno"?'
+    assert problems["metrics[0].name"].advice == 'did you mean "goodput_bps"?'
+    assert "goodput_bps" in problems["metrics[1].name"].advice
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_row_never_names_a_split_that_its_seed_is_not_of(
+    write_suite: WriteSuite, tmp_path: Path, tiny: Path
+) -> None:
+    scenario = load_scenario(tiny)
+    contender = make_plan(load_suite(write_suite()), tmp_path).cells[0].contender
+    job = EpisodeJob(scenario.resolved(), scenario.sha256(), "test", contender, 25_000, str(tmp_path))
+    with pytest.raises(SysgymError, match="the split has the seeds 200 to 299"):
+        job.run(lambda _: None)
