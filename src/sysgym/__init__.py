@@ -5,6 +5,10 @@ and the command line load when they are first used.
 
     >>> import gymnasium, sysgym
     >>> env = gymnasium.make("sysgym/DatacenterCC-v0", scenario="dumbbell-10g")
+
+What flows and queues do in an episode, as arrays:
+
+    >>> series = sysgym.record("dumbbell-10g", contender="dctcp", interval_s=100e-6)
 """
 
 from __future__ import annotations
@@ -13,23 +17,35 @@ import importlib
 from typing import TYPE_CHECKING
 
 from sysgym.registration import register_environments
+from sysgym.stray_settings import ignore_numbas
 
 if TYPE_CHECKING:
     from sysgym import errors as errors
     from sysgym.errors import SysgymError as SysgymError
+    from sysgym.series import TimeSeries as TimeSeries
+    from sysgym.series import record as record
+    from sysgym.series_files import read_series as read_series
 
 __version__ = "0.1.0"
 
-__all__ = ["SysgymError", "__version__", "errors"]
+__all__ = ["SysgymError", "TimeSeries", "__version__", "errors", "read_series", "record"]
 
+ignore_numbas()
 register_environments()
 
+_HOME = {
+    "SysgymError": "sysgym.errors",
+    "TimeSeries": "sysgym.series",
+    "read_series": "sysgym.series_files",
+    "record": "sysgym.series",
+}
 
 if not TYPE_CHECKING:  # A checker that saw it would take every attribute for real.
 
     def __getattr__(name: str) -> object:
-        """Load the error tree, and with it the scenario schema, when someone first asks for it."""
-        if name in {"SysgymError", "errors"}:
-            errors = importlib.import_module("sysgym.errors")
-            return errors if name == "errors" else errors.SysgymError
+        """Import the module that holds ``name`` when someone first asks for it."""
+        if name == "errors":
+            return importlib.import_module("sysgym.errors")
+        if name in _HOME:
+            return getattr(importlib.import_module(_HOME[name]), name)
         raise AttributeError(f"module 'sysgym' has no attribute {name!r}")

@@ -252,7 +252,7 @@ def _median_run_s(
 
 def _run_s(code: str, environment: dict[str, str] | None) -> float:
     began_s = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **(environment or {})})
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, env={**os.environ, **(environment or {})})
     return time.perf_counter() - began_s
 
 

@@ -18,9 +18,12 @@ def single(scenario: str, seed: int = 0) -> Any:
     """Make an environment of a scenario and begin an episode."""
     import gymnasium
 
+    from sysgym.envs.congestion.actions import native_actions
     from sysgym.scenarios import load_scenario
 
-    env = gymnasium.make(load_scenario(scenario).env_id, scenario=scenario)
+    env_id = load_scenario(scenario).env_id
+    arguments: dict[str, Any] = {"scenario": scenario, **native_actions(env_id)}
+    env = gymnasium.make(env_id, **arguments)
     env.reset(seed=seed)
     env.action_space.seed(seed)
     return env
@@ -30,14 +33,12 @@ def side_by_side(scenario: str, n_worlds: int, seed: int = 0) -> Any:
     """Make the vector form of a scenario's environment, on all cores, and begin the episodes."""
     import gymnasium
 
+    from sysgym.envs.congestion.actions import native_actions
     from sysgym.scenarios import load_scenario
 
-    env = gymnasium.make_vec(
-        load_scenario(scenario).env_id,
-        num_envs=n_worlds,
-        vectorization_mode="vector_entry_point",
-        scenario=scenario,
-    )
+    env_id = load_scenario(scenario).env_id
+    arguments: dict[str, Any] = {"scenario": scenario, **native_actions(env_id)}
+    env = gymnasium.make_vec(env_id, num_envs=n_worlds, vectorization_mode="vector_entry_point", **arguments)
     env.reset(seed=seed)
     return env
 

@@ -96,7 +96,7 @@ def cost_of_transport_s() -> float:
 def memory_bytes() -> float:
     """Memory of a program with 1,024 hosts on a fat-tree, a flow each: all of it, compiled before."""
     network_of({}).advance(1e-3)  # compile, if need be, in this process
-    done = subprocess.run([sys.executable, "-c", _LARGEST], check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-P", "-c", _LARGEST], check=True, capture_output=True, text=True)
     return float(done.stdout) * (1 if sys.platform == "darwin" else 1024)
 
 

@@ -2,8 +2,9 @@
 
 N flows with DCTCP's window cross one link of 10 Gb/s. Packets and ACKs wait in a FIFO at every link, may be
 marked there, and move by a heap of links: one event is one packet-hop. There is no loss recovery, no time-out
-and no statistic. A core on which it does 11 to 12 million hops a second does about 10.5 million with htsim
-(C++) on the same dumbbell, and 0.2 million with ns-3.48: a ratio to it holds on other machines too.
+and no statistic. It compares days and versions on one machine, not machines: on an AMD EPYC it does 11 to 12
+million hops a second where htsim (C++) does about 10.5 million on the same dumbbell, on an Intel processor
+5 million where htsim does 9.7 million, so a ratio to it is twice as large there.
 
 Nothing is shared with the simulator and nothing here is to be made faster, or ratios of different days do not
 compare. The arrays that go from hand to hand are part of that: with records a hop takes half the time.
@@ -16,6 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+
+from sysgym.emulator.compiling import compiled
 
 DATA_BYTES = 1500.0
 ACK_BYTES = 60.0
@@ -106,7 +109,7 @@ def hops_per_s(n_flows: int, measured_s: float) -> float:
     return float(world.clock[0] / elapsed_s)
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _rise(heap_key: Any, heap_link: Any, heap_place: Any, size: int, key: float, link: int) -> None:
     """A link enters the heap of ``size`` links."""
     child = size
@@ -120,7 +123,7 @@ def _rise(heap_key: Any, heap_link: Any, heap_place: Any, size: int, key: float,
     heap_key[child], heap_link[child], heap_place[link] = key, link, child
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _sink(heap_key: Any, heap_link: Any, heap_place: Any, size: int, key: float, link: int) -> None:
     """A link takes the root's place and goes down to its own."""
     parent, child = 0, 1
@@ -135,13 +138,13 @@ def _sink(heap_key: Any, heap_link: Any, heap_place: Any, size: int, key: float,
     heap_key[parent], heap_link[parent], heap_place[link] = key, link, parent
 
 
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _grown(window: float, slow_start_to: float, news: int) -> float:
     return window + (news if window < slow_start_to else news / window)
 
 
 # fmt: off
-@njit(cache=True, inline="always")
+@njit(inline="always")
 def _put_on(
     rate: Any, delay: Any, room: Any, threshold: Any, free: Any, first: Any, held: Any, drops: Any,
     marks: Any, arrivals: Any, streams: Any, sequences: Any, legs: Any, marked: Any, route: Any,
@@ -170,7 +173,7 @@ def _put_on(
     return size
 
 
-@njit(cache=True)
+@compiled
 def advance(world: Dumbbell, until_ns: float) -> None:
     """Handles every arrival up to ``until_ns``; the first call starts the flows."""
     (

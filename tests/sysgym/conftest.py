@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,20 @@ class Deadly(Half):
         return super().act(observation)
 '''.replace("\\\\n", "\\n")
 
+LAWS = """\
+from sysgym.emulator.packets.transports import Transport, get_transport, register_transport
+
+reno = get_transport("reno")
+
+
+def on_ack(flow, event):
+    while flow.cwnd > 0.0:
+        flow.state[0] += 1.0
+
+
+register_transport(Transport("endless", "", on_ack, reno.on_loss, reno.on_timeout))
+"""
+
 MakeRow = Callable[..., Row]
 WriteSuite = Callable[..., Path]
 CommandLine = Callable[..., subprocess.CompletedProcess[str]]
@@ -145,6 +161,14 @@ def agents_file(tmp_path: Path) -> Path:
     """Write agents of a user's own; for other processes, as names stay registered."""
     path = tmp_path / "own_agents.py"
     path.write_text(AGENTS)
+    return path
+
+
+@pytest.fixture
+def laws_file(tmp_path: Path) -> Path:
+    """Write a law that never comes back from the first ACK."""
+    path = tmp_path / "own_laws.py"
+    path.write_text(LAWS)
     return path
 
 
@@ -245,22 +269,35 @@ def command_line(tmp_path: Path) -> CommandLine:
     return run
 
 
+def _hear_ctrl_c() -> None:
+    """Listen to Ctrl-C, which a shell without job control has all that it starts in the background ignore."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
-def start_command(tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
+def start_command(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Start a command of sysgym in a process group of its own; its output goes to stdout and stderr there."""
+    started: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments: str | Path) -> subprocess.Popen[bytes]:
         with (tmp_path / "stdout").open("wb") as out, (tmp_path / "stderr").open("wb") as err:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [*COMMAND, *map(str, arguments)],
                 cwd=tmp_path,
                 env=environment(),
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
+                preexec_fn=_hear_ctrl_c,
             )
+        started.append(process)
+        return process
 
-    return start
+    yield start
+    for process in started:  # what a failed test left would run for ever
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @pytest.fixture

@@ -14,24 +14,41 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; does not return.
 
-    An error that sysgym raises on purpose is printed without a traceback, exit code 2 (1 for rows that do not
-    replay).
+    An error is printed without a traceback. Exit codes: 0, done; 1, done, and the answer is no: rows that do
+    not replay, episodes that failed; 2, the command line or what it names is wrong; 130, Ctrl-C.
 
     Args:
         arguments: Without the program's name; None: those of this process.
     """
+    from sysgym.cli import compiling
     from sysgym.cli.app import app
+    from sysgym.cli.interrupts import second_interrupt_ends
+    from sysgym.stray_settings import ignore_matplotlibs
 
+    ignore_matplotlibs()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words  # wherever it stands
     try:
-        app([word for word in words if word != "--debug"], prog_name="sysgym")
+        with second_interrupt_ends(), compiling.shown():
+            code = app(
+                [word for word in words if word != "--debug"], prog_name="sysgym", standalone_mode=False
+            )
+    except KeyboardInterrupt:
+        code = 130
     except Exception as error:
-        from sysgym.errors import ResultMismatch, SysgymError
-
-        if debug or not isinstance(error, SysgymError):
-            raise
         from sysgym.cli.terminal import print_error
+        from sysgym.cli.usage import is_usage_error, print_usage_error
+        from sysgym.errors import ResultMismatch, SysgymError
+        from sysgym.scenarios.files import storage_error
 
-        print_error(error)
-        sys.exit(1 if isinstance(error, ResultMismatch) else 2)
+        if not debug and isinstance(error, OSError):
+            error = storage_error(error) or error
+        if is_usage_error(error):
+            print_usage_error(error)
+            code = 2
+        elif debug or not isinstance(error, SysgymError):
+            raise
+        else:
+            print_error(error)
+            code = 1 if isinstance(error, ResultMismatch) else 2
+    sys.exit(code or 0)

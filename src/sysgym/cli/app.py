@@ -8,13 +8,27 @@ from typing import Annotated
 
 import typer
 
+from sysgym.cli import completion
 from sysgym.cli.distill import distill
 from sysgym.cli.emulator import emulator
 from sysgym.cli.export import export
 from sysgym.cli.fuzz import fuzz
+from sysgym.cli.looking import list_, show
+from sysgym.cli.new import new
+from sysgym.cli.options import (
+    AgentOption,
+    ContenderOption,
+    CsvOption,
+    IntervalOption,
+    PluginOption,
+    TransportOption,
+    TrustOption,
+)
+from sysgym.cli.plot import plot
 from sysgym.cli.report import report
 from sysgym.cli.robustness import robustness
 from sysgym.cli.stress import stress
+from sysgym.cli.submit import submit
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,19 +41,10 @@ app.add_typer(emulator, name="emulator")
 app.command()(export)
 app.command()(distill)
 app.command()(fuzz)
+app.command()(new)
+app.command()(plot)
 app.command()(robustness)
 app.command()(stress)
-
-
-class Kind(StrEnum):
-    """What can be listed."""
-
-    envs = "envs"
-    scenarios = "scenarios"
-    agents = "agents"
-    transports = "transports"
-    suites = "suites"
-    policies = "policies"
 
 
 class Render(StrEnum):
@@ -56,15 +61,6 @@ class Protocol(StrEnum):
     nurd_release = "nurd-release"
 
 
-PluginOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--transport-file",
-        "--plugin",
-        metavar="FILE",
-        help="Python file of yours that registers transports or agents; may be repeated.",
-    ),
-]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -75,6 +71,15 @@ SetOption = Annotated[
 ]
 JobsOption = Annotated[
     int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0: one for each CPU.")
+]
+TimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.0,
+        metavar="SECONDS",
+        help="Give an episode up that is not over by then, and go on with the others; 0: never.",
+    ),
 ]
 
 
@@ -96,63 +101,30 @@ def _options(
     """Options that stand before the command."""
 
 
-@app.command("list")
-def list_(
-    kind: Annotated[Kind | None, typer.Argument(help="What to list; everything if left out.")] = None,
-    plugin: PluginOption = None,
-) -> None:
-    """List what there is, with a line on each."""
-    from sysgym.cli.listing import print_lists
-
-    print_lists(kind.value if kind else None, plugin or [])
-
-
-@app.command()
-def show(
-    name: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[KIND] NAME",
-            help=(
-                "An environment's id, a scenario, suite, transport or agent, or a TOML file; before it, if"
-                " you like, what it is: scenario, for example."
-            ),
-        ),
-    ],
-    picture: Annotated[
-        Path | None,
-        typer.Option(
-            "--picture", metavar="FILE", help="Draw a scenario's network and traffic: .png, .svg, .pdf."
-        ),
-    ] = None,
-    plugin: PluginOption = None,
-) -> None:
-    """Show one thing in full; a scenario also in words, and with --picture as a picture."""
-    from sysgym.cli.show import show_page
-
-    if len(name) > 2:
-        raise typer.BadParameter(f"expected a name, or a kind and a name; got {len(name)} words")
-    show_page(name[-1], plugin or [], kind=name[0] if len(name) == 2 else None, picture=picture)
+app.command("list")(list_)
+app.command()(show)
 
 
 @app.command()
 def run(
     scenario: Annotated[
-        str | None, typer.Argument(help="Scenario, name or file; dumbbell-10g if left out.")
+        str | None,
+        typer.Argument(
+            help="Scenario, name or file; dumbbell-10g if left out.", autocompletion=completion.scenarios
+        ),
     ] = None,
     scenario_option: Annotated[
-        str | None, typer.Option("--scenario", metavar="SCENARIO", help="The same as an option.")
-    ] = None,
-    contender: Annotated[
         str | None,
-        typer.Option("--contender", "-c", help="Who plays: dctcp, oracle, aimd, TRANSPORT:AGENT ..."),
+        typer.Option(
+            "--scenario",
+            metavar="SCENARIO",
+            help="The same as an option.",
+            autocompletion=completion.scenarios,
+        ),
     ] = None,
-    agent: Annotated[
-        str | None, typer.Option("--agent", help="Agent; with a classical transport max if left out.")
-    ] = None,
-    transport: Annotated[
-        str | None, typer.Option("--transport", help="Transport; paced for an agent if left out.")
-    ] = None,
+    contender: ContenderOption = None,
+    agent: AgentOption = None,
+    transport: TransportOption = None,
     checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="What training wrote.")] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Episode seed; the first of the split if left out.")
@@ -182,6 +154,8 @@ def run(
             help="Write a video, .mp4 (extra video) or .gif; one frame a decision or fewer.",
         ),
     ] = None,
+    csv: CsvOption = None,
+    interval: IntervalOption = None,
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Write queues and flows for ui.perfetto.dev, JSON."),
@@ -195,6 +169,7 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON object.")] = False,
     plugin: PluginOption = None,
+    trust: TrustOption = False,
 ) -> None:
     """Play one episode and print its metrics."""
     from sysgym.cli.play import Episode, Shown, play_one
@@ -212,17 +187,23 @@ def run(
             backend=backend,
             overrides=set_ or [],
             plugins=plugin or [],
+            trust=trust,
         ),
         Shown(live=render is Render.ansi, fps=fps, picture=picture, video=video),
-        files=TraceFiles(trace, pcap, pcap_link),
+        files=TraceFiles(csv, interval, trace, pcap, pcap_link),
         as_json=as_json,
     )
 
 
 @app.command()
 def train(
-    agent: Annotated[str, typer.Argument(help="Learning algorithm: ppo, sac, td3, a2c ...")],
-    scenario: Annotated[str, typer.Argument(help="Scenario, name or file.")],
+    agent: Annotated[
+        str,
+        typer.Argument(help="Learning algorithm: ppo, sac, td3, a2c ...", autocompletion=completion.learners),
+    ],
+    scenario: Annotated[
+        str, typer.Argument(help="Scenario, name or file.", autocompletion=completion.scenarios)
+    ],
     steps: Annotated[int, typer.Option("--steps", min=1, help="Environment steps.")] = 100_000,
     out: Annotated[
         Path | None,
@@ -237,7 +218,7 @@ def train(
         str, typer.Option("--action-scale", help="How the policy's output becomes a rate: log or linear.")
     ] = "log",
     history: Annotated[
-        int, typer.Option("--history", min=1, help="Decision intervals that the observation holds.")
+        int, typer.Option("--history", min=1, max=64, help="Decision intervals that the observation holds.")
     ] = 1,
     reward: Annotated[
         str | None, typer.Option("--reward", help="Reward, by name; the scenario's if left out.")
@@ -279,11 +260,12 @@ def train(
 
 @app.command()
 def bench(
-    suite: Annotated[str, typer.Argument(help="Suite, name or file.")],
+    suite: Annotated[str, typer.Argument(help="Suite, name or file.", autocompletion=completion.suites)],
     out: Annotated[
         Path | None, typer.Option("--out", help="Results folder; results/SUITE if left out.")
     ] = None,
     jobs: JobsOption = 0,
+    timeout: TimeoutOption = 3600.0,
     seeds: Annotated[
         int | None,
         typer.Option("--seeds", min=1, metavar="N", help="Play N seeds of each task, from its first on."),
@@ -295,12 +277,16 @@ def bench(
             "-c",
             metavar="[NAME=]WHO[@CHECKPOINT]",
             help="One more contender for every task: dctcp, TRANSPORT:AGENT ...; may be repeated.",
+            autocompletion=completion.contenders,
         ),
     ] = None,
     scenario: Annotated[
         list[str] | None,
         typer.Option(
-            "--scenario", metavar="SCENARIO", help="One more scenario, name or file; may be repeated."
+            "--scenario",
+            metavar="SCENARIO",
+            help="One more scenario, name or file; may be repeated.",
+            autocompletion=completion.scenarios,
         ),
     ] = None,
     protocol: Annotated[
@@ -332,6 +318,7 @@ def bench(
         ),
     ] = "skylake",
     plugin: PluginOption = None,
+    trust: TrustOption = False,
 ) -> None:
     """Run a benchmark: contenders x scenarios x seeds. Started again, it goes on where it was stopped."""
     from sysgym.cli.bench import Energy, run_benchmark, run_nurd_release
@@ -349,10 +336,13 @@ def bench(
         scenarios=scenario or [],
         plugins=plugin or [],
         energy=Energy(energy, grid, pue, watts_per_core),
+        trust=trust,
+        timeout_s=timeout,
     )
 
 
 app.command()(report)
+app.command()(submit)
 
 
 @app.command()
@@ -361,14 +351,30 @@ def validate(
     sample: Annotated[
         int, typer.Option("--sample", min=0, metavar="N", help="Rows to play again; 0: all.")
     ] = 10,
-    seed: Annotated[int, typer.Option("--seed", help="Of the choice of rows.")] = 0,
+    all_: Annotated[bool, typer.Option("--all", help="Play every row again.")] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="Of the choice of rows; new each time, and printed, if left out."),
+    ] = None,
     jobs: JobsOption = 0,
+    timeout: TimeoutOption = 3600.0,
     plugin: PluginOption = None,
+    trust: TrustOption = False,
 ) -> None:
     """Play recorded rows again and compare every number; exit code 1 if one differs."""
-    from sysgym.cli.bench import validate_rows
+    from sysgym.cli.bench import stoppable, validate_rows
 
-    validate_rows(folder, count=sample or None, seed=seed, n_workers=jobs, plugins=plugin or [])
+    count = None if all_ else sample or None
+    with stoppable("rows listed as equal are; the same --seed goes over the same rows again"):
+        validate_rows(
+            folder,
+            count=count,
+            seed=seed,
+            n_workers=jobs,
+            plugins=plugin or [],
+            trust=trust,
+            timeout_s=timeout,
+        )
 
 
 @app.command()
@@ -392,7 +398,8 @@ def perf(
 @app.command()
 def calibrate(
     scenario: Annotated[
-        str, typer.Argument(help="Scenario of generated jobs, name or file.")
+        str,
+        typer.Argument(help="Scenario of generated jobs, name or file.", autocompletion=completion.scenarios),
     ] = "google-2011",
     jobs: Annotated[int, typer.Option("--jobs", min=2, metavar="N", help="Jobs to generate.")] = 200,
     set_: SetOption = None,

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 from rich.markup import escape
 
 from sysgym.cli.terminal import console
+
+if TYPE_CHECKING:
+    from sysgym.bench.plan import Plan
+    from sysgym.scenarios import Scenario
 
 MOST_ROWS_SHOWN = 20
 """A longer table is for the report, not for the terminal."""
@@ -41,9 +47,9 @@ def run_nurd_release(suite: str, *, out: Path | None, n_workers: int, n_seeds: i
         SysgymError: The suite predicts no stragglers.
     """
     from sysgym.bench.nurd_release import COLUMNS, WARNING, evaluate, markdown, table
-    from sysgym.bench.rows import write_atomically
     from sysgym.cli.terminal import table as screen_table
     from sysgym.scenarios import load_suite
+    from sysgym.scenarios.files import make_folder, write_atomically
 
     loaded = load_suite(suite)
     screen = console()
@@ -63,7 +69,7 @@ def run_nurd_release(suite: str, *, out: Path | None, n_workers: int, n_seeds: i
         rows = list(zip(COLUMNS, cells, strict=True))
         screen.print(screen_table("evaluation", ">F1", title=f"\n{label}", rows=rows))
     folder = out if out is not None else Path("results") / loaded.name
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_atomically(folder / "nurd-release.md", markdown(results).encode())
     screen.print(f"\n{folder / 'nurd-release.md'}")
 
@@ -96,6 +102,8 @@ def run_benchmark(
     scenarios: Sequence[str],
     plugins: Sequence[Path],
     energy: Energy,
+    trust: bool,
+    timeout_s: float,
 ) -> None:
     """Run a suite; exit code 1 if an episode is missing at the end, 130 after Ctrl-C.
 
@@ -108,6 +116,8 @@ def run_benchmark(
         scenarios: More of them.
         plugins: The user's files.
         energy: How energy and carbon are counted.
+        trust: Whether code in checkpoints may run.
+        timeout_s: How long an episode may take; 0: as long as it likes.
 
     Raises:
         SysgymError: The suite or something added is wrong.
@@ -115,6 +125,7 @@ def run_benchmark(
     from sysgym.bench.contenders import load_plugin
     from sysgym.bench.energy import EnergySettings
     from sysgym.bench.plan import Extras, make_plan
+    from sysgym.bench.pool import TimedOut
     from sysgym.bench.runner import ERRORS, run_plan
     from sysgym.cli.progress import BenchProgress
     from sysgym.scenarios import load_suite
@@ -122,20 +133,23 @@ def run_benchmark(
     settings = EnergySettings.from_options(*energy)
     loaded = load_suite(suite)
     folder = out if out is not None else Path("results") / loaded.name
-    extras = Extras(scenarios, contenders, n_seeds)
-    plan = make_plan(loaded, folder, extras, [load_plugin(path) for path in plugins])
+    extras = Extras(scenarios, contenders, n_seeds, trust)
+    own = [load_plugin(path) for path in plugins]
+    plan = make_plan(loaded, folder, extras, own)
     screen = console()
     screen.print(f"[bold]{escape(loaded.title)}[/bold]")
+    _say_how_long(plan, n_workers or cpus())
     try:
         with BenchProgress(screen) as progress:
             outcome = run_plan(
                 plan,
                 folder,
                 n_workers=n_workers or cpus(),
-                plugins=[str(path) for path in plugins],
+                plugins=[plugin.file for plugin in own],
                 observer=progress,
                 command=command_line(),
                 energy=settings,
+                episode_limit_s=timeout_s or None,
             )
     except KeyboardInterrupt:
         screen.print(f"stopped; finished rows are in {folder}, the same command goes on from there")
@@ -146,14 +160,37 @@ def run_benchmark(
         f"{done} of {outcome.n_cells} episodes{kept}, {outcome.wall_s:.0f} s; rows in {folder}/results.jsonl"
     )
     if loaded.survey is not None:
-        _print_survey(loaded.survey, folder, n_workers or cpus())
+        with stoppable("all rows are there, the survey is not; the same command makes it"):
+            _print_survey(loaded.survey, folder, n_workers or cpus())
     if not outcome.complete:
         missing = f"{outcome.n_cells - done} episodes are missing"
         if outcome.failures:
-            missing += f", {len(outcome.failures)} jobs failed; tracebacks in {folder / ERRORS}"
+            late = sum(isinstance(failure, TimedOut) for failure in outcome.failures)
+            missing += f", {len(outcome.failures)} job{'s' * (len(outcome.failures) > 1)} failed"
+            missing += f" ({late} not over within {timeout_s:g} s)" if late else ""
+            missing += f"; tracebacks in {folder / ERRORS}"
         screen.print(f"[red]{missing}[/red]")
         raise typer.Exit(1)
     screen.print(f"[dim]sysgym report {folder}[/dim]")
+
+
+def _say_how_long(plan: Plan, n_workers: int) -> None:
+    """Say how long the trainings and episodes of a plan take, those from before included."""
+    from sysgym.cli.estimates import say_how_long
+    from sysgym.scenarios import load_scenario
+    from sysgym.scenarios.schema.congestion import CongestionScenario
+
+    counts: dict[str, tuple[Scenario, float]] = {}
+    for cell in plan.cells:
+        scenario, count = counts.get(cell.scenario.sha256(), (cell.scenario, 0.0))
+        counts[cell.scenario.sha256()] = (scenario, count + 1)
+    trainings = [(load_scenario(spec.scenario), float(spec.total_steps)) for spec in plan.suite.training]
+    parts = [
+        (scenario, steps / scenario.control.episode_steps)
+        for scenario, steps in trainings
+        if isinstance(scenario, CongestionScenario)
+    ]
+    say_how_long([*counts.values(), *parts], n_workers)
 
 
 def write_report(folder: Path, reference: str | None) -> None:
@@ -164,13 +201,16 @@ def write_report(folder: Path, reference: str | None) -> None:
         reference: Contender that others are compared with.
 
     Raises:
-        SysgymError: There are no rows.
+        SysgymError: There are no rows, or a file of the folder holds something else than it should.
     """
+    from sysgym.bench.folders import check_records
     from sysgym.bench.report import write
 
     began_s = time.perf_counter()
-    written = write(folder, reference=reference)
+    check_records(folder)
     screen = console()
+    with stoppable("the report is not finished, the same command begins it anew"):
+        written = write(folder, reference=reference)
     for headline in written.headlines:
         screen.print(f"[bold]{headline.scenario}[/bold]")
         for sentence in headline.sentences:
@@ -180,16 +220,25 @@ def write_report(folder: Path, reference: str | None) -> None:
 
 
 def validate_rows(
-    folder: Path, *, count: int | None, seed: int, n_workers: int, plugins: Sequence[Path]
+    folder: Path,
+    *,
+    count: int | None,
+    seed: int | None,
+    n_workers: int,
+    plugins: Sequence[Path],
+    trust: bool,
+    timeout_s: float,
 ) -> None:
     """Replay rows.
 
     Args:
         folder: Results folder.
         count: How many; None: all.
-        seed: Of the choice.
+        seed: Of the choice; None: one that nobody could know when the rows were made, from the system.
         n_workers: Processes; 0: one for each CPU.
         plugins: The user's files.
+        trust: Whether code that came with the rows may run.
+        timeout_s: How long an episode may take; 0: as long as it likes.
 
     Raises:
         ResultMismatch: Names the rows and metrics that differ.
@@ -200,12 +249,19 @@ def validate_rows(
     from sysgym.errors import ResultMismatch
 
     rows = read_rows(folder)
+    seed = secrets.randbelow(2**32) if seed is None else seed
     chosen = choose_rows(rows, count, seed)
     screen = console()
-    screen.print(f"playing {len(chosen)} of {len(rows)} rows again")
-    mismatches = []
+    how = "" if len(chosen) == len(rows) else f", chosen with --seed {seed}"
+    screen.print(f"playing {len(chosen)} of {len(rows)} rows again{how}")
+    mismatches: list[str] = []
     for result in replay(
-        chosen, folder, n_workers=n_workers or cpus(), plugins=[str(path) for path in plugins]
+        chosen,
+        folder,
+        n_workers=n_workers or cpus(),
+        plugins=[str(path) for path in plugins],
+        trust=trust,
+        episode_limit_s=timeout_s or None,
     ):
         try:
             result.raise_if_different()
@@ -220,6 +276,20 @@ def validate_rows(
             "\n".join([f"{len(mismatches)} of {len(chosen)} rows do not replay", *mismatches])
         )
     screen.print(f"all {len(chosen)} equal, bit by bit")
+
+
+@contextmanager
+def stoppable(words: str) -> Iterator[None]:
+    """Say what Ctrl-C left, and leave with exit code 130.
+
+    Args:
+        words: What is done and how to go on.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        console().print(f"stopped; {words}")
+        raise typer.Exit(130) from None
 
 
 def cpus() -> int:

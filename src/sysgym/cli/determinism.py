@@ -57,10 +57,10 @@ def report_determinism(
     from sysgym.bench.determinism import Settings, train_all
     from sysgym.bench.determinism_compare import analyse
     from sysgym.bench.determinism_report import markdown, sentences, tables
-    from sysgym.bench.rows import write_atomically
     from sysgym.cli.bench import cpus
     from sysgym.errors import MissingExtra
     from sysgym.scenarios import load_scenario, parse_overrides
+    from sysgym.scenarios.files import write_atomically
 
     try:
         import stable_baselines3  # noqa: F401

@@ -114,6 +114,7 @@ def _watch(survey: Survey) -> list[Result]:
 def _report(survey: Survey, results: Sequence[Result]) -> None:
     from sysgym.bench.distillation import MEANING, STUDENT, lines_of, verdict
     from sysgym.bench.tables import markdown_table
+    from sysgym.scenarios.files import write_atomically
 
     lines = lines_of(results)
     meta = survey.teacher.meta
@@ -142,7 +143,7 @@ def _report(survey: Survey, results: Sequence[Result]) -> None:
     report = survey.folder / "distillation.md"
     text = markdown_table(headings, rows)
     words = "\n".join(f"- {note}" for note in notes)
-    report.write_text(f"{title}\n\n{text}\n\n{words}\n\n{verdict(lines)}\n", encoding="utf-8")
+    write_atomically(report, f"{title}\n\n{text}\n\n{words}\n\n{verdict(lines)}\n".encode())
     student = next(result for result in results if result.arm == STUDENT)
     screen.print(f"[dim]{report}[/dim]", soft_wrap=True)
     screen.print(

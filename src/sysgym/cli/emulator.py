@@ -72,10 +72,21 @@ def serve(
         Path | None,
         typer.Option("--root", metavar="DIR", help="Folder for sockets; /run/sysgym if left out."),
     ] = None,
+    sessions_per_client: Annotated[
+        int,
+        typer.Option(
+            "--sessions-per-client",
+            min=1,
+            max=16,
+            metavar="N",
+            help="Most networks of one user, or of one key, at a time.",
+        ),
+    ] = 8,
     kind: Annotated[str | None, typer.Option("--kind", hidden=True)] = None,
 ) -> None:
     """Build networks for environments of this machine until Ctrl-C. Needs root, environments do not."""
     from sysgym.cli.terminal import console
+    from sysgym.emulator.linux.child import FOLDER
     from sysgym.emulator.linux.cleaning import clean as remove_leftovers
     from sysgym.emulator.linux.keys import make_server_keys
     from sysgym.emulator.linux.service import Service
@@ -92,12 +103,16 @@ def serve(
     if keys is not None:
         for path in make_server_keys(keys):
             out.print(f"made {path}: a client needs this file")
+    user_and_group = _owner(user)
+    root, keys = (None if path is None else path.absolute() for path in (root, keys))
+    os.chdir(FOLDER)  # what it starts must not look into the caller's folder
     service = Service(
         root=root,
         kind=kind or KERNEL,
         tcp=None if tcp is None else f"tcp://{tcp.removeprefix('tcp://')}",
         keys=keys,
-        owner=_owner(user),
+        owner=user_and_group,
+        sessions_per_client=sessions_per_client,
         say=lambda words: out.print(words, markup=False, soft_wrap=True),
     )
     out.print(f"service {service.sid} listens at {service.endpoint}; Ctrl-C ends it", soft_wrap=True)

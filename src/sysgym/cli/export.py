@@ -120,9 +120,9 @@ def _write(
     bytes_limit: int | None,
     name: str,
 ) -> None:
-    from sysgym.agents.learned.checkpoint import write_atomically
     from sysgym.agents.learned.deploy.agreement import N_OBSERVATIONS, check_header, check_onnx
     from sysgym.errors import SysgymError
+    from sysgym.scenarios.files import make_folder, write_atomically
 
     graph, checked = source.graph, True
     if form is None:
@@ -143,7 +143,7 @@ def _write(
         text = policy_header(graph, name=name, weights=chosen, about=source.about)
         checked = check_header(graph, text, chosen, name)
         data, words = text.encode(), f"C, {chosen}, {table_bytes(graph.network, chosen)} bytes of tables"
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     write_atomically(out, data)
     screen = console()
     screen.print(f"{out}  {words}, {len(data)} bytes, {graph.n_parameters} parameters", soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -10,27 +11,44 @@ from sysgym.cli.terminal import console, table
 Rows = Iterable[Sequence[str]]
 
 
-def print_lists(kind: str | None, plugins: Sequence[Path]) -> None:
+def print_lists(kind: str | None, plugins: Sequence[Path], *, as_json: bool = False) -> None:
     """Print one list, or all.
+
+    A terminal gets tables. A pipe gets a line for each thing: its name, what it is, and its kind, with tabs
+    between. JSON is one list of objects with the keys ``kind``, ``name`` and ``summary``.
 
     Args:
         kind: ``envs``, ``scenarios``, ``agents``, ``transports``, ``suites`` or ``policies``; None: all.
         plugins: The user's files, imported first.
+        as_json: Whether to print JSON.
     """
     load_plugins(plugins)
-    lists: dict[str, tuple[str, Callable[[], Rows]]] = {
-        "envs": ("Environments", _environments),
-        "scenarios": ("Scenarios", _scenarios),
-        "transports": ("Transports", _transports),
-        "agents": ("Agents", _agents),
-        "suites": ("Benchmark suites", _suites),
-        "policies": ("Trained policies of this package", _policies),
+    lists: dict[str, tuple[str, str, Callable[[], Rows]]] = {
+        "envs": ("Environments", "environment", _environments),
+        "scenarios": ("Scenarios", "scenario", _scenarios),
+        "transports": ("Transports", "transport", _transports),
+        "agents": ("Agents", "agent", _agents),
+        "suites": ("Benchmark suites", "suite", _suites),
+        "policies": ("Trained policies of this package", "policy", _policies),
     }
+    chosen = [lists[kind]] if kind is not None else list(lists.values())
+    if as_json:
+        found = [
+            {"kind": one, "name": name, "summary": summary}
+            for _, one, rows in chosen
+            for name, summary in rows()
+        ]
+        print(json.dumps(found, indent=1, ensure_ascii=False))
+        return
     out = console()
-    for name, (title, rows) in lists.items():
-        if kind in (None, name):
-            out.print(table("name", "what it is", title=title, rows=rows()))
-            out.print()
+    if not out.is_terminal:
+        for _, one, rows in chosen:
+            for name, summary in rows():
+                print(name, summary, one, sep="\t")
+        return
+    for title, _, rows in chosen:
+        out.print(table("name", "what it is", title=title, rows=rows()))
+        out.print()
     what = "policy NAME" if kind == "policies" else "NAME"  # a policy may be called as its agent
     out.print(f"[dim]sysgym show {what} tells more of each[/dim]")
 
@@ -69,7 +87,7 @@ def _agents() -> Rows:
     from sysgym.agents import agent_info, list_agents
 
     for info in map(agent_info, list_agents()):
-        kind = "learned: " if info.learned else "upper bound: " if info.privileged else ""
+        kind = "learned: " if info.learned else "reference: " if info.privileged else ""
         yield info.name, kind + info.summary
 
 

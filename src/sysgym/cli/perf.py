@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,10 @@ def print_figures(json_file: Path | None, only: str | None, backend: str = "pack
     """
     from sysgym import perf, perf_linux
     from sysgym.bench.units import significant
+    from sysgym.emulator.packets.sizing.estimate import LongEpisode
     from sysgym.envs.congestion.backends import LINUX, check_backend
     from sysgym.errors import SysgymError
+    from sysgym.scenarios.files import make_folder, write_atomically
 
     check_backend(backend)
     measurements = perf_linux.measurements if backend == LINUX else perf.measurements
@@ -38,7 +41,8 @@ def print_figures(json_file: Path | None, only: str | None, backend: str = "pack
             f'no figure has "{only}" in its label; there are: {", ".join(x for x, _ in measurements())}'
         )
     out, figures = console(), []
-    with console(stderr=True).status("") as status:
+    with console(stderr=True).status("") as status, warnings.catch_warnings():
+        warnings.simplefilter("ignore", LongEpisode)  # a moment of each is measured
         for label, measure in chosen:
             status.update(f"measuring {label}")
             figures.append(measure())
@@ -48,8 +52,9 @@ def print_figures(json_file: Path | None, only: str | None, backend: str = "pack
     ]
     out.print(table("figure", "workload", ">value", "unit", ">beside", rows=rows))
     if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text("".join(json.dumps(figure.row()) + "\n" for figure in figures), encoding="utf-8")
+        make_folder(json_file.parent)
+        text = "".join(json.dumps(figure.row()) + "\n" for figure in figures)
+        write_atomically(json_file, text.encode())
         out.print(f"[dim]written to {json_file}[/dim]")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sysgym.cli.terminal import bars, console, interactive, table
-from sysgym.cli.traces import Traced, TraceFiles
+from sysgym.cli.traces import TraceFiles
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -36,6 +36,7 @@ class Episode:
     backend: str | None
     overrides: Sequence[str]
     plugins: Sequence[Path]
+    trust: bool
 
 
 @dataclass(frozen=True)
@@ -80,25 +81,29 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
     """
     from sysgym.bench.contenders import NETWORKS, load_plugin
     from sysgym.bench.episodes import make_contender
+    from sysgym.bench.units import time_text
+    from sysgym.cli.estimates import say_how_long
     from sysgym.errors import SysgymError
     from sysgym.scenarios import load_scenario, parse_overrides
+    from sysgym.series import about_episode
 
     render_mode = shown.render_mode
     plugins = [load_plugin(path) for path in episode.plugins]
     scenario = load_scenario(episode.scenario, overrides=parse_overrides(episode.overrides))
     contender = _contender(episode, plugins, scenario.family).with_shipped(scenario.name)
+    contender = replace(contender, trusted=episode.trust)
     split, seed = _split_and_seed(scenario, episode.split, episode.seed)
     if episode.backend is not None and scenario.family != NETWORKS:
         raise SysgymError(f"--backend: {scenario.name} is no network, it has no other backend")
-    if files.wanted and episode.backend not in (None, "packets"):
-        raise SysgymError("--trace and --pcap record the simulator; on the kernel, tcpdump and tshark do")
+    files.check(episode.backend)
+    if episode.backend in (None, "packets"):
+        say_how_long([(scenario, 1)])
     env, agent = make_contender(
         scenario.resolved(), split, contender, render_mode=render_mode, backend=episode.backend
     )
     if render_mode == "rgb_array":
         _prepare_pictures(env, contender, shown)
-    traced = Traced(env, files) if files.wanted else None
-    env = traced or env
+    write_files = files.watch(env) if files.wanted else None
 
     out = console(stderr=as_json)
     with _video(shown, scenario) as video:
@@ -112,7 +117,10 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
             raise
         total, steps, info, decision_ms = played
         wall_s = time.perf_counter() - began_s
-    written = traced.write() if traced is not None else []
+    written = []
+    if write_files is not None:
+        about = about_episode(scenario, contender, split, seed, info["episode_metrics"])
+        written = write_files(about)
     if shown.picture is not None:
         _write_picture(env, shown.picture)
         written.insert(0, f"picture: {shown.picture}")
@@ -127,10 +135,10 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
         print(json.dumps({"return": total, "steps": steps, "metrics": info["episode_metrics"]}))
         return
     _print_metrics(scenario.family, scenario.env_id, info, total, steps)
-    time_of = "simulated" if episode.backend in (None, "packets") else "kernel"
+    time_of = "simulated" if episode.backend in (None, "packets") else "on the kernel"
     out.print(
-        f"\n[dim]{steps} decisions, {info.get('time_s', 0.0):.4g} {time_of} s, {wall_s:.2f} s here, "
-        f"{decision_ms:.3g} ms a decision[/dim]"
+        f"\n[dim]{steps} decisions, {time_text(info.get('time_s', 0.0), 3)} {time_of}, {time_text(wall_s)} "
+        f"of wall time, the agent took {time_text(decision_ms / 1e3)} for each decision[/dim]"
     )
     for line in written:
         out.print(line, highlight=False)
@@ -200,9 +208,9 @@ def _contender(episode: Episode, plugins: Sequence[Plugin], family: str) -> Cont
     elif episode.transport is None and episode.agent is None:
         contender = parse_contender(get_family(family).reference, plugins, family)
     elif family != NETWORKS:
-        contender = contender_from(
-            episode.agent or "", episode.transport or "", episode.agent or "", plugins, family
-        )
+        # Without an agent the transport is looked up as one, which says who plays this family.
+        agent = episode.agent or episode.transport or ""
+        contender = contender_from(agent, episode.transport or "", agent, plugins, family)
     else:
         transport, agent = episode.transport or PACED, episode.agent or UNCAPPED
         contender = contender_from(f"{transport}-{agent}", transport, agent, plugins)
@@ -214,13 +222,37 @@ def _contender(episode: Episode, plugins: Sequence[Plugin], family: str) -> Cont
 
 
 def _split_and_seed(scenario: Scenario, split: str | None, seed: int | None) -> tuple[str, int]:
-    """Find what was left out: the split that has the seed, or the first seed of the test split."""
+    """Find what was left out: the split that has the seed, or the first seed of the test split.
+
+    Raises:
+        SysgymError: The seed is not of the split, or of none: the episode would be called what it is not.
+    """
+    from sysgym.errors import SysgymError
     from sysgym.scenarios.schema.common import SPLIT_NAMES
 
+    if seed is None:
+        split = split or "test"
+        return split, scenario.splits[split].first_seed
     if split is None:
-        having = [name for name in SPLIT_NAMES if seed in scenario.splits[name]]
-        split = having[0] if having else "test"
-    return split, scenario.splits[split].first_seed if seed is None else seed
+        split = scenario.splits.having(seed)
+    elif seed not in scenario.splits[split]:
+        having = scenario.splits.having(seed)
+        is_of = f"is of the split {having}" if having else "is outside every split"
+        raise SysgymError(
+            f"--seed {seed} {is_of} of {scenario.name}; {split} has the seeds {_ends(scenario, split)}"
+        )
+    if split is None:
+        ranges = ", ".join(f"{name} {_ends(scenario, name)}" for name in SPLIT_NAMES)
+        raise SysgymError(
+            f"--seed {seed} is outside every split of {scenario.name}: {ranges}. Choose a seed of one, or"
+            ' play any in Python, with env.reset(options={"episode_seed": ...})'
+        )
+    return split, seed
+
+
+def _ends(scenario: Scenario, split: str) -> str:
+    first, last = scenario.splits[split].seeds
+    return f"{first} to {last}"
 
 
 def _play_live(env: gym.Env[Any, Any], agent: Any, seed: int, fps: float) -> Played:
@@ -248,9 +280,13 @@ def _play_live(env: gym.Env[Any, Any], agent: Any, seed: int, fps: float) -> Pla
 def _write_picture(env: gym.Env[Any, Any], path: Path) -> None:
     from PIL import Image
 
+    from sysgym.scenarios.files import replacing
+
     pixels: Any = env.render()
-    # A PNG takes no quality, a JPEG tries both.
-    Image.fromarray(pixels).save(path, optimize=True, quality=92)
+    form = Image.registered_extensions()[path.suffix.lower()]
+    with replacing(path) as file:
+        # A PNG takes no quality, a JPEG tries both.
+        Image.fromarray(pixels).save(file, format=form, optimize=True, quality=92)
 
 
 def _print_metrics(family: str, env_id: str, info: dict[str, Any], total: float, steps: int) -> None:

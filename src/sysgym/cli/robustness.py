@@ -50,8 +50,8 @@ def robustness(
     from sysgym.agents.learned.trust.attacks import Tolerance
     from sysgym.bench.robustness import Settings, examine
     from sysgym.bench.robustness_report import markdown, sentences, tables
-    from sysgym.bench.rows import write_atomically
     from sysgym.errors import SysgymError
+    from sysgym.scenarios.files import make_folder, write_atomically
 
     if not 0.0 <= same <= shifted:
         raise SysgymError(f"--same cannot be above --shifted: got {same:g} and {shifted:g}")
@@ -71,7 +71,7 @@ def robustness(
     for sentence in sentences(found):
         screen.print(sentence, markup=False)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
         write_atomically(out / "robustness.json", json.dumps(found.to_json(), indent=1).encode() + b"\n")
         write_atomically(out / "robustness.md", markdown(found).encode())
         screen.print(f"{out / 'robustness.json'}\n{out / 'robustness.md'}", markup=False, soft_wrap=True)

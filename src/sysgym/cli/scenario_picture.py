@@ -39,7 +39,8 @@ def draw(scenario: CongestionScenario, path: Path) -> None:
     """
     from matplotlib.figure import Figure
 
-    from sysgym.errors import SysgymError
+    from sysgym.errors import StorageError, SysgymError
+    from sysgym.scenarios.files import replacing
 
     seed = scenario.splits.test.first_seed
     episode = scenario.draw("test", seed)
@@ -61,9 +62,11 @@ def draw(scenario: CongestionScenario, path: Path) -> None:
     _draw_matrix(figure.add_subplot(grid[1, 0]), topology, flows)
     _draw_starts(figure.add_subplot(grid[1, 1]), topology, flows, episode.horizon_s)
     try:
-        figure.savefig(path, dpi=DPI)
-    except (OSError, ValueError) as error:
-        raise SysgymError(f"{path}: the picture cannot be written: {error}") from None
+        with replacing(path) as file:
+            figure.savefig(file, dpi=DPI, format=path.suffix.removeprefix(".") or None)
+    except (StorageError, ValueError) as error:
+        reason = error.reason if isinstance(error, StorageError) else error
+        raise SysgymError(f"{path}: the picture cannot be written: {reason}") from None
 
 
 def draw_network(axes: Axes, topology: Topology) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,13 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from sysgym.cli.listing import load_plugins
-from sysgym.cli.terminal import console, table
+from sysgym.cli.terminal import console, page, table
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from sysgym.agents import AgentInfo
+    from sysgym.agents.learned.shipped import Shipped
     from sysgym.scenarios import Scenario, Suite
     from sysgym.scenarios.schema.common import Range
 
@@ -46,62 +47,91 @@ def show_page(
         ScenarioError: The file is wrong.
         SysgymError: A picture is wanted of something that has none.
     """
+    from sysgym.errors import SysgymError
+
+    load_plugins(plugins)
+    found, thing = find(name, "scenario" if kind is None and picture is not None else kind)
+    if found == "scenario":
+        _scenario(thing, picture)
+    elif picture is not None:
+        raise SysgymError(f"--picture: only scenarios have a picture, {name} is meant as {kind}")
+    else:
+        _PAGES[found](thing)
+
+
+def find(name: str, kind: str | None = None) -> tuple[str, Any]:
+    """Return what kind of thing has a name, and the thing.
+
+    Args:
+        name: As of :func:`show_page`.
+        kind: As there.
+
+    Returns:
+        One of ``KINDS``; an environment's id, a scenario, a suite, a transport, what is known of an agent, or
+        a policy.
+
+    Raises:
+        UnknownName: Nothing has this name.
+        ScenarioError: The file is wrong.
+    """
     from sysgym.agents import agent_info, list_agents
     from sysgym.agents.learned.shipped import list_shipped
     from sysgym.emulator.packets.transports import get_transport, list_transports
-    from sysgym.errors import SysgymError, UnknownName
+    from sysgym.errors import UnknownName
     from sysgym.registration import ENVIRONMENTS
     from sysgym.scenarios import list_scenarios, list_suites, load_scenario, load_suite
 
     if kind is not None and kind not in KINDS:
         raise UnknownName("kind of thing", kind, KINDS)
-    load_plugins(plugins)
     scenarios = {info.name for info in list_scenarios()}
     suites = {info.name for info in list_suites()}
-    policies = {one.name for one in list_shipped()}
+    policies = {one.name: one for one in list_shipped()}
     is_file = _is_file(name) and name not in list_agents()  # "stragglers/oracle" is an agent
     namespaces = {known.partition("/")[0] for known in ENVIRONMENTS}
     environment = next((known for known in ENVIRONMENTS if name in _short_names(known)), None)
-    if kind == "scenario" or (kind is None and picture is not None):
-        _scenario(load_scenario(name), picture)
-    elif picture is not None:
-        raise SysgymError(f"--picture: only scenarios have a picture, {name} is meant as {kind}")
-    elif kind == "suite":
-        _suite(load_suite(name))
-    elif kind == "transport":
-        _transport(get_transport(name))
-    elif kind == "agent":
-        _agent(agent_info(name))
-    elif kind == "policy":
-        _policy(name)
-    elif environment is not None:
-        _environment(environment)
-    elif kind == "environment" or (name.partition("/")[0] in namespaces and not Path(name).exists()):
+    if kind is None:
+        if environment is not None or (name.partition("/")[0] in namespaces and not os.path.exists(name)):
+            kind = "environment"
+        elif name in scenarios or (is_file and not _is_suite(name)):
+            kind = "scenario"
+        elif name in suites or is_file:
+            kind = "suite"
+        elif name in list_transports():
+            kind = "transport"
+        elif name in list_agents():
+            kind = "agent"
+        elif name in policies:
+            kind = "policy"
+        else:
+            known = [*ENVIRONMENTS, *scenarios, *suites, *list_transports(), *list_agents(), *policies]
+            raise UnknownName("environment, scenario, suite, transport, agent or policy", name, known)
+    if kind == "environment" and environment is None:
         raise UnknownName("environment", name, ENVIRONMENTS)
-    elif name in scenarios or (is_file and not _is_suite(name)):
-        _scenario(load_scenario(name))
-    elif name in suites or is_file:
-        _suite(load_suite(name))
-    elif name in list_transports():
-        _transport(get_transport(name))
-    elif name in list_agents():
-        _agent(agent_info(name))
-    elif name in policies:
-        _policy(name)
-    else:
-        known = [*ENVIRONMENTS, *scenarios, *suites, *list_transports(), *list_agents(), *policies]
-        raise UnknownName("environment, scenario, suite, transport, agent or policy", name, known)
+    if kind == "policy" and name not in policies:
+        raise UnknownName("policy", name, policies)
+    things: dict[str, Callable[[], Any]] = {
+        "environment": lambda: environment,
+        "scenario": lambda: load_scenario(name),
+        "suite": lambda: load_suite(name),
+        "transport": lambda: get_transport(name),
+        "agent": lambda: agent_info(name),
+        "policy": lambda: policies[name],
+    }
+    return kind, things[kind]()
 
 
-def _policy(name: str) -> None:
+def _policy(policy: Shipped) -> None:
     """Print the card of a policy that came with the package."""
-    from sysgym.agents.learned.shipped import list_shipped
-    from sysgym.errors import UnknownName
+    _print_markdown(policy.card)
 
-    cards = {one.name: one.card for one in list_shipped()}
-    if name not in cards:
-        raise UnknownName("policy", name, cards)
-    console().print(Markdown(cards[name]))
+
+def _print_markdown(text: str) -> None:
+    """Print Markdown, laid out on a terminal and as it is in a pipe."""
+    out = console()
+    if out.is_terminal:
+        out.print(Markdown(text))
+    else:
+        print(text.strip())
 
 
 def _short_names(env_id: str) -> tuple[str, ...]:
@@ -115,18 +145,26 @@ def _is_file(name: str) -> bool:
 
 
 def _is_suite(path: str) -> bool:
+    """Whether a file has tasks; of one that cannot be read, loading it says why."""
+    from sysgym.errors import ScenarioError
+    from sysgym.scenarios.reading import parse_toml, read_text
+
     try:
-        return "tasks" in tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False  # loading it says what is wrong
+        return "tasks" in parse_toml(read_text(path, "TOML file"), path)
+    except ScenarioError:
+        return False
+
+
+def _indented(text: str) -> Padding:
+    return Padding(text, (0, 0, 0, 2), expand=False)
 
 
 def _heading(title: str, *lines: str) -> None:
-    out = console()
+    out = page()
     out.print(f"[bold]{escape(title)}[/bold]")
     for line in lines:
         if line:
-            out.print(Padding(line.strip().replace("\n", " "), (0, 0, 0, 2)), markup=False)
+            out.print(_indented(line.strip().replace("\n", " ")), markup=False)
     out.print()
 
 
@@ -136,7 +174,7 @@ def _environment(env_id: str) -> None:
     from sysgym.registration import ENVIRONMENTS
 
     documentation = inspect.getdoc(load_env_creator(ENVIRONMENTS[env_id])) or ""
-    console().print(Markdown(f"# {env_id}\n\n{documentation}"))
+    _print_markdown(f"# {env_id}\n\n{documentation}")
 
 
 def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
@@ -144,7 +182,7 @@ def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
     from sysgym.errors import SysgymError
     from sysgym.scenarios import CongestionScenario
 
-    out = console()
+    out = page()
     if picture is not None and not isinstance(scenario, CongestionScenario):
         raise SysgymError(
             f"--picture: scenarios of the family congestion have a picture; {scenario.name} is of"
@@ -156,7 +194,7 @@ def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
 
         for heading, text in in_words(scenario):
             out.print(f"[bold]{heading}[/bold]")
-            out.print(Padding(text, (0, 0, 0, 2)), markup=False)
+            out.print(_indented(text), markup=False)
         out.print()
     for name, field in type(scenario).model_fields.items():
         if name not in _IDENTITY and getattr(scenario, name) is not None:
@@ -174,7 +212,7 @@ def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
     if scenario.references:
         out.print("[bold]References[/bold]")
         for reference in scenario.references:
-            out.print(Padding(reference, (0, 0, 0, 2)), markup=False)
+            out.print(_indented(reference), markup=False)
         out.print()
     reference = get_family(scenario.family).reference
     out.print(f"sysgym run {scenario.name} --contender {reference}", style="dim", markup=False)
@@ -234,7 +272,7 @@ def _vary(vary: Mapping[str, Sequence[Any]], ranges: Mapping[str, Range]) -> str
 
 
 def _suite(suite: Suite) -> None:
-    out = console()
+    out = page()
     _heading(f"{suite.name}: {suite.title}", suite.description)
     tasks = [
         (task.scenario, f"{task.split}, {len(task.seed_values)} seeds", ", ".join(task.contender_names))
@@ -250,7 +288,10 @@ def _suite(suite: Suite) -> None:
         out.print(table("agent", "scenario", ">steps", ">seed", title="Training first", rows=trainings))
         out.print()
     metrics = [(spec.name, f"{spec.label}, {spec.direction} is better") for spec in suite.metrics]
-    out.print(table("metric", "meaning", title="Metrics", rows=metrics))
+    if metrics:
+        out.print(table("metric", "meaning", title="Metrics", rows=metrics))
+    else:
+        out.print("Metrics: those that the family of each scenario is judged by")
     out.print()
     out.print(f"sysgym bench {suite.name}", style="dim", markup=False)
 
@@ -273,7 +314,7 @@ def _transport(transport: Any) -> None:
         ),
         ("code", str(inspect.getsourcefile(transport.on_ack))),
     ]
-    out = console()
+    out = page()
     out.print(table("", "", rows=rows))
     if module is not None and module.__doc__:
         out.print()
@@ -302,9 +343,9 @@ def _agent(info: AgentInfo) -> None:
     scenario = _default_scenario(env_id)
     kind = "Learned: needs a checkpoint." if info.learned else "A heuristic."
     if info.privileged:
-        kind = "Reads more than the observation: an upper bound, not a competitor."
+        kind = "Reads more than the observation: a reference, not a competitor."
     _heading(f"{info.short_name}: {info.summary}", kind)
-    out = console()
+    out = page()
     if info.learned:
         made_by = f"train {info.short_name} {scenario}"
         if info.name == "onnx":
@@ -314,3 +355,12 @@ def _agent(info: AgentInfo) -> None:
     out.print(inspect.getdoc(info.factory()) or "", markup=False)
     out.print()
     out.print(f"sysgym run {scenario} --contender {info.short_name}", style="dim", markup=False)
+
+
+_PAGES: Mapping[str, Callable[[Any], None]] = {
+    "environment": _environment,
+    "suite": _suite,
+    "transport": _transport,
+    "agent": _agent,
+    "policy": _policy,
+}

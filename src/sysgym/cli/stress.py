@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sysgym.cli.options import TrustOption
 from sysgym.cli.terminal import bars, console, print_table
 
 
@@ -54,13 +56,14 @@ def stress(
     plugin: Annotated[
         list[Path] | None, typer.Option("--plugin", metavar="FILE", help="As in sysgym run; may be repeated.")
     ] = None,
+    trust: TrustOption = False,
 ) -> None:
     """Play contenders under noise, late decisions and a failed link; started again, it goes on."""
     from sysgym.bench.contenders import load_plugin, parse_contender
-    from sysgym.bench.rows import write_atomically
     from sysgym.bench.stress import Condition, Stress, markdown, run_stress, tables
     from sysgym.cli.bench import cpus
     from sysgym.scenarios import load_scenario
+    from sysgym.scenarios.files import write_atomically
 
     loaded = load_scenario(scenario)
     plugins = [load_plugin(path) for path in plugin or []]
@@ -72,9 +75,8 @@ def stress(
         *(Condition(fail_link=link) for link in fail_link or ()),
         *([Condition(kernel=True)] if kernel else []),
     ]
-    contenders = [
-        parse_contender(text, plugins, loaded.family).with_shipped(loaded.name) for text in contender
-    ]
+    who = (parse_contender(text, plugins, loaded.family).with_shipped(loaded.name) for text in contender)
+    contenders = [replace(one, trusted=trust) for one in who]
     played = Stress(loaded, split, seeds, contenders, list(dict.fromkeys([Condition(), *conditions])))
     folder = out if out is not None else Path("results") / f"stress-{loaded.name}"
     screen = console()
@@ -85,7 +87,7 @@ def stress(
                 played,
                 folder,
                 n_workers=jobs or cpus(),
-                plugins=[str(path) for path in plugin or []],
+                plugins=[one.file for one in plugins],
                 tell=lambda done, of: progress.update(bar, completed=done, total=of),
             )
     except KeyboardInterrupt:

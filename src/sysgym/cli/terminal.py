@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from sysgym.errors import SysgymError
+from sysgym.scenarios.texts import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -20,12 +23,32 @@ if TYPE_CHECKING:
 WIDTH_OF_PIPES = 120
 """Columns where no terminal says how wide it is."""
 
+WIDEST = 10_000
+"""Columns that no line of a page has."""
+
+
+class _Screen(Console):
+    """A console whose texts, which may be a stranger's, send nothing to the terminal but letters."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            shown = segment.control or segment.text.isprintable()
+            yield segment if shown else Segment(printable(segment.text, sys.maxsize), segment.style)
+
 
 def console(*, stderr: bool = False) -> Console:
     """Return the console; what goes into a pipe is not cut to 80 columns."""
-    made = Console(stderr=stderr, highlight=False)
+    made = _Screen(stderr=stderr, highlight=False)
     if not made.is_terminal and "COLUMNS" not in made._environ:
-        made = Console(stderr=stderr, highlight=False, width=WIDTH_OF_PIPES)
+        made = _Screen(stderr=stderr, highlight=False, width=WIDTH_OF_PIPES)
+    return made
+
+
+def page() -> Console:
+    """Return the console for a page whose lines are not broken in a pipe: ``grep`` finds whole ones."""
+    made = console()
+    if not made.is_terminal and "COLUMNS" not in made._environ:
+        made = _Screen(highlight=False, width=WIDEST)
     return made
 
 
@@ -50,7 +73,7 @@ def table(*headings: str, title: str | None = None, rows: Iterable[Sequence[str 
     for index, heading in enumerate(headings):
         right = heading.startswith(">")
         made.add_column(
-            heading.removeprefix(">"),
+            Text(heading.removeprefix(">")),
             justify="right" if right else "left",
             no_wrap=index == 0 or right,
             overflow="fold",
@@ -70,7 +93,7 @@ def print_table(screen: Console, shown: BenchTable) -> None:
     for mark in (" [", " (", " / "):
         if _width(shown.columns, rows) > screen.width:
             rows = [[row[0], *(cell.replace(mark, "\n" + mark[1:]) for cell in row[1:])] for row in rows]
-    drawn = table(*shown.columns, title=f"\n{shown.title}", rows=rows)
+    drawn = table(*shown.columns, title=f"\n{escape(shown.title)}", rows=rows)
     if _width(shown.columns, rows) > screen.width:
         drawn.columns[0].no_wrap = False
     screen.print(drawn)

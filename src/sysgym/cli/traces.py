@@ -1,21 +1,13 @@
-"""``sysgym run --trace`` and ``--pcap``: what happened in an episode's network, as files for other tools."""
+"""``sysgym run --csv``, ``--trace`` and ``--pcap``: what happened in an episode's network, as files."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
-
-if TYPE_CHECKING:
-    from sysgym.emulator.packets.network import PacketNetwork
-    from sysgym.emulator.packets.recording import Recording
-
-MOST_TRACED_FLOWS = 256
-"""Flows that a trace shows, the first ones: more than can be read, and a file that opens at once."""
-
-SAMPLES_PER_DECISION = 8
 
 
 @dataclass(frozen=True)
@@ -23,11 +15,15 @@ class TraceFiles:
     """Where to write what.
 
     Attributes:
+        csv: Time series of flows and ports, CSV or Parquet.
+        interval_s: Between samples; None: an eighth of a decision interval.
         trace: Chrome/Perfetto JSON of all switch queues and the first flows.
         pcap: Packets of one link.
         pcap_link: The link's name.
     """
 
+    csv: Path | None
+    interval_s: float | None
     trace: Path | None
     pcap: Path | None
     pcap_link: str | None
@@ -35,64 +31,75 @@ class TraceFiles:
     @property
     def wanted(self) -> bool:
         """Whether there is anything to write."""
-        return self.trace is not None or self.pcap is not None
+        return self.csv is not None or self.trace is not None or self.pcap is not None
 
+    def check(self, backend: str | None) -> None:
+        """Find out before the episode whether the files can be written.
 
-class Traced(gym.Wrapper[Any, Any, Any, Any]):
-    """Records the network of every episode from its first decision on.
+        Args:
+            backend: What moves the network; None: the simulator.
 
-    Args:
-        env: An environment whose world is a packet network.
-        files: What is to be written.
-
-    Raises:
-        SysgymError: If the environment has no packet network, or the names do not fit together.
-    """
-
-    def __init__(self, env: gym.Env[Any, Any], files: TraceFiles) -> None:
-        super().__init__(env)
+        Raises:
+            SysgymError: If the options do not fit together, or a table cannot be written.
+        """
         from sysgym.errors import SysgymError
+        from sysgym.series_files import check_writable
 
-        if (files.pcap is None) != (files.pcap_link is None):
+        if (self.pcap is None) != (self.pcap_link is None):
             raise SysgymError("--pcap FILE and --pcap-link LINK belong together")
-        if not hasattr(env.unwrapped, "network"):
-            raise SysgymError("--trace and --pcap need a scenario of the congestion family")
-        self._files = files
-        self._recording: Recording
+        if self.interval_s is not None and self.csv is None and self.trace is None:
+            raise SysgymError("--interval is the time between samples of --csv or --trace; name a file")
+        if self.wanted and backend not in (None, "packets"):
+            raise SysgymError(
+                "--csv, --trace and --pcap record the simulator; on the kernel, ss, tc, tcpdump and tshark do"
+            )
+        if self.csv is not None:
+            check_writable(self.csv)
 
-    @property
-    def network(self) -> PacketNetwork:
-        """The network of this episode."""
-        network: PacketNetwork = getattr(self.env.unwrapped, "network")  # noqa: B009
-        return network
+    def watch(self, env: gym.Env[Any, Any]) -> Callable[[Mapping[str, Any]], list[str]]:
+        """Record the environment's next episode.
 
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode and its recording."""
-        begun = self.env.reset(**options)
-        network = self.network
-        links = [] if self._files.pcap_link is None else [self._files.pcap_link]
-        if self._files.trace is not None:
-            links += [network.topology.link_names[link] for link in network.topology.switch_ports]
-        interval_s = network.scenario.control.decision_interval_s
-        self._recording = network.record(
-            links,
-            range(min(len(network.schedule.src), MOST_TRACED_FLOWS) if self._files.trace else 0),
-            sample_interval_s=interval_s / SAMPLES_PER_DECISION,
-            packets_of=[] if self._files.pcap_link is None else [self._files.pcap_link],
+        Args:
+            env: The environment.
+
+        Returns:
+            A function that writes the files after the episode, given where it comes from, and returns a line
+            on each.
+
+        Raises:
+            SysgymError: If the environment has no packet network.
+        """
+        from sysgym.emulator.packets.traces import MOST_TRACED_FLOWS, write_chrome_trace, write_pcap
+        from sysgym.series import Watch
+
+        packets_only = self.csv is None and self.trace is None
+        watch = Watch(
+            env,
+            interval_s=self.interval_s,
+            links=[] if packets_only else None,
+            most_flows=0 if packets_only else MOST_TRACED_FLOWS if self.csv is None else None,
+            packets_of=[] if self.pcap_link is None else [self.pcap_link],
         )
-        return begun
 
-    def write(self) -> list[str]:
-        """Writes the files; returns what to say about each."""
-        from sysgym.emulator.packets.traces import write_chrome_trace, write_pcap
+        def write(about: Mapping[str, Any]) -> list[str]:
+            said, network, recording = [], watch.network, watch.recording
+            if self.csv is not None:
+                series = watch.series(about)
+                flows, ports, origin = series.write(self.csv)
+                said.append(f"flows: {flows} ({len(series.flows)} rows)")
+                said.append(f"ports: {ports} ({len(series.ports)} rows), origin: {origin}")
+            if self.trace is not None:
+                write_chrome_trace(self.trace, network, recording)
+                said.append(f"trace: {self.trace}, opens in https://ui.perfetto.dev")
+            if recording.missed_samples:
+                said.append(
+                    f"{recording.missed_samples} later samples were not kept: use a longer --interval"
+                )
+            if self.pcap is not None and self.pcap_link is not None:
+                n_packets = write_pcap(self.pcap, network, recording, self.pcap_link)
+                said.append(f"packets of {self.pcap_link}: {self.pcap} ({n_packets} packets)")
+                if recording.missed_packets:
+                    said.append(f"{recording.missed_packets} later packets were not kept")
+            return said
 
-        said = []
-        if self._files.trace is not None:
-            write_chrome_trace(self._files.trace, self.network, self._recording)
-            said.append(f"trace: {self._files.trace}, opens in https://ui.perfetto.dev")
-        if self._files.pcap is not None and self._files.pcap_link is not None:
-            n_packets = write_pcap(self._files.pcap, self.network, self._recording, self._files.pcap_link)
-            said.append(f"packets of {self._files.pcap_link}: {self._files.pcap} ({n_packets} packets)")
-            if self._recording.missed_packets:
-                said.append(f"{self._recording.missed_packets} later packets were not kept")
-        return said
+        return write

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -48,32 +51,49 @@ def train_agent(
         SysgymError: Something does not exist or does not fit.
     """
     from sysgym.agents.learned import train
+    from sysgym.cli.estimates import say_how_long
     from sysgym.cli.listing import load_plugins
     from sysgym.scenarios import load_scenario, parse_overrides
+    from sysgym.scenarios.schema.congestion import CongestionScenario
 
     load_plugins(plugins)
     loaded = load_scenario(scenario, overrides=parse_overrides(overrides))
     folder = out if out is not None else Path("runs") / f"{agent}-{loaded.name}-seed{seed}"
     screen = console()
+    if isinstance(loaded, CongestionScenario):
+        say_how_long([(loaded, steps / loaded.control.episode_steps)])
     try:
-        final = train(
-            agent,
-            loaded,
-            total_steps=steps,
-            out=folder,
-            seed=seed,
-            n_envs=n_envs,
-            action_scale=action_scale,
-            history=history,
-            reward=reward,
-            resume=resume,
-            hyper_parameters=parse_overrides(hyper_parameters),
-            progress=True,
-        )
+        with _warnings_on(screen):
+            final = train(
+                agent,
+                loaded,
+                total_steps=steps,
+                out=folder,
+                seed=seed,
+                n_envs=n_envs,
+                action_scale=action_scale,
+                history=history,
+                reward=reward,
+                resume=resume,
+                hyper_parameters=parse_overrides(hyper_parameters),
+                progress=True,
+            )
     except KeyboardInterrupt:
-        screen.print(f"stopped; a checkpoint is in {folder}, the same command with --resume goes on from it")
+        screen.print(
+            f"stopped; the same command with --resume goes on from the newest checkpoint in {folder}"
+        )
         raise typer.Exit(130) from None
     screen.print(f"checkpoint  {final}", soft_wrap=True)
     screen.print(f"[dim]sysgym run {scenario} --agent {agent} --checkpoint {final}[/dim]", soft_wrap=True)
     if (logs := folder / "tensorboard").is_dir():  # a search of neural has a progress.csv instead
         screen.print(f"[dim]tensorboard --logdir {logs}[/dim]", soft_wrap=True)
+
+
+@contextmanager
+def _warnings_on(screen: Any) -> Iterator[None]:
+    """Print warnings as sentences, without the line of the program that gives them."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: screen.print(
+            f"warning: {message}", markup=False, soft_wrap=True
+        )
+        yield

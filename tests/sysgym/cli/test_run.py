@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -48,8 +49,8 @@ def test_what_is_left_out_is_found(tiny: Path, call: Call) -> None:
     code, out, _ = call("run", tiny)
     assert code == 0
     assert out.splitlines()[0].split() == ["tiny", "dctcp", "(test", "split,", "seed", "200)"]
-    assert "12 decisions, 0.24 simulated s" in out
-    assert " ms a decision" in out
+    assert "12 decisions, 240 ms simulated" in out
+    assert re.search(r"the agent took [\d.]+ (ns|µs|ms) for each decision$", out, re.MULTILINE)
     assert any(line.startswith("goodput_bps") and "Mb/s" in line for line in out.splitlines())
     code, out, _ = call("run", "--scenario", tiny, "--agent", "aimd", "--seed", "3")
     assert code == 0
@@ -78,7 +79,7 @@ def test_an_agent_of_the_users_own_plays(tiny: Path, agents_file: Path, command_
     assert (agents_file.parent / "pids").read_text().count("\n") == 2, "it was asked for each episode"
     unknown = command_line("run", tiny, "-c", "fragile")
     assert unknown.returncode == 2
-    assert 'no contender is named "fragile"' in unknown.stderr
+    assert 'no contender of the family congestion is named "fragile"' in unknown.stderr
 
 
 @pytest.mark.parametrize(
@@ -141,3 +142,46 @@ def test_traces_that_cannot_be_written_are_refused(tiny: Path, call: Call, tmp_p
     code, _, err = call("run", "google-2011", "--trace", str(tmp_path / "t.json"))
     assert code == 2
     assert "congestion family" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--seed", "25000"], ["outside every split of tiny", "train 0 to 99", "test 200 to 299"]),
+        (["--seed", "3", "--split", "test"], ["is of the split train", "test has the seeds 200 to 299"]),
+        (["--seed", "25000", "--split", "test"], ["is outside every split", "test has the seeds 200 to 299"]),
+    ],
+)
+def test_a_seed_outside_the_split_is_refused(
+    options: list[str], words: list[str], tiny: Path, call: Call
+) -> None:
+    code, out, err = call("run", tiny, *options)
+    assert code == 2
+    assert out == ""
+    assert all(word in " ".join(err.split()) for word in words), err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["google-2011", "-c", "dctcp"],
+            ["a transport, and this is no network", "is played by", "nurd", "spark"],
+        ),
+        (["google-2011", "--transport", "dctcp"], ["a transport, and this is no network"]),
+        (["dumbbell-10g", "-c", "nurd"], ["an agent of another family", "aimd", "dctcp"]),
+        (["google-2011", "-c", "nurdd"], ['did you mean "nurd"', "sysgym list agents lists all"]),
+    ],
+)
+def test_a_contender_of_another_family_is_told_who_plays_this_one(
+    arguments: list[str], words: list[str], call: Call
+) -> None:
+    code, _, err = call("run", *arguments)
+    assert code == 2
+    assert all(word in " ".join(err.split()) for word in words), err
+
+
+def test_long_work_is_said_before_it_begins(tiny: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "of simulation" not in call("run", tiny)[2]
+    monkeypatch.setattr("sysgym.cli.estimates.WORTH_SAYING_S", 0.0)
+    assert "of simulation" in call("run", tiny)[2]

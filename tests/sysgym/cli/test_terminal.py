@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from sysgym.bench.tables import Table
-from sysgym.cli.terminal import print_table
+from sysgym.cli.terminal import console, page, print_error, print_table, table
+from sysgym.errors import SysgymError
 
 TABLE = Table(
     "Simulator and kernel",
@@ -39,3 +40,29 @@ def test_no_number_is_cut_where_a_table_is_too_wide(width: int) -> None:
 def test_a_table_that_fits_has_a_line_a_row() -> None:
     assert TABLE.rows[0][1] in printed(120)
     assert TABLE.rows[0][1] not in printed(60)
+
+
+STRANGE = "a\x1b]0;planted\x1b\\\x1b[2J\x9b31m\u202eb [bold red]x[/bold red] é"
+
+
+def test_nothing_but_letters_is_sent_to_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    print_error(SysgymError(STRANGE))
+    for screen in (console(), page()):
+        screen.print(STRANGE, markup=False)
+        screen.print(f"one\ttwo\n{STRANGE}", markup=False, soft_wrap=True)
+        screen.print(table(STRANGE.replace("[", "("), rows=[[STRANGE]]))
+        print_table(screen, Table(STRANGE, (STRANGE, ">n"), ((STRANGE, "1"),)))
+    out, err = capfd.readouterr()
+    for text in (out, err):
+        assert not {"\x1b", "\x9b", "\u202e"} & set(text)
+        assert "[bold red]x[/bold red] é" in text
+    assert "one\ttwo\n" in out or "one     two\n" in out
+
+
+def test_colours_are_still_sent(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    console().print(f"[bold]bold[/bold] {STRANGE[:12]}")
+    out = capfd.readouterr().out
+    assert "\x1b[1mbold\x1b[0m" in out
+    assert out.count("\x1b") == 2

@@ -1,0 +1,88 @@
+"""Names for the shell's completion: ``sysgym --install-completion`` installs it.
+
+A shell asks at every press of the tabulator key, so that nothing is read but names of files and the register
+of agents: neither the simulator nor the schema of scenarios is imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+TRANSPORTS = (
+    "reno",
+    "cubic",
+    "dctcp",
+    "newvegas",
+    "bbr",
+    "swift",
+    "timely",
+    "timely_patched",
+    "dcqcn",
+    "hpcc",
+    "paced",
+)
+"""Of this package; asking for them would import numba. A test holds that none is missing."""
+
+
+def scenarios(incomplete: str) -> list[str]:
+    """Return the scenarios whose names begin so."""
+    return _beginning(incomplete, (path.stem for path in _files() if path.parent.name != "suites"))
+
+
+def suites(incomplete: str) -> list[str]:
+    """Return the benchmark suites whose names begin so."""
+    return _beginning(incomplete, (path.stem for path in _files() if path.parent.name == "suites"))
+
+
+def transports(incomplete: str) -> list[str]:
+    """Return the transports whose names begin so."""
+    return _beginning(incomplete, TRANSPORTS)
+
+
+def agents(incomplete: str) -> list[str]:
+    """Return the agents whose names begin so."""
+    from sysgym.agents import list_agents
+
+    return _beginning(incomplete, list_agents())
+
+
+def learners(incomplete: str) -> list[str]:
+    """Return the agents that can be trained whose names begin so."""
+    from sysgym.agents import agent_info, list_agents
+
+    return _beginning(incomplete, (name for name in list_agents() if agent_info(name).learned))
+
+
+def contenders(incomplete: str) -> list[str]:
+    """Return the transports and agents whose names begin so; behind ``TRANSPORT:``, agents."""
+    transport, colon, agent = incomplete.rpartition(":")
+    if colon:
+        return [f"{transport}:{name}" for name in agents(agent)]
+    return _beginning(incomplete, [*transports(""), *agents("")])
+
+
+def everything(incomplete: str) -> list[str]:
+    """Return all that ``sysgym show`` has a page on."""
+    from sysgym.agents.learned.shipped import list_shipped
+    from sysgym.registration import ENVIRONMENTS
+
+    policies = (one.name for one in list_shipped())
+    named = [*scenarios(""), *suites(""), *transports(""), *agents(""), *policies, *ENVIRONMENTS]
+    return _beginning(incomplete, named)
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(name for name in names if name.startswith(incomplete)))
+
+
+def _files() -> list[Path]:
+    """Return the files of scenarios and suites, as the loader finds them, unread."""
+    import sysgym.scenarios
+
+    users = os.environ.get("SYSGYM_SCENARIO_PATH", "").split(os.pathsep)
+    folders = [*map(Path, sysgym.scenarios.__path__), *(Path(user).expanduser() for user in users if user)]
+    return [
+        path for folder in folders for place in ("*.toml", "*/*.toml") for path in sorted(folder.glob(place))
+    ]

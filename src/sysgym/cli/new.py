@@ -1,0 +1,108 @@
+"""``sysgym new``: a commented file to start from, which works at once."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from enum import StrEnum
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_NAME_IN_TEMPLATES = "@NAME@"
+_LONGEST_NAME = 60
+
+
+class What(StrEnum):
+    """What a starting file is of; each has a template, named after it."""
+
+    suite = "suite"
+    scenario = "scenario"
+    law = "law"
+    lab = "lab"
+
+
+_PYTHON = (What.law, What.lab)
+
+
+def new(
+    what: Annotated[What, typer.Argument(help="suite, scenario, law (a transport) or lab (an exercise).")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called; the file has this name.")],
+    folder: Annotated[
+        Path, typer.Option("--folder", metavar="FOLDER", help="Where the file goes; here if left out.")
+    ] = Path(),
+) -> None:
+    """Write a commented starting file that works at once; its first comment says how to run it."""
+    from sysgym.cli.terminal import console
+
+    path = write_starting_file(what, name, folder)
+    out = console()
+    out.print(f"{path}", markup=False, soft_wrap=True)
+    for command in commands_in(path.read_text(encoding="utf-8")):
+        out.print(f"  {command}", style="dim", markup=False, soft_wrap=True)
+
+
+def write_starting_file(what: What, name: str, folder: Path) -> Path:
+    """Write a starting file.
+
+    Args:
+        what: Of what.
+        name: What it is called.
+        folder: Where it goes.
+
+    Returns:
+        The file.
+
+    Raises:
+        SysgymError: The name is none, is taken, or the file is there already or cannot be written.
+    """
+    from sysgym.errors import SysgymError
+
+    _check_name(what, name)
+    suffix = ".py" if what in _PYTHON else ".toml"
+    path = folder / f"{name}{suffix}"
+    template = files("sysgym.cli") / "templates" / f"{what}{suffix}.txt"
+    text = template.read_text(encoding="utf-8").replace(_NAME_IN_TEMPLATES, name)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SysgymError(f"{path}: is there already; choose another name, or move it away") from None
+    except OSError as error:
+        raise SysgymError(f"{path}: cannot be written: {error.strerror}") from error
+    return path
+
+
+def commands_in(text: str) -> list[str]:
+    """Return the commands that a starting file names in its first comment."""
+    return re.findall(r"^[# ]+\$ (.+)$", text, re.MULTILINE)
+
+
+def _check_name(what: What, name: str) -> None:
+    from sysgym.errors import SysgymError
+
+    if what in _PYTHON:
+        pattern, words = r"[a-z][a-z0-9_]*", "lower case, digits and _, as Python's modules are named"
+    else:
+        pattern, words = r"[a-z0-9]+(-[a-z0-9]+)*", "lower case and digits, words joined by -"
+    if len(name) > _LONGEST_NAME or not re.fullmatch(pattern, name):
+        shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+        raise SysgymError(
+            f"{shown!r} cannot be the name of a {what}: write {words}, up to {_LONGEST_NAME} characters"
+        )
+    if what in _PYTHON:
+        from sysgym.emulator.packets.transports import list_transports
+
+        if keyword.iskeyword(name) or name == "sysgym" or _is_a_module(name):
+            raise SysgymError(f'"{name}": a module of Python or of a library has this name; choose another')
+        if name in list_transports():
+            raise SysgymError(f'"{name}": a transport has this name already; choose another')
+
+
+def _is_a_module(name: str) -> bool:
+    spec = find_spec(name)
+    # One in the current folder is the user's own; whether the file is there is asked when it is written.
+    return spec is not None and Path(spec.origin or "").parent.resolve() != Path.cwd().resolve()

@@ -1,0 +1,120 @@
+"""``sysgym plot``: time series of contenders side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sysgym.cli import completion
+from sysgym.cli.durations import duration_s
+
+if TYPE_CHECKING:
+    from sysgym.series import TimeSeries
+
+MOST_COLUMNS = 4
+
+
+def plot(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SCENARIO|FILE",
+            help="A scenario for the contenders of -c to play, or tables that sysgym run --csv wrote.",
+            autocompletion=completion.scenarios,
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Picture: .png, .svg or .pdf.")],
+    contender: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--contender",
+            "-c",
+            help="Who plays, as in sysgym run; may be repeated, to four.",
+            autocompletion=completion.contenders,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", min=0, help="Episode seed; the first of the test split if left out."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Replace a key of the scenario; may be repeated."),
+    ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            "--interval",
+            metavar="TIME",
+            parser=duration_s,
+            help="Between samples, as in 100us; 8 a decision if left out.",
+        ),
+    ] = None,
+    begin: Annotated[
+        float | None,
+        typer.Option("--from", metavar="TIME", parser=duration_s, help="Begin there, as in 2ms."),
+    ] = None,
+    until: Annotated[
+        float | None, typer.Option("--until", metavar="TIME", parser=duration_s, help="End there.")
+    ] = None,
+    flow: Annotated[
+        list[int] | None,
+        typer.Option("--flow", metavar="N", help="Only this flow; may be repeated; all if left out."),
+    ] = None,
+    port: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--port",
+            metavar="NAME",
+            help="Only this port's queue, as in west->east; may be repeated; the longest if left out.",
+        ),
+    ] = None,
+) -> None:
+    """Draw windows, rates, round trips and queues of two contenders side by side, on common axes."""
+    from sysgym.series_picture import Choice, check_picture, draw_side_by_side
+
+    check_picture(out)
+    series = _series(what, contender or [], seed=seed, overrides=set_ or [], interval_s=interval)
+    draw_side_by_side(series, out, Choice(begin, until, flow or [], port or []))
+    typer.echo(f"picture: {out}")
+
+
+def _series(what: Sequence[str], contenders: Sequence[str], **how: Any) -> list[TimeSeries]:
+    """Read the files, or play the scenario."""
+    from sysgym.errors import SysgymError
+    from sysgym.scenarios import parse_overrides
+    from sysgym.series import record
+    from sysgym.series_files import SUFFIXES, read_series
+
+    files = [Path(one).suffix.lower() in SUFFIXES for one in what]
+    if any(files):
+        if not all(files):
+            raise SysgymError("plot: either one scenario, or tables that sysgym run --csv wrote; got both")
+        if contenders or how["seed"] is not None or how["overrides"] or how["interval_s"] is not None:
+            raise SysgymError("plot: -c, --seed, --set and --interval go with a scenario, not with files")
+        number = len(what)
+    elif len(what) > 1:
+        raise SysgymError(f"plot: got {len(what)} scenarios, expected one and -c for each contender")
+    else:
+        number = len(contenders)
+    if not 1 <= number <= MOST_COLUMNS:
+        raise SysgymError(
+            f"plot: got {number} contenders, expected 1 to {MOST_COLUMNS}:"
+            " sysgym plot dumbbell-10g -c dctcp -c cubic --out x.png"
+        )
+    if any(files):
+        return [read_series(one) for one in what]
+    overrides = parse_overrides(how["overrides"])
+    return [
+        record(
+            what[0],
+            contender=contender,
+            seed=how["seed"],
+            interval_s=how["interval_s"],
+            overrides=overrides,
+        )
+        for contender in contenders
+    ]
