@@ -45,13 +45,11 @@ WITHOUT_SACK = ("reno",)
 # With PRR ns-3 would spread DCTCP's reductions over a round trip; RFC 8257 reduces at once.
 CLASSIC_RECOVERY = ("dctcp", "reno")
 
-RATE_BPS = 1e9
 DELAY_S = 10e-6
 PACKET_BYTES = 1502  # IP's 1500 and the two of ns-3's PPP header
 SEGMENT_BYTES = 1460
 ACK_BYTES = 42
 BUFFER_BYTES = 250 * PACKET_BYTES
-MARK_BYTES = 65 * PACKET_BYTES
 HOST_BUFFER_BYTES = 20_000_000  # a host never drops
 FIFO_HOST_PACKETS = 4096  # the flows wait in the card's queue, as in ns-3, not for their turns
 WINDOW_PACKETS = 512  # more than the bottleneck's buffer and the path hold
@@ -81,6 +79,13 @@ class World:
     load: float = 0.0
     n_seeds: int = 1
     laws: tuple[str, ...] = ("dctcp", "cubic", "reno+sack")
+    rate_bps: float = 1e9
+    mark_packets: int = 65
+
+    @property
+    def mark_bytes(self) -> int:
+        """Queue above which DCTCP's packets are marked, bytes."""
+        return self.mark_packets * PACKET_BYTES
 
 
 DUMBBELL = {"kind": "dumbbell", "hosts_per_side": 16}
@@ -88,6 +93,14 @@ FAT_TREE = {"kind": "fat_tree", "k": 4}
 WORLDS = (
     World("dumbbell, N = 4", {"kind": "dumbbell", "hosts_per_side": 4}, laws=tuple(LAWS)),
     World("dumbbell, N = 16", DUMBBELL),
+    # A share of less than two packets a round trip, which is as low as sysgym's window goes.
+    World(
+        "dumbbell, N = 24, 2.5 Gb/s, mark 20",
+        {"kind": "dumbbell", "hosts_per_side": 24},
+        laws=("dctcp",),
+        rate_bps=2.5e9,
+        mark_packets=20,
+    ),
     World("fat-tree, permutation", FAT_TREE, 0.1, 0.3, pairs="random_bijective", n_seeds=5),
     World("dumbbell, 200 flows", DUMBBELL, n_flows=200, load=0.6, n_seeds=10),
     World("fat-tree, 200 flows", FAT_TREE, n_flows=200, load=0.3, n_seeds=5),
@@ -113,9 +126,9 @@ def scenario_of(world: World, law: str, *, fifo_hosts: bool) -> CongestionScenar
     """The world in sysgym's terms."""
     base = load_scenario("dumbbell-10g", expect=CongestionScenario)
     resolved: dict[str, Any] = base.resolved()
-    resolved["topology"] = world.topology | {"link_rate_bps": RATE_BPS, "link_delay_s": DELAY_S}
+    resolved["topology"] = world.topology | {"link_rate_bps": world.rate_bps, "link_delay_s": DELAY_S}
     resolved["queue"] = {"buffer_bytes": BUFFER_BYTES} | (
-        {"ecn_threshold_bytes": MARK_BYTES} if law == "dctcp" else {}
+        {"ecn_threshold_bytes": world.mark_bytes} if law == "dctcp" else {}
     )
     resolved["transport"] = {
         "mtu_bytes": PACKET_BYTES,
@@ -154,7 +167,7 @@ def finite_flows(world: World, n_hosts: int, seed: int) -> FlowSchedule:
         src = rng.integers(0, n_hosts, world.n_flows)
         dst = (src + rng.integers(1, n_hosts, world.n_flows)) % n_hosts
     flow_bytes = get_flow_sizes("websearch").mean_bytes() * PACKET_BYTES / SEGMENT_BYTES
-    gap_s = flow_bytes * 8 / (world.load * n_lines * RATE_BPS)
+    gap_s = flow_bytes * 8 / (world.load * n_lines * world.rate_bps)
     starts_s = np.cumsum(rng.exponential(gap_s, world.n_flows))
     return make_schedule(rng, src, dst, size_bytes=sizes, start_ns=np.round(starts_s * 1e9))
 
@@ -226,9 +239,9 @@ def description(network: PacketNetwork, world: World, law: str, seed: int) -> st
         f"window_bytes {WINDOW_PACKETS * SEGMENT_BYTES} initial_window {INITIAL_WINDOW}",
         f"delayed_ack 1 min_rto_s {MIN_RTO_S}",
         f"disc_bytes {BUFFER_BYTES - BELOW_DISC_BYTES}",
-        f"mark_bytes {MARK_BYTES - BELOW_DISC_BYTES if law == 'dctcp' else 0}",
+        f"mark_bytes {world.mark_bytes - BELOW_DISC_BYTES if law == 'dctcp' else 0}",
         f"host_disc_bytes {HOST_BUFFER_BYTES}",
-        f"host_jitter_ns {round(PACKET_BYTES * 8e9 / RATE_BPS)} seed {seed + 1}",
+        f"host_jitter_ns {round(PACKET_BYTES * 8e9 / world.rate_bps)} seed {seed + 1}",
         f"warmup_ns {0 if ends else round(world.warmup_s * 1e9)}",
         f"end_ns {round(end_s * 1e9)} stop_when_done {int(ends)}",
         f"nodes {topology.n_hosts + topology.n_switches} hosts {topology.n_hosts}",

@@ -8,10 +8,12 @@ python scripts/leaderboard.py pack results/quick results/entries/quick/mine \
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from sysgym.bench.entries import pack
 from sysgym.bench.leaderboard import write_page
+from sysgym.errors import SysgymError
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -26,12 +28,17 @@ def main() -> None:
     packing.add_argument("--title", required=True)
     packing.add_argument("--by", required=True)
     packing.add_argument("--contenders", nargs="+", required=True, help="who enters")
+    packing.add_argument("--plugins", nargs="*", type=Path, default=[], help="files that the rows need")
     given = parser.parse_args()
-    if given.command == "pack":
-        readme = pack(given.results, given.entry, title=given.title, by=given.by, contenders=given.contenders)
-        print(f"{given.entry}; now write {readme}")
-    else:
-        print(write_page(ROOT))
+    try:
+        if given.command == "pack":
+            who = {"title": given.title, "by": given.by, "contenders": given.contenders}
+            who["plugins"] = given.plugins
+            print(f"{given.entry}; now write {pack(given.results, given.entry, **who)}")
+        else:
+            print(write_page(ROOT))
+    except SysgymError as error:
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=.venv
-extras=train,stragglers,placement,multiagent,traces,video,emulator,export,dev
+extras=train,stragglers,placement,multiagent,traces,video,human,parquet,emulator,export,dev
 log=$venv/install.log
 started=$SECONDS
 

@@ -23,8 +23,9 @@ from matplotlib.figure import Figure
 from sysgym.bench.contenders import Contender
 from sysgym.bench.episodes import make_contender, play
 from sysgym.bench.report import heatmap
-from sysgym.bench.report.content import cell, heading
-from sysgym.bench.report.plots import draw_tradeoff, styles
+from sysgym.bench.report.content import REFERENCE, cell, heading
+from sysgym.bench.report.labels import name_points
+from sysgym.bench.report.plots import draw_tradeoff, shown_points, styles
 from sysgym.bench.report.study import RETURN, Contest, Study, read_study
 from sysgym.bench.rows import read_rows
 from sysgym.bench.statistics import estimate
@@ -76,7 +77,7 @@ def tables(study: Study, n_metrics: int, *, returns: bool) -> Iterator[str]:
             heads.append(f"{label} ({unit.split(', ')[0]})" if ", " in unit else label)
         yield from ("", _line(heads), _line(["---", *["---:"] * (len(heads) - 1)]))
         for player in contest.players:
-            cells = [f"{player.name} (upper bound)" if player.privileged else player.name]
+            cells = [f"{player.name} ({REFERENCE})" if player.privileged else player.name]
             cells += [_return(contest, player.name)] if returns else []
             for metric in metrics:
                 score = contest.scores.get((player.name, metric.name))
@@ -144,10 +145,10 @@ def draw(study: Study, folder: Path) -> None:
     duel = next(one for one in study.contests if one.name == COMPARED_SCENARIO)
     draw_tradeoff(right, duel, looks, "#222222")
     right.set_title("Iroko's dumbbell at 10 Mb/s: held-out episodes", fontsize=10)
-    right.legend(frameon=False, fontsize=9, loc="lower center")
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
+    name_points(right, shown_points(duel), duel.in_colour, "#222222")
     FigureCanvasAgg(figure).print_png(str(PICTURE))
 
 

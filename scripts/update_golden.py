@@ -87,7 +87,11 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
     if episode.variant.startswith(FLOW):
         return flow_trace(episode)
     env: Any = gym.make(
-        "sysgym/DatacenterCC-v0", scenario=episode.scenario, split="test", transport=episode.variant
+        "sysgym/DatacenterCC-v0",
+        scenario=episode.scenario,
+        split="test",
+        transport=episode.variant,
+        action_scale="native",
     ).unwrapped
     observation, _ = env.reset(seed=0, options={"episode_seed": EPISODE_SEED})
     records = [record(env, observation, 0.0)]
@@ -104,7 +108,9 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
 def flow_trace(episode: Episode) -> list[dict[str, int | float]]:
     """Play an episode of one flow; as :func:`trace`."""
     preset = episode.variant.partition("-")[2] or None
-    env: Any = gym.make("sysgym/FlowCC-v0", scenario=episode.scenario, split="test", preset=preset).unwrapped
+    env: Any = gym.make(
+        "sysgym/FlowCC-v0", scenario=episode.scenario, split="test", preset=preset, action_scale="native"
+    ).unwrapped
     observation, _ = env.reset(seed=0, options={"episode_seed": EPISODE_SEED})
     records = [record(env, observation, 0.0)]
     for step in range(STEPS):

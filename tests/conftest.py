@@ -7,6 +7,11 @@ import signal
 import sys
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes is the machine's business: no test is about it.
+settings.register_profile("sysgym", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("sysgym")
 
 pytest_plugins = ["tests.real_time"]
 

@@ -20,7 +20,12 @@ DOCS = ROOT / "docs"
 BLOCK = re.compile(r"^```(python|toml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"# file: (\S+)\n")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(#[^)]*)?\)")
-PAGES = [ROOT / "README.md", DOCS / "senders.md", DOCS / "stragglers.md", *sorted(DOCS.glob("adding-*.md"))]
+RUN = ("command-line", "senders", "stragglers", "time-series")
+PAGES = [
+    ROOT / "README.md",
+    *(DOCS / f"{name}.md" for name in RUN),
+    *sorted(DOCS.glob("adding-*.md")),
+]
 
 
 def _run(command: list[str] | str, folder: Path) -> str:
@@ -69,8 +74,10 @@ def test_page_works_as_it_says(page: Path, tmp_path: Path) -> None:
 
 
 def test_the_pages_are_there() -> None:
-    adding = {f"adding-{what}" for what in ("a-scenario", "a-transport", "an-agent", "an-environment")}
-    assert {page.stem for page in PAGES} == {"README", "senders", "stragglers"} | adding
+    adding = {
+        f"adding-{what}" for what in ("a-scenario", "a-suite", "a-transport", "an-agent", "an-environment")
+    }
+    assert {page.stem for page in PAGES} == {"README", *RUN} | adding
 
 
 @pytest.mark.parametrize(
@@ -90,3 +97,11 @@ def test_the_page_of_scenario_keys_is_what_the_schema_says() -> None:
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     assert script.PAGE.read_text() == script.render(), "run scripts/scenario_keys.py"
+
+
+def test_the_page_of_time_series_has_every_column() -> None:
+    from sysgym.emulator.packets.recording import FLOW_SAMPLE, PORT_SAMPLE
+
+    page = (DOCS / "time-series.md").read_text()
+    for name in (*(FLOW_SAMPLE.names or ()), *(PORT_SAMPLE.names or ())):
+        assert re.search(rf"^\| .*`{name}`.* \|", page, re.MULTILINE), name

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import gymnasium
 import pytest
@@ -34,7 +37,10 @@ def test_import_leaves_heavy_packages_and_lower_layers_unloaded() -> None:
     loaded = set(json.loads(_run("import json, sys, sysgym; print(json.dumps(sorted(sys.modules)))")))
     assert "gymnasium" in loaded
     assert loaded.isdisjoint(HEAVY)
-    assert {name for name in loaded if name.startswith("sysgym.")} == {"sysgym.registration"}
+    assert {name for name in loaded if name.startswith("sysgym.")} == {
+        "sysgym.registration",
+        "sysgym.stray_settings",
+    }
 
 
 def test_import_takes_under_half_a_second() -> None:
@@ -66,3 +72,44 @@ def test_errors_are_reached_from_the_package() -> None:
 def test_an_unknown_attribute_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'erors'"):
         _ = sysgym.erors  # type: ignore[attr-defined]
+
+
+ROOT = Path(__file__).resolve().parent.parent
+POSIX_ONLY = ("fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty")
+
+
+def _imported_at_import(body: list[ast.stmt]) -> Iterator[str]:
+    """Yield what a module imports when it is imported; what functions import comes later, or never."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        elif isinstance(node, ast.If | ast.Try | ast.With | ast.ClassDef):
+            yield from _imported_at_import(node.body)
+
+
+def test_only_the_kernel_backend_imports_what_only_posix_has() -> None:
+    """Windows has none of these modules."""
+    folders = ("agents", "emulator", "envs", "scenarios", "src")
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    needing = {
+        path.relative_to(ROOT).as_posix()
+        for path in sources
+        if set(_imported_at_import(ast.parse(path.read_text()).body)) & set(POSIX_ONLY)
+    }
+    assert {path for path in needing if not path.startswith("emulator/linux/")} == set()
+    assert needing, "the kernel backend does, so that this test sees something"
+
+
+def test_an_episode_is_played_without_what_only_posix_has() -> None:
+    code = f"""
+import multiprocessing, subprocess, sys, tempfile, uuid
+import gymnasium, numba, numpy
+for name in {POSIX_ONLY}:
+    sys.modules[name] = None
+import sysgym
+series = sysgym.record("dumbbell-10g", overrides={{"control.episode_steps": 2}})
+print(len(series.flows) > 0)
+"""
+    assert _run(code) == "True\n"

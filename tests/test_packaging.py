@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"src/sysgym": "sysgym"} | {
     name: f"sysgym/{name}" for name in ("agents", "emulator", "envs", "scenarios")
 }
-SUFFIXES = {".py", ".toml", ".csv", ".md", ".typed"}
+SUFFIXES = {".py", ".toml", ".csv", ".md", ".txt", ".typed", ".css", ".jinja", ".js"}
 NOT_SOURCE = shutil.ignore_patterns(
     ".*", "build", "dist", "results", "runs", "tests", "docs", "__pycache__", "*.egg-info"
 )
@@ -159,3 +159,38 @@ def test_every_dependency_is_pinned_in_the_constraints() -> None:
         normal(name) for name in pinned
     }
     assert not missing
+
+
+def test_the_citation_has_what_its_format_demands() -> None:
+    """Keys of the Citation File Format 1.2.0, and the same facts as the package's."""
+    import datetime
+
+    import yaml
+
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)
+    assert cited["cff-version"] == "1.2.0"
+    assert cited["type"] == "software"
+    assert cited["authors"] == project["authors"] == [{"name": "The sysgym contributors"}], "an entity"
+    assert cited["license"] == project["license"]
+    assert datetime.date.fromisoformat(cited["date-released"]) <= datetime.date.today()
+
+
+def test_the_addresses_of_citation_and_package_are_filled_in_together() -> None:
+    cited = (ROOT / "CITATION.cff").read_text()
+    project = (ROOT / "pyproject.toml").read_text()
+    filled = "\nrepository-code:" in cited, "\n[project.urls]" in project
+    assert filled[0] == filled[1], "both or neither"
+    assert filled[0] or ("# repository-code:" in cited and "# [project.urls]" in project), "a place to fill"
+
+
+def test_the_readme_cites_the_same_release() -> None:
+    entry = re.search(r"^@software\{.*?^\}", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert entry is not None
+    fields = dict(re.findall(r"^  (\w+)\s*= \{(.*)\},?$", entry[0], re.MULTILINE))
+    cited = (ROOT / "CITATION.cff").read_text()
+    assert fields["version"] == sysgym.__version__
+    assert fields["author"] == "{The sysgym contributors}"
+    assert f'title: "{fields["title"].replace("{", "").replace("}", "")}"' in cited
+    assert f'date-released: "{fields["year"]}-' in cited
