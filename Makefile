@@ -56,6 +56,7 @@ format: $(READY)
 
 test: lint
 	@bash scripts/install_emulator.sh --if-root
+	@bash scripts/install_browser.sh --if-ci
 	@echo '[test] pytest'
 	@before=$$(mktemp) && trap "rm -f $$before" EXIT && $(BIN)/python scripts/machine_state.py >"$$before" && \
 	{ $(BIN)/python -m pytest -q -n auto --dist loadgroup; failed=$$?; \
