@@ -6,10 +6,8 @@ loop.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from numba import njit, types
@@ -166,18 +164,6 @@ def handle_own_event(world: Any, number: int, now_ns: int, extras: Any) -> None:
             wake_host(world, host_id, now_ns, extras)
 
 
-def _source_digest() -> str:
-    """Digest of the compiled sources.
-
-    numba's cache looks only at the file of the cached function; the digest, a constant of that function,
-    makes the cache follow the other files too.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
 @njit
 def forget_changing_hosts(world: Any) -> None:
     """Removes from the event heap the entries of hosts whose cap is about to change."""
@@ -217,10 +203,9 @@ class Loop:
     @cached_property
     def run_until(self) -> Any:
         """``(world_address, until_ns)``: handles all events before then; 0: it has halted."""
-        source_digest, extras = _DIGEST, self._extras
+        extras = self._extras
 
         def run_until(world_address: int, until_ns: int) -> int:
-            source_digest  # noqa: B018  (part of the cache key)
             world = world_at(world_address, 0)
             n_links = world.n_links
             n_links_and_hosts = n_links + world.n_hosts
@@ -259,10 +244,9 @@ class Loop:
     @cached_property
     def resume_senders(self) -> Any:
         """``(world_address, 0)``: lets every host send again after the packet pool has grown."""
-        source_digest, extras = _DIGEST, self._extras
+        extras = self._extras
 
         def resume_senders(world_address: int, _unused: int) -> int:
-            source_digest  # noqa: B018
             world = world_at(world_address, 0)
             world.halted = 0
             for host_id in range(world.n_hosts):
@@ -278,10 +262,9 @@ class Loop:
 
         A host whose cap stays what it was is left alone: setting the same cap again changes nothing.
         """
-        source_digest, extras = _DIGEST, self._extras
+        extras = self._extras
 
         def cap_hosts(world_address: int, _unused: int) -> int:
-            source_digest  # noqa: B018
             world = world_at(world_address, 0)
             forget_changing_hosts(world)
             for host_id in range(world.n_hosts):
@@ -304,8 +287,6 @@ def compile_loops() -> None:
         for entry_point in ("run_until", "cap_hosts", "resume_senders"):
             getattr(loop, entry_point)
 
-
-_DIGEST = _source_digest()
 
 PLAIN = Loop(None)
 """For worlds that need nothing but queues with tail drop and a step mark, and an ACK for each packet."""

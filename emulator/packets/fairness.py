@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.scenarios.errors import SysgymError
 
 
@@ -57,7 +57,7 @@ def max_min_rates(
     return fill(links, capacity_bps, np.ascontiguousarray(demand), np.argsort(demand, kind="stable"))
 
 
-@compiled
+@cached_kernel()
 def _stop(
     route: NDArray[np.int32],
     rate_bps: float,
@@ -72,7 +72,7 @@ def _stop(
                 spare_bps[link] -= rate_bps
 
 
-@compiled
+@cached_kernel()
 def fill(
     routes: NDArray[np.int32],
     capacity_bps: NDArray[np.float64],

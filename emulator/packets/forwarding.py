@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.discipline import random_below
 from sysgym.emulator.packets.layout import (
     NOBODY,
@@ -71,7 +71,7 @@ def flow_hashes(
     return hashes
 
 
-@compiled
+@cached_kernel()
 def _table(graph: SwitchGraph, distance: NDArray[np.int32]) -> Any:
     first_link, links, link_target, is_up = graph
     n_nodes, n_columns = len(first_link) - 1, len(distance)

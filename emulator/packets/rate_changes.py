@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.events import SOURCE_BITS, SOURCE_MASK
 from sysgym.emulator.packets.layout import NEVER_NS, NOBODY
 from sysgym.emulator.packets.state import State
@@ -94,7 +94,7 @@ def _drawn(ends: Range, rng: np.random.Generator) -> float:
     return float(ends.at(float(rng.random())))
 
 
-@compiled
+@cached_kernel()
 def _change_rate(
     worlds: Any, links: Any, ports: Any, packets: Any, heap: Any, link_id: int, ns_per_byte_q20: int
 ) -> None:

@@ -6,15 +6,13 @@ The rows of an array are the fields of :class:`~sysgym.emulator.packets.statisti
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.ideal import fair_host_rates
 from sysgym.emulator.packets.layout import host_at, link_at, port_at, world_at
-from sysgym.emulator.packets.single_flows import source_digest
 from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 
 N_PORT_COUNTERS = 11
@@ -86,28 +84,21 @@ def read_hosts(world: Any, out: Any) -> None:
         out[10, host_id] = host.active_flows
 
 
-def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
-    @compiled
-    def read_counters(world_address: int, ports: Any, hosts: Any) -> None:
-        """Reads everything; see the module for the arrays."""
-        digest  # noqa: B018  (part of the cache key)
-        world = world_at(world_address, 0)
-        read_ports(world, ports)
-        read_hosts(world, hosts)
-
-    @compiled
-    def read_fair_rates(world_address: int, link_rate_bps: Any, out: Any) -> None:
-        """:func:`~sysgym.emulator.packets.ideal.fair_host_rates` of a world."""
-        digest  # noqa: B018
-        fair_host_rates(world_at(world_address, 0), link_rate_bps, out)
-
-    @compiled
-    def clear_all_maxima(world_address: int) -> None:
-        """:func:`clear_maxima` of a world."""
-        digest  # noqa: B018
-        clear_maxima(world_at(world_address, 0))
-
-    return read_counters, read_fair_rates, clear_all_maxima
+@cached_kernel()
+def read_counters(world_address: int, ports: Any, hosts: Any) -> None:
+    """Reads everything; see the module for the arrays."""
+    world = world_at(world_address, 0)
+    read_ports(world, ports)
+    read_hosts(world, hosts)
 
 
-read_counters, read_fair_rates, clear_all_maxima = _compiled(source_digest())
+@cached_kernel()
+def read_fair_rates(world_address: int, link_rate_bps: Any, out: Any) -> None:
+    """:func:`~sysgym.emulator.packets.ideal.fair_host_rates` of a world."""
+    fair_host_rates(world_at(world_address, 0), link_rate_bps, out)
+
+
+@cached_kernel()
+def clear_all_maxima(world_address: int) -> None:
+    """:func:`clear_maxima` of a world."""
+    clear_maxima(world_at(world_address, 0))

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios.errors import SysgymError
 
@@ -154,7 +154,7 @@ def switch_graph(topology: Topology, down: ArrayLike = ()) -> SwitchGraph:
     return SwitchGraph(first_link, by_source.astype(np.int32), topology.link_target, _up(topology, down))
 
 
-@compiled
+@cached_kernel()
 def _mix(value: np.uint64) -> np.uint64:
     """SplitMix64's output after the state ``value``: a bijection; each bit moves about half of all."""
     value = value + _GOLDEN
@@ -163,7 +163,7 @@ def _mix(value: np.uint64) -> np.uint64:
     return value ^ (value >> np.uint64(31))
 
 
-@compiled
+@cached_kernel()
 def _flow_hashes(
     src: NDArray[np.int64],
     dst: NDArray[np.int64],
@@ -179,7 +179,7 @@ def _flow_hashes(
     return hashes
 
 
-@compiled
+@cached_kernel()
 def distances(graph: SwitchGraph, last_switches: NDArray[np.int64]) -> NDArray[np.int32]:
     """Links from every switch to each last switch, shape (n_last, n_nodes), breadth first from the end.
 
@@ -205,7 +205,7 @@ def distances(graph: SwitchGraph, last_switches: NDArray[np.int64]) -> NDArray[n
     return distance
 
 
-@compiled
+@cached_kernel()
 def _choose(
     routes: NDArray[np.int32],
     hashes: NDArray[np.uint64],

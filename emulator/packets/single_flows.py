@@ -6,15 +6,12 @@ reading a few flows thousands of times a second, into memory that is there alrea
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.layout import NEVER_NS, NOBODY, flow_at, host_at, world_at
 from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 
@@ -93,18 +90,6 @@ def read_host(world: Any, host_id: int, out: Any) -> None:
     out[ACTIVE_FLOWS] = host.active_flows
 
 
-def source_digest(*files: Path) -> str:
-    """Digest of this folder's sources and of other files.
-
-    numba's cache on disk looks only at the file of the cached function. A function that closes over this
-    digest, as a constant, is compiled again when a record's layout changes.
-    """
-    digest = hashlib.sha256()
-    for path in [*sorted(Path(__file__).parent.glob("*.py")), *files]:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
 @njit(inline="always")
 def multiply_window(world: Any, flow_id: int, factor: float) -> None:
     """Multiplies a flow's congestion window; it stays between one packet and the largest window."""
@@ -122,40 +107,33 @@ def set_pace(world: Any, flow_id: int, rate_bps: float) -> None:
     flow.pace_ns_per_byte_q20 = int(np.rint(8e9 / rate_bps * 2.0**FIXED_POINT_BITS))
 
 
-def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
-    @compiled
-    def read_flows(world_address: int, flow_ids: Any, out: Any) -> None:
-        """Reads the counters of some flows: ``flow_ids`` int64 (n,), ``out`` float64 (n, N_COUNTERS)."""
-        digest  # noqa: B018  (part of the cache key)
-        world = world_at(world_address, 0)
-        for row in range(len(flow_ids)):
-            read_flow(world, flow_ids[row], out[row])
-
-    @compiled
-    def read_hosts(world_address: int, host_ids: Any, out: Any) -> None:
-        """Reads the counters of some hosts, as ``read_flows``."""
-        digest  # noqa: B018
-        world = world_at(world_address, 0)
-        for row in range(len(host_ids)):
-            read_host(world, host_ids[row], out[row])
-
-    @compiled
-    def multiply_windows(world_address: int, flow_ids: Any, factors: Any) -> None:
-        """Multiplies the windows of some flows, each by its factor: int64 (n,), float64 (n,)."""
-        digest  # noqa: B018
-        world = world_at(world_address, 0)
-        for row in range(len(flow_ids)):
-            multiply_window(world, flow_ids[row], factors[row])
-
-    @compiled
-    def set_paces(world_address: int, flow_ids: Any, rates_bps: Any) -> None:
-        """Spaces the packets of some flows: int64 (n,), float64 (n,), bit/s."""
-        digest  # noqa: B018
-        world = world_at(world_address, 0)
-        for row in range(len(flow_ids)):
-            set_pace(world, flow_ids[row], rates_bps[row])
-
-    return read_flows, read_hosts, multiply_windows, set_paces
+@cached_kernel()
+def read_flows(world_address: int, flow_ids: Any, out: Any) -> None:
+    """Reads the counters of some flows: ``flow_ids`` int64 (n,), ``out`` float64 (n, N_COUNTERS)."""
+    world = world_at(world_address, 0)
+    for row in range(len(flow_ids)):
+        read_flow(world, flow_ids[row], out[row])
 
 
-read_flows, read_hosts, multiply_windows, set_paces = _compiled(source_digest())
+@cached_kernel()
+def read_hosts(world_address: int, host_ids: Any, out: Any) -> None:
+    """Reads the counters of some hosts, as ``read_flows``."""
+    world = world_at(world_address, 0)
+    for row in range(len(host_ids)):
+        read_host(world, host_ids[row], out[row])
+
+
+@cached_kernel()
+def multiply_windows(world_address: int, flow_ids: Any, factors: Any) -> None:
+    """Multiplies the windows of some flows, each by its factor: int64 (n,), float64 (n,)."""
+    world = world_at(world_address, 0)
+    for row in range(len(flow_ids)):
+        multiply_window(world, flow_ids[row], factors[row])
+
+
+@cached_kernel()
+def set_paces(world_address: int, flow_ids: Any, rates_bps: Any) -> None:
+    """Spaces the packets of some flows: int64 (n,), float64 (n,), bit/s."""
+    world = world_at(world_address, 0)
+    for row in range(len(flow_ids)):
+        set_pace(world, flow_ids[row], rates_bps[row])

@@ -7,15 +7,13 @@ that network on, and the call is made again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.ideal import fair_host_rates, undelivered_bytes
 from sysgym.emulator.packets.layout import cap_at, world_at
 from sysgym.emulator.packets.memory import call_entry_point
@@ -27,7 +25,6 @@ from sysgym.emulator.packets.readings import (
     read_hosts,
     read_ports,
 )
-from sysgym.emulator.packets.single_flows import source_digest
 from sysgym.emulator.packets.statistics import HostCounters, PortCounters
 from sysgym.emulator.packets.stepping import reaches
 from sysgym.emulator.packets.wire import FIXED_POINT_BITS
@@ -205,47 +202,40 @@ def _work_out_ideal(world: Any, row: Any, link_rate_bps: Any, out: Any) -> None:
             out[host_id] = min(out[host_id], left_bytes[host_id])
 
 
-def _compiled(digest: str) -> Callable[..., Any]:
-    @compiled
-    def pass_intervals(
-        rows: Any,
-        first: int,
-        behind_last: int,
-        rates: Any,
-        line_rate_bps: Any,
-        link_rate_bps: Any,
-        ideal_bytes: Any,
-        ports: Any,
-        hosts: Any,
-    ) -> int:
-        """Takes each row from its stage as far as it gets; returns how many rows Python has to look at."""
-        digest  # noqa: B018  (part of the cache key)
-        n_left = 0
-        for number in range(first, behind_last):
-            row = rows[number]
-            world = world_at(row.world, 0)
-            if row.stage == ACTS:
-                _set_rates(row.world, row.has_law != 0, rates[number], line_rate_bps[number])
-                row.stage = BEGINS
-            if row.stage == BEGINS:
-                ports[0, :, number] = ports[1, :, number]
-                hosts[0, :, number] = hosts[1, :, number]
-                row.began_s = row.ended_s
-                _work_out_ideal(world, row, link_rate_bps[number], ideal_bytes[number])
-                clear_maxima(world)
-                row.end_ns = world.now_ns + int(np.rint(row.interval_s * 1e9))
-                row.stage = PASSES
-            if row.stage == PASSES and reaches(row.world, row.end_ns):
-                read_ports(world, ports[1, :, number])
-                read_hosts(world, hosts[1, :, number])
-                row.ended_s = world.now_ns * 1e-9
-                row.steps += 1
-                row.stage = DONE
-            if row.stage != DONE:
-                n_left += 1
-        return n_left
-
-    return pass_intervals
-
-
-_pass_intervals = _compiled(source_digest(Path(__file__)))
+@cached_kernel("sysgym.emulator.packets")
+def _pass_intervals(
+    rows: Any,
+    first: int,
+    behind_last: int,
+    rates: Any,
+    line_rate_bps: Any,
+    link_rate_bps: Any,
+    ideal_bytes: Any,
+    ports: Any,
+    hosts: Any,
+) -> int:
+    """Takes each row from its stage as far as it gets; returns how many rows Python has to look at."""
+    n_left = 0
+    for number in range(first, behind_last):
+        row = rows[number]
+        world = world_at(row.world, 0)
+        if row.stage == ACTS:
+            _set_rates(row.world, row.has_law != 0, rates[number], line_rate_bps[number])
+            row.stage = BEGINS
+        if row.stage == BEGINS:
+            ports[0, :, number] = ports[1, :, number]
+            hosts[0, :, number] = hosts[1, :, number]
+            row.began_s = row.ended_s
+            _work_out_ideal(world, row, link_rate_bps[number], ideal_bytes[number])
+            clear_maxima(world)
+            row.end_ns = world.now_ns + int(np.rint(row.interval_s * 1e9))
+            row.stage = PASSES
+        if row.stage == PASSES and reaches(row.world, row.end_ns):
+            read_ports(world, ports[1, :, number])
+            read_hosts(world, hosts[1, :, number])
+            row.ended_s = world.now_ns * 1e-9
+            row.steps += 1
+            row.stage = DONE
+        if row.stage != DONE:
+            n_left += 1
+    return n_left

@@ -10,14 +10,11 @@ Sources: Jay et al., A Deep Reinforcement Learning Perspective on Internet Conge
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.compiling import compiled
-from sysgym.emulator.packets.single_flows import source_digest
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.envs.congestion.flow_intervals import (
     ARRIVED_BPS,
     BASE_RTT_S,
@@ -180,39 +177,32 @@ def conclude(
         before[place] = after[place]
 
 
-def _compiled(digest: str) -> Callable[..., Any]:
-    @compiled
-    def conclude_all(
-        before: Any,
-        middle: Any,
-        after: Any,
-        duration_s: float,
-        values: Any,
-        preset: int,
-        history: Any,
-        n_features: int,
-        reward: int,
-        weights: Any,
-        terms: Any,
-    ) -> None:
-        """Ends an interval of flows or hosts whose counters have been read, a row each."""
-        digest  # noqa: B018  (part of the cache key)
-        for row in range(len(before)):
-            conclude(
-                before[row],
-                middle[row],
-                after[row],
-                duration_s,
-                values[row],
-                preset,
-                history[row],
-                n_features,
-                reward,
-                weights,
-                terms[row],
-            )
-
-    return conclude_all
-
-
-conclude_all = _compiled(source_digest(Path(__file__), Path(__file__).with_name("flow_intervals.py")))
+@cached_kernel("sysgym.emulator.packets")
+def conclude_all(
+    before: Any,
+    middle: Any,
+    after: Any,
+    duration_s: float,
+    values: Any,
+    preset: int,
+    history: Any,
+    n_features: int,
+    reward: int,
+    weights: Any,
+    terms: Any,
+) -> None:
+    """Ends an interval of flows or hosts whose counters have been read, a row each."""
+    for row in range(len(before)):
+        conclude(
+            before[row],
+            middle[row],
+            after[row],
+            duration_s,
+            values[row],
+            preset,
+            history[row],
+            n_features,
+            reward,
+            weights,
+            terms[row],
+        )

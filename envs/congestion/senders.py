@@ -8,24 +8,16 @@ recorded), a row stops at its stage, Python moves that world on, and the call is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.layout import world_at
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.single_flows import (
-    multiply_window,
-    read_flow,
-    read_flows,
-    set_pace,
-    source_digest,
-)
+from sysgym.emulator.packets.single_flows import multiply_window, read_flow, read_flows, set_pace
 from sysgym.emulator.packets.stepping import cap_rate, reaches
 from sysgym.emulator.packets.transports import Transport
 from sysgym.envs.congestion.flow_intervals import (
@@ -312,75 +304,61 @@ def _begin_interval(sender: Any) -> None:
     sender.end_ns = sender.middle_ns + int(np.rint((sender.interval_s - half_s) * 1e9))
 
 
-def _compiled(digest: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    @compiled
-    def set_rates(senders: Any, rates_bps: Any, values: Any) -> None:
-        digest  # noqa: B018  (part of the cache key)
-        for row in range(len(senders)):
-            _set_rate(senders[row], rates_bps[row], values[row])
-
-    @compiled
-    def pass_intervals(
-        senders: Any,
-        first: int,
-        behind_last: int,
-        actions: Any,
-        before: Any,
-        middle: Any,
-        after: Any,
-        values: Any,
-        preset: int,
-        window: bool,
-        history: Any,
-        n_features: int,
-        reward: int,
-        weights: Any,
-        terms: Any,
-    ) -> int:
-        """Takes each row from its stage as far as it gets; returns how many rows Python has to look at."""
-        digest  # noqa: B018
-        n_left = 0
-        for row in range(first, behind_last):
-            sender = senders[row]
-            if sender.stage == ACTS:
-                sender.stage = BEGINS if _act(sender, preset, window, actions[row], values[row]) else REFUSED
-            if sender.stage == BEGINS:
-                _begin_interval(sender)
-                sender.stage = FIRST_HALF
-            if sender.stage == FIRST_HALF and reaches(sender.world, sender.middle_ns):
-                read_flow(world_at(sender.world, 0), FLOW_ID, middle[row])
-                sender.stage = SECOND_HALF
-            if sender.stage == SECOND_HALF and reaches(sender.world, sender.end_ns):
-                read_flow(world_at(sender.world, 0), FLOW_ID, after[row])
-                conclude(
-                    before[row],
-                    middle[row],
-                    after[row],
-                    sender.interval_s,
-                    values[row],
-                    preset,
-                    history[row],
-                    n_features,
-                    reward,
-                    weights,
-                    terms[row],
-                )
-                _plan_next_interval(sender, values[row][RTT_S])
-                sender.now_s = world_at(sender.world, 0).now_ns * 1e-9
-                sender.steps += 1
-                sender.stage = DONE
-            if sender.stage != DONE:
-                n_left += 1
-        return n_left
-
-    return set_rates, pass_intervals
+@cached_kernel("sysgym.emulator.packets")
+def _set_rates(senders: Any, rates_bps: Any, values: Any) -> None:
+    for row in range(len(senders)):
+        _set_rate(senders[row], rates_bps[row], values[row])
 
 
-_set_rates, _pass_intervals = _compiled(
-    source_digest(
-        *(
-            Path(__file__).with_name(name)
-            for name in ("senders.py", "flow_signals.py", "flow_intervals.py", "flow_presets.py")
-        )
-    )
-)
+@cached_kernel("sysgym.emulator.packets")
+def _pass_intervals(
+    senders: Any,
+    first: int,
+    behind_last: int,
+    actions: Any,
+    before: Any,
+    middle: Any,
+    after: Any,
+    values: Any,
+    preset: int,
+    window: bool,
+    history: Any,
+    n_features: int,
+    reward: int,
+    weights: Any,
+    terms: Any,
+) -> int:
+    """Takes each row from its stage as far as it gets; returns how many rows Python has to look at."""
+    n_left = 0
+    for row in range(first, behind_last):
+        sender = senders[row]
+        if sender.stage == ACTS:
+            sender.stage = BEGINS if _act(sender, preset, window, actions[row], values[row]) else REFUSED
+        if sender.stage == BEGINS:
+            _begin_interval(sender)
+            sender.stage = FIRST_HALF
+        if sender.stage == FIRST_HALF and reaches(sender.world, sender.middle_ns):
+            read_flow(world_at(sender.world, 0), FLOW_ID, middle[row])
+            sender.stage = SECOND_HALF
+        if sender.stage == SECOND_HALF and reaches(sender.world, sender.end_ns):
+            read_flow(world_at(sender.world, 0), FLOW_ID, after[row])
+            conclude(
+                before[row],
+                middle[row],
+                after[row],
+                sender.interval_s,
+                values[row],
+                preset,
+                history[row],
+                n_features,
+                reward,
+                weights,
+                terms[row],
+            )
+            _plan_next_interval(sender, values[row][RTT_S])
+            sender.now_s = world_at(sender.world, 0).now_ns * 1e-9
+            sender.steps += 1
+            sender.stage = DONE
+        if sender.stage != DONE:
+            n_left += 1
+    return n_left

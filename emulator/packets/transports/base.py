@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sysgym.emulator.compiling import compiled_for
+from sysgym.emulator.compiling import compile_for
 from sysgym.emulator.packets.layout import EVENT, FLOW, NEW_RENO, SACK
 from sysgym.emulator.packets.memory import record_accessor
 from sysgym.scenarios.errors import SysgymError
@@ -175,8 +175,13 @@ def _compiled(function: Callback) -> Any:
     # Bounds cost nothing where an index is a constant, as in flow.state[ALPHA].
     function = getattr(function, "py_func", function)
     try:
-        return compiled_for(
-            _SIGNATURE, function, error_model="python", boundscheck=True, no_cfunc_wrapper=True
+        return compile_for(
+            _SIGNATURE,
+            function,
+            packages=["sysgym.emulator.packets"],  # helpers of laws are compiled into a user's law
+            error_model="python",
+            boundscheck=True,
+            no_cfunc_wrapper=True,
         )
     except (numba.core.errors.NumbaError, KeyError) as error:
         # Writing to a field that a record lacks is a bare KeyError in numba.
