@@ -87,7 +87,7 @@ def _queues() -> list[str] | None:
 
 def _ebpf() -> list[str] | None:
     try:
-        from sysgym.emulator.linux.objects import KINDS, names
+        from sysgym.emulator.linux.kernel.bpf_objects import KINDS, names
         from sysgym.errors import SysgymError
 
         loaded = [f"{KINDS[kind]} {name}" for kind in KINDS for name in names(kind)]

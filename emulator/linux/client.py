@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.linux import messages as m
-from sysgym.emulator.linux.connection import START_ONE, Connection, Disconnected
-from sysgym.emulator.linux.discovery import PrivateService, let_go, running_service, share_private_service
-from sysgym.emulator.linux.keys import KEYS_VARIABLE
-from sysgym.emulator.linux.runtime import ENDPOINT_VARIABLE, pid_namespace, start_ticks
-from sysgym.emulator.packets.routing import ecmp_routes
-from sysgym.emulator.packets.statistics import FlowTable, HostCounters, PortCounters
+from sysgym.emulator.linux.service import messages as m
+from sysgym.emulator.linux.service.connection import START_ONE, Connection, Disconnected
+from sysgym.emulator.linux.service.discovery import PrivateService, let_go, running_service, share_private_service
+from sysgym.emulator.linux.service.keys import KEYS_VARIABLE
+from sysgym.emulator.linux.service.runtime import ENDPOINT_VARIABLE, pid_namespace, start_ticks
+from sysgym.emulator.packets.topology.routing import ecmp_routes
+from sysgym.emulator.packets.counters.statistics import FlowTable, HostCounters, PortCounters
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.workloads import FlowSchedule, build_flows
 from sysgym.scenarios import CongestionScenario
@@ -47,7 +47,10 @@ class Readings(NamedTuple):
     ports: PortCounters
     hosts: HostCounters
     flow_counters: FloatArray | None
-    """Shape (n, 13), columns as in :mod:`sysgym.emulator.packets.single_flows`, for the flows asked for."""
+    """Counters of the flows asked for, shape (n, 13).
+
+    Columns are those of :mod:`sysgym.emulator.packets.counters.single_flows`.
+    """
 
 
 class LinuxNetwork:

@@ -151,7 +151,7 @@ def _programs_installed() -> list[Requirement]:
 
 
 def _kernel() -> list[Requirement]:
-    from sysgym.emulator.linux import probe
+    from sysgym.emulator.linux.kernel import probe
 
     has = probe.ask()
     rows = [
@@ -215,7 +215,7 @@ def _programs_load() -> Requirement:
     name = "eBPF programs load"
     if os.geteuid() != 0:
         return Requirement(name, None, "not tried", _EBPF, "sudo sysgym emulator check")
-    from sysgym.emulator.linux.programs import Programs
+    from sysgym.emulator.linux.kernel.bpf_programs import Programs
 
     try:
         programs = Programs(secrets.token_hex(2))

@@ -8,24 +8,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.assembly import (
+from sysgym.emulator.packets.build import (
     Assembly,
     extended,
     ns_per_byte_q20,
     with_more_packets,
     world_needs_extras,
 )
-from sysgym.emulator.packets.engine import EXTENDED, PLAIN, Loop
-from sysgym.emulator.packets.events import MAX_TIME_NS
-from sysgym.emulator.packets.failures import transport_failure
-from sysgym.emulator.packets.faults import LinkFaults
-from sysgym.emulator.packets.layout import CAPTURED, TRANSPORT_FAILED
-from sysgym.emulator.packets.readings import clear_all_maxima, read_fair_rates
-from sysgym.emulator.packets.recording import MOST_ROWS, Recording
-from sysgym.emulator.packets.single_flows import multiply_windows, set_paces
+from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN, Loop
+from sysgym.emulator.packets.engine.events import MAX_TIME_NS
+from sysgym.emulator.packets.transport_errors import transport_failure
+from sysgym.emulator.packets.engine.link_faults import LinkFaults
+from sysgym.emulator.packets.memory.records import CAPTURED, TRANSPORT_FAILED
+from sysgym.emulator.packets.counters.readings import clear_all_maxima, read_fair_rates
+from sysgym.emulator.packets.counters.recording import MOST_ROWS, Recording
+from sysgym.emulator.packets.counters.single_flows import multiply_windows, set_paces
 from sysgym.emulator.packets.sizing.estimate import check_size
-from sysgym.emulator.packets.state import State
-from sysgym.emulator.packets.statistics import (
+from sysgym.emulator.packets.memory.state import State
+from sysgym.emulator.packets.counters.statistics import (
     FlowTable,
     HostCounters,
     PortCounters,

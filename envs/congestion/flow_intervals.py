@@ -13,7 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.single_flows import (
+from sysgym.emulator.packets.counters.single_flows import (
     ACKED_PACKETS,
     ACTIVE_FLOWS,
     CWND_PACKETS,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.single_flows import (
+from sysgym.emulator.packets.counters.single_flows import (
     ACKED_PACKETS,
     DELIVERED_PACKETS,
     LOST_PACKETS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.fairness import max_min_rates
+from sysgym.emulator.packets.topology.max_min_fairness import max_min_rates
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.topology import build_topology
 from sysgym.emulator.packets.transports import Transport, get_transport

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.round_trips import longest_round_trip_s
-from sysgym.emulator.packets.statistics import HostCounters, PortCounters
+from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
+from sysgym.emulator.packets.counters.statistics import HostCounters, PortCounters
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.scenarios import CongestionScenario
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.statistics import FlowTable
+from sysgym.emulator.packets.counters.statistics import FlowTable
 from sysgym.envs.congestion.measurement import Interval
 from sysgym.envs.congestion.rewards import jain_index
 

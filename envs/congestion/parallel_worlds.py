@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.single_flows import (
+from sysgym.emulator.packets.counters.single_flows import (
     ACKED_PACKETS,
     ACTIVE_FLOWS,
     CWND_PACKETS,

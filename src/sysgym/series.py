@@ -24,7 +24,7 @@ from sysgym.errors import SysgymError, UnknownName
 if TYPE_CHECKING:
     from sysgym.bench.contenders import Contender
     from sysgym.emulator.packets.network import PacketNetwork
-    from sysgym.emulator.packets.recording import Recording
+    from sysgym.emulator.packets.counters.recording import Recording
     from sysgym.scenarios import Scenario
 
 SAMPLES_PER_DECISION = 8

@@ -108,7 +108,7 @@ def read_series(path: str | os.PathLike[str]) -> TimeSeries:
         MissingExtra: If the library for Parquet is not installed.
         SysgymError: If a table cannot be read, or is none of a time series.
     """
-    from sysgym.emulator.packets.recording import FLOW_SAMPLE, PORT_SAMPLE
+    from sysgym.emulator.packets.counters.recording import FLOW_SAMPLE, PORT_SAMPLE
 
     flows_path, ports_path, about_path = beside(Path(path))
     read = _read_parquet if flows_path.suffix.lower() == ".parquet" else _read_csv

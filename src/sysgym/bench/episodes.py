@@ -128,7 +128,7 @@ def compile_for_workers(families: Iterable[str]) -> None:
         families: Of the episodes to come.
     """
     if NETWORKS in families:
-        from sysgym.emulator.packets.engine import compile_loops
+        from sysgym.emulator.packets.engine.loop import compile_loops
 
         compile_loops()
 

@@ -19,7 +19,7 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("needs Linux", allow_module_level=True)
 
-from sysgym.emulator.linux.programs import Programs
+from sysgym.emulator.linux.kernel.bpf_programs import Programs
 from sysgym.scenarios import load_scenario
 
 MakeWorld = Callable[..., Any]

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from sysgym.emulator.linux.programs import Programs
+from sysgym.emulator.linux.kernel.bpf_programs import Programs
 
 from .conftest import NamespaceWatch, wait_until
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.linux
 
 _WORLD = """
 import os, sys
-from sysgym.emulator.linux.programs import Programs
+from sysgym.emulator.linux.kernel.bpf_programs import Programs
 from sysgym.emulator.linux.world import World
 from sysgym.scenarios import load_scenario
 programs = Programs(sys.argv[1])

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.emulator.linux import traffic
-from sysgym.emulator.linux.programs import Programs
-from sysgym.emulator.packets.statistics import FlowTable, HostCounters, PortCounters
+from sysgym.emulator.linux.traffic import runner
+from sysgym.emulator.linux.kernel.bpf_programs import Programs
+from sysgym.emulator.packets.counters.statistics import FlowTable, HostCounters, PortCounters
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 from sysgym.errors import BackendUnavailable, ScenarioError, SysgymError, UnknownName
 
@@ -263,7 +263,7 @@ def test_sized_flows_finish_when_they_should(make_world: MakeWorld) -> None:
 
 def test_more_flows_than_connections_at_first(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections of later flows are opened while earlier ones send."""
-    monkeypatch.setattr(traffic, "FIRST_CONNECTIONS", 40)
+    monkeypatch.setattr(runner, "FIRST_CONNECTIONS", 40)
     world = make_world()
     n_flows = 400
     starts_ns = np.linspace(0, 2e9, n_flows).astype(np.int64)

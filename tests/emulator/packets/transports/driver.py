@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sysgym.emulator.packets.layout import EVENT, FLOW, NEVER_NS, event_at, flow_at
-from sysgym.emulator.packets.sender import (
+from sysgym.emulator.packets.memory.records import EVENT, FLOW, NEVER_NS, event_at, flow_at
+from sysgym.emulator.packets.engine.sender import (
     N_PARAMETERS,
     ON_ACK,
     ON_LOSS,
