@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.agent import LearnedAgent
+from sysgym.agents.learned.rate_agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.deploy.onnx_file import OnnxRunner
 from sysgym.agents.learned.placement.agent import ChoiceAgent

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from sysgym.agents.learned.agent import LearnedAgent
+from sysgym.agents.learned.rate_agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.hosts.network import HostsNetwork
 from sysgym.agents.learned.hosts.rows import HostRows

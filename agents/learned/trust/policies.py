@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.agent import LearnedAgent
+from sysgym.agents.learned.rate_agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph, graph_of, layers, parts
 from sysgym.agents.learned.deploy.quantize import int8_twin

@@ -1,9 +1,9 @@
-"""From the names of transports to the kernel's congestion controls, and what an agent may set of a flow."""
+"""The kernel's congestion controls by the names of transports, and what an agent may set of a flow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,13 @@ from sysgym.emulator.linux.kernel.bpf_programs import (
     Programs,
     scaling,
 )
-from sysgym.emulator.linux.traffic.sockets import PACED_BUT_NOT_LIMITED, Law
+from sysgym.emulator.linux.traffic.sockets import PACED_BUT_NOT_LIMITED, Connection, Law
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS
 from sysgym.emulator.packets.transports.neural import NAME as NEURAL
 from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError, UnknownName
-
-if TYPE_CHECKING:
-    from sysgym.emulator.linux.traffic.runner import Traffic
 
 FloatArray = NDArray[np.float64]
 
@@ -37,6 +34,16 @@ SCALED_TRANSPORTS = tuple(SCALED + base for base in BASE_LAWS)
 
 N_SLOTS = 4095
 _LARGEST_PARAMETER = 1024.0
+
+
+class OpenFlows(Protocol):
+    """Flows by number, as far as they are open."""
+
+    def connection(self, flow: int) -> Connection | None:
+        """Return a flow's connection while it is open."""
+
+    def slot(self, flow: int) -> int:
+        """Return the mark of a flow's socket, 0 while it has none."""
 
 
 class Laws:
@@ -129,10 +136,10 @@ class Laws:
         rate = self._payload_bytes_per_s(line_rate_bps) if name != "paced" else 0
         actions["pacing_bytes_per_s"][slot] = rate
 
-    def set_rates(self, traffic: Traffic, flow_ids: NDArray[np.int64], rates_bps: FloatArray) -> None:
+    def set_rates(self, flows: OpenFlows, flow_ids: NDArray[np.int64], rates_bps: FloatArray) -> None:
         """Spaces the packets of flows: managed ones through the shared memory, others by a socket option."""
         for flow, rate_bps in zip(flow_ids.tolist(), rates_bps.tolist(), strict=True):
-            connection = traffic.connection(flow)
+            connection = flows.connection(flow)
             if connection is None:
                 continue
             rate = self._payload_bytes_per_s(rate_bps)
@@ -142,26 +149,26 @@ class Laws:
                 assert self._actions is not None
                 self._actions["pacing_bytes_per_s"][connection.slot] = rate
 
-    def set_windows(self, traffic: Traffic, flow_ids: NDArray[np.int64], packets: FloatArray) -> None:
+    def set_windows(self, flows: OpenFlows, flow_ids: NDArray[np.int64], packets: FloatArray) -> None:
         """Sets the windows of managed flows.
 
         Raises:
             SysgymError: If a flow is not managed.
         """
         for flow, window in zip(flow_ids.tolist(), packets.tolist(), strict=True):
-            slot = self._managed_slot(traffic, flow)
+            slot = self._managed_slot(flows, flow)
             if slot:
                 assert self._actions is not None
                 self._actions["cwnd_packets"][slot] = min(max(round(window), 1), self._largest_window)
 
-    def scale_windows(self, traffic: Traffic, flow_ids: NDArray[np.int64], factors: FloatArray) -> None:
+    def scale_windows(self, flows: OpenFlows, flow_ids: NDArray[np.int64], factors: FloatArray) -> None:
         """Multiplies the windows of managed flows, from their next ACK on; at least one packet remains.
 
         Raises:
             SysgymError: If a flow is not managed.
         """
         for flow, factor in zip(flow_ids.tolist(), factors.tolist(), strict=True):
-            slot = self._managed_slot(traffic, flow)
+            slot = self._managed_slot(flows, flow)
             if not slot:
                 continue
             assert self._actions is not None
@@ -175,14 +182,14 @@ class Laws:
                 factor *= (before & 0xFFFFFFFF) * 2.0**-20
             self._actions["scaling"][slot] = scaling((before >> 32) + 1, factor)
 
-    def _managed_slot(self, traffic: Traffic, flow: int) -> int:
+    def _managed_slot(self, flows: OpenFlows, flow: int) -> int:
         law = self.of_flow(flow)
         if not self.laws[law].managed:
             raise SysgymError(
                 f'flow {flow}: the window belongs to its congestion control, "{self._names[law]}"; transports'
                 f" whose window can be set: {', '.join((*MANAGED_TRANSPORTS, *SCALED_TRANSPORTS))}"
             )
-        return traffic.slot(flow)
+        return flows.slot(flow)
 
     def _law(self, name: str) -> Law:
         if name in MANAGED_TRANSPORTS:

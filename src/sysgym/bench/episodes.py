@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-import sysgym  # registers the environments
 from sysgym.agents import Agent, environment_arguments, make_agent
 from sysgym.bench.contenders import NETWORKS, Contender
 from sysgym.bench.energy import DEFAULT, EnergySettings, start_meter
@@ -24,8 +23,6 @@ from sysgym.envs.congestion.actions import native_actions
 from sysgym.errors import SysgymError, UnknownName
 
 __all__ = ["EpisodeJob", "Played", "make_contender", "play"]
-
-_REGISTERED = sysgym.__version__
 
 
 class Played(NamedTuple):
