@@ -21,7 +21,13 @@ MAX_MODULES = 16
 # Folders that hold one module for each member of a catalogue, and may hold any number of them.
 CATALOGUES = {"emulator/packets/transports"}
 # Folders that are still to be divided into rooms.
-UNDIVIDED = {"agents/learned", "envs/congestion", "src/sysgym/bench", "src/sysgym/bench/report", "src/sysgym/cli"}
+UNDIVIDED = {
+    "agents/learned",
+    "envs/congestion",
+    "src/sysgym/bench",
+    "src/sysgym/bench/report",
+    "src/sysgym/cli",
+}
 
 SOURCES = sorted(
     path

@@ -14,26 +14,26 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.linux.traffic.bundles import packets_a_bundle
-from sysgym.emulator.linux.kernel.caps import HostCaps
-from sysgym.emulator.linux.traffic.clock import now_ns, sharpen_timers
-from sysgym.emulator.linux.kernel.early_detection import EarlyDetection
 from sysgym.emulator.linux.expressible import check_expressible, differences
-from sysgym.emulator.linux.kernel.fabric import Fabric
-from sysgym.emulator.linux.traffic.flow_records import FlowRecords, no_flows
-from sysgym.emulator.linux.traffic.iperf import Iperf
-from sysgym.emulator.linux.traffic.congestion_controls import Laws
-from sysgym.emulator.linux.traffic.paths import Paths
 from sysgym.emulator.linux.kernel.bpf_programs import Programs
+from sysgym.emulator.linux.kernel.caps import HostCaps
+from sysgym.emulator.linux.kernel.early_detection import EarlyDetection
+from sysgym.emulator.linux.kernel.fabric import Fabric
 from sysgym.emulator.linux.kernel.queues import PortSettings, Queues
 from sysgym.emulator.linux.kernel.saturation import SaturationWatch
-from sysgym.emulator.linux.traffic.sockets import ConnectionMaker
+from sysgym.emulator.linux.traffic.bundles import packets_a_bundle
+from sysgym.emulator.linux.traffic.clock import now_ns, sharpen_timers
+from sysgym.emulator.linux.traffic.congestion_controls import Laws
+from sysgym.emulator.linux.traffic.flow_records import FlowRecords, no_flows
+from sysgym.emulator.linux.traffic.iperf import Iperf
+from sysgym.emulator.linux.traffic.paths import Paths
 from sysgym.emulator.linux.traffic.runner import Traffic
+from sysgym.emulator.linux.traffic.sockets import ConnectionMaker
 from sysgym.emulator.linux.traffic.windows import largest_window_bytes
-from sysgym.emulator.packets.topology.max_min_fairness import max_min_rates
-from sysgym.emulator.packets.topology.routing import ecmp_routes
 from sysgym.emulator.packets.counters.statistics import ideal_completion_s
 from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.topology.max_min_fairness import max_min_rates
+from sysgym.emulator.packets.topology.routing import ecmp_routes
 from sysgym.emulator.packets.workloads import FlowSchedule, build_flows
 from sysgym.emulator.packets.workloads.schedule import SERVICE_PORT
 from sysgym.scenarios import CongestionScenario, scenario_from_resolved

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.memory import records
+from sysgym.emulator.packets.counters.statistics import ideal_completion_s
 from sysgym.emulator.packets.engine.discipline import Q31
 from sysgym.emulator.packets.engine.events import (
     FLOW_START,
@@ -20,16 +20,16 @@ from sysgym.emulator.packets.engine.events import (
     TRANSPORT_TICK,
 )
 from sysgym.emulator.packets.engine.forwarding import flow_hashes, forwarding_table, host_places
-from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NEVER_NS, NOBODY
 from sysgym.emulator.packets.engine.pfc import FRAME_BYTES, FRAMES_A_LINK
 from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
-from sysgym.emulator.packets.topology.routing import ecmp_routes
 from sysgym.emulator.packets.engine.sender import DUPLICATE_THRESHOLD
-from sysgym.emulator.packets.memory.state import State
-from sysgym.emulator.packets.counters.statistics import ideal_completion_s
-from sysgym.emulator.packets.topology import Topology
-from sysgym.emulator.packets.transports.base import Transport, callback_addresses
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
+from sysgym.emulator.packets.memory import records
+from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NEVER_NS, NOBODY
+from sysgym.emulator.packets.memory.state import State
+from sysgym.emulator.packets.topology import Topology
+from sysgym.emulator.packets.topology.routing import ecmp_routes
+from sysgym.emulator.packets.transports.base import Transport, callback_addresses
 from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import ScenarioError, SysgymError

@@ -15,16 +15,9 @@ from sysgym.emulator.packets.build import (
     with_more_packets,
     world_needs_extras,
 )
-from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN, Loop
-from sysgym.emulator.packets.engine.events import MAX_TIME_NS
-from sysgym.emulator.packets.transport_errors import transport_failure
-from sysgym.emulator.packets.engine.link_faults import LinkFaults
-from sysgym.emulator.packets.memory.records import CAPTURED, TRANSPORT_FAILED
 from sysgym.emulator.packets.counters.readings import clear_all_maxima, read_fair_rates
 from sysgym.emulator.packets.counters.recording import MOST_ROWS, Recording
 from sysgym.emulator.packets.counters.single_flows import multiply_windows, set_paces
-from sysgym.emulator.packets.sizing.estimate import check_size
-from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.counters.statistics import (
     FlowTable,
     HostCounters,
@@ -33,7 +26,14 @@ from sysgym.emulator.packets.counters.statistics import (
     flow_table,
     queue_quantile_bytes,
 )
+from sysgym.emulator.packets.engine.events import MAX_TIME_NS
+from sysgym.emulator.packets.engine.link_faults import LinkFaults
+from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN, Loop
+from sysgym.emulator.packets.memory.records import CAPTURED, TRANSPORT_FAILED
+from sysgym.emulator.packets.memory.state import State
+from sysgym.emulator.packets.sizing.estimate import check_size
 from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.transport_errors import transport_failure
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.base import callback_addresses
 from sysgym.emulator.packets.workloads import FlowSchedule, build_flows

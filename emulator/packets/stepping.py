@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sysgym.emulator.packets.memory.records import cap_at, world_at
-from sysgym.emulator.packets.memory.numba_records import call_entry_point
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
+from sysgym.emulator.packets.memory.numba_records import call_entry_point
+from sysgym.emulator.packets.memory.records import cap_at, world_at
 
 
 @njit(inline="always")

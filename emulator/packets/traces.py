@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from sysgym.emulator.packets.counters.recording import Recording
 from sysgym.emulator.packets.memory.records import PACKET_CE, PACKET_ECN_CAPABLE, PACKET_IS_ACK
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.counters.recording import Recording
 from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.files import make_folder, replacing, write_atomically

@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.counters.fair_share import fair_host_rates, undelivered_bytes
-from sysgym.emulator.packets.memory.records import cap_at, world_at
-from sysgym.emulator.packets.memory.numba_records import call_entry_point
-from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.counters.readings import (
     N_HOST_COUNTERS,
     N_PORT_COUNTERS,
@@ -26,8 +23,11 @@ from sysgym.emulator.packets.counters.readings import (
     read_ports,
 )
 from sysgym.emulator.packets.counters.statistics import HostCounters, PortCounters
-from sysgym.emulator.packets.stepping import reaches
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
+from sysgym.emulator.packets.memory.numba_records import call_entry_point
+from sysgym.emulator.packets.memory.records import cap_at, world_at
+from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.stepping import reaches
 from sysgym.envs.congestion.measurement import Fabric, Interval, Reading
 from sysgym.scenarios import CongestionScenario
 

@@ -12,7 +12,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.counters.single_flows import (
     ACKED_PACKETS,
     ACTIVE_FLOWS,
@@ -28,6 +27,7 @@ from sysgym.emulator.packets.counters.single_flows import (
     SENT_PACKETS,
     SRTT_S,
 )
+from sysgym.emulator.packets.network import PacketNetwork
 
 FloatArray = NDArray[np.float64]
 

@@ -8,7 +8,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.counters.single_flows import (
     ACKED_PACKETS,
     DELIVERED_PACKETS,
@@ -18,6 +17,7 @@ from sysgym.emulator.packets.counters.single_flows import (
     RTT_SUM_S,
     TIMEOUTS,
 )
+from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.envs.congestion import flow_intervals as at
 from sysgym.envs.congestion.metrics import EPISODE_METRICS as NETWORK_EPISODE_METRICS
 from sysgym.envs.congestion.metrics import flow_metrics

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.topology.max_min_fairness import max_min_rates
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.topology import build_topology
+from sysgym.emulator.packets.topology.max_min_fairness import max_min_rates
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.paced import PACED, PACED_FLOW
 from sysgym.emulator.packets.workloads import FlowSchedule

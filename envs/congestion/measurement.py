@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
 from sysgym.emulator.packets.counters.statistics import HostCounters, PortCounters
+from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
 from sysgym.scenarios import CongestionScenario
 
 FloatArray = NDArray[np.float64]

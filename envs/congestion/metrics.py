@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.counters.statistics import FlowTable
+from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.envs.congestion.measurement import Interval
 from sysgym.envs.congestion.rewards import jain_index
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.counters.single_flows import (
     ACKED_PACKETS,
     ACTIVE_FLOWS,
@@ -23,6 +22,7 @@ from sysgym.emulator.packets.counters.single_flows import (
     read_flows,
     read_hosts,
 )
+from sysgym.emulator.packets.network import PacketNetwork
 
 FloatArray = NDArray[np.float64]
 

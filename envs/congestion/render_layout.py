@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.topology.geometry import node_positions, node_tiers
 from sysgym.emulator.packets.topology import Topology
+from sysgym.emulator.packets.topology.geometry import node_positions, node_tiers
 from sysgym.envs.congestion.render_frame import Box
 
 FloatArray = NDArray[np.float64]

@@ -15,9 +15,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sysgym.emulator.compiling import cached_kernel
+from sysgym.emulator.packets.counters.single_flows import multiply_window, read_flow, read_flows, set_pace
 from sysgym.emulator.packets.memory.records import world_at
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.counters.single_flows import multiply_window, read_flow, read_flows, set_pace
 from sysgym.emulator.packets.stepping import cap_rate, reaches
 from sysgym.emulator.packets.transports import Transport
 from sysgym.envs.congestion.flow_intervals import (

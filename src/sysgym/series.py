@@ -25,8 +25,8 @@ from sysgym.series_files import MOST_ROWS, Columns, read_tables, write_tables
 
 if TYPE_CHECKING:
     from sysgym.bench.contenders import Contender
-    from sysgym.emulator.packets.network import PacketNetwork
     from sysgym.emulator.packets.counters.recording import Recording
+    from sysgym.emulator.packets.network import PacketNetwork
     from sysgym.scenarios import Scenario
 
 SAMPLES_PER_DECISION = 8

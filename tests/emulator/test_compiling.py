@@ -22,8 +22,8 @@ from numba.core import config
 from numba.core.caching import IndexDataCacheFile, UserProvidedCacheLocator
 
 from sysgym.emulator import compiling, first_start
-from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN
 from sysgym.emulator.packets.counters.single_flows import read_flows
+from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN
 from sysgym.envs.congestion.flow_signals import conclude_all
 
 SOURCE = """

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.linux.kernel.netlink import EGRESS, INGRESS, Sockets, attach_program, set_group
 from sysgym.emulator.linux.kernel.bpf_objects import LoadedObject, find_map, find_program, map_into_memory
+from sysgym.emulator.linux.kernel.netlink import EGRESS, INGRESS, Sockets, attach_program, set_group
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS
 from sysgym.emulator.packets.transports.neural import NAME as NEURAL
 from sysgym.scenarios.errors import BackendError, BackendUnavailable

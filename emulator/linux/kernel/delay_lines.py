@@ -13,11 +13,10 @@ import struct
 
 import numpy as np
 
-from sysgym.emulator.linux.kernel import netlink
-from sysgym.emulator.linux.kernel import rtnetlink
+from sysgym.emulator.linux.kernel import netlink, rtnetlink
+from sysgym.emulator.linux.kernel.bpf_programs import Programs
 from sysgym.emulator.linux.kernel.netlink import ROOT, Netlink, attribute, tc_message
 from sysgym.emulator.linux.kernel.nodes import WaitingNode
-from sysgym.emulator.linux.kernel.bpf_programs import Programs
 from sysgym.emulator.linux.kernel.rtnetlink import Interface, RouteSocket
 from sysgym.emulator.packets.topology import Topology
 

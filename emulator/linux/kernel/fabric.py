@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.linux.kernel import rtnetlink
+from sysgym.emulator.linux.kernel.bpf_programs import Programs
 from sysgym.emulator.linux.kernel.delay_lines import DelayLines, Pair, is_delayed
 from sysgym.emulator.linux.kernel.nodes import Namespace, VethLink, WaitingNode, make_links
-from sysgym.emulator.linux.kernel.bpf_programs import Programs
 from sysgym.emulator.linux.kernel.rtnetlink import Interface, RouteSocket
 from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios.errors import BackendError

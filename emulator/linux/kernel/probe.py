@@ -14,8 +14,8 @@ import socket
 import subprocess
 import sys
 
-from sysgym.emulator.linux.kernel import netlink
 from sysgym.emulator.linux.child import module_command, surroundings
+from sysgym.emulator.linux.kernel import netlink
 from sysgym.scenarios.errors import SysgymError
 
 QUEUES = ("htb", "bfifo", "clsact", "netem", "red", "fq")

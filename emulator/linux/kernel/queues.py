@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.linux.kernel import netlink
+from sysgym.emulator.linux.kernel.bpf_programs import Programs, bucket_middles
 from sysgym.emulator.linux.kernel.early_detection import NO_EARLY_DETECTION, EarlyDetection
 from sysgym.emulator.linux.kernel.netlink import (
     CREATE,
@@ -30,7 +31,6 @@ from sysgym.emulator.linux.kernel.netlink import (
     nested,
     tc_message,
 )
-from sysgym.emulator.linux.kernel.bpf_programs import Programs, bucket_middles
 
 __all__ = ["PortSettings", "QueueCounters", "Queues"]
 

@@ -13,9 +13,9 @@ import math
 
 import numpy as np
 
+from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.topology.max_min_fairness import max_min_rates
 from sysgym.emulator.packets.topology.routing import ecmp_routes
-from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.workloads import build_flows
 from sysgym.emulator.packets.workloads.schedule import SERVICE_PORT
 from sysgym.scenarios import CongestionScenario

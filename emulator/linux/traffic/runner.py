@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.linux.traffic.clock import Waiter, now_ns
+from sysgym.emulator.linux.traffic.congestion_controls import Laws
 from sysgym.emulator.linux.traffic.flow_records import FlowRecords
 from sysgym.emulator.linux.traffic.iperf import Iperf
-from sysgym.emulator.linux.traffic.congestion_controls import Laws
 from sysgym.emulator.linux.traffic.paths import Paths
 from sysgym.emulator.linux.traffic.sockets import Connection, ConnectionMaker, Wanted
 from sysgym.emulator.packets.memory.records import NEVER_NS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
 from sysgym.emulator.packets.topology.routing import distances, switch_graph
-from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios import CongestionScenario
 
 

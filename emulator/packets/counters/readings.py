@@ -12,8 +12,8 @@ from numba import njit
 
 from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.counters.fair_share import fair_host_rates
-from sysgym.emulator.packets.memory.records import host_at, link_at, port_at, world_at
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
+from sysgym.emulator.packets.memory.records import host_at, link_at, port_at, world_at
 
 N_PORT_COUNTERS = 11
 N_HOST_COUNTERS = 11

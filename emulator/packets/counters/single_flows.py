@@ -1,7 +1,7 @@
 """Counters and settings of single flows and hosts, read and written in one compiled call.
 
-:class:`~sysgym.emulator.packets.counters.statistics.FlowTable` reads everything now and then. This module reads
-a few flows thousands of times a second, into arrays that exist already.
+:class:`~sysgym.emulator.packets.counters.statistics.FlowTable` reads everything now and then. This module
+reads a few flows thousands of times a second, into arrays that exist already.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 
 from sysgym.emulator.compiling import cached_kernel
-from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY, flow_at, host_at, world_at
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
+from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY, flow_at, host_at, world_at
 
 SENT_PACKETS = 0
 """Data packets sent, retransmissions included."""

@@ -10,12 +10,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.memory.records import NOBODY
-from sysgym.emulator.packets.engine.ports import SUB_BUCKET_BITS
 from sysgym.emulator.packets.counters.readings import N_HOST_COUNTERS, N_PORT_COUNTERS, read_counters
+from sysgym.emulator.packets.engine.ports import SUB_BUCKET_BITS
+from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
+from sysgym.emulator.packets.memory.records import NOBODY
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology
-from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.engine.discipline import random_below
+from sysgym.emulator.packets.engine.ports import following_link
 from sysgym.emulator.packets.memory.records import (
     NOBODY,
     PACKET_IS_ACK,
@@ -25,9 +26,8 @@ from sysgym.emulator.packets.memory.records import (
     route_hop_at,
     row_at,
 )
-from sysgym.emulator.packets.engine.ports import following_link
-from sysgym.emulator.packets.topology.routing import SwitchGraph, _flow_hashes, _mix, distances, switch_graph
 from sysgym.emulator.packets.topology import Topology
+from sysgym.emulator.packets.topology.routing import SwitchGraph, _flow_hashes, _mix, distances, switch_graph
 
 ARRIVED = -2
 """The packet is at the host it is for."""

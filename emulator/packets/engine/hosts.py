@@ -13,6 +13,17 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source, push
+from sysgym.emulator.packets.engine.pacing import waits_for_pace
+from sysgym.emulator.packets.engine.sender import (
+    ON_START,
+    ON_TICK,
+    ack_flow,
+    next_sequence,
+    notify,
+    time_out,
+    transmit,
+)
+from sysgym.emulator.packets.engine.wire import release_packet, serialisation_ns
 from sysgym.emulator.packets.memory.records import (
     NEVER_NS,
     NOBODY,
@@ -25,17 +36,6 @@ from sysgym.emulator.packets.memory.records import (
     port_at,
     successor_at,
 )
-from sysgym.emulator.packets.engine.pacing import waits_for_pace
-from sysgym.emulator.packets.engine.sender import (
-    ON_START,
-    ON_TICK,
-    ack_flow,
-    next_sequence,
-    notify,
-    time_out,
-    transmit,
-)
-from sysgym.emulator.packets.engine.wire import release_packet, serialisation_ns
 
 
 @njit

@@ -41,6 +41,10 @@ from sysgym.emulator.packets.engine.hosts import (
     wake_flow,
     wake_host,
 )
+from sysgym.emulator.packets.engine.pfc import end_transmission, integrate_queue, take_control_frame
+from sysgym.emulator.packets.engine.ports import enqueue, following_link, sample_queues
+from sysgym.emulator.packets.engine.receiver import receive_data, time_out_ack
+from sysgym.emulator.packets.engine.wire import integrate_backlog, refuse, release_packet
 from sysgym.emulator.packets.memory.records import (
     NOBODY,
     PACKET_IS_ACK,
@@ -56,10 +60,6 @@ from sysgym.emulator.packets.memory.records import (
     port_at,
     world_at,
 )
-from sysgym.emulator.packets.engine.pfc import end_transmission, integrate_queue, take_control_frame
-from sysgym.emulator.packets.engine.ports import enqueue, following_link, sample_queues
-from sysgym.emulator.packets.engine.receiver import receive_data, time_out_ack
-from sysgym.emulator.packets.engine.wire import integrate_backlog, refuse, release_packet
 
 PACKET_CONTROL = PACKET_PAUSE | PACKET_RESUME
 

@@ -21,6 +21,13 @@ from sysgym.emulator.packets.engine.discipline import (
     red_verdict,
 )
 from sysgym.emulator.packets.engine.events import event_key, port_source, push
+from sysgym.emulator.packets.engine.wire import (
+    integrate_backlog,
+    jittered_arrival_ns,
+    put_on_wire,
+    refuse,
+    serialisation_ns,
+)
 from sysgym.emulator.packets.memory.records import (
     NOBODY,
     PACKET_CE,
@@ -31,13 +38,6 @@ from sysgym.emulator.packets.memory.records import (
     note_at,
     packet_at,
     port_at,
-)
-from sysgym.emulator.packets.engine.wire import (
-    integrate_backlog,
-    jittered_arrival_ns,
-    put_on_wire,
-    refuse,
-    serialisation_ns,
 )
 
 FRAME_BYTES = 64

@@ -17,6 +17,14 @@ from sysgym.emulator.packets.engine.discipline import (
     capture,
     red_verdict,
 )
+from sysgym.emulator.packets.engine.pfc import join_queue
+from sysgym.emulator.packets.engine.wire import (
+    integrate_backlog,
+    jittered_arrival_ns,
+    put_on_wire,
+    refuse,
+    serialisation_ns,
+)
 from sysgym.emulator.packets.memory.records import (
     PACKET_CE,
     PACKET_ECN_CAPABLE,
@@ -25,14 +33,6 @@ from sysgym.emulator.packets.memory.records import (
     packet_at,
     port_at,
     route_hop_at,
-)
-from sysgym.emulator.packets.engine.pfc import join_queue
-from sysgym.emulator.packets.engine.wire import (
-    integrate_backlog,
-    jittered_arrival_ns,
-    put_on_wire,
-    refuse,
-    serialisation_ns,
 )
 
 SUB_BUCKET_BITS = 4

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.engine.events import SOURCE_BITS, SOURCE_MASK
+from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
 from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology
-from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
 from sysgym.scenarios.schema.common import Range
 from sysgym.scenarios.schema.network import RateChange
 

@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 
 from sysgym.emulator.packets.engine.events import RECEIVER_ACKS, event_key, flow_source, push
+from sysgym.emulator.packets.engine.ports import enqueue, first_link
+from sysgym.emulator.packets.engine.wire import release_packet
 from sysgym.emulator.packets.memory.records import (
     NOBODY,
     PACKET_CE,
@@ -20,8 +22,6 @@ from sysgym.emulator.packets.memory.records import (
     segment_at,
     word_at,
 )
-from sysgym.emulator.packets.engine.ports import enqueue, first_link
-from sysgym.emulator.packets.engine.wire import release_packet
 
 
 @njit(inline="always")

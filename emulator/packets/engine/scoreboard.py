@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sysgym.emulator.packets.memory.records import note_at, segment_at
 from sysgym.emulator.packets.engine.receiver import bits_up_to, clear_bit, set_bit, test_bit
+from sysgym.emulator.packets.memory.records import note_at, segment_at
 
 
 @njit(inline="always")

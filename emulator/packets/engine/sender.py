@@ -12,6 +12,25 @@ from typing import Any
 
 from numba import njit
 
+from sysgym.emulator.packets.engine.pacing import (
+    begin_sample,
+    bring_pace_into_force,
+    finish_sample,
+    halt_for_transport,
+    read_telemetry,
+    space_next_packet,
+)
+from sysgym.emulator.packets.engine.ports import enqueue, first_link
+from sysgym.emulator.packets.engine.scoreboard import (
+    declare_lost,
+    forget_acked,
+    next_hole,
+    repair_later_retransmissions,
+    repair_lost_retransmission,
+    take_repeated,
+    take_sack,
+)
+from sysgym.emulator.packets.memory.numba_records import callback_caller
 from sysgym.emulator.packets.memory.records import (
     EVENT,
     FLOW,
@@ -29,25 +48,6 @@ from sysgym.emulator.packets.memory.records import (
     note_at,
     packet_at,
     segment_at,
-)
-from sysgym.emulator.packets.memory.numba_records import callback_caller
-from sysgym.emulator.packets.engine.ports import enqueue, first_link
-from sysgym.emulator.packets.engine.pacing import (
-    begin_sample,
-    bring_pace_into_force,
-    finish_sample,
-    halt_for_transport,
-    read_telemetry,
-    space_next_packet,
-)
-from sysgym.emulator.packets.engine.scoreboard import (
-    declare_lost,
-    forget_acked,
-    next_hole,
-    repair_later_retransmissions,
-    repair_lost_retransmission,
-    take_repeated,
-    take_sack,
 )
 
 DUPLICATE_THRESHOLD = 3

@@ -13,9 +13,9 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
-from sysgym.emulator.packets.memory import records
 from sysgym.emulator.packets.engine.events import SOURCES_PER_FLOW
 from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
+from sysgym.emulator.packets.memory import records
 from sysgym.emulator.packets.sizing.topology_size import TopologySize, topology_size
 from sysgym.emulator.packets.workloads.flow_sizes import FlowSizeDistribution, get_flow_sizes
 from sysgym.scenarios.errors import ScenarioError

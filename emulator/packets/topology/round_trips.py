@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.topology.routing import distances, switch_graph
 from sysgym.emulator.packets.topology.graph import Topology
+from sysgym.emulator.packets.topology.routing import distances, switch_graph
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

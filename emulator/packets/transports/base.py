@@ -1,10 +1,10 @@
 """Transports: a few plain functions over one flow's record, compiled to a common type.
 
 A callback takes ``flow`` (a record, see :data:`~sysgym.emulator.packets.memory.records.FLOW`) and ``event``
-(what happened, see :data:`~sysgym.emulator.packets.memory.records.EVENT`), reads both, and writes ``flow.cwnd``
-and ``flow.ssthresh`` in packets and, to space its packets, ``flow.pacing_rate_bps``. What it wants to remember
-goes into ``flow.state``, 32 floats that start at 0. It is compiled by numba: arithmetic, ``if``, loops,
-``math`` and other ``njit`` functions may be used.
+(what happened, see :data:`~sysgym.emulator.packets.memory.records.EVENT`), reads both, and writes
+``flow.cwnd`` and ``flow.ssthresh`` in packets and, to space its packets, ``flow.pacing_rate_bps``. What it
+wants to remember goes into ``flow.state``, 32 floats that start at 0. It is compiled by numba: arithmetic,
+``if``, loops, ``math`` and other ``njit`` functions may be used.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sysgym.emulator.compiling import compile_for
-from sysgym.emulator.packets.memory.records import EVENT, FLOW, NEW_RENO, SACK
 from sysgym.emulator.packets.memory.numba_records import record_accessor
+from sysgym.emulator.packets.memory.records import EVENT, FLOW, NEW_RENO, SACK
 from sysgym.scenarios.errors import SysgymError
 
 Callback = Callable[[Any, Any], None]

@@ -88,8 +88,8 @@ def serve(
     from sysgym.cli.terminal import console
     from sysgym.emulator.linux.child import FOLDER
     from sysgym.emulator.linux.service.cleaning import clean as remove_leftovers
-    from sysgym.emulator.linux.service.keys import make_server_keys
     from sysgym.emulator.linux.service.daemon import Service
+    from sysgym.emulator.linux.service.keys import make_server_keys
     from sysgym.emulator.linux.service.worlds import KERNEL
     from sysgym.errors import BackendUnavailable, SysgymError
 

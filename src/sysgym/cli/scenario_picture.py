@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.bench.units import metric_text, unit_of
-from sysgym.emulator.packets.topology.geometry import node_positions
 from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.topology.geometry import node_positions
 from sysgym.emulator.packets.workloads import LONG_LIVED, FlowSchedule, build_flows
 from sysgym.scenarios import CongestionScenario
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sysgym.emulator.linux.kernel.namespaces import inside
 from sysgym.emulator.linux.kernel.bpf_programs import Programs
+from sysgym.emulator.linux.kernel.namespaces import inside
 from sysgym.emulator.linux.kernel.queues import PortSettings, Queues
 from sysgym.errors import BackendUnavailable
 

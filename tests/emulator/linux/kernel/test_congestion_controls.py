@@ -140,7 +140,8 @@ def test_controls_end_with_the_process_that_loaded_them() -> None:
     """Even when it is killed: nothing is pinned."""
     sid = "dead"
     code = (
-        "import sys, time; from sysgym.emulator.linux.kernel.bpf_programs import Programs; p = Programs(sys.argv[1]);"
+        "import sys, time; from sysgym.emulator.linux.kernel.bpf_programs import Programs;"
+        "p = Programs(sys.argv[1]);"
         "p.load(); print(p.congestion_control('learned'), flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", code, sid]

@@ -8,7 +8,13 @@ import time
 import numpy as np
 import pytest
 
-from sysgym.emulator.linux.kernel.bpf_programs import BASE_LAWS, FLOW_SLOTS, LEARNED_WITHOUT_ECN, Programs, scaling
+from sysgym.emulator.linux.kernel.bpf_programs import (
+    BASE_LAWS,
+    FLOW_SLOTS,
+    LEARNED_WITHOUT_ECN,
+    Programs,
+    scaling,
+)
 from sysgym.emulator.linux.kernel.queues import PortSettings
 
 from ..conftest import ROUTER_PORT, Wire

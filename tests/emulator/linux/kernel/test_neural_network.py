@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from sysgym.emulator.linux.kernel.bpf_objects import SOURCES
 from sysgym.emulator.linux.kernel.bpf_programs import FLOW_SLOTS, NETWORKS, PORT_SLOTS
-from sysgym.emulator.linux.world import PORTS_A_SESSION, SLOTS_A_SESSION
 from sysgym.emulator.linux.service.worlds import MAX_SESSIONS
+from sysgym.emulator.linux.world import PORTS_A_SESSION, SLOTS_A_SESSION
 from sysgym.emulator.packets.transports import neural
 
 ONE = 2.0**16

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.linux.service.worlds import FloatArray, Kind, Pairs, WorldOfSession
-from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.counters.single_flows import N_COUNTERS, read_flows
+from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import BackendUnavailable

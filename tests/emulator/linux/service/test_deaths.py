@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.service import messages as m
 from sysgym.emulator.linux.service.cleaning import clean, leftovers
-from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.service.connection import Connection
 from sysgym.emulator.linux.service.discovery import PrivateService
 from sysgym.scenarios.errors import BackendError

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sysgym.emulator.linux.service.cleaning import clean, leftovers
 from sysgym.emulator.linux.client import LinuxNetwork
+from sysgym.emulator.linux.service.cleaning import clean, leftovers
 from sysgym.emulator.linux.service.discovery import PrivateService
 from sysgym.scenarios.errors import BackendError, BackendUnavailable, ScenarioError, UnknownName
 from tests.emulator.linux.service.helpers import alive, children, forked, n_sessions, wait_until, world_pid

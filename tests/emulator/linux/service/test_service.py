@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 import zmq
 
+from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.service import messages as m
 from sysgym.emulator.linux.service import protocol as p
-from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.service.connection import Connection
 from sysgym.emulator.linux.service.discovery import PrivateService, running_service
 from sysgym.emulator.linux.service.runtime import pid_namespace, start_ticks
 from sysgym.emulator.linux.service.wire_errors import from_wire
 from sysgym.emulator.linux.service.worlds import MAX_SESSIONS, get_kind
-from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.counters.single_flows import CWND_PACKETS, SENT_PACKETS
+from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import BackendError, BackendUnavailable, SysgymError, UnknownName
 from tests.emulator.linux.service.helpers import (

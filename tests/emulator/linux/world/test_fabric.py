@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.emulator.linux.kernel.fabric import Fabric
 from sysgym.emulator.linux.kernel.bpf_programs import Programs
+from sysgym.emulator.linux.kernel.fabric import Fabric
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.errors import BackendError, BackendUnavailable
 from sysgym.scenarios import CongestionScenario, load_scenario

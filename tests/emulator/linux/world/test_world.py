@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.emulator.linux.traffic import runner
 from sysgym.emulator.linux.kernel.bpf_programs import Programs
+from sysgym.emulator.linux.traffic import runner
 from sysgym.emulator.packets.counters.statistics import FlowTable, HostCounters, PortCounters
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 from sysgym.errors import BackendUnavailable, ScenarioError, SysgymError, UnknownName

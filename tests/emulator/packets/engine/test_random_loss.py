@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.counters.single_flows import ACKED_PACKETS, LOST_PACKETS, N_COUNTERS, read_flows
+from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import get_transport
 from sysgym.emulator.packets.transports.paced import PACED_FLOW
 from sysgym.scenarios import CongestionScenario, load_scenario

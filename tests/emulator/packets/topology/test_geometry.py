@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sysgym.emulator.packets.topology.geometry import node_positions, node_tiers
 from sysgym.emulator.packets.topology import build_topology
+from sysgym.emulator.packets.topology.geometry import node_positions, node_tiers
 from sysgym.scenarios import CongestionScenario, list_scenarios, load_scenario
 
 NAMES = [info.name for info in list_scenarios("congestion")]

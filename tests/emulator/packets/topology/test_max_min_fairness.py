@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from sysgym.emulator.packets.topology import build_topology
 from sysgym.emulator.packets.topology.max_min_fairness import max_min_rates
 from sysgym.emulator.packets.topology.routing import ecmp_routes
-from sysgym.emulator.packets.topology import build_topology
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.schema.congestion import DumbbellTopology, FatTreeTopology
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
 from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 from sysgym.envs.congestion.measurement import longest_base_rtt_s
 from sysgym.scenarios import CongestionScenario, load_scenario

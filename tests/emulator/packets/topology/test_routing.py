@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from sysgym.emulator.packets.topology import routing
+from sysgym.emulator.packets.topology import Cable, Topology, build_topology, routing
 from sysgym.emulator.packets.topology.routing import ecmp_routes
-from sysgym.emulator.packets.topology import Cable, Topology, build_topology
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.schema.congestion import (
     DumbbellTopology,
