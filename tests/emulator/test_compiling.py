@@ -19,11 +19,12 @@ from typing import Any
 import numba
 import pytest
 from numba.core import config
-from numba.core.caching import IndexDataCacheFile, UserProvidedCacheLocator
+from numba.core.caching import FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 
 from sysgym.emulator import compiling, first_start
 from sysgym.emulator.packets.counters.single_flows import read_flows
 from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN
+from sysgym.emulator.packets.topology.routing import distances
 from sysgym.envs.congestion.flow_signals import conclude_all
 
 SOURCE = """
@@ -248,18 +249,19 @@ def test_one_line_says_so_where_nobody_else_does(caplog: pytest.LogCaptureFixtur
 
 @pytest.mark.slow
 def test_a_simulator_with_truncated_indexes_runs(tmp_path: Path) -> None:
-    kept = Path(PLAIN.run_until._cache.cache_path)
-    engine = inspect.getfile(PLAIN.run_until._pyfunc)
-    subpath = UserProvidedCacheLocator.get_suitable_cache_subpath(engine)  # type: ignore[no-untyped-call]
-    copy = tmp_path / subpath
-    copy.mkdir()
-    for path in (*kept.glob("*.nbi"), *kept.glob("*.nbc")):
-        shutil.copy(path, copy)
+    code = "import gymnasium, sysgym; gymnasium.make('sysgym/DatacenterCC-v0').reset(seed=1)"
+    subprocess.run([sys.executable, "-c", code], check=True)  # so that everything is in the cache
+    for kernel in (PLAIN.run_until._pyfunc, distances.py_func):
+        subpath = UserProvidedCacheLocator.get_suitable_cache_subpath(inspect.getfile(kernel))  # type: ignore[no-untyped-call]
+        copy = tmp_path / subpath
+        copy.mkdir()
+        kept = Path(FunctionCache(kernel).cache_path)  # type: ignore[no-untyped-call]
+        for path in (*kept.glob("*.nbi"), *kept.glob("*.nbc")):
+            shutil.copy(path, copy)
     damaged = list(copy.glob("routing.*.nbi"))
     assert damaged
     for path in damaged:
         os.truncate(path, path.stat().st_size // 2)
-    code = "import gymnasium, sysgym; gymnasium.make('sysgym/DatacenterCC-v0').reset(seed=1)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
