@@ -251,7 +251,8 @@ def test_one_line_says_so_where_nobody_else_does(caplog: pytest.LogCaptureFixtur
 def test_a_simulator_with_truncated_indexes_runs(tmp_path: Path) -> None:
     code = "import gymnasium, sysgym; gymnasium.make('sysgym/DatacenterCC-v0').reset(seed=1)"
     subprocess.run([sys.executable, "-c", code], check=True)  # so that everything is in the cache
-    for kernel in (PLAIN.run_until._pyfunc, distances.py_func):
+    routes: Any = distances
+    for kernel in (PLAIN.run_until._pyfunc, routes.py_func):
         subpath = UserProvidedCacheLocator.get_suitable_cache_subpath(inspect.getfile(kernel))  # type: ignore[no-untyped-call]
         copy = tmp_path / subpath
         copy.mkdir()
