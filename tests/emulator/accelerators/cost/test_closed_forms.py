@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sysgym.emulator.accelerators.cost.algorithms import (
+from sysgym.scenarios.errors import SysgymError, UnknownName
+
+from .closed_forms import (
     CLOSED_FORMS,
     Nodes,
     ceil_log2,
@@ -18,8 +20,7 @@ from sysgym.emulator.accelerators.cost.algorithms import (
     leaders_time_s,
     list_algorithms,
 )
-from sysgym.emulator.accelerators.cost.bounds import collective_bound_s
-from sysgym.scenarios.errors import SysgymError, UnknownName
+from .lower_bounds import collective_bound_s
 
 ALGORITHMS = ("ring", "recursive_doubling", "halving_doubling", "binomial", "double_tree")
 
