@@ -118,7 +118,7 @@ def _packages() -> list[Requirement]:
 
 
 def _programs_installed() -> list[Requirement]:
-    clang, mnexec, iperf3 = shutil.which("clang"), shutil.which("mnexec"), shutil.which("iperf3")
+    clang, mnexec = shutil.which("clang"), shutil.which("mnexec")
     try:
         libbpf = bool(ctypes.CDLL("libbpf.so.1"))
     except OSError:
@@ -127,13 +127,6 @@ def _programs_installed() -> list[Requirement]:
     return [
         Requirement(
             "mnexec", bool(mnexec), mnexec or "", "building networks", apt.format("mininet"), essential=True
-        ),
-        Requirement(
-            "iperf3",
-            bool(iperf3),
-            iperf3 or "",
-            "long flows by iperf3, where asked for",
-            apt.format("iperf3"),
         ),
         Requirement("clang", bool(clang), clang or "", _EBPF, apt.format("clang"), essential=True),
         Requirement(

@@ -347,7 +347,7 @@ def main() -> None:
     np.seterr(all="ignore")
     with contextlib.suppress(OSError):  # traffic and deadlines come before what learns from them
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
-        if os.geteuid() == 0:  # and before everything else; what a world starts, iperf3, is not so
+        if os.geteuid() == 0:  # and before everything else; what a world starts is not so
             real_time = os.SCHED_RR | os.SCHED_RESET_ON_FORK
             os.sched_setscheduler(0, real_time, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
     try:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from sysgym.emulator.linux.traffic.clock import Waiter, now_ns
 from sysgym.emulator.linux.traffic.congestion_controls import Laws
 from sysgym.emulator.linux.traffic.flow_records import FlowRecords
-from sysgym.emulator.linux.traffic.iperf import Iperf
 from sysgym.emulator.linux.traffic.paths import Paths
 from sysgym.emulator.linux.traffic.sockets import Connection, ConnectionMaker, Wanted
 from sysgym.emulator.packets.memory.records import NEVER_NS
@@ -61,7 +60,6 @@ class Traffic:
         laws: Congestion controls, and what managed flows begin with.
         law_of_flow: Index of each flow's law.
         paths: Chooses the flows' source ports.
-        iperf: Sends the flows that never end, where their congestion control is the kernel's; None: nobody.
 
     Attributes:
         failures: What went wrong with single flows, in words.
@@ -79,7 +77,6 @@ class Traffic:
         laws: Laws,
         law_of_flow: NDArray[np.int64],
         paths: Paths,
-        iperf: Iperf | None = None,
     ) -> None:
         self._schedule, self._records, self._maker = schedule, records, maker
         self._law_of_flow = law_of_flow.tolist()
@@ -108,7 +105,6 @@ class Traffic:
         self._first_waiting, self._waiting = (array.tolist() for array in schedule.successors())
         self._released: list[tuple[int, int]] = []
         self._paths = paths
-        self._laws, self._iperf = laws.laws, iperf
         self._zero_ns = _FOREVER
         self._next_sample_ns = _FOREVER
         self.failures: list[str] = []
@@ -140,8 +136,6 @@ class Traffic:
 
     def destination_port(self, flow: int) -> int:
         """The port that a flow sends to."""
-        if self._iperf is not None and self._is_iperf(flow):
-            return self._iperf.port(flow)
         return self._maker.port(self._law_of_flow[flow])
 
     def run(self, until_ns: int, fds: Sequence[int] = (), *, spin: bool = True) -> None:
@@ -188,8 +182,6 @@ class Traffic:
 
     def close(self) -> None:
         """Resets all connections."""
-        if self._iperf is not None:
-            self._iperf.close()
         for connection in self._connections.values():
             connection.close()
         self._connections = {}
@@ -200,41 +192,13 @@ class Traffic:
 
     def _open_first(self) -> None:
         n_flows = len(self._starts)
-        if self._iperf is not None:
-            sent = filter(self._is_iperf, range(n_flows))
-            self._iperf.serve({flow: int(self._schedule.dst[flow]) for flow in sent})
         wanted = []
         while self._unopened < min(n_flows, FIRST_CONNECTIONS) and self._has_slot(self._unopened):
-            if not self._is_iperf(self._unopened):
-                wanted.append(self._wanted(self._unopened))
+            wanted.append(self._wanted(self._unopened))
             self._unopened += 1
         for connection in self._maker.open(wanted):
             self._connections[connection.flow] = connection
             self._attach_receiver(connection)
-
-    def _is_iperf(self, flow: int) -> bool:
-        is_told = self._needs_slot[self._law_of_flow[flow]]
-        return self._iperf is not None and self._to_send[flow] == _FOREVER and not is_told
-
-    def _start_iperf(self, flow: int, start_ns: int) -> None:
-        """Its connection is taken in when a sample is due and it is there."""
-        assert self._iperf is not None
-        law = self._laws[self._law_of_flow[flow]]
-        src, dst = int(self._schedule.src[flow]), int(self._schedule.dst[flow])
-        src_port = self._paths.source_port(flow, self._iperf.port(flow))
-        self._records.started[flow] = True
-        self._records.start_s[flow] = start_ns * 1e-9
-        self._iperf.send(flow, src, dst, src_port, law.congestion_control)
-
-    def _look_after_iperf(self) -> None:
-        if self._iperf is None:
-            return
-        for connection in self._iperf.found():
-            self._connections[connection.flow] = self._active[connection.flow] = connection
-        for flow in self._iperf.ended():
-            self.failures.append(f"flow {flow} has broken off: its iperf3 has ended")
-            if flow in self._active:
-                self._let_go(self._active.pop(flow))
 
     def _has_slot(self, flow: int) -> bool:
         return bool(self._free_slots) or not self._needs_slot[self._law_of_flow[flow]]
@@ -297,24 +261,15 @@ class Traffic:
             due_ns, flow = heapq.heappop(self._released)
             self._start(flow, due_ns)
         if self._unopened < self._n_scheduled and self._starts[self._unopened] - AHEAD_NS <= time_ns:
-            is_iperf = self._is_iperf(self._unopened)
-            if (
-                not is_iperf
-                and self._unopened not in self._connections
-                and not self._records.started[self._unopened]
-            ):
+            if self._unopened not in self._connections and not self._records.started[self._unopened]:
                 self._open(self._unopened)
             self._unopened += 1
         if present_ns >= self._next_sample_ns:
-            self._look_after_iperf()
             self.sample()
             pause_ns = max(_LEAST_SAMPLE_NS, _SAMPLE_NS_A_FLOW * len(self._active))
             self._next_sample_ns = present_ns + pause_ns
 
     def _start(self, flow: int, due_ns: int) -> None:
-        if self._is_iperf(flow):
-            self._start_iperf(flow, now_ns() - self._zero_ns)
-            return
         if flow not in self._connections:
             self._open(flow)
         connection = self._connections.get(flow)

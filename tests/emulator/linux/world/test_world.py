@@ -441,18 +441,3 @@ def test_missing_program_leaves_nothing_behind(
     monkeypatch.setattr(programs, "congestion_control", missing)
     with pytest.raises(BackendUnavailable):
         make_world(transport="dctcp")
-
-
-def test_iperf3_sends_long_flows_and_is_read_like_our_own(make_world: MakeWorld) -> None:
-    world = make_world(transport="cubic", long_flows="iperf3")
-    world.reset(1)
-    run(world, 0.5)
-    assert rates_bps(world, 1.0, DELIVERED).sum() == pytest.approx(RATE_BPS * PAYLOAD_SHARE, rel=0.1)
-    assert hosts_of(world).active_flows.tolist() == [1, 1, 0, 0]
-    world.reset(2)
-    assert not world.readings()["hosts"].any()
-    run(world, 0.5)
-    assert hosts_of(world).delivered_bytes.sum() > 5e5
-    world._iperf._senders[0].process.kill()
-    run(world, 0.1)
-    assert any("iperf3 has ended" in warning for warning in world.warnings)
