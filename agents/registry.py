@@ -92,7 +92,7 @@ def _placer(name: str, entry: str, summary: str, *, privileged: bool = False) ->
 
 
 def _learned(name: str, summary: str, family: str = "") -> AgentInfo:
-    return AgentInfo(name, summary, "sysgym.agents.learned.agent:load_agent", learned=True, family=family)
+    return AgentInfo(name, summary, "sysgym.agents.learned.loading:load_agent", learned=True, family=family)
 
 
 _AGENTS: dict[str, AgentInfo] = {
@@ -199,7 +199,7 @@ _AGENTS: dict[str, AgentInfo] = {
         AgentInfo(
             "ppo_hosts",
             "PPO with one network for every host, whatever their number (stable-baselines3)",
-            "sysgym.agents.learned.agent:load_agent",
+            "sysgym.agents.learned.loading:load_agent",
             learned=True,
             family="congestion",
             env_id="sysgym/DatacenterCC-v0",

@@ -9,8 +9,8 @@ Training needs the extra ``train``; playing a checkpoint of an ordinary policy d
 
 from __future__ import annotations
 
-from sysgym.agents.learned.agent import load
-from sysgym.agents.learned.rate_agent import LearnedAgent
+from sysgym.agents.learned.agent import LearnedAgent
+from sysgym.agents.learned.loading import load
 from sysgym.agents.learned.train import train
 
 __all__ = ["LearnedAgent", "load", "train"]

@@ -1,60 +1,107 @@
-"""Trained policies as agents, loaded from checkpoints of any family."""
+"""A trained policy that sets numbers, as an agent."""
 
 from __future__ import annotations
 
-from os import PathLike
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
 
 from sysgym.agents.learned.algorithms import get_algorithm
-from sysgym.agents.learned.checkpoint import read_checkpoint
-from sysgym.agents.learned.rate_agent import LearnedAgent
+from sysgym.agents.learned.checkpoint import Checkpoint
+from sysgym.agents.learned.set_net import check_sizes
+from sysgym.envs.congestion.actions import ActionScale
 from sysgym.scenarios.errors import SysgymError
 
-if TYPE_CHECKING:
-    from sysgym.agents.learned.placement.agent import ChoiceAgent
-    from sysgym.agents.learned.stragglers.agent import TaskAgent
+Array = NDArray[np.float32]
 
 
-def load(checkpoint: str | PathLike[str], *, trust: bool = False) -> LearnedAgent | TaskAgent | ChoiceAgent:
-    """Load a checkpoint: an agent of the family that it was trained in.
+class LearnedAgent:
+    """Plays the mean action of a checkpoint's policy: no exploration.
 
     Args:
-        checkpoint: The file, which anyone may have made.
-        trust: Whether code in it may run; needed by files of older versions with a pickle inside, and by
-            policies made with classes of their maker's.
+        checkpoint: As read.
+        trust: Whether code in the checkpoint may run.
+
+    Attributes:
+        name: Of the algorithm.
+        env_kwargs: What the environment must be made with for this policy.
+        meta: What the checkpoint belongs to.
 
     Raises:
-        SysgymError: If it is not one, or holds code that is not trusted.
-        MissingExtra: If its policy needs torch, which is not installed.
+        SysgymError: If its actions are of another kind, or its policy cannot be played, or not without trust.
     """
-    found = read_checkpoint(checkpoint)
-    family = found.meta.family
-    if family == "placement":
-        from sysgym.agents.learned.placement.agent import ChoiceAgent
 
-        return ChoiceAgent(found)
-    if family == "congestion" and get_algorithm(found.meta.agent).over_hosts:
-        from sysgym.agents.learned.hosts.agent import HostsAgent
+    def __init__(self, checkpoint: Checkpoint, *, trust: bool = False) -> None:
+        self.meta = checkpoint.meta
+        self.name = self.meta.agent
+        self.env_kwargs = dict(self.meta.env_kwargs)
+        self._path = checkpoint.path
+        self._scale = ActionScale.of(self.meta.action_scale, checkpoint.path)
+        self._action_for: Callable[[Array], Array] = np.asarray
+        self._policy: Callable[[Any], NDArray[Any]] = checkpoint.policy or _torch_policy(checkpoint, trust)
 
-        return HostsAgent(found)
-    if family != "stragglers":
-        return LearnedAgent(found, trust=trust)
-    from sysgym.agents.learned.stragglers.agent import TaskAgent
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Check that the environment is of the kind that the policy was trained on.
 
-    if found.policy is None:
-        raise SysgymError(f"{found.path}: its policy is not a plain network, and plays no jobs")
-    return TaskAgent(found, found.policy)
+        Raises:
+            SysgymError: If it is not.
+        """
+        index = getattr(env.unwrapped, "observation_index", None)
+        if index != self.meta.observation_index:
+            got, expected = _first_difference(index or [], self.meta.observation_index)
+            raise SysgymError(
+                f"{self._path}: trained on {self.meta.scenario_name}, whose observation is another: "
+                f"{expected} where this environment has {got}"
+            )
+        if isinstance(env.action_space, gym.spaces.Box):
+            check_sizes(self._policy, len(index or []), env.action_space.shape[0], self._path)
+        self._speak_to(env)
+
+    def act(self, observation: Any) -> Array:
+        """Return the action that asks for the policy's rates."""
+        return self._action_for(self._scale.rates(self._policy(observation)))
+
+    def _speak_to(self, env: gym.Env[Any, Any]) -> None:
+        # Policies speak in native numbers; the environment knows how to ask for them.
+        self._action_for = getattr(env.unwrapped, "action_for", np.asarray)
 
 
-def load_agent(
-    *, checkpoint: str | PathLike[str], expected: str, trust: bool = False
-) -> LearnedAgent | TaskAgent | ChoiceAgent:
-    """Load a checkpoint and check whose it is; what ``make_agent`` calls.
+def _first_difference(got: list[str], expected: list[str]) -> tuple[str, str]:
+    for a, b in zip(got, expected, strict=False):
+        if a != b:
+            return a, b
+    return f"{len(got)} values", f"{len(expected)} values"
 
-    Raises:
-        SysgymError: If it is of another algorithm.
-    """
-    agent = load(checkpoint, trust=trust)
-    if agent.name != expected:
-        raise SysgymError(f'{checkpoint}: a checkpoint of "{agent.name}", not of "{expected}"')
-    return agent
+
+def _torch_policy(checkpoint: Checkpoint, trust: bool) -> Callable[[Any], NDArray[Any]]:
+    """Return the policy of a network that NumPy does not know."""
+    algorithm = get_algorithm(checkpoint.meta.agent)
+    if checkpoint.learner:
+        algorithm.load_class()  # the extra may be missing
+        from sysgym.agents.learned.learner import torch_model
+
+        return _mean_action_of(torch_model(checkpoint, trust=trust))
+    if not checkpoint.pickled:
+        raise SysgymError(f"{checkpoint.path}: holds no policy")
+    if not trust:
+        raise SysgymError(
+            f"{checkpoint.path}: its policy is a pickle (model.zip, of an older version), and reading one"
+            " runs whatever code its maker put there; if you trust them, add --trust (trust=True in Python)"
+        )
+    try:
+        model = algorithm.load_class().load(BytesIO(checkpoint.pickled), device="cpu")
+    except Exception as error:  # a pickle can raise anything
+        raise SysgymError(f"{checkpoint.path}: its model.zip cannot be read ({error})") from error
+    return _mean_action_of(model)
+
+
+def _mean_action_of(model: Any) -> Callable[[Any], NDArray[Any]]:
+    def mean_action(observation: Any) -> NDArray[Any]:
+        action: NDArray[Any] = model.predict(observation, deterministic=True)[0]
+        return action
+
+    return mean_action

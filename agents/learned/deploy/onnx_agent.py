@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.agents.learned.agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.deploy.onnx_file import OnnxRunner
 from sysgym.agents.learned.placement.agent import ChoiceAgent
 from sysgym.agents.learned.placement.choices import MASK, choice_vector
-from sysgym.agents.learned.rate_agent import LearnedAgent
 from sysgym.agents.learned.stragglers.agent import TaskAgent
 from sysgym.agents.protocol import Agent
 from sysgym.scenarios.errors import SysgymError

@@ -7,10 +7,10 @@ from typing import Any
 
 import gymnasium as gym
 
+from sysgym.agents.learned.agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.hosts.network import HostsNetwork
 from sysgym.agents.learned.hosts.rows import HostRows
-from sysgym.agents.learned.rate_agent import LearnedAgent
 from sysgym.agents.learned.set_net import SetNet
 from sysgym.scenarios.errors import SysgymError
 

@@ -10,13 +10,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.agents.learned.agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph, graph_of, layers, parts
 from sysgym.agents.learned.deploy.quantize import int8_twin
 from sysgym.agents.learned.hosts.network import HostsNetwork, network_on_observations
 from sysgym.agents.learned.placement.agent import ChoiceAgent
 from sysgym.agents.learned.placement.choices import MASK
-from sysgym.agents.learned.rate_agent import LearnedAgent
 from sysgym.agents.learned.stragglers.agent import TaskAgent
 from sysgym.agents.protocol import Agent, environment_arguments, play_episode
 from sysgym.envs.congestion.actions import ActionScale, native_actions
