@@ -13,11 +13,11 @@ import struct
 
 import numpy as np
 
-from sysgym.emulator.linux.kernel import netlink, rtnetlink
+from sysgym.emulator.linux.kernel import links_and_routes, netlink
 from sysgym.emulator.linux.kernel.bpf_programs import Programs
+from sysgym.emulator.linux.kernel.links_and_routes import Interface
 from sysgym.emulator.linux.kernel.netlink import ROOT, Netlink, attribute, tc_message
 from sysgym.emulator.linux.kernel.nodes import WaitingNode
-from sysgym.emulator.linux.kernel.rtnetlink import Interface, RouteSocket
 from sysgym.emulator.packets.topology import Topology
 
 OWN_DELAY_S = 50e-6
@@ -52,7 +52,7 @@ class DelayLines:
         self._topology, self._programs = topology, programs
         self.node = WaitingNode("cables")
         self._middles: dict[int, Pair] = {}
-        self._route_socket: RouteSocket | None = None
+        self._connected = False
 
     def ready(self) -> None:
         """Waits until the namespace is there.
@@ -86,14 +86,16 @@ class DelayLines:
         for middle in middles:
             self._programs.attach_wire(self.node.pid, middle.name)
         self.empty()
-        with self.node.namespace.entered():
-            self._route_socket = RouteSocket()
-        self._route_socket.send([rtnetlink.up(middle.ifindex) for middle in middles], "long cables")
+        connection = self._programs.sockets.of(self.node.pid)
+        connection.request_all([links_and_routes.up(middle.ifindex) for middle in middles], "long cables")
+        self._connected = True
 
     def is_running(self) -> bool:
         """Whether packets pass, once the ends are up too."""
-        socket = self._route_socket
-        return socket is not None and all(socket.is_running(one.ifindex) for one in self._all_middles())
+        if not self._connected:
+            return False
+        connection = self._programs.sockets.of(self.node.pid)
+        return all(links_and_routes.is_running(connection, one.ifindex) for one in self._all_middles())
 
     def empty(self) -> None:
         """Throws away what is under way."""
@@ -105,9 +107,6 @@ class DelayLines:
 
     def close(self) -> None:
         """Ends the namespace."""
-        if self._route_socket is not None:
-            self._route_socket.close()
-            self._route_socket = None
         self.node.terminate()
 
     def _all_middles(self) -> list[Interface]:

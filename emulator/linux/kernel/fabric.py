@@ -16,11 +16,12 @@ from ipaddress import IPv4Address
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.linux.kernel import rtnetlink
+from sysgym.emulator.linux.kernel import links_and_routes
 from sysgym.emulator.linux.kernel.bpf_programs import Programs
 from sysgym.emulator.linux.kernel.delay_lines import DelayLines, Pair, is_delayed
+from sysgym.emulator.linux.kernel.links_and_routes import Interface
+from sysgym.emulator.linux.kernel.netlink import Netlink
 from sysgym.emulator.linux.kernel.nodes import Namespace, VethLink, WaitingNode, make_links
-from sysgym.emulator.linux.kernel.rtnetlink import Interface, RouteSocket
 from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios.errors import BackendError
 from sysgym.scenarios.schema.network import Transport
@@ -83,7 +84,7 @@ class Fabric:
         self.addresses: list[IPv4Address] = _host_addresses(topology)
         self.absent: list[str] = []
         self._delay_lines: DelayLines | None = None
-        self._route_sockets: list[RouteSocket] = []
+        self._connections: list[Netlink] = []
         self._towards = {
             edge: _links_towards(topology, edge) for edge in np.unique(topology.host_edge).tolist()
         }
@@ -136,8 +137,13 @@ class Fabric:
                 link = choices[0]
             else:
                 incoming = self.interfaces[link ^ 1].ifindex
-                index = self._route_sockets[node].next_hop(
-                    incoming, self.addresses[src], self.addresses[dst], src_port, dst_port
+                index = links_and_routes.next_hop(
+                    self._connections[node],
+                    incoming,
+                    self.addresses[src],
+                    self.addresses[dst],
+                    src_port,
+                    dst_port,
                 )
                 link = self._link_of[node, index]
             yield link
@@ -150,9 +156,9 @@ class Fabric:
 
     def close(self) -> None:
         """Ends all nodes. A namespace goes when its last socket does, too."""
-        for routes in self._route_sockets:
-            routes.close()
-        self._route_sockets = []
+        for connection in self._connections:
+            connection.close()
+        self._connections = []
         for node in self.nodes:
             node.terminate()
         self.nodes = []
@@ -168,7 +174,7 @@ class Fabric:
         for node in self.nodes:
             node.ready()
             with node.namespace.entered():
-                self._route_sockets.append(RouteSocket())
+                self._connections.append(Netlink(0))
         if self._delay_lines is not None:
             self._delay_lines.ready()
 
@@ -211,23 +217,23 @@ class Fabric:
 
     def _make_routes(self, ends: Transport) -> None:
         topology = self.topology
-        requests: list[list[bytes]] = [[rtnetlink.up(1)] for _ in self.nodes]
+        requests: list[list[bytes]] = [[links_and_routes.up(1)] for _ in self.nodes]
         for link, interface in enumerate(self.interfaces):
-            requests[topology.link_source[link]].append(rtnetlink.up(interface.ifindex))
+            requests[topology.link_source[link]].append(links_and_routes.up(interface.ifindex))
         for node in range(topology.n_nodes):
             index = self.interfaces[topology.host_uplink[node]].ifindex if node < topology.n_hosts else 1
-            requests[node].append(rtnetlink.address(index, self._address_of(node)))
+            requests[node].append(links_and_routes.address(index, self._address_of(node)))
         for link in range(topology.n_links):
             source, target = int(topology.link_source[link]), int(topology.link_target[link])
             index, mac = self.interfaces[link].ifindex, self.interfaces[link ^ 1].mac
-            requests[source].append(rtnetlink.neighbour(index, self._address_of(target), mac))
+            requests[source].append(links_and_routes.neighbour(index, self._address_of(target), mac))
         for host in range(topology.n_hosts):
             up, down = int(topology.host_uplink[host]), int(topology.host_downlink[host])
             edge = int(topology.host_edge[host])
             way_out = [(self.interfaces[up].ifindex, self._address_of(edge))]
-            requests[host].append(rtnetlink.route(IPv4Address(0), 0, way_out, _route_metrics(ends)))
+            requests[host].append(links_and_routes.route(IPv4Address(0), 0, way_out, _route_metrics(ends)))
             hop = [(self.interfaces[down].ifindex, None)]
-            requests[edge].append(rtnetlink.route(self.addresses[host], 32, hop))
+            requests[edge].append(links_and_routes.route(self.addresses[host], 32, hop))
         for edge in self._towards:
             network = _edge_network(topology, edge)
             for switch, links in self._towards[edge].items():
@@ -235,15 +241,18 @@ class Fabric:
                     (self.interfaces[link].ifindex, self._address_of(int(topology.link_target[link])))
                     for link in links
                 ]
-                requests[switch].append(rtnetlink.route(network, 24, hops))
+                requests[switch].append(links_and_routes.route(network, 24, hops))
         for node, of_node in enumerate(requests):
-            self._route_sockets[node].send(of_node, f"addresses and routes of {topology.node_names[node]}")
+            self._connections[node].request_all(
+                of_node, f"addresses and routes of {topology.node_names[node]}"
+            )
 
     def _wait_until_running(self) -> None:
         """Until the kernel has noticed that both ends are up it throws away what an interface is to send."""
         deadline_s = time.monotonic() + _RUNNING_S
         for link, interface in enumerate(self.interfaces):
-            while not self._route_sockets[self.topology.link_source[link]].is_running(interface.ifindex):
+            connection = self._connections[self.topology.link_source[link]]
+            while not links_and_routes.is_running(connection, interface.ifindex):
                 if time.monotonic() > deadline_s:
                     raise BackendError(f"link {self.topology.link_names[link]} does not come up")
                 time.sleep(1e-3)
@@ -325,9 +334,9 @@ def _host_sysctls(ends: Transport, n_ahead: int) -> dict[str, str]:
 
 def _route_metrics(ends: Transport) -> dict[int, int]:
     metrics = {
-        rtnetlink.METRIC_RTO_MIN_MS: max(round(ends.min_rto_s * 1e3), 1),
-        rtnetlink.METRIC_INITCWND: ends.initial_window_packets,
+        links_and_routes.METRIC_RTO_MIN_MS: max(round(ends.min_rto_s * 1e3), 1),
+        links_and_routes.METRIC_INITCWND: ends.initial_window_packets,
     }
     if ends.delayed_ack_packets == 1:
-        metrics[rtnetlink.METRIC_QUICKACK] = 1
+        metrics[links_and_routes.METRIC_QUICKACK] = 1
     return metrics

@@ -17,7 +17,12 @@ _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _enter(descriptor: int) -> None:
+def enter(descriptor: int) -> None:
+    """Moves this thread into the network namespace that a file stands for.
+
+    Raises:
+        BackendError: The kernel refuses.
+    """
     if _libc.setns(descriptor, _CLONE_NEWNET) < 0:
         raise BackendError(f"cannot enter a network namespace: {os.strerror(ctypes.get_errno())}")
 
@@ -44,12 +49,12 @@ def inside(netns_pid: int) -> Iterator[None]:
         except OSError as error:
             raise BackendError(f"no network namespace of process {netns_pid}", str(error)) from error
         try:
-            _enter(there)
+            enter(there)
         finally:
             os.close(there)
         try:
             yield
         finally:
-            _enter(here)
+            enter(here)
     finally:
         os.close(here)

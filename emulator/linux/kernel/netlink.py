@@ -1,8 +1,9 @@
-"""Queues, classes, filters and links over rtnetlink: one socket a namespace, one message a change.
+"""Sockets and messages of rtnetlink(7), and the queues, classes and filters of interfaces.
 
 A world has up to a hundred ports and changes caps thousands of times a second, so messages are packed here,
 by the layouts of linux/rtnetlink.h, pkt_sched.h and pkt_cls.h: a change costs one system call each way, tens
-of microseconds, where a library that builds every message from dictionaries takes a millisecond.
+of microseconds, where a library that builds every message from dictionaries takes a millisecond. A network is
+built by many requests in one system call: see :mod:`sysgym.emulator.linux.kernel.links_and_routes`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sysgym.emulator.linux.kernel.namespaces import inside
@@ -58,6 +59,10 @@ _TC = struct.Struct("=BxxxiIII")
 _LINK = struct.Struct("=BxHiII")
 _ATTRIBUTE = struct.Struct("=HH")
 _BUFFER_BYTES = 1 << 16
+_RECEIVE_BUFFER_BYTES = 1 << 20
+"""Room for the answers to a batch of requests."""
+_LARGEST_BATCH_BYTES = 32_000
+_BATCH_S = 10.0
 
 
 def attribute(kind: int, value: bytes | int | str) -> bytes:
@@ -80,9 +85,19 @@ def tc_message(index: int, handle: int, parent: int, info: int = 0) -> bytes:
     return _TC.pack(socket.AF_UNSPEC, index, handle, parent, info)
 
 
-def link_message(index: int) -> bytes:
-    """Struct ifinfomsg."""
-    return _LINK.pack(socket.AF_UNSPEC, 0, index, 0, 0)
+def link_message(index: int, flags: int = 0, change: int = 0) -> bytes:
+    """Struct ifinfomsg: device, its flags, and which of them change."""
+    return _LINK.pack(socket.AF_UNSPEC, 0, index, flags, change)
+
+
+def link_flags(body: bytes) -> int:
+    """Return the flags of a device, from the body of an answer about it."""
+    return int(_LINK.unpack_from(body)[3])
+
+
+def message(kind: int, flags: int, body: bytes, sequence: int = 0) -> bytes:
+    """Return a whole message, header and body."""
+    return _HEADER.pack(_HEADER.size + len(body), kind, flags, sequence, 0) + body
 
 
 class QueueCounters(NamedTuple):
@@ -106,6 +121,7 @@ class Netlink:
         kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
         with inside(netns_pid):
             self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
         self._socket.bind((0, 0))
         self._sequence = 0
         self._indices: dict[str, int] = {}
@@ -136,17 +152,61 @@ class Netlink:
                 raise BackendError(f"the kernel refuses to {what}", os.strerror(code))
         raise BackendError(f"the kernel does not answer when asked to {what}")
 
+    def request_all(self, messages: Sequence[bytes], what: str) -> None:
+        """Sends many messages, each of which asks for an answer, and waits until all are done.
+
+        Args:
+            messages: Made by :func:`message`.
+            what: What they do together, for the error.
+
+        Raises:
+            BackendError: The kernel refuses one.
+        """
+        batch: list[bytes] = []
+        size = 0
+        for one in messages:
+            if size + len(one) > _LARGEST_BATCH_BYTES:
+                self._request_batch(batch, what)
+                batch, size = [], 0
+            batch.append(one)
+            size += len(one)
+        if batch:
+            self._request_batch(batch, what)
+
+    def _request_batch(self, batch: list[bytes], what: str) -> None:
+        self._sequence = 0  # that of messages that are made before it is known who sends them
+        self._socket.settimeout(_BATCH_S)
+        self._socket.send(b"".join(batch))
+        answers, refused = self._answers(), 0
+        for _ in batch:
+            kind, content = next(answers)
+            while kind != _ERROR:
+                kind, content = next(answers)
+            refused = refused or -struct.unpack_from("=i", content)[0]
+        self._socket.settimeout(None)
+        if refused:
+            raise BackendError(f"the kernel refused {what}: {os.strerror(refused)}")
+
+    def ask(self, kind: int, body: bytes, what: str) -> bytes:
+        """Returns the body of the kernel's answer to a question.
+
+        Args:
+            kind: Such as :data:`RTM_GETLINK`.
+            body: What follows the header.
+            what: What is asked for, for the error.
+        """
+        self._send(kind, REQUEST, body)
+        answer, content = next(self._answers())
+        if answer == _ERROR:
+            raise BackendError(what, os.strerror(-struct.unpack_from("=i", content)[0]))
+        return content
+
     def index(self, interface: str) -> int:
         """Number of an interface."""
         if interface not in self._indices:
             name = attribute(3, interface)
-            self._send(RTM_GETLINK, REQUEST, link_message(0) + name)
-            for answer, content in self._answers():
-                if answer == _ERROR:
-                    code = -struct.unpack_from("=i", content)[0]
-                    raise BackendError(f"no interface {interface}", os.strerror(code))
-                self._indices[interface] = _LINK.unpack_from(content)[2]
-                break
+            found = self.ask(RTM_GETLINK, link_message(0) + name, f"no interface {interface}")
+            self._indices[interface] = _LINK.unpack_from(found)[2]
         return self._indices[interface]
 
     def queue_counters(self, interface: str) -> QueueCounters:
@@ -166,7 +226,7 @@ class Netlink:
 
     def _send(self, kind: int, flags: int, body: bytes) -> None:
         self._sequence += 1
-        self._socket.send(_HEADER.pack(16 + len(body), kind, flags, self._sequence, 0) + body)
+        self._socket.send(message(kind, flags, body, self._sequence))
 
     def _answers(self) -> Iterator[tuple[int, bytes]]:
         while True:
@@ -244,7 +304,8 @@ def attach_program(connection: Netlink, interface: str, program_fd: int, directi
     connection.request(RTM_NEWTFILTER, CREATE | EXCLUSIVE, body, f"attach the program to {interface}")
 
 
-def _attributes(data: bytes) -> dict[int, bytes]:
+def attributes(data: bytes) -> dict[int, bytes]:
+    """Return the attributes in the body of an answer, by kind."""
     found, offset = {}, 0
     while offset + 4 <= len(data):
         length, kind = _ATTRIBUTE.unpack_from(data, offset)
@@ -256,7 +317,7 @@ def _attributes(data: bytes) -> dict[int, bytes]:
 
 
 def _counters(data: bytes) -> QueueCounters:
-    statistics = _attributes(_attributes(data)[TCA_STATS2])
+    statistics = attributes(attributes(data)[TCA_STATS2])
     sent_bytes, sent_packets = struct.unpack_from("=QI", statistics[_STATS_BASIC])
     backlog_packets, backlog_bytes, drops = struct.unpack_from("=III", statistics[_STATS_QUEUE])
     return QueueCounters(backlog_bytes, backlog_packets, sent_bytes, sent_packets, drops)

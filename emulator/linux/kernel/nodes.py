@@ -8,7 +8,6 @@ closes, ``cat`` ends, and the kernel removes the namespace with its interfaces, 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import socket
@@ -19,7 +18,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sysgym.emulator.linux.kernel.rtnetlink import Interface, RouteSocket, veth
+from sysgym.emulator.linux.kernel.links_and_routes import Interface, veth
+from sysgym.emulator.linux.kernel.namespaces import enter
+from sysgym.emulator.linux.kernel.netlink import Netlink
 from sysgym.scenarios.errors import BackendError, BackendUnavailable
 
 try:
@@ -34,15 +35,7 @@ except ImportError as error:
         "linux", f"the Python package {package} is not installed", 'pip install "sysgym[emulator]"'
     ) from error
 
-_NEW_NET = 0x40000000
 _READY_S = 10.0
-_LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def _enter(fd: int) -> None:
-    if _LIBC.setns(fd, _NEW_NET) != 0:
-        reason = os.strerror(ctypes.get_errno())
-        raise BackendError(f"cannot enter a network namespace: {reason}")
 
 
 class Namespace:
@@ -59,11 +52,11 @@ class Namespace:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Inside, this thread's sockets and /proc/sys/net are the namespace's; it always comes back."""
-        _enter(self.fd)
+        enter(self.fd)
         try:
             yield
         finally:
-            _enter(self._home_fd)
+            enter(self._home_fd)
 
     def set_sysctls(self, values: dict[str, str]) -> list[str]:
         """Writes kernel settings of this namespace.
@@ -222,11 +215,13 @@ def make_links(pairs: list[tuple[Interface, Interface]], mtu_bytes: int, bundle_
     Raises:
         BackendError: If the kernel refuses.
     """
-    routes = RouteSocket()
+    connection = Netlink(0)
     try:
-        routes.send([veth(*pair, mtu_bytes, bundle_packets) for pair in pairs], "virtual Ethernet links")
+        connection.request_all(
+            [veth(*pair, mtu_bytes, bundle_packets) for pair in pairs], "virtual Ethernet links"
+        )
     finally:
-        routes.close()
+        connection.close()
 
 
 def open_tcp_socket(namespace: Namespace) -> socket.socket:
