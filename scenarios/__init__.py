@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sysgym.scenarios.editor_schema import json_schema
-    from sysgym.scenarios.families import FAMILIES, scenario_model
+    from sysgym.scenarios.families import get_family, scenario_model
     from sysgym.scenarios.loader import (
         ScenarioInfo,
         SuiteInfo,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "FAMILIES",
     "CongestionScenario",
     "ContenderSpec",
     "GeneratedJobs",
@@ -55,6 +54,7 @@ __all__ = [
     "TraceJobs",
     "TrainingSpec",
     "find_scenario",
+    "get_family",
     "json_schema",
     "list_scenarios",
     "list_suites",
@@ -67,7 +67,7 @@ __all__ = [
 
 _MODULES = {
     "editor_schema": ("json_schema",),
-    "families": ("FAMILIES", "scenario_model"),
+    "families": ("get_family", "scenario_model"),
     "loader": (
         "ScenarioInfo",
         "SuiteInfo",

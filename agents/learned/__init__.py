@@ -9,7 +9,8 @@ Training needs the extra ``train``; playing a checkpoint of an ordinary policy d
 
 from __future__ import annotations
 
-from sysgym.agents.learned.agent import LearnedAgent, load
+from sysgym.agents.learned.agent import LearnedAgent
+from sysgym.agents.learned.loading import load
 from sysgym.agents.learned.train import train
 
 __all__ = ["LearnedAgent", "load", "train"]

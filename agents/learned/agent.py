@@ -1,25 +1,20 @@
-"""A trained policy as an agent."""
+"""A trained policy that sets numbers, as an agent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from io import BytesIO
-from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.algorithms import get_algorithm
-from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint
+from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.set_net import check_sizes
-from sysgym.envs.congestion.actions import ActionScale
+from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios.errors import SysgymError
-
-if TYPE_CHECKING:
-    from sysgym.agents.learned.placement.agent import ChoiceAgent
-    from sysgym.agents.learned.stragglers.agent import TaskAgent
 
 Array = NDArray[np.float32]
 
@@ -110,48 +105,3 @@ def _mean_action_of(model: Any) -> Callable[[Any], NDArray[Any]]:
         return action
 
     return mean_action
-
-
-def load(checkpoint: str | PathLike[str], *, trust: bool = False) -> LearnedAgent | TaskAgent | ChoiceAgent:
-    """Load a checkpoint: an agent of the family that it was trained in.
-
-    Args:
-        checkpoint: The file, which anyone may have made.
-        trust: Whether code in it may run; needed by files of older versions with a pickle inside, and by
-            policies made with classes of their maker's.
-
-    Raises:
-        SysgymError: If it is not one, or holds code that is not trusted.
-        MissingExtra: If its policy needs torch, which is not installed.
-    """
-    found = read_checkpoint(checkpoint)
-    family = found.meta.family
-    if family == "placement":
-        from sysgym.agents.learned.placement.agent import ChoiceAgent
-
-        return ChoiceAgent(found)
-    if family == "congestion" and get_algorithm(found.meta.agent).over_hosts:
-        from sysgym.agents.learned.hosts.agent import HostsAgent
-
-        return HostsAgent(found)
-    if family != "stragglers":
-        return LearnedAgent(found, trust=trust)
-    from sysgym.agents.learned.stragglers.agent import TaskAgent
-
-    if found.policy is None:
-        raise SysgymError(f"{found.path}: its policy is not a plain network, and plays no jobs")
-    return TaskAgent(found, found.policy)
-
-
-def load_agent(
-    *, checkpoint: str | PathLike[str], expected: str, trust: bool = False
-) -> LearnedAgent | TaskAgent | ChoiceAgent:
-    """Load a checkpoint and check whose it is; what ``make_agent`` calls.
-
-    Raises:
-        SysgymError: If it is of another algorithm.
-    """
-    agent = load(checkpoint, trust=trust)
-    if agent.name != expected:
-        raise SysgymError(f'{checkpoint}: a checkpoint of "{agent.name}", not of "{expected}"')
-    return agent

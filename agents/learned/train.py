@@ -27,7 +27,8 @@ from sysgym.agents.learned.checkpoint import (
     installed_versions,
     write_checkpoint,
 )
-from sysgym.agents.learned.problems import Problem, problem_of
+from sysgym.agents.learned.learning import problem_of
+from sysgym.agents.learned.problems import Problem
 from sysgym.agents.learned.progress import Progress, telling
 from sysgym.agents.learned.set_net import network_of
 from sysgym.agents.registry import agent_info

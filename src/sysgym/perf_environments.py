@@ -18,11 +18,7 @@ def single(scenario: str, seed: int = 0) -> Any:
     """Make an environment of a scenario and begin an episode."""
     import gymnasium
 
-    from sysgym.envs.congestion.actions import native_actions
-    from sysgym.scenarios import load_scenario
-
-    env_id = load_scenario(scenario).env_id
-    arguments: dict[str, Any] = {"scenario": scenario, **native_actions(env_id)}
+    env_id, arguments = _made_with(scenario)
     env = gymnasium.make(env_id, **arguments)
     env.reset(seed=seed)
     env.action_space.seed(seed)
@@ -33,14 +29,19 @@ def side_by_side(scenario: str, n_worlds: int, seed: int = 0) -> Any:
     """Make the vector form of a scenario's environment, on all cores, and begin the episodes."""
     import gymnasium
 
-    from sysgym.envs.congestion.actions import native_actions
-    from sysgym.scenarios import load_scenario
-
-    env_id = load_scenario(scenario).env_id
-    arguments: dict[str, Any] = {"scenario": scenario, **native_actions(env_id)}
+    env_id, arguments = _made_with(scenario)
     env = gymnasium.make_vec(env_id, num_envs=n_worlds, vectorization_mode="vector_entry_point", **arguments)
     env.reset(seed=seed)
     return env
+
+
+def _made_with(scenario: str) -> tuple[str, dict[str, Any]]:
+    """Return the id and the arguments with which agents make a scenario's environment."""
+    from sysgym.scenarios import get_family, load_scenario
+
+    loaded = load_scenario(scenario)
+    own = get_family(loaded.family).agent_arguments(loaded.env_id)
+    return loaded.env_id, {"scenario": scenario, **own}
 
 
 def steps_per_s(env: Any, measured_s: float) -> float:

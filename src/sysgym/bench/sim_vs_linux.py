@@ -17,7 +17,7 @@ from typing import Any
 
 from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.surveys import Page, Progress
-from sysgym.bench.units import metric_text
+from sysgym.scenarios.units import metric_text
 
 SCENARIOS = ("linux-dumbbell-100m", "linux-dumbbell-1g", "linux-fattree-stride", "linux-fattree-incast")
 TRANSPORTS = ("cubic", "reno", "dctcp", "neural")

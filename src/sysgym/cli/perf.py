@@ -26,11 +26,11 @@ def print_figures(json_file: Path | None, only: str | None, backend: str = "pack
         SysgymError: No label does, or the kernel cannot be had here.
     """
     from sysgym import perf, perf_linux
-    from sysgym.bench.units import significant
     from sysgym.emulator.packets.sizing.estimate import LongEpisode
     from sysgym.envs.congestion.backends import LINUX, check_backend
     from sysgym.errors import SysgymError
     from sysgym.scenarios.files import make_folder, write_atomically
+    from sysgym.scenarios.units import significant
 
     check_backend(backend)
     measurements = perf_linux.measurements if backend == LINUX else perf.measurements

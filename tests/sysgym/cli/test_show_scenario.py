@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sysgym.cli.scenario_picture import draw
-from sysgym.cli.scenario_words import in_words
 from sysgym.cli.show import show_page
+from sysgym.envs.congestion.show.picture import draw
+from sysgym.envs.congestion.show.words import in_words
 from sysgym.errors import SysgymError, UnknownName
 from sysgym.scenarios import CongestionScenario, list_scenarios, load_scenario
 

@@ -9,8 +9,8 @@ import gymnasium as gym
 
 from sysgym.agents.learned.agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
-from sysgym.agents.learned.hosts.network import HostsNetwork
-from sysgym.agents.learned.hosts.rows import HostRows
+from sysgym.agents.learned.congestion.hosts.network import hosts_network
+from sysgym.agents.learned.congestion.hosts.rows import HostRows
 from sysgym.agents.learned.set_net import SetNet
 from sysgym.scenarios.errors import SysgymError
 
@@ -45,7 +45,7 @@ class HostsAgent(LearnedAgent):
                 f"{self._path}: trained on the features {', '.join(self._features)}; this environment has "
                 f"{', '.join(features)}"
             )
-        network = HostsNetwork.on(index, self._net)
+        network = hosts_network(index, self._net)
         unwrapped: Any = env.unwrapped
         space = unwrapped.rate_space
         low, high = float(space.low.min()), float(space.high.max())

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.bench.units import metric_text, unit_of
 from sysgym.emulator.packets.geometry import node_positions
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.workloads import LONG_LIVED, FlowSchedule, build_flows
 from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.units import metric_text, unit_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

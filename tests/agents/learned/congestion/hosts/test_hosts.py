@@ -11,10 +11,10 @@ import pytest
 from sysgym.agents import make_agent
 from sysgym.agents.learned import train
 from sysgym.agents.learned.checkpoint import read_checkpoint
+from sysgym.agents.learned.congestion.hosts.rows import HostRows
 from sysgym.agents.learned.deploy.distill import Recipe, distill
-from sysgym.agents.learned.deploy.graph import graph_of
-from sysgym.agents.learned.hosts.rows import HostRows
 from sysgym.agents.learned.learner import torch_model
+from sysgym.agents.learned.learning import graph_of
 from sysgym.agents.learned.set_net import SetNet
 from sysgym.agents.protocol import play_episode
 from sysgym.envs.congestion.datacenter_cc import DatacenterCC

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.arrays import read_tree, write_tree
 from sysgym.agents.learned.checkpoint import installed_versions
-from sysgym.agents.learned.neural.agent import Law
-from sysgym.agents.learned.neural.fitness import Episode, Judge
+from sysgym.agents.learned.congestion.neural.agent import Law
+from sysgym.agents.learned.congestion.neural.fitness import Episode, Judge
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
-from sysgym.agents.learned.hosts.rows import HostRows
+from sysgym.agents.learned.congestion.hosts.rows import HostRows
 from sysgym.agents.learned.set_modules import SetActorCritic
 
 

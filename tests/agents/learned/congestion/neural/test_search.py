@@ -13,10 +13,10 @@ import pytest
 
 from sysgym.agents import make_agent
 from sysgym.agents.learned import train
-from sysgym.agents.learned.neural import search
-from sysgym.agents.learned.neural.agent import read_law
-from sysgym.agents.learned.neural.fitness import ENOUGH, WEIGHTS, Episode, Judge, loss
-from sysgym.agents.learned.neural.search import CURVE, Search
+from sysgym.agents.learned.congestion.neural import search
+from sysgym.agents.learned.congestion.neural.agent import read_law
+from sysgym.agents.learned.congestion.neural.fitness import ENOUGH, WEIGHTS, Episode, Judge, loss
+from sysgym.agents.learned.congestion.neural.search import CURVE, Search
 from sysgym.agents.learned.shipped import shipped_checkpoint
 from sysgym.agents.protocol import environment_arguments, play_episode
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from sysgym.agents.learned.congestion.neural.agent import Law, read_law
 from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph
-from sysgym.agents.learned.neural.agent import Law
+from sysgym.agents.learned.deploy.source import Source
 from sysgym.agents.learned.policy import Mlp
 from sysgym.emulator.packets.transports.neural import (
     FIRST_WINDOW,
@@ -64,3 +65,13 @@ def law_properties(path: str | PathLike[str], law: Law) -> dict[str, str]:
         "versions": json.dumps({**law.versions, "onnx": metadata.version("onnx")}),
         "checkpoint_sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
     }
+
+
+def read_source(path: Path) -> Source:
+    """Read a law for export.
+
+    Raises:
+        SysgymError: The file is no law.
+    """
+    law = read_law(path)
+    return Source(law_graph(law), law_about(law), lambda: law_properties(path, law), "")

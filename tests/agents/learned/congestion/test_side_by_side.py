@@ -10,8 +10,8 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import sysgym
-from sysgym.agents.learned.problems import FlowRates, Rates
-from sysgym.agents.learned.side_by_side import SideBySide
+from sysgym.agents.learned.congestion.problems import FlowRates, Rates
+from sysgym.agents.learned.congestion.side_by_side import SideBySide
 from sysgym.scenarios import load_scenario
 
 REGISTERED = sysgym.__version__

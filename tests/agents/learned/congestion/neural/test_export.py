@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sysgym.agents.learned.congestion.neural.agent import Law
+from sysgym.agents.learned.congestion.neural.export import law_about, law_graph, law_properties
 from sysgym.agents.learned.deploy.compiled import CompiledRunner, find_compiler
-from sysgym.agents.learned.deploy.law import law_about, law_graph, law_properties
 from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, onnx_bytes
-from sysgym.agents.learned.neural.agent import Law
 from sysgym.emulator.packets.transports import neural
 
 

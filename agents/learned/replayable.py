@@ -1,4 +1,4 @@
-"""Environments of the placement family side by side. Needs stable-baselines3."""
+"""Environments in one process whose episodes can be resumed. Needs stable-baselines3."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from sysgym.agents.learned.episodes import ActionsSoFar, begin_again
 
 
-class ChoicesSideBySide(DummyVecEnv):
-    """Environments in one process that can be brought to where others were.
+class ReplayableVecEnv(DummyVecEnv):
+    """Environments in one process whose state can be saved and restored.
+
+    The state is the seed of each episode and its actions so far. So the environments must be deterministic,
+    and have ``episode_seed`` in the ``info`` and among the options of ``reset``.
 
     Args:
         make_env: Makes one.
