@@ -39,7 +39,7 @@ def draw(scenario: CongestionScenario, path: Path) -> None:
     """
     from matplotlib.figure import Figure
 
-    from sysgym.errors import StorageError, SysgymError
+    from sysgym.scenarios.errors import StorageError, SysgymError
     from sysgym.scenarios.files import replacing
 
     seed = scenario.splits.test.first_seed
