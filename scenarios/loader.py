@@ -78,7 +78,7 @@ def load_scenario(
         scenario: A name from :func:`list_scenarios`, or a path to a TOML file.
         overrides: Dotted key -> value, such as ``{"workload.load": 0.6}``, checked like values of the file.
             A key that is overridden no longer varies between episodes.
-        expect: The schema that the caller can use, such as ``CongestionScenario``; the type checker follows.
+        expect: The schema that the caller can use, a family's; the type checker follows.
 
     Returns:
         The scenario, frozen.

@@ -135,7 +135,7 @@ def _print_markdown(text: str) -> None:
 
 
 def _short_names(env_id: str) -> tuple[str, ...]:
-    """``sysgym/DatacenterCC-v0`` is also found without namespace and version."""
+    """Return the names of an environment: its id, and that without namespace, without version too."""
     name = env_id.partition("/")[2]
     return env_id, name, name.partition("-")[0]
 

@@ -1,7 +1,7 @@
 """One policy for all agents of a parallel environment: each agent is a slot of stable-baselines3's VecEnv.
 
     from stable_baselines3 import PPO
-    from sysgym.agents.learned.shared_policy import AgentsAsSlots
+    from sysgym.agents.learned.congestion.shared_policy import AgentsAsSlots
     slots = AgentsAsSlots(lambda: parallel_env("flow-1g-1ms", overrides={"workload.flows_per_pair": 4}))
     model = PPO("MlpPolicy", slots)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from stable_baselines3 import PPO
 
-from sysgym.agents.learned.shared_policy import AgentsAsSlots
+from sysgym.agents.learned.congestion.shared_policy import AgentsAsSlots
 from sysgym.envs.congestion import parallel_env
 from sysgym.scenarios.errors import SysgymError
 
