@@ -37,7 +37,7 @@ WORLDS = {
     "stragglers": ("emulator/cluster",),
 }
 
-# Files that may name a family. The first exports every schema under its name; the others are about one family:
+# Files that may name a family. The first exports every schema by name. The others are about one family:
 # the example of the package, studies, speed figures, time series of networks, calibration, and a world that
 # simulates its messages as packets.
 OF_ONE_FAMILY = (
@@ -346,7 +346,7 @@ def test_an_environment_of_a_plugin_plays_its_scenario_and_rows_name_the_file(tm
         text=True,
         check=False,
     )
-    assert without.returncode == 1
+    assert without.returncode == 2, "a name that is not known"
     assert "mine/Quiet-v0" in without.stderr
     assert "Traceback" not in without.stderr
 

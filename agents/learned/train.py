@@ -32,6 +32,7 @@ from sysgym.agents.learned.problems import Problem
 from sysgym.agents.learned.progress import Progress, telling
 from sysgym.agents.learned.set_net import network_of
 from sysgym.agents.registry import agent_info
+from sysgym.envs.episodes import check_registered
 from sysgym.scenarios import Scenario, load_scenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
 from sysgym.scenarios.files import write_atomically
@@ -182,6 +183,7 @@ def train(
             a run and ``resume`` is not set, or if a hyper-parameter cannot be written into a checkpoint.
     """
     resolved = _resolve(scenario, overrides)
+    check_registered(resolved.env_id)
     own_trainer = agent_info(agent, resolved.family).trainer
     if own_trainer:
         chosen = dict(hyper_parameters or {})

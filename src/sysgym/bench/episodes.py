@@ -20,6 +20,7 @@ from sysgym.bench.queues import QueueWatch
 from sysgym.bench.rows import Row
 from sysgym.bench.versions import versions
 from sysgym.emulator.packets.sizing.estimate import LongEpisode
+from sysgym.envs.episodes import check_registered
 from sysgym.errors import SysgymError, UnknownName
 from sysgym.scenarios.families import families, get_family
 from sysgym.scenarios.family import load_entry
@@ -153,8 +154,10 @@ def make_contender(
         backend: Passed to it; None: its own default.
 
     Raises:
+        UnknownName: There is no such environment.
         SysgymError: The checkpoint is missing or wrong, or the environment cannot be made.
     """
+    check_registered(scenario["env_id"])
     if reserved := {"checkpoint", "family", "trust"} & dict(contender.parameters).keys():
         raise SysgymError(f"{contender.name}: no agent has a parameter {', '.join(sorted(reserved))}")
     agent = make_agent(
