@@ -62,7 +62,7 @@ def get_family(name: str) -> Family:
     """
     known = families()
     if name not in known:
-        raise UnknownName("family", name, known)
+        raise UnknownName("family", name, known, hint="or install the package that brings it")
     return known[name]
 
 
