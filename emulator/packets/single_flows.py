@@ -46,7 +46,7 @@ N_COUNTERS = 13
 _S = 1e-9
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def read_flow(world: Any, flow_id: int, out: Any) -> None:
     """Reads one flow's counters; see the constants above for what stands where."""
     flow = flow_at(world.flows, flow_id)
@@ -66,7 +66,7 @@ def read_flow(world: Any, flow_id: int, out: Any) -> None:
     out[ACTIVE_FLOWS] = flow.active
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def read_host(world: Any, host_id: int, out: Any) -> None:
     """Reads what all flows of a host have counted together."""
     host = host_at(world.hosts, host_id)
@@ -105,7 +105,7 @@ def source_digest(*files: Path) -> str:
     return digest.hexdigest()
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def multiply_window(world: Any, flow_id: int, factor: float) -> None:
     """Multiplies a flow's congestion window; it stays between one packet and the largest window."""
     flow = flow_at(world.flows, flow_id)
@@ -113,7 +113,7 @@ def multiply_window(world: Any, flow_id: int, factor: float) -> None:
     flow.cwnd = min(max(min(flow.cwnd, largest) * factor, 1.0), largest)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def set_pace(world: Any, flow_id: int, rate_bps: float) -> None:
     """Spaces a flow's packets from the next one on."""
     flow = flow_at(world.flows, flow_id)

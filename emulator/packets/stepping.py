@@ -15,7 +15,7 @@ from sysgym.emulator.packets.memory import call_entry_point
 from sysgym.emulator.packets.wire import FIXED_POINT_BITS
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def reaches(world_address: int, until_ns: int) -> bool:
     """Moves a world to a time; False: ``PacketNetwork.advance_to`` has to."""
     world = world_at(world_address, 0)
@@ -28,7 +28,7 @@ def reaches(world_address: int, until_ns: int) -> bool:
     return bool(call_entry_point(world.run_until, world_address, until_ns) != 0)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def cap_rate(world_address: int, host_id: int, rate_bps: float) -> None:
     """Caps one host from the next packet on; ``inf``: no cap."""
     world = world_at(world_address, 0)

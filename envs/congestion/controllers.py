@@ -179,7 +179,7 @@ class Controllers:
         self.pass_intervals(row, row + 1)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _set_rates(world_address: int, has_law: bool, rates: Any, line_rate_bps: Any) -> None:
     """Caps every host; with a law of its own, a host that may send at its line rate has no cap."""
     world = world_at(world_address, 0)
@@ -192,7 +192,7 @@ def _set_rates(world_address: int, has_law: bool, rates: Any, line_rate_bps: Any
     call_entry_point(world.cap_hosts, world_address, 0)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _work_out_ideal(world: Any, row: Any, link_rate_bps: Any, out: Any) -> None:
     """Payload that the flows active now would deliver in the interval at max-min fair rates, by host."""
     fair_host_rates(world, link_rate_bps, out)

@@ -74,7 +74,7 @@ WINDOWED = 23
 N_VALUES = 24
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def measure(before: Any, middle: Any, after: Any, duration_s: float, values: Any) -> None:
     """Fills one row of values from the counters at an interval's beginning, middle and end.
 

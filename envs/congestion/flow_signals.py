@@ -56,13 +56,13 @@ ORCA_FREE_DELAY = 1.25
 MOST_TERMS = 3
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def clipped(value: float, low: float, high: float) -> float:
     """Returns the value, at least ``low`` and at most ``high``."""
     return min(max(value, low), high)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def aurora_features(values: Any, out: Any) -> None:
     """Sent latency inflation, latency ratio, send ratio; an interval without samples reads 0, 1, 1."""
     out[0] = 0.0
@@ -77,14 +77,14 @@ def aurora_features(values: Any, out: Any) -> None:
         out[2] = ratio if ratio < LARGEST_SEND_RATIO else 1.0
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def queueing_delay_s(values: Any) -> float:
     """Mean round trip less that of the empty path; the smoothed one where no ACK came."""
     rtt_s = values[RTT_S] if values[SAMPLES] > 0.0 else values[SRTT_NOW_S]
     return float(max(rtt_s - values[BASE_RTT_S], 0.0))
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def datacenter_features(values: Any, out: Any) -> None:
     """Marks, queueing, its trend, rate, throughput, packets in flight, loss; see the preset."""
     delay_s = queueing_delay_s(values)
@@ -101,14 +101,14 @@ def datacenter_features(values: Any, out: Any) -> None:
     out[6] = values[LOSS_FRACTION]
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def orca_delay_metric(values: Any) -> float:
     """1 up to 1.25 times the least RTT; beyond it that over the smoothed RTT."""
     free_s = ORCA_FREE_DELAY * values[LEAST_RTT_S]
     return 1.0 if values[SRTT_NOW_S] <= free_s else free_s / values[SRTT_NOW_S]
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def orca_features(values: Any, out: Any) -> None:
     """Orca's seven; 0 where there is nothing to divide by, and 1 for the two that compare round trips."""
     best_bps, srtt_s = values[BEST_BPS], values[SRTT_NOW_S]
@@ -126,7 +126,7 @@ def orca_features(values: Any, out: Any) -> None:
     out[6] = orca_delay_metric(values)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def features_of(preset: int, values: Any, out: Any) -> None:
     """Writes a preset's features."""
     if preset == AURORA:
@@ -137,7 +137,7 @@ def features_of(preset: int, values: Any, out: Any) -> None:
         orca_features(values, out)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def terms_of(reward: int, values: Any, weights: Any, out: Any) -> None:
     """Writes a reward's terms, in the order that its table names."""
     if reward == AURORA:
@@ -156,7 +156,7 @@ def terms_of(reward: int, values: Any, weights: Any, out: Any) -> None:
         out[1] = -weights[1] * values[LOST_BPS] * share
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def conclude(
     before: Any,
     middle: Any,

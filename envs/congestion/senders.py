@@ -88,9 +88,9 @@ SENDER = np.dtype(
 )
 """One row: how the flow is steered, and how far its decision is."""
 
-_aurora_rate_bps = njit(inline="always")(aurora_rate_bps)
-_log_rate_bps = njit(inline="always")(log_rate_bps)
-_orca_factor = njit(inline="always")(orca_factor)
+_aurora_rate_bps = njit(forceinline=True)(aurora_rate_bps)
+_log_rate_bps = njit(forceinline=True)(log_rate_bps)
+_orca_factor = njit(forceinline=True)(orca_factor)
 
 
 class Senders:
@@ -274,11 +274,11 @@ def sender_settings(
     }
 
 
-_plan_next_interval = njit(inline="always")(plan_next_interval)
-_take_rate = njit(inline="always")(take_rate)
+_plan_next_interval = njit(forceinline=True)(plan_next_interval)
+_take_rate = njit(forceinline=True)(take_rate)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _set_rate(sender: Any, rate_bps: float, values: Any) -> bool:
     """Caps the host or paces the flow; says whether that was possible."""
     rate_bps = _take_rate(sender, rate_bps, values)
@@ -291,7 +291,7 @@ def _set_rate(sender: Any, rate_bps: float, values: Any) -> bool:
     return True
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _act(sender: Any, preset: int, window: bool, action: float, values: Any) -> bool:
     """The action takes effect; says whether it could."""
     if window:
@@ -304,7 +304,7 @@ def _act(sender: Any, preset: int, window: bool, action: float, values: Any) -> 
     return _set_rate(sender, rate_bps, values)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _begin_interval(sender: Any) -> None:
     now_ns = world_at(sender.world, 0).now_ns
     half_s = 0.5 * sender.interval_s

@@ -202,7 +202,7 @@ def _address(compiled: Any) -> int:
     return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def parameter(event: Any, index: int) -> float:
     """One of the transport's parameters.
 
@@ -214,13 +214,13 @@ def parameter(event: Any, index: int) -> float:
     return float(_parameter_at(event.parameters, index).value)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def slow_start(flow: Any, event: Any) -> None:
     """One packet more for each acknowledged, two at most at a time (RFC 5681, 3.1; RFC 3465, 2.3)."""
     flow.cwnd += min(event.acked_packets, 2)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def reno_increase(flow: Any, event: Any) -> None:
     """Slow start, then one packet a round trip (RFC 5681, 3.1), if the window is what limits the flow.
 
@@ -234,7 +234,7 @@ def reno_increase(flow: Any, event: Any) -> None:
         flow.cwnd += min(event.acked_packets / flow.cwnd, 1.0)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def multiplicative_decrease(flow: Any, event: Any, factor: float) -> None:
     """Threshold: a fraction of what is in flight, at least two packets (RFC 5681, equation 4).
 
@@ -244,7 +244,7 @@ def multiplicative_decrease(flow: Any, event: Any, factor: float) -> None:
     flow.cwnd = flow.ssthresh
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def restart_from_one(flow: Any, event: Any, factor: float) -> None:
     """After a time-out: threshold as for a loss, window of one packet (RFC 5681, 3.1)."""
     multiplicative_decrease(flow, event, factor)
@@ -254,7 +254,7 @@ def restart_from_one(flow: Any, event: Any, factor: float) -> None:
 _REFERENCE_RATE_BPS = 10e9
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def slow_line_stretch(flow: Any) -> float:
     """How many times longer a packet lasts on the flow's line than at 10 Gb/s; 1 on faster lines.
 
