@@ -46,10 +46,10 @@ def run_nurd_release(suite: str, *, out: Path | None, n_workers: int, n_seeds: i
     Raises:
         SysgymError: The suite predicts no stragglers.
     """
-    from sysgym.bench.nurd_release import COLUMNS, WARNING, evaluate, markdown, table
     from sysgym.cli.terminal import table as screen_table
     from sysgym.scenarios import load_suite
     from sysgym.scenarios.files import make_folder, write_atomically
+    from sysgym.studies.nurd_release import COLUMNS, WARNING, evaluate, markdown, table
 
     loaded = load_suite(suite)
     screen = console()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from sysgym.perf import Figure
+from sysgym.perf.figures import Figure
 
 SCENARIOS = ("linux-dumbbell-100m", "linux-fattree-stride")
 STEPS = 200

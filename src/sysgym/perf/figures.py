@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from sysgym import perf_environments, perf_packets, perf_placement
+from sysgym.perf import environments, packets, placement
 
 if TYPE_CHECKING:
     from sysgym.scenarios import CongestionScenario
@@ -108,13 +108,13 @@ def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
         fat_tree = {"kind": "fat_tree", "k": k, "link_rate_bps": 10e9, "link_delay_s": 10e-6}
         name = f"fattree-k{k}-10g"
         yield name, _hops_measurement(name, {"topology": fat_tree}, YARDSTICK_OF_FAT_TREES)
-    for figure, workload, measure, unit in perf_packets.measurements():
+    for figure, workload, measure, unit in packets.measurements():
         yield f"packets {workload}, {figure}", _packets_measurement(figure, workload, measure, unit)
     for n_tasks in JOB_TASKS:
         yield f"job of {n_tasks} tasks", _checkpoint_measurement(n_tasks)
-    for system in perf_placement.SYSTEMS:
+    for system in placement.SYSTEMS:
         yield f"placement costs {system}", _cost_measurement(system)
-    yield f"synthesis {perf_placement.LARGEST_SYSTEM}", _synthesis_figure
+    yield f"synthesis {placement.LARGEST_SYSTEM}", _synthesis_figure
     for scenario in ENVIRONMENT_SCENARIOS:
         yield f"environment {scenario}", _environment_measurement(scenario)
     for scenario, n_worlds in VECTOR_WORLDS.items():
@@ -130,16 +130,16 @@ def _hops_measurement(name: str, overrides: dict[str, Any], yardstick_flows: int
     """The yardstick and the simulator take turns, so that what else the machine does meets both."""
 
     def measure() -> Figure:
-        from sysgym import perf_yardstick
+        from sysgym.perf import yardstick
         from sysgym.scenarios import CongestionScenario, load_scenario
 
         scenario = load_scenario("dumbbell-10g", overrides=overrides, expect=CongestionScenario)
         yardsticks, rates = [], []
         for _ in range(REPETITIONS):
-            yardsticks.append(perf_yardstick.hops_per_s(yardstick_flows, MEASURED_S))
+            yardsticks.append(yardstick.hops_per_s(yardstick_flows, MEASURED_S))
             rates.append(_packet_hops_per_s(scenario))
-        yardstick = statistics.median(yardsticks)
-        return Figure("packet_hops_per_s", name, statistics.median(rates), "1/s", yardstick)
+        of_yardstick = statistics.median(yardsticks)
+        return Figure("packet_hops_per_s", name, statistics.median(rates), "1/s", of_yardstick)
 
     return measure
 
@@ -193,22 +193,22 @@ def _checkpoint_measurement(n_tasks: int) -> Callable[[], Figure]:
 
 def _cost_measurement(system: str) -> Callable[[], Figure]:
     def measure() -> Figure:
-        rates = [perf_placement.cost_evaluations_per_s(system, MEASURED_S) for _ in range(REPETITIONS)]
+        rates = [placement.cost_evaluations_per_s(system, MEASURED_S) for _ in range(REPETITIONS)]
         return Figure("cost_evaluations_per_s", system, statistics.median(rates), "1/s")
 
     return measure
 
 
 def _synthesis_figure() -> Figure:
-    system = perf_placement.LARGEST_SYSTEM
-    durations = [perf_placement.synthesis_s(system) for _ in range(REPETITIONS)]
+    system = placement.LARGEST_SYSTEM
+    durations = [placement.synthesis_s(system) for _ in range(REPETITIONS)]
     return Figure("synthesis_s", system, statistics.median(durations), "s")
 
 
 def _environment_measurement(scenario: str) -> Callable[[], Figure]:
     def measure() -> Figure:
-        env = perf_environments.single(scenario)
-        rates = [perf_environments.steps_per_s(env, MEASURED_S) for _ in range(REPETITIONS)]
+        env = environments.single(scenario)
+        rates = [environments.steps_per_s(env, MEASURED_S) for _ in range(REPETITIONS)]
         env.close()
         return Figure("env_steps_per_s", scenario, statistics.median(rates), "1/s")
 
@@ -219,12 +219,12 @@ def _vector_measurement(scenario: str, n_worlds: int) -> Callable[[], Figure]:
     """All worlds together, on all cores, beside the single environment; they take turns."""
 
     def measure() -> Figure:
-        env = perf_environments.single(scenario)
-        vector = perf_environments.side_by_side(scenario, n_worlds)
+        env = environments.single(scenario)
+        vector = environments.side_by_side(scenario, n_worlds)
         singles, rates = [], []
         for _ in range(REPETITIONS):
-            singles.append(perf_environments.steps_per_s(env, MEASURED_S))
-            rates.append(perf_environments.vector_steps_per_s(vector, MEASURED_S))
+            singles.append(environments.steps_per_s(env, MEASURED_S))
+            rates.append(environments.vector_steps_per_s(vector, MEASURED_S))
         env.close()
         vector.close()
         workload, single = f"{scenario}, {n_worlds} worlds", statistics.median(singles)
@@ -234,8 +234,8 @@ def _vector_measurement(scenario: str, n_worlds: int) -> Callable[[], Figure]:
 
 
 def _training_figure() -> Figure:
-    rate = perf_environments.training_steps_per_s(TRAINING_SCENARIO)
-    worlds = perf_environments.TRAINING_WORLDS
+    rate = environments.training_steps_per_s(TRAINING_SCENARIO)
+    worlds = environments.TRAINING_WORLDS
     return Figure("training_steps_per_s", f"ppo on {TRAINING_SCENARIO}, {worlds} worlds", rate, "1/s")
 
 

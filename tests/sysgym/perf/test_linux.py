@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sysgym import perf_linux
 from sysgym.cli import main
+from sysgym.perf import linux
 
 
 @pytest.mark.linux
@@ -16,9 +16,9 @@ from sysgym.cli import main
 def test_steps_lateness_and_resets_are_printed_and_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(perf_linux, "STEPS", 3)
-    monkeypatch.setattr(perf_linux, "RESETS", 1)
-    monkeypatch.setattr(perf_linux, "SCENARIOS", ("linux-dumbbell-100m",))
+    monkeypatch.setattr(linux, "STEPS", 3)
+    monkeypatch.setattr(linux, "RESETS", 1)
+    monkeypatch.setattr(linux, "SCENARIOS", ("linux-dumbbell-100m",))
     file = tmp_path / "perf.jsonl"
     with pytest.raises(SystemExit) as left:
         main(["perf", "--backend", "linux", "--json", str(file)])

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sysgym.bench import nurd_release
-from sysgym.bench.nurd_release import AGENTS, COLUMNS, Scored, f1_of, kept_by_filter, rows_of
 from sysgym.cli import main
 from sysgym.emulator.cluster.job import Job
+from sysgym.studies import nurd_release
+from sysgym.studies.nurd_release import AGENTS, COLUMNS, Scored, f1_of, kept_by_filter, rows_of
 
 
 def job_of(duration_s: list[float], counter: list[list[float]]) -> Job:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sysgym import perf, perf_environments, perf_packets, perf_placement, perf_yardstick
 from sysgym.cli import main
 from sysgym.emulator.accelerators import programs
+from sysgym.perf import environments, figures, packets, placement
 
 UNITS = {
     "packet_hops_per_s": "1/s",
@@ -37,19 +37,19 @@ UNITS = {
 @pytest.fixture
 def smallest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measure the smallest worlds for a moment, and start programs that compile nothing."""
-    monkeypatch.setattr(perf, "MEASURED_S", 0.005)
-    monkeypatch.setattr(perf, "REPETITIONS", 1)
-    monkeypatch.setattr(perf_packets, "MEASURED_S", 0.005)
-    monkeypatch.setattr(perf_packets, "SETTLE_PACKETS", 10)
-    monkeypatch.setattr(perf_packets, "CURVE", {"4 hosts": {"topology.hosts_per_side": 2}})
-    monkeypatch.setattr(perf, "DUMBBELL_SENDERS", (4,))
-    monkeypatch.setattr(perf, "FAT_TREE_KS", (4,))
-    monkeypatch.setattr(perf, "JOB_TASKS", (100,))
-    monkeypatch.setattr(perf, "ENVIRONMENT_SCENARIOS", ("iroko-dumbbell-10m",))
-    monkeypatch.setattr(perf, "VECTOR_WORLDS", {"flow-1g-1ms": 2})
-    monkeypatch.setattr(perf_environments, "TRAINING", {"n_steps": 8, "batch_size": 16, "n_epochs": 1})
-    monkeypatch.setattr(perf_environments, "TRAINING_WORLDS", 2)
-    monkeypatch.setattr(perf, "_START", "import sysgym")
+    monkeypatch.setattr(figures, "MEASURED_S", 0.005)
+    monkeypatch.setattr(figures, "REPETITIONS", 1)
+    monkeypatch.setattr(packets, "MEASURED_S", 0.005)
+    monkeypatch.setattr(packets, "SETTLE_PACKETS", 10)
+    monkeypatch.setattr(packets, "CURVE", {"4 hosts": {"topology.hosts_per_side": 2}})
+    monkeypatch.setattr(figures, "DUMBBELL_SENDERS", (4,))
+    monkeypatch.setattr(figures, "FAT_TREE_KS", (4,))
+    monkeypatch.setattr(figures, "JOB_TASKS", (100,))
+    monkeypatch.setattr(figures, "ENVIRONMENT_SCENARIOS", ("iroko-dumbbell-10m",))
+    monkeypatch.setattr(figures, "VECTOR_WORLDS", {"flow-1g-1ms": 2})
+    monkeypatch.setattr(environments, "TRAINING", {"n_steps": 8, "batch_size": 16, "n_epochs": 1})
+    monkeypatch.setattr(environments, "TRAINING_WORLDS", 2)
+    monkeypatch.setattr(figures, "_START", "import sysgym")
     monkeypatch.setenv("COLUMNS", "140")  # narrower, and workloads are wrapped
 
 
@@ -103,7 +103,7 @@ def test_the_yardstick_takes_turns_with_the_simulator(
     """A dumbbell's has as many flows as the dumbbell; a fat-tree's has sixteen."""
     turns: list[object] = []
 
-    def yardstick(n_flows: int, measured_s: float) -> float:
+    def measured(n_flows: int, measured_s: float) -> float:
         turns.append((n_flows, measured_s))
         return 2.0 * len(turns)
 
@@ -111,27 +111,27 @@ def test_the_yardstick_takes_turns_with_the_simulator(
         turns.append("simulator")
         return 3.0 * len(turns)
 
-    monkeypatch.setattr(perf, "REPETITIONS", 3)
-    monkeypatch.setattr(perf_yardstick, "hops_per_s", yardstick)
-    monkeypatch.setattr(perf, "_packet_hops_per_s", simulator)
-    figure = dict(perf.measurements())[only]()
-    assert turns == [(flows, perf.MEASURED_S), "simulator"] * 3
+    monkeypatch.setattr(figures, "REPETITIONS", 3)
+    monkeypatch.setattr(yardstick, "hops_per_s", measured)
+    monkeypatch.setattr(figures, "_packet_hops_per_s", simulator)
+    figure = dict(figures.measurements())[only]()
+    assert turns == [(flows, figures.MEASURED_S), "simulator"] * 3
     assert (figure.value, figure.yardstick, figure.ratio) == (12.0, 6.0, 2.0)
 
 
 def test_what_is_measured_by_default() -> None:
-    labels = [label for label, _ in perf.measurements()]
+    labels = [label for label, _ in figures.measurements()]
     assert labels == [
         *(f"dumbbell-10g-n{n}" for n in (4, 16, 64)),
         *(f"fattree-k{k}-10g" for k in (4, 8, 16)),
-        *(f"packets {workload}, {figure}" for figure, workload, _, _ in perf_packets.measurements()),
+        *(f"packets {workload}, {figure}" for figure, workload, _, _ in packets.measurements()),
         "job of 1000 tasks",
         "job of 10000 tasks",
         "placement costs p2-a100 4x16",
         "placement costs 16x8x8",
         "synthesis 16x8x8",
-        *(f"environment {name}" for name in perf.ENVIRONMENT_SCENARIOS),
-        *(f"vector form {name}" for name in perf.VECTOR_WORLDS),
+        *(f"environment {name}" for name in figures.ENVIRONMENT_SCENARIOS),
+        *(f"vector form {name}" for name in figures.VECTOR_WORLDS),
         "training flow-1g-1ms",
         "import sysgym",
         "start, nothing compiled",
@@ -149,7 +149,7 @@ def test_a_synthesis_is_of_every_reduction_under_every_placement(monkeypatch: py
 
     best_program = programs.best_program
     monkeypatch.setattr(programs, "best_program", counted)
-    assert perf_placement.synthesis_s("16x8x8") > 0.0
+    assert placement.synthesis_s("16x8x8") > 0.0
     assert len(searched) == 1 + 65 * 3
     assert set(searched) == {1, 2, 3}
 
@@ -159,22 +159,22 @@ def test_a_cold_start_finds_an_empty_cache_and_a_warm_one_finds_a_full_one(
 ) -> None:
     log = tmp_path / "log"
     monkeypatch.setattr(
-        perf,
+        figures,
         "_START",
         "import os, pathlib, tempfile\n"
         "cache = pathlib.Path(os.environ['NUMBA_CACHE_DIR'])\n"
         f"with open({str(log)!r}, 'a') as file: print(len(list(cache.iterdir())), file=file)\n"
         "tempfile.mkstemp(dir=cache)\n",
     )
-    measure = dict(perf.measurements())
+    measure = dict(figures.measurements())
     assert measure["start, nothing compiled"]().figure == "first_compile_s"
     assert log.read_text().split() == ["0"]
     log.unlink()
     assert measure["start, compiled before"]().figure == "cached_start_s"
-    assert log.read_text().split() == ["0", *(str(n) for n in range(1, perf.REPETITIONS + 1))]
+    assert log.read_text().split() == ["0", *(str(n) for n in range(1, figures.REPETITIONS + 1))]
 
 
 def test_the_program_that_is_started_plays_a_step() -> None:
-    perf._run_s(perf._START, None)
+    figures._run_s(figures._START, None)
     with pytest.raises(subprocess.CalledProcessError):
-        perf._run_s(perf._START + "\nraise SystemExit(3)", None)
+        figures._run_s(figures._START + "\nraise SystemExit(3)", None)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from sysgym.bench import p2_survey
-from sysgym.bench.p2_survey import Case, Placed, Row, details, ranking, row_keys, study_case, summary
 from sysgym.emulator.accelerators.flows.collective import program_time_s
 from sysgym.emulator.accelerators.matrices import enumerate_matrices
 from sysgym.emulator.accelerators.presets import get_preset
 from sysgym.emulator.accelerators.problem import Reduction
 from sysgym.emulator.accelerators.programs import parse_program
+from sysgym.studies import p2_survey
+from sysgym.studies.p2_survey import Case, Placed, Row, details, ranking, row_keys, study_case, summary
 
 CROSSING = Placed("p2-a100", 4, (1,), ((4, 1), (1, 16)))
 """16 along one axis, all in a node."""

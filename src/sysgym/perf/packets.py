@@ -42,7 +42,7 @@ CURVE: dict[str, dict[str, Any]] = {
 
 _LARGEST = """
 import resource
-from sysgym.perf_packets import network_of
+from sysgym.perf.packets import network_of
 network = network_of({"topology": {"kind": "fat_tree", "k": 16, "link_rate_bps": 10e9, "link_delay_s": 1e-5}})
 network.advance(5e-3)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sysgym import perf_yardstick
-from sysgym.perf_yardstick import LINKS_OF_ROUTE, RING_PACKETS, Dumbbell, advance, dumbbell
+from sysgym.perf import yardstick
+from sysgym.perf.yardstick import LINKS_OF_ROUTE, RING_PACKETS, Dumbbell, advance, dumbbell
 
 MILLISECOND_NS = 1e6
 
@@ -77,7 +77,7 @@ def test_the_bottleneck_is_full_and_marks(n_flows: int) -> None:
 
 def test_a_link_without_room_drops() -> None:
     world = dumbbell(2)
-    world.room[:] = 8 * perf_yardstick.DATA_BYTES
+    world.room[:] = 8 * yardstick.DATA_BYTES
     advance(world, 0.05 * MILLISECOND_NS)
     in_rings = sum(1 for link, place in _held(world) if world.streams[link, place] < 2)
     assert world.drops[:2].tolist() == [2, 2]
