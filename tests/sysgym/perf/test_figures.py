@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sysgym.cli import main
 from sysgym.emulator.accelerators import programs
-from sysgym.perf import environments, figures, packets, placement
+from sysgym.perf import environments, figures, packets, placement, yardstick
 
 UNITS = {
     "packet_hops_per_s": "1/s",
