@@ -207,7 +207,8 @@ class Family:
         draw: Entry of a function (scenario, path) that draws a scenario into a file; may be empty.
         estimate: Entry of a function (scenario, episodes, steps) -> :class:`Work`; may be empty.
         compile: Entry of a function that compiles what worker processes would each compile for themselves;
-            may be empty.
+            may be empty. Workers are copies of a process that has imported the first environment of such a
+            family, so that its module must not start a thread.
     """
 
     name: str
