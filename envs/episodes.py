@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any, TypeVar
 
+import gymnasium as gym
 import numpy as np
 
 from sysgym.scenarios import Scenario, load_scenario, scenario_from_resolved
 from sysgym.scenarios.errors import SysgymError, UnknownName
+from sysgym.scenarios.families import families
 from sysgym.scenarios.schema.common import LARGEST_SEED
 
 ScenarioT = TypeVar("ScenarioT", bound=Scenario)
@@ -37,6 +39,20 @@ def resolve_scenario(
     else:
         return load_scenario(scenario, overrides=overrides, expect=expect)  # type: ignore[arg-type]
     return found.with_overrides(overrides) if overrides else found
+
+
+def check_registered(env_id: str) -> None:
+    """Check that Gymnasium has an environment.
+
+    Args:
+        env_id: As a scenario file names it.
+
+    Raises:
+        UnknownName: It has none of this id.
+    """
+    if env_id not in gym.registry:
+        known = [one.env_id for family in families().values() for one in family.environments]
+        raise UnknownName("environment", env_id, known, hint="or add --plugin FILE if a file registers it")
 
 
 def draw_episode_seed(

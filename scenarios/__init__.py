@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sysgym.scenarios.editor_schema import json_schema
-    from sysgym.scenarios.families import FAMILIES, scenario_model
+    from sysgym.scenarios.families import get_family, scenario_model
     from sysgym.scenarios.loader import (
         ScenarioInfo,
         SuiteInfo,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "FAMILIES",
     "CongestionScenario",
     "ContenderSpec",
     "GeneratedJobs",
@@ -57,6 +56,7 @@ __all__ = [
     "TraceJobs",
     "TrainingSpec",
     "find_scenario",
+    "get_family",
     "json_schema",
     "list_scenarios",
     "list_suites",
@@ -71,7 +71,7 @@ __all__ = [
 
 _MODULES = {
     "editor_schema": ("json_schema",),
-    "families": ("FAMILIES", "scenario_model"),
+    "families": ("get_family", "scenario_model"),
     "loader": (
         "ScenarioInfo",
         "SuiteInfo",

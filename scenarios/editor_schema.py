@@ -1,9 +1,9 @@
 """JSON schema of the files, for editors that complete and check TOML while it is written.
 
-    python -m sysgym.scenarios.editor_schema congestion > congestion.schema.json
+    python -m sysgym.scenarios.editor_schema FAMILY > FAMILY.schema.json
 
-In editors with Taplo (Even Better TOML) a scenario whose first line is ``#:schema congestion.schema.json``
-then has completion. An editor checks types and ranges; what one key demands of another is checked on loading.
+In editors with Taplo (Even Better TOML) a scenario whose first line is ``#:schema FAMILY.schema.json`` then
+has completion. An editor checks types and ranges; what one key demands of another is checked on loading.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from sysgym.scenarios.errors import UnknownName
-from sysgym.scenarios.families import FAMILIES, scenario_model
+from sysgym.scenarios.families import families, scenario_model
 from sysgym.scenarios.schema.suite import Suite
 
 SUITE = "suite"
@@ -28,8 +28,8 @@ def json_schema(kind: str) -> dict[str, Any]:
     Raises:
         UnknownName: There is no such kind.
     """
-    if kind != SUITE and kind not in FAMILIES:
-        raise UnknownName("kind of file", kind, [*FAMILIES, SUITE])
+    if kind != SUITE and kind not in families():
+        raise UnknownName("kind of file", kind, [*families(), SUITE])
     model = Suite if kind == SUITE else scenario_model(kind)
     schema = _any_of(model.model_json_schema(by_alias=True))
     assert isinstance(schema, dict)

@@ -49,9 +49,7 @@ _LISTED_BY = {
     "agent": "sysgym list agents",
     "policy": "sysgym list policies",
     "environment": "sysgym list envs",
-    "contender of the family congestion": "sysgym list",
-    "contender of the family stragglers": "sysgym list agents",
-    "contender of the family placement": "sysgym list agents",
+    "contender": "sysgym list agents",
     "environment, scenario, suite, transport, agent or policy": "sysgym list",
 }
 """Kind of name -> the command that lists all."""
@@ -341,7 +339,7 @@ class UnknownName(SysgymError, KeyError):
             return "there is none"
         if len(self.known) <= _MOST_NAMES_LISTED:
             return f"there is: {', '.join(self.known)}"
-        command = _LISTED_BY.get(self.kind)
+        command = _LISTED_BY.get(self.kind.partition(" of the family ")[0])
         if command is not None:
             return f"{command} lists all {len(self.known)}"
         return f"there are {len(self.known)}, such as {', '.join(self.known[:_MOST_SUGGESTIONS])}"

@@ -1,8 +1,9 @@
 """Find, read and check scenario and suite files.
 
-A file is named by its stem (``dumbbell-10g``) or by its path. Names are looked up in the package and in the
-folders of the environment variable ``SYSGYM_SCENARIO_PATH`` (separated like ``PATH``), each laid out like
-this one: ``FAMILY/NAME.toml`` and ``suites/NAME.toml``; scenarios may also lie in the folder itself.
+A file is named by its stem (``dumbbell-10g``) or by its path. Names are looked up in the package, in the
+folders of families from other packages, and in those of the environment variable ``SYSGYM_SCENARIO_PATH``
+(separated like ``PATH``). Each is laid out like this one: ``FAMILY/NAME.toml`` and ``suites/NAME.toml``;
+scenarios may also lie in the folder itself.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError, UnknownName, closest_name
-from sysgym.scenarios.families import FAMILIES, scenario_model
+from sysgym.scenarios.families import families, scenario_model
 from sysgym.scenarios.reading import check_dots, check_shape, parse_toml, read_text
 from sysgym.scenarios.schema.common import Scenario, ScenarioT, overridden
 from sysgym.scenarios.schema.problems import KeyPath, dotted_key, validated
@@ -77,7 +78,7 @@ def load_scenario(
         scenario: A name from :func:`list_scenarios`, or a path to a TOML file.
         overrides: Dotted key -> value, such as ``{"workload.load": 0.6}``, checked like values of the file.
             A key that is overridden no longer varies between episodes.
-        expect: The schema that the caller can use, such as ``CongestionScenario``; the type checker follows.
+        expect: The schema that the caller can use, a family's; the type checker follows.
 
     Returns:
         The scenario, frozen.
@@ -248,10 +249,12 @@ def parse_overrides(assignments: Iterable[str]) -> dict[str, Any]:
 def _model_of(
     data: Mapping[str, Any], shown: str, expect: type[ScenarioT], lines: Mapping[KeyPath, int]
 ) -> type[ScenarioT]:
-    wanted = {name: model for name in FAMILIES if issubclass(model := scenario_model(name), expect)}
     family = data.get("family", NOTHING)
-    if isinstance(family, str) and family in wanted:
-        return wanted[family]
+    if isinstance(family, str) and family in families():
+        model = scenario_model(family)
+        if issubclass(model, expect):
+            return model
+    wanted = [name for name in families() if issubclass(scenario_model(name), expect)]
     suggestion = closest_name(family, wanted) if isinstance(family, str) else None
     problem = Problem(
         "family",
@@ -384,11 +387,12 @@ def _folders() -> list[Path]:
             raise ScenarioError(
                 folder, expected="a folder of scenario files", advice=f"it is named in {PATH_VARIABLE}"
             )
-    return [PACKAGE_FOLDER, *users]
+    own = [family.scenario_folder for family in families().values() if family.scenario_folder is not None]
+    return [PACKAGE_FOLDER, *dict.fromkeys(own), *users]
 
 
 def _scenario_files() -> list[Path]:
-    patterns = ["*.toml", *(f"{family}/*.toml" for family in FAMILIES)]
+    patterns = ["*.toml", *(f"{family}/*.toml" for family in families())]
     return [path for folder in _folders() for pattern in patterns for path in sorted(folder.glob(pattern))]
 
 

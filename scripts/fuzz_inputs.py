@@ -28,7 +28,7 @@ from sysgym.emulator.accelerators.imports import read_astra_sim, read_taccl
 from sysgym.emulator.packets.sizing.estimate import estimate
 from sysgym.errors import SysgymError
 from sysgym.scenarios import load_scenario, load_suite, parse_overrides
-from sysgym.scenarios.families import FAMILIES
+from sysgym.scenarios.families import families
 from sysgym.scenarios.loader import PACKAGE_FOLDER
 from sysgym.scenarios.schema.congestion import CongestionScenario
 
@@ -154,7 +154,7 @@ def _write_json(tables: Any) -> bytes:
 KINDS = {
     "scenario": Kind(
         ".toml",
-        [file for family in FAMILIES for file in _shipped(f"{family}/*.toml")],
+        [file for family in families() for file in _shipped(f"{family}/*.toml")],
         _parse_toml,
         _write_toml,
         _load_scenario,

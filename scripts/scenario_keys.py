@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sysgym.scenarios.families import FAMILIES, scenario_model
+from sysgym.scenarios.families import families, scenario_model
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "scenario-keys.md"
 
@@ -24,7 +24,7 @@ them. A key without a default must be there. A key that is not here is an error.
 def render() -> str:
     """Return the text of the page."""
     parts = [HEAD]
-    for family in FAMILIES:
+    for family in families():
         schema = scenario_model(family).model_json_schema(by_alias=True)
         parts.append(f"\n## Family `{family}`\n")
         for title, table in _tables(schema):

@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 from sysgym.agents.learned.checkpoint import read_checkpoint, write_checkpoint
-from sysgym.agents.learned.neural.agent import NeuralAgent, read_law
+from sysgym.agents.learned.congestion.neural.agent import NeuralAgent, read_law
 from sysgym.agents.learned.shipped import FOLDER
 from sysgym.scenarios.errors import SysgymError
 

@@ -1,58 +1,28 @@
 """What the pages show works: each page's files are written, its Python run, its commands typed, in order.
 
-A fenced block whose first line is `# file: NAME` is that file. Other `python` blocks are programs. In a
-`console` block the lines after `$ ` are commands, and a line of output, where one is shown, has to appear.
+The page on families is run by ``test_families.py``, which installs the package that it makes.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.pages import BLOCK, NAMED, run, type_commands
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-BLOCK = re.compile(r"^```(python|toml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NAMED = re.compile(r"# file: (\S+)\n")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(#[^)]*)?\)")
 RUN = ("command-line", "senders", "stragglers", "time-series")
 PAGES = [
     ROOT / "README.md",
     *(DOCS / f"{name}.md" for name in RUN),
-    *sorted(DOCS.glob("adding-*.md")),
+    *(page for page in sorted(DOCS.glob("adding-*.md")) if page.stem != "adding-a-family"),
 ]
-
-
-def _run(command: list[str] | str, folder: Path) -> str:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        shell=isinstance(command, str),
-        env={**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-def _type(block: str, folder: Path) -> None:
-    """Type the commands of a console block and look for the lines of output that it shows."""
-    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-        command, *shown = part.rstrip("\n").split("\n")
-        output = " ".join(_run(command, folder).split())
-        for line in shown:
-            if line.strip() not in {"", "..."}:
-                assert " ".join(line.split()) in output, (
-                    f"'$ {command}' did not print {line!r} but:\n{output}"
-                )
 
 
 @pytest.mark.slow
@@ -65,10 +35,10 @@ def test_page_works_as_it_says(page: Path, tmp_path: Path) -> None:
             (tmp_path / named[1]).write_text(block[named.end() :])
         elif language == "python":
             # The README trains until it is good; whether the program is right shows sooner.
-            _run([sys.executable, "-c", block.replace("learn(30_000)", "learn(2_100)")], tmp_path)
+            run([sys.executable, "-c", block.replace("learn(30_000)", "learn(2_100)")], tmp_path)
             ran += 1
         elif language == "console":
-            _type(block, tmp_path)
+            type_commands(block, tmp_path)
             ran += 1
     assert ran, "a page without anything to run"
 

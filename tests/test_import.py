@@ -15,6 +15,7 @@ import pytest
 
 import sysgym
 from sysgym.registration import ENVIRONMENTS, register_environments
+from sysgym.scenarios.families import families
 
 HEAVY = (
     "llvmlite",
@@ -33,12 +34,18 @@ def _run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
 
 
-def test_import_leaves_heavy_packages_and_lower_layers_unloaded() -> None:
+def test_import_leaves_heavy_packages_unloaded_and_of_families_loads_declarations_only() -> None:
     loaded = set(json.loads(_run("import json, sys, sysgym; print(json.dumps(sorted(sys.modules)))")))
     assert "gymnasium" in loaded
     assert loaded.isdisjoint(HEAVY)
     assert {name for name in loaded if name.startswith("sysgym.")} == {
+        "sysgym.envs",
+        *(f"sysgym.envs.{family}" for family in families()),
         "sysgym.registration",
+        "sysgym.scenarios",
+        "sysgym.scenarios.errors",
+        "sysgym.scenarios.families",
+        "sysgym.scenarios.family",
         "sysgym.stray_settings",
     }
 

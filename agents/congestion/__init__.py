@@ -1,1 +1,72 @@
 """Heuristics of the congestion family, one file each."""
+
+from __future__ import annotations
+
+from sysgym.agents.info import AgentInfo
+
+_FAMILY = "congestion"
+_NETWORK, _FLOW = "sysgym/DatacenterCC-v0", "sysgym/FlowCC-v0"
+
+
+def _heuristic(
+    name: str, entry: str, summary: str, env_id: str = _NETWORK, *, privileged: bool = False
+) -> AgentInfo:
+    entry = f"sysgym.agents.congestion.{entry}"
+    return AgentInfo(name, summary, entry, privileged=privileged, family=_FAMILY, env_id=env_id)
+
+
+AGENTS = (
+    _heuristic("max", "max:MaxAgent", "always the highest rate: the transport is left to itself", ""),
+    _heuristic(
+        "random", "random:RandomAgent", "a uniformly random rate for every host, anew in every interval", ""
+    ),
+    _heuristic(
+        "fixed_fair",
+        "fixed_fair:FixedFairAgent",
+        "every host's max-min fair share if all its flows were active, for good",
+    ),
+    _heuristic(
+        "aimd", "aimd:AimdAgent", "additive increase, multiplicative decrease on marks and queues on the way"
+    ),
+    _heuristic(
+        "oracle",
+        "oracle:OracleAgent",
+        "max-min fair rates of the flows active now, read off the network",
+        privileged=True,
+    ),
+    _heuristic(
+        "flow_fixed", "flow:FlowFixedAgent", "one flow: the rate that it begins with, for good", _FLOW
+    ),
+    _heuristic(
+        "flow_aimd", "flow:FlowAimdAgent", "one flow: additive increase, multiplicative decrease", _FLOW
+    ),
+    _heuristic(
+        "flow_oracle",
+        "flow:FlowOracleAgent",
+        "one flow: its max-min fair share now, read off the network",
+        _FLOW,
+        privileged=True,
+    ),
+    AgentInfo(
+        "neural",
+        "DCTCP whose window a small network corrects once a round trip, in every flow (CMA-ES)",
+        "sysgym.agents.learned.congestion.neural.agent:NeuralAgent",
+        learned=True,
+        family=_FAMILY,
+        trainer="sysgym.agents.learned.congestion.neural.search:train_neural",
+        env_id=_NETWORK,
+        transport="neural",
+        exporter="sysgym.agents.learned.congestion.neural.export:read_source",
+        checkpoint_suffix=".json",
+    ),
+    AgentInfo(
+        "ppo_hosts",
+        "PPO with one network for every host, whatever their number (stable-baselines3)",
+        "sysgym.agents.learned.loading:load_agent",
+        learned=True,
+        family=_FAMILY,
+        env_id=_NETWORK,
+        algorithm="sysgym.agents.learned.congestion.hosts.algorithm:PPO_HOSTS",
+    ),
+)
+"""The agents of the family; the general learning algorithms play it too."""

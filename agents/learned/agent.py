@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sysgym.agents.learned.algorithms import get_algorithm
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.set_net import check_sizes
-from sysgym.envs.congestion.actions import ActionScale
+from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]

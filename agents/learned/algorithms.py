@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from sysgym.agents.registry import agent_info, list_agents
 from sysgym.scenarios.errors import MissingExtra, UnknownName
+from sysgym.scenarios.family import load_entry
 
 EXTRA = "train"
 
-HOST_POLICY = "sysgym.agents.learned.hosts.policy:HostPolicy"
-SET_POLICY = "sysgym.agents.learned.placement.set_policy:SetPolicy"
+SET_POLICY = "sysgym.agents.learned.set_policy:SetPolicy"
 
 _POLICY_KEYS = ("log_std_init", "net_arch")
 """Hyper-parameters that stable-baselines3 takes inside ``policy_kwargs``."""
@@ -41,7 +42,7 @@ _NETWORK = {"net_arch": (64, 64)}
 # What a rate does to queues is over within a few decisions: a short horizon has all of it, with less noise.
 # Exploration is narrow because the network punishes the sum of all hosts' noise, not each one's.
 _ON_POLICY = {"gamma": 0.5, "gae_lambda": 0.9, "log_std_init": -2.0, **_NETWORK}
-# Placements are built in a few steps and paid at the end: nothing to discount.
+# What is chosen in a few steps is paid at the end: nothing to discount.
 _MASKED = {
     "n_steps": 256,
     "batch_size": 256,
@@ -50,16 +51,6 @@ _MASKED = {
     "gamma": 1.0,
     "gae_lambda": 0.95,
     "ent_coef": 0.01,
-}
-# One network for every host learns from all of them at once; the horizon is that of a full buffer.
-_OVER_HOSTS = {
-    "n_steps": 64,
-    "batch_size": 256,
-    "n_epochs": 10,
-    "learning_rate": 1e-3,
-    "gamma": 0.9,
-    "gae_lambda": 0.9,
-    "log_std_init": -2.0,
 }
 # REINFORCE as in Iroko's runs (RLlib's PG): returns of the batch itself, their mean as baseline, no critic.
 _NO_CRITIC = {"n_steps": 50, "gae_lambda": 1.0, "vf_coef": 0.0, "normalize_advantage": True}
@@ -78,6 +69,8 @@ class Algorithm:
         hyper_parameters: Settings that differ from the package's own.
         discrete_actions: Whether it can choose one of a few actions, beside numbers within bounds.
         masks: Whether it needs to be told which actions are allowed.
+        over_sets: Whether its policy sees a set: of choices, or of hosts.
+        over_hosts: Whether its policy is one network for every host.
         policy: Name of the package's policy, or ``module:class`` of one of ours.
     """
 
@@ -87,17 +80,9 @@ class Algorithm:
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
     discrete_actions: bool = True
     masks: bool = False
+    over_sets: bool = False
+    over_hosts: bool = False
     policy: str = "MlpPolicy"
-
-    @property
-    def over_sets(self) -> bool:
-        """Whether its policy sees the choices as a set."""
-        return self.policy in (SET_POLICY, HOST_POLICY)
-
-    @property
-    def over_hosts(self) -> bool:
-        """Whether its policy is one network for every host."""
-        return self.policy == HOST_POLICY
 
     def load_policy(self) -> Any:
         """Return what the class takes as its policy.
@@ -153,24 +138,46 @@ ALGORITHMS: dict[str, Algorithm] = {
             "PPO",
             {"n_steps": 256, "batch_size": 128, "n_epochs": 10, "learning_rate": 1e-3, **_ON_POLICY},
         ),
-        Algorithm("ppo_hosts", "stable_baselines3", "PPO", _OVER_HOSTS, False, policy=HOST_POLICY),
         Algorithm("a2c", "stable_baselines3", "A2C", {"n_steps": 16, **_ON_POLICY}),
         Algorithm("reinforce", "stable_baselines3", "A2C", {**_ON_POLICY, **_NO_CRITIC}),
         Algorithm("trpo", "sb3_contrib", "TRPO", {"n_steps": 256, **_ON_POLICY}),
         Algorithm(
             "maskable_ppo", "sb3_contrib", "MaskablePPO", {**_MASKED, "net_arch": (128, 128)}, masks=True
         ),
-        Algorithm("maskable_ppo_set", "sb3_contrib", "MaskablePPO", _MASKED, masks=True, policy=SET_POLICY),
+        Algorithm(
+            "maskable_ppo_set",
+            "sb3_contrib",
+            "MaskablePPO",
+            _MASKED,
+            masks=True,
+            over_sets=True,
+            policy=SET_POLICY,
+        ),
         Algorithm("sac", "stable_baselines3", "SAC", _OFF_POLICY, discrete_actions=False),
         Algorithm("tqc", "sb3_contrib", "TQC", _OFF_POLICY, discrete_actions=False),
         Algorithm("td3", "stable_baselines3", "TD3", _DETERMINISTIC, discrete_actions=False),
         Algorithm("ddpg", "stable_baselines3", "DDPG", _DETERMINISTIC, discrete_actions=False),
     )
 }
+"""The general ones; families may declare more."""
+
+
+def declared_algorithms() -> dict[str, str]:
+    """Return name -> entry of the algorithms that families declare."""
+    infos = (agent_info(agent) for agent in list_agents())
+    return {info.name: info.algorithm for info in infos if info.algorithm}
 
 
 def get_algorithm(name: str) -> Algorithm:
-    """Return an algorithm; raises UnknownName."""
-    if name not in ALGORITHMS:
-        raise UnknownName("learning algorithm", name, ALGORITHMS)
-    return ALGORITHMS[name]
+    """Return an algorithm, a general one or one that a family declares.
+
+    Raises:
+        UnknownName: There is none of this name.
+    """
+    if name in ALGORITHMS:
+        return ALGORITHMS[name]
+    declared = declared_algorithms()
+    if name not in declared:
+        raise UnknownName("learning algorithm", name, [*ALGORITHMS, *declared])
+    found: Algorithm = load_entry(declared[name])
+    return found

@@ -235,7 +235,8 @@ def _read(path: Path) -> Checkpoint:
         network = member("policy.npz")
         policy = network_from_bytes(network) if network else None
         n_inputs = policy.weights[0].shape[1] if isinstance(policy, Mlp) else None
-        if meta.family == "congestion" and n_inputs not in (None, len(meta.observation_index)):
+        sets_numbers = "low" in meta.action_scale
+        if sets_numbers and n_inputs not in (None, len(meta.observation_index)):
             raise ValueError("policy.npz: takes another number of inputs than the observation has")
         if found == PICKLED_FORMAT:
             return Checkpoint(path, meta, policy, b"", member("model.zip") if policy is None else b"")

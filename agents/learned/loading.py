@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import TYPE_CHECKING
 
-from sysgym.agents.learned.agent import LearnedAgent
-from sysgym.agents.learned.algorithms import get_algorithm
 from sysgym.agents.learned.checkpoint import read_checkpoint
+from sysgym.agents.learned.learning import PolicyAgent, learning_of
 from sysgym.scenarios.errors import SysgymError
 
-if TYPE_CHECKING:
-    from sysgym.agents.learned.placement.agent import ChoiceAgent
-    from sysgym.agents.learned.stragglers.agent import TaskAgent
 
-
-def load(checkpoint: str | PathLike[str], *, trust: bool = False) -> LearnedAgent | TaskAgent | ChoiceAgent:
+def load(checkpoint: str | PathLike[str], *, trust: bool = False) -> PolicyAgent:
     """Load a checkpoint: an agent of the family that it was trained in.
 
     Args:
@@ -28,27 +22,10 @@ def load(checkpoint: str | PathLike[str], *, trust: bool = False) -> LearnedAgen
         MissingExtra: If its policy needs torch, which is not installed.
     """
     found = read_checkpoint(checkpoint)
-    family = found.meta.family
-    if family == "placement":
-        from sysgym.agents.learned.placement.agent import ChoiceAgent
-
-        return ChoiceAgent(found)
-    if family == "congestion" and get_algorithm(found.meta.agent).over_hosts:
-        from sysgym.agents.learned.hosts.agent import HostsAgent
-
-        return HostsAgent(found)
-    if family != "stragglers":
-        return LearnedAgent(found, trust=trust)
-    from sysgym.agents.learned.stragglers.agent import TaskAgent
-
-    if found.policy is None:
-        raise SysgymError(f"{found.path}: its policy is not a plain network, and plays no jobs")
-    return TaskAgent(found, found.policy)
+    return learning_of(found.meta.family).agent(found, trust=trust)
 
 
-def load_agent(
-    *, checkpoint: str | PathLike[str], expected: str, trust: bool = False
-) -> LearnedAgent | TaskAgent | ChoiceAgent:
+def load_agent(*, checkpoint: str | PathLike[str], expected: str, trust: bool = False) -> PolicyAgent:
     """Load a checkpoint and check whose it is; what ``make_agent`` calls.
 
     Raises:

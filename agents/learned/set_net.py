@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,6 +104,23 @@ class SetNet:
         if min(rows, row_size, heads) < 1 or sizes != (row_size + context_size, 3 * code_size, heads):
             raise ValueError(f"a network over sets whose parts do not fit {shape}")
         return cls(shape, encoder, head)
+
+
+@dataclass(frozen=True, eq=False)
+class RearrangedNet:
+    """A network over sets, with the function that rearranges an environment's observations for it.
+
+    Attributes:
+        rows: Maps observations, shape (n, size), to those of the network.
+        net: The network.
+    """
+
+    rows: Callable[[Array], Array]
+    net: SetNet
+
+    def __call__(self, observation: NDArray[Any]) -> Array:
+        """Return the output for one observation or a batch of them."""
+        return self.net(self.rows(np.asarray(observation, dtype=np.float32)))
 
 
 Network = Mlp | SetNet

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from sysgym.agents.learned.algorithms import ACTION_NOISE_STD, ALGORITHMS, EXTRA, get_algorithm
-from sysgym.agents.learned.problems import problem_of
+from sysgym.agents.learned.learning import problem_of
 from sysgym.agents.learned.progress import Progress, telling
 from sysgym.agents.learned.training import CHECKPOINT_FOLDER, Training
 from sysgym.agents.registry import agent_info
+from sysgym.envs.episodes import check_registered
 from sysgym.scenarios import Scenario, load_scenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
 from sysgym.scenarios.files import write_atomically
@@ -88,6 +89,7 @@ def train(
             a run and ``resume`` is not set, or if a hyper-parameter cannot be written into a checkpoint.
     """
     resolved = _resolve(scenario, overrides)
+    check_registered(resolved.env_id)
     own_trainer = agent_info(agent, resolved.family).trainer
     if own_trainer:
         chosen = dict(hyper_parameters or {})

@@ -4,3 +4,46 @@ The same agent plays all environments of the family in which it makes sense; whe
 says which ones it plays. All read what the environments make public, the problem and the cost model with it;
 only the oracle reads what ``JointPlacement-v0`` hides.
 """
+
+from __future__ import annotations
+
+from sysgym.agents.info import AgentInfo
+
+_FAMILY = "placement"
+
+
+def _heuristic(name: str, entry: str, summary: str, *, privileged: bool = False) -> AgentInfo:
+    entry = f"sysgym.agents.placement.{entry}"
+    return AgentInfo(name, summary, entry, privileged=privileged, family=_FAMILY)
+
+
+def _learned(name: str, summary: str) -> AgentInfo:
+    return AgentInfo(name, summary, "sysgym.agents.learned.loading:load_agent", learned=True, family=_FAMILY)
+
+
+AGENTS = (
+    _heuristic("default", "simple:DefaultAgent", "axes in the order given; a single all-reduce"),
+    _heuristic("placement/random", "simple:RandomAgent", "any action that the mask allows"),
+    _heuristic(
+        "greedy", "greedy:GreedyAgent", "what reduces most inside; the cheapest progress; nominally best"
+    ),
+    _heuristic(
+        "blueconnect", "simple:BlueConnectAgent", "reduce-scatter inside, all-reduce across, all-gather"
+    ),
+    _heuristic("annealing", "annealing:AnnealingAgent", "simulated annealing with the closed-form model"),
+    _heuristic("exhaustive", "exhaustive:ExhaustiveAgent", "exact: all placements, all programs (P2's way)"),
+    _heuristic("topk", "topk:TopKAgent", "the k best by the model, then simulated or measured"),
+    _heuristic("ucb", "measuring:UcbAgent", "measures what may be the best, each candidate on its own"),
+    _heuristic(
+        "bayes", "measuring:BayesAgent", "learns the levels' true bandwidths, measures what is worth it"
+    ),
+    _heuristic(
+        "placement/oracle",
+        "oracle:OracleAgent",
+        "commits to the candidate that is truly the best, read off what is hidden",
+        privileged=True,
+    ),
+    _learned("maskable_ppo", "PPO among the actions that are allowed (sb3-contrib)"),
+    _learned("maskable_ppo_set", "the same with one encoder shared by all choices (Deep Sets)"),
+)
+"""The agents of the family; the general learning algorithms that can choose play it too."""

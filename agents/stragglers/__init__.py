@@ -4,3 +4,55 @@ Everything here reads only :class:`sysgym.envs.stragglers.view.JobView`, except 
 plays both environments: what it flags in ``StragglerPrediction-v0`` it relaunches or copies in
 ``StragglerMitigation-v0``. The learners need the extra ``stragglers`` (scikit-learn, PyOD).
 """
+
+from __future__ import annotations
+
+from sysgym.agents.info import AgentInfo
+
+_FAMILY = "stragglers"
+
+
+def _heuristic(name: str, entry: str, summary: str, *, privileged: bool = False) -> AgentInfo:
+    entry = f"sysgym.agents.stragglers.{entry}"
+    return AgentInfo(name, summary, entry, privileged=privileged, family=_FAMILY)
+
+
+AGENTS = (
+    _heuristic("none", "rules:NoneAgent", "never flags a task, never acts"),
+    _heuristic("flag_all", "rules:FlagAllAgent", "flags every task at the first chance"),
+    _heuristic("random_rate", "rules:RandomRateAgent", "flags a random tenth of the tasks"),
+    _heuristic(
+        "stragglers/oracle",
+        "oracle:OracleAgent",
+        "flags exactly the tasks that will be stragglers, read off the job",
+        privileged=True,
+    ),
+    _heuristic("clock", "rules:ClockAgent", "flags what has run for 95 % of the threshold"),
+    _heuristic("spark", "rules:SparkAgent", "1.5 times the median once three quarters have finished"),
+    _heuristic("late", "rules:LateAgent", "the tenth that looks to have longest to go (Hadoop's LATE)"),
+    _heuristic("mantri", "rules:MantriAgent", "restarts what probably has more than twice a fresh run to go"),
+    _heuristic("dolly", "rules:DollyAgent", "clones every task of a small job at the start"),
+    _heuristic("gbtr", "nurd:GbtrAgent", "gradient-boosted regression on finished tasks"),
+    _heuristic("nurd", "nurd:NurdAgent", "regression reweighted by calibrated propensity to finish (NURD)"),
+    _heuristic("nurd_nc", "nurd:NurdNcAgent", "NURD without calibration"),
+    _heuristic("pu_en", "pu:PuElkanNotoAgent", "positive-unlabeled learning of Elkan and Noto"),
+    _heuristic("pu_bagging", "pu:PuBaggingAgent", "positive-unlabeled bagging of Mordelet and Vert"),
+    _heuristic("wrangler", "wrangler:WranglerAgent", "a linear SVM with a confidence, fitted on other jobs"),
+    _heuristic("tobit", "censored:TobitAgent", "linear regression with running tasks as censored"),
+    _heuristic("iforest", "outliers:IsolationForestAgent", "isolation forest on finished tasks"),
+    *(
+        _heuristic(
+            detector.lower(), f"outliers:{detector.title()}Agent", f"PyOD's {detector} on finished tasks"
+        )
+        for detector in ("ABOD", "CBLOF", "HBOS", "KNN", "LOF", "MCD", "OCSVM", "PCA")
+    ),
+    AgentInfo(
+        "transfer",
+        "gradient boosting across jobs, on how a task stands among its siblings (LightGBM)",
+        "sysgym.agents.learned.stragglers.transfer:Transfer",
+        learned=True,
+        family=_FAMILY,
+        trainer="sysgym.agents.learned.stragglers.transfer:train_transfer",
+    ),
+)
+"""The agents of the family; the general learning algorithms play it too."""

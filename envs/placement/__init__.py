@@ -1,1 +1,41 @@
-"""Collective placement: where axes of parallelism lie on accelerators, and how their reductions run."""
+"""Placement of parallelism axes and collectives on a hierarchy of accelerators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sysgym.scenarios.family import Environment, Evaluation, Family, Metric
+
+_REGRET = Metric("regret", "Regret", False)
+_WITHOUT_MEASURING = Evaluation(
+    reference="default",
+    headline=_REGRET,
+    benefit=Metric("speedup", "Speed-up over the default", True),
+    cost=_REGRET,
+    metrics_entry="sysgym.envs.placement.metrics:EPISODE_METRICS",
+    leading=("regret", "speedup", "best_speedup"),
+    average="mean",
+)
+_WITH_MEASURING = replace(
+    _WITHOUT_MEASURING,
+    headline=Metric("net_regret", "Regret and price of measurements", False),
+    cost=Metric("measurements", "Measurements", False),
+    leading=("net_regret", "regret", "measurements", "speedup"),
+)
+
+FAMILY = Family(
+    name="placement",
+    scenario="sysgym.scenarios.schema.placement:PlacementScenario",
+    environments=(
+        Environment("sysgym/CollectivePlacement-v0", "sysgym.envs.placement.placement:CollectivePlacement"),
+        Environment("sysgym/ReductionProgram-v0", "sysgym.envs.placement.program:ReductionProgram"),
+        Environment(
+            "sysgym/JointPlacement-v0",
+            "sysgym.envs.placement.joint:JointPlacement",
+            evaluation=_WITH_MEASURING,
+        ),
+    ),
+    evaluation=_WITHOUT_MEASURING,
+    agents="sysgym.agents.placement:AGENTS",
+    learning="sysgym.agents.learned.placement.learning:LEARNING",
+)

@@ -1,6 +1,6 @@
 """What the scenarios of every family share: identity, splits, the resolved form and seeded variation.
 
-A family is a subclass of :class:`Scenario` in a module of its own; ``families.py`` lists them.
+The schema of a family is a subclass of :class:`Scenario`, named by the family's declaration.
 """
 
 from __future__ import annotations

@@ -1,31 +1,76 @@
-"""The environments' ids and where Gymnasium finds them."""
+"""Registration of environments with Gymnasium.
+
+The ids come from the declarations of the families; see :mod:`sysgym.scenarios.families`. A user's own file,
+given by ``--plugin``, adds an environment to a family::
+
+    from sysgym.registration import register_environment
+
+    @register_environment("mine/OneKnob-v0", family="FAMILY")
+    class OneKnob(gym.Env): ...
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
 import gymnasium
 
-# id -> entry point. A string, so that registering imports nothing; the class is loaded by `gymnasium.make`.
-# No max_episode_steps: the scenario says how long an episode is, and the environment truncates it itself.
-ENVIRONMENTS: dict[str, str] = {
-    "sysgym/DatacenterCC-v0": "sysgym.envs.congestion.datacenter_cc:DatacenterCC",
-    "sysgym/FlowCC-v0": "sysgym.envs.congestion.flow_cc:FlowCC",
-    "sysgym/StragglerPrediction-v0": "sysgym.envs.stragglers.prediction:StragglerPrediction",
-    "sysgym/StragglerMitigation-v0": "sysgym.envs.stragglers.mitigation:StragglerMitigation",
-    "sysgym/CollectivePlacement-v0": "sysgym.envs.placement.placement:CollectivePlacement",
-    "sysgym/ReductionProgram-v0": "sysgym.envs.placement.program:ReductionProgram",
-    "sysgym/JointPlacement-v0": "sysgym.envs.placement.joint:JointPlacement",
-}
+from sysgym.scenarios.families import add_environment, on_environment, register_family
+from sysgym.scenarios.family import Environment, Evaluation
 
-VECTOR_ENVIRONMENTS: dict[str, str] = {
-    "sysgym/DatacenterCC-v0": "sysgym.envs.congestion.datacenter_vector:DatacenterCCVector",
-    "sysgym/FlowCC-v0": "sysgym.envs.congestion.flow_vector:FlowCCVector",
-}
-"""Those that `gymnasium.make_vec` also makes with `vectorization_mode="vector_entry_point"`."""
+__all__ = ["ENVIRONMENTS", "register_environment", "register_environments", "register_family"]
+
+EnvironmentClass = TypeVar("EnvironmentClass", bound=type)
+
+ENVIRONMENTS: dict[str, str] = {}
+"""Id -> entry point of every environment that is registered."""
 
 
 def register_environments() -> None:
-    """Register every environment of the suite with Gymnasium; calling it again changes nothing."""
-    for env_id, entry_point in ENVIRONMENTS.items():
-        if env_id not in gymnasium.registry:
-            vector_entry_point = VECTOR_ENVIRONMENTS.get(env_id)
-            gymnasium.register(id=env_id, entry_point=entry_point, vector_entry_point=vector_entry_point)
+    """Register the environments of all families, now and later; calling it again changes nothing."""
+    if not ENVIRONMENTS:
+        on_environment(_register)
+
+
+def register_environment(
+    env_id: str,
+    *,
+    family: str,
+    vector_entry_point: str = "",
+    evaluation: Evaluation | None = None,
+    agent_arguments: Mapping[str, Any] | None = None,
+) -> Callable[[EnvironmentClass], EnvironmentClass]:
+    """Register an environment and add it to a family; use as a decorator on its class.
+
+    Args:
+        env_id: Gymnasium id, ``namespace/Name-v0``; scenario files of the family may name it.
+        family: Name of the family.
+        vector_entry_point: Entry of its vector form; empty where it has none.
+        evaluation: How its results are evaluated; None: as the family's.
+        agent_arguments: Arguments with which agents and benchmarks make it.
+
+    Raises:
+        UnknownName: There is no such family.
+        SysgymError: The id is taken.
+    """
+
+    def register(environment: EnvironmentClass) -> EnvironmentClass:
+        entry_point = f"{environment.__module__}:{environment.__qualname__}"
+        arguments = dict(agent_arguments or {})
+        add_environment(family, Environment(env_id, entry_point, vector_entry_point, evaluation, arguments))
+        return environment
+
+    return register
+
+
+def _register(environment: Environment) -> None:
+    # An entry point is a string, so that registering imports nothing; `gymnasium.make` loads the class.
+    # No max_episode_steps: the scenario says how long an episode is, and the environment truncates it itself.
+    ENVIRONMENTS[environment.env_id] = environment.entry_point
+    if environment.env_id not in gymnasium.registry:
+        gymnasium.register(
+            id=environment.env_id,
+            entry_point=environment.entry_point,
+            vector_entry_point=environment.vector_entry_point or None,
+        )

@@ -176,7 +176,7 @@ class Watch:
     ) -> None:
         world: Any = env.unwrapped
         if not hasattr(world, "before_warmup"):
-            raise SysgymError("only scenarios of the congestion family have flows and queues to record")
+            raise SysgymError("only scenarios of networks have flows and queues to record")
         if world.backend != "packets":
             raise SysgymError("a recording is made by the simulator; on the kernel, ss and tc show the same")
         if interval_s is not None and not 1e-9 <= interval_s < np.inf:

@@ -11,9 +11,9 @@ import pytest
 
 from sysgym.scenarios import json_schema
 from sysgym.scenarios.errors import UnknownName
-from sysgym.scenarios.families import FAMILIES
+from sysgym.scenarios.families import families
 
-KINDS = [*FAMILIES, "suite"]
+KINDS = [*families(), "suite"]
 
 
 def _objects(schema: Any) -> list[dict[str, Any]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sysgym.agents.learned.congestion.neural.agent import read_law
 from sysgym.agents.learned.deploy.fuzz import replay
-from sysgym.agents.learned.neural.agent import read_law
 from sysgym.agents.learned.stragglers.transfer import Transfer
 from sysgym.bench import queues
 from sysgym.bench.contenders import file_sha256, load_plugin

@@ -205,7 +205,7 @@ def test_too_many_samples_are_refused_before_the_episode(tiny: Path) -> None:
 
 
 def test_what_cannot_be_recorded_is_refused(tiny: Path, tmp_path: Path, dctcp: TimeSeries) -> None:
-    with pytest.raises(SysgymError, match="congestion family"):
+    with pytest.raises(SysgymError, match="scenarios of networks"):
         record("p2-systems", contender="default")
     with pytest.raises(UnknownName, match="west->east"):
         record(tiny, links=["west->eats"])

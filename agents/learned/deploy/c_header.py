@@ -17,7 +17,7 @@ from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph, laye
 from sysgym.agents.learned.deploy.quantize import QuantizedLayer
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.set_net import Network, SetNet
-from sysgym.envs.congestion.actions import ActionScale
+from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
 WEIGHTS = ("float32", "int8")

@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from sysgym.agents.learned.algorithms import ALGORITHMS, EXTRA, Algorithm, get_algorithm
 from sysgym.agents.learned.arrays import write_tree
 from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta, write_checkpoint
-from sysgym.agents.learned.hosts.network import network_on_observations
+from sysgym.agents.learned.learning import learning_of, network_on_observations, problem_of
 from sysgym.agents.learned.policy import Mlp, actor_modules, mlp_of
-from sysgym.agents.learned.problems import Problem, problem_of
+from sysgym.agents.learned.problems import Problem
 from sysgym.agents.learned.set_net import Network
 from sysgym.agents.learned.train import FINAL
 from sysgym.agents.learned.training import trained_with
-from sysgym.envs.congestion.actions import SCALES
 from sysgym.scenarios import scenario_from_resolved
 from sysgym.scenarios.errors import MissingExtra, SysgymError
 
@@ -113,9 +112,7 @@ def student_hyper_parameters(meta: CheckpointMeta, hidden: tuple[int, ...]) -> d
 
 def action_scale_name(meta: CheckpointMeta) -> str:
     """Return what training is told of the action scale to get the teacher's."""
-    name = str(meta.action_scale.get("name"))
-    chosen = name in SCALES and meta.env_id != "sysgym/FlowCC-v0"
-    return name if chosen else "log"
+    return learning_of(meta.family).action_scale(meta)
 
 
 def distill(

@@ -9,15 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.set_net import Network, SetNet
-from sysgym.envs.congestion.actions import ActionScale
-from sysgym.scenarios import scenario_from_resolved
+from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
@@ -179,53 +176,6 @@ def n_outputs(network: Network) -> int:
     return network.shape.n_actions if isinstance(network, SetNet) else int(network.weights[-1].shape[0])
 
 
-def graph_of(checkpoint: Checkpoint) -> PolicyGraph:
-    """Return the whole policy of a checkpoint.
-
-    Observations are clipped to the bounds of the environment's space, which changes nothing in it: what a
-    deployed policy is given may be anything.
-
-    Raises:
-        SysgymError: If its network is not one that NumPy plays, or one for every host.
-    """
-    meta, network = checkpoint.meta, checkpoint.policy
-    if network is None:
-        raise SysgymError(
-            f"{checkpoint.path}: its policy is no plain network (layers with tanh, ReLU or nothing"
-            " after them) and no set encoder; it cannot be exported"
-        )
-    family = meta.family
-    size = n_inputs(network)
-    if family == "placement":
-        return PolicyGraph(network, Inputs(size), Choice(masked=True))
-    if family == "stragglers":
-        from sysgym.agents.learned.stragglers.features import LARGEST_RATIO
-
-        bound = np.full(size, LARGEST_RATIO, np.float32)
-        return PolicyGraph(network, Inputs(size, low=-bound, high=bound), Choice(masked=False))
-    scale = ActionScale.of(meta.action_scale, checkpoint.path)
-    if isinstance(network, SetNet):
-        raise SysgymError(
-            f"{checkpoint.path}: {meta.agent} plays networks of any size, what is exported one of them;"
-            " distill it first (sysgym distill), its student is a plain network"
-        )
-    space = _observation_space(checkpoint)
-    inputs = Inputs(size, low=_bounds(space.low), high=_bounds(space.high))
-    return PolicyGraph(network, inputs, scale)
-
-
-def _observation_space(checkpoint: Checkpoint) -> gym.spaces.Box:
-    meta = checkpoint.meta
-    scenario = scenario_from_resolved(meta.scenario)
-    env = gym.make(meta.env_id, scenario=scenario, disable_env_checker=True, **meta.env_kwargs)
-    try:
-        space = env.observation_space
-    finally:
-        env.close()
-    assert isinstance(space, gym.spaces.Box)
-    return space
-
-
-def _bounds(values: NDArray[Any]) -> Array | None:
-    """Return bounds, or None where there are none at all."""
+def bounds_of(values: NDArray[Any]) -> Array | None:
+    """Return the bounds of a space as an input's; None where there are none at all."""
     return values.astype(np.float32) if np.isfinite(values).all() else None

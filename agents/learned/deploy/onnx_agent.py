@@ -9,48 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.deploy.onnx_file import OnnxRunner
-from sysgym.agents.learned.placement.agent import ChoiceAgent
-from sysgym.agents.learned.placement.choices import MASK, choice_vector
-from sysgym.agents.learned.stragglers.agent import TaskAgent
+from sysgym.agents.learned.learning import learning_of
 from sysgym.agents.protocol import Agent
 from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
-
-
-class _Rates(LearnedAgent):
-    """Rates come out of the file; the agent's own scale is not used."""
-
-    def __init__(self, checkpoint: Checkpoint, runner: OnnxRunner) -> None:
-        super().__init__(checkpoint)
-        self.name, self._runner = "onnx", runner
-
-    def act(self, observation: Any) -> Array:
-        action: Array = self._runner(np.asarray(observation, np.float32)[None]).action[0]
-        return self._action_for(action)
-
-
-class _Choice(ChoiceAgent):
-    """The file is told what is allowed, and chooses."""
-
-    def __init__(self, checkpoint: Checkpoint, runner: OnnxRunner) -> None:
-        super().__init__(checkpoint)
-        self.name, self._runner = "onnx", runner
-
-    def act(self, observation: Any) -> int:
-        mask = observation[MASK][None] > 0
-        return int(self._runner(choice_vector(observation)[None], mask).action[0])
-
-
-class _Tasks(TaskAgent):
-    """The file scores all running tasks as one batch."""
-
-    def __init__(self, checkpoint: Checkpoint, runner: OnnxRunner) -> None:
-        super().__init__(checkpoint, lambda features: runner(features).values)
-        self.name = "onnx"
 
 
 def load_onnx(*, checkpoint: str | PathLike[str], expected: str = "onnx") -> Agent:
@@ -66,7 +31,8 @@ def load_onnx(*, checkpoint: str | PathLike[str], expected: str = "onnx") -> Age
     """
     runner = OnnxRunner(checkpoint)
     meta = runner.meta()
-    if runner.chooses == (meta.family == "congestion"):
+    learning = learning_of(meta.family)
+    if runner.chooses != learning.chooses(meta):
         raise SysgymError(f"{checkpoint}: its actions are of another kind than those of {meta.family}")
 
     def scores(observations: NDArray[Any]) -> Array:
@@ -75,6 +41,4 @@ def load_onnx(*, checkpoint: str | PathLike[str], expected: str = "onnx") -> Age
     # In the place of the network stands what gives the file's answers; nobody looks inside.
     network: Any = scores
     found = Checkpoint(Path(checkpoint), meta, network, b"")
-    agents: dict[str, Any] = {"placement": _Choice, "stragglers": _Tasks}
-    agent: Agent = agents.get(meta.family, _Rates)(found, runner)
-    return agent
+    return learning.exported_agent(found, runner)

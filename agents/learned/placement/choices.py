@@ -14,6 +14,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.agents.learned.problems import MASK
 from sysgym.agents.learned.set_net import SetShape
 from sysgym.emulator.accelerators.programs import COLLECTIVES
 from sysgym.envs.placement.observation import BUDGET_COLUMNS, CANDIDATE_COLUMNS
@@ -25,7 +26,6 @@ Observation = Mapping[str, Array]
 Parts = tuple[Array, Array]
 """Rows, shape (n_rows, row_size), and context, shape (context_size,)."""
 
-MASK = "action_mask"
 LARGEST_GAP = 4.0
 """Of a candidate's log cost over the best one's; what is further off is as bad."""
 
@@ -179,9 +179,9 @@ class Choices:
 
     def envs(self, n_envs: int, seed: int) -> Any:
         """Return environments in one process; stable-baselines3 seeds them."""
-        from sysgym.agents.learned.placement.side_by_side import ChoicesSideBySide
+        from sysgym.agents.learned.replayable import ReplayableVecEnv
 
-        return ChoicesSideBySide(self.make_env, n_envs)
+        return ReplayableVecEnv(self.make_env, n_envs)
 
     def observation_index(self) -> list[str]:
         """Return what the vector is made of."""

@@ -20,7 +20,7 @@ from sysgym.agents.learned.deploy.graph import PolicyGraph
 from sysgym.agents.learned.trust.bounds import Bounds
 from sysgym.agents.learned.trust.gradients import input_gradient
 from sysgym.agents.learned.trust.policies import answers, differences, is_discrete
-from sysgym.envs.congestion.actions import ActionScale
+from sysgym.envs.action_scale import ActionScale
 
 Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]

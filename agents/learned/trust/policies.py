@@ -10,22 +10,19 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
-from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph, graph_of, layers, parts
+from sysgym.agents.learned.deploy.graph import PolicyGraph, layers, parts
 from sysgym.agents.learned.deploy.quantize import int8_twin
-from sysgym.agents.learned.hosts.network import HostsNetwork, network_on_observations
-from sysgym.agents.learned.placement.agent import ChoiceAgent
-from sysgym.agents.learned.placement.choices import MASK
-from sysgym.agents.learned.stragglers.agent import TaskAgent
+from sysgym.agents.learned.learning import agent_that, learning_of, network_on_observations
+from sysgym.agents.learned.problems import MASK
+from sysgym.agents.learned.set_net import RearrangedNet
 from sysgym.agents.protocol import Agent, environment_arguments, play_episode
-from sysgym.envs.congestion.actions import ActionScale, native_actions
-from sysgym.scenarios import scenario_from_resolved
+from sysgym.envs.action_scale import ActionScale
+from sysgym.scenarios import get_family, scenario_from_resolved
 from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
-Answer = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,21 +49,6 @@ class Seen:
         return replace(self, inputs=self.inputs[rows], masks=masks, episode=self.episode[rows])
 
 
-def agent_that(checkpoint: Checkpoint, answer: Answer) -> Agent:
-    """Return the checkpoint's agent with something else in the place of its network.
-
-    Args:
-        checkpoint: Whose agent.
-        answer: Maps what the network would see to what it would put out.
-    """
-    network: Any = answer
-    found = replace(checkpoint, policy=network)
-    family = checkpoint.meta.family
-    if family == "placement":
-        return ChoiceAgent(found)
-    return TaskAgent(found, answer) if family == "stragglers" else LearnedAgent(found)
-
-
 def play_seeds(
     checkpoint: Checkpoint, agent: Agent, split: str, seeds: Sequence[int], begin: Callable[[int], None]
 ) -> FloatArray:
@@ -83,7 +65,10 @@ def play_seeds(
         The sums of rewards.
     """
     scenario = scenario_from_resolved(checkpoint.meta.scenario)
-    arguments = {**native_actions(scenario.env_id), **environment_arguments(agent)}
+    arguments = {
+        **get_family(scenario.family).agent_arguments(scenario.env_id),
+        **environment_arguments(agent),
+    }
     env = gym.make(scenario.env_id, scenario=scenario, split=split, disable_env_checker=True, **arguments)
     returns = []
     try:
@@ -143,29 +128,16 @@ class _TellingMasks:
         return self._agent.act(observation)
 
 
-class HostsGraph(PolicyGraph):
-    """A policy whose network is a :class:`HostsNetwork`: one for every host, of any number."""
-
-    def __post_init__(self) -> None:
-        """Check nothing: the network rearranges what it is given."""
-
-
 def policy_of(checkpoint: Checkpoint) -> PolicyGraph:
     """Return a checkpoint's whole policy; raises SysgymError if NumPy does not play it."""
-    network = network_on_observations(checkpoint)
-    if not isinstance(network, HostsNetwork):
-        return graph_of(checkpoint)
-    size = len(checkpoint.meta.observation_index)
-    # All features of the environment lie between 0 and 1.
-    inputs = Inputs(size, low=np.zeros(size, np.float32), high=np.ones(size, np.float32))
-    together: Any = network
-    return HostsGraph(together, inputs, ActionScale.of(checkpoint.meta.action_scale, checkpoint.path))
+    network_on_observations(checkpoint)
+    return learning_of(checkpoint.meta.family).graph_on_observations(checkpoint)
 
 
 def int8_of(policy: PolicyGraph) -> PolicyGraph:
     """Return the policy with weights of 8 bits; inputs, biases and activations stay as they are."""
     network: Any = policy.network
-    if isinstance(network, HostsNetwork):
+    if isinstance(network, RearrangedNet):
         net: Any = int8_twin(network.net)
         together: Any = replace(network, net=net)
         return replace(policy, network=together)
@@ -175,7 +147,7 @@ def int8_of(policy: PolicyGraph) -> PolicyGraph:
 def weights_of(checkpoint: Checkpoint) -> FloatArray:
     """Return all weights and biases of a checkpoint's network, one after the other."""
     network = network_on_observations(checkpoint)
-    plain = parts(network.net if isinstance(network, HostsNetwork) else network)
+    plain = parts(network.net if isinstance(network, RearrangedNet) else network)
     arrays = [array.ravel() for mlp in plain for layer in layers(mlp) for array in layer]
     return np.concatenate(arrays).astype(np.float64)
 

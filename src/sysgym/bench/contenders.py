@@ -1,4 +1,4 @@
-"""Contenders: an agent, in networks with a transport, and the user's own files that define new ones."""
+"""Contenders: agents, over transports where the family has those; and files of the user that define more."""
 
 from __future__ import annotations
 
@@ -12,15 +12,10 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from sysgym.errors import ResultMismatch, SysgymError, UnknownName
-from sysgym.scenarios.families import FAMILIES
+from sysgym.scenarios.families import families, family_with_transports, get_family
+from sysgym.scenarios.family import Family, Transports
 from sysgym.scenarios.files import open_regular, read_limited
 from sysgym.scenarios.names import check_name
-
-PACED = "paced"
-"""Transport whose rate the agent sets."""
-
-UNCAPPED = "max"
-"""Agent that leaves a transport to itself."""
 
 SHIPPED = "shipped:"
 """Before the name of a checkpoint that came with the package."""
@@ -31,17 +26,14 @@ LARGEST_DIGESTED_BYTES = 2_000_000_000
 LARGEST_PLUGIN_BYTES = 10_000_000
 """Of a user's Python file."""
 
-NETWORKS = "congestion"
-"""The family in which a contender has a transport."""
-
 
 @dataclass(frozen=True)
 class Contender:
-    """Who plays: an agent, in networks over a transport.
+    """A contender: an agent, over a transport where the family has transports.
 
     Attributes:
         name: What tables call it.
-        transport: Congestion control law of the senders; empty where there is no network.
+        transport: Congestion control law of the senders; empty where the family has no transports.
         agent: Who decides.
         learned: Whether the agent needs a checkpoint.
         privileged: Whether the agent reads more than the observation: a reference, not a competitor.
@@ -66,10 +58,11 @@ class Contender:
 
     @property
     def parts(self) -> str:
-        """What it consists of, in words."""
+        """Its parts, in words."""
         if self.transport in ("", self.agent):
             return self.agent
-        return f"{self.transport} under {self.agent}" if self.agent != UNCAPPED else self.transport
+        uncapped = {one.transports.uncapped for one in families().values() if one.transports is not None}
+        return self.transport if self.agent in uncapped else f"{self.transport} under {self.agent}"
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -175,12 +168,14 @@ class Plugin:
         sha256: Its digest.
         transports: Names of the transports that it registered.
         agents: Names of the agents that it registered.
+        environments: Ids of the environments that it registered.
     """
 
     path: str
     sha256: str
     transports: frozenset[str]
     agents: frozenset[str]
+    environments: frozenset[str] = frozenset()
 
     @property
     def file(self) -> PluginFile:
@@ -192,13 +187,13 @@ _LOADED: dict[Path, Plugin] = {}
 
 
 def load_plugin(path: str | Path, sha256: str | None = None) -> Plugin:
-    """Import a user's Python file, once a process, so that it can register transports and agents.
+    """Import a user's Python file, once a process, so that it can register what it defines.
 
     What is compiled are the bytes whose digest was taken: neither a file that changes meanwhile nor a cached
     form of it beside it counts.
 
     Args:
-        path: A file with calls of ``register_transport`` or ``register_agent``.
+        path: A file with calls of ``register_transport``, ``register_agent`` or ``register_environment``.
         sha256: The digest that it has to have; None: any.
 
     Raises:
@@ -207,6 +202,7 @@ def load_plugin(path: str | Path, sha256: str | None = None) -> Plugin:
     """
     from sysgym.agents import list_agents
     from sysgym.emulator.packets.transports import list_transports
+    from sysgym.registration import ENVIRONMENTS
 
     file = Path(path).expanduser().resolve()
     known = _LOADED.get(file)
@@ -221,7 +217,7 @@ def load_plugin(path: str | Path, sha256: str | None = None) -> Plugin:
     # The file's own name, as `import` would have it: pickles and numba's cache on disk go by it.
     if file.stem in sys.modules:
         raise SysgymError(f'{path}: a module named "{file.stem}" is loaded already; rename the file')
-    before = frozenset(list_transports()), frozenset(list_agents())
+    before = frozenset(list_transports()), frozenset(list_agents()), frozenset(ENVIRONMENTS)
     module = ModuleType(file.stem)
     module.__file__ = str(file)
     sys.modules[file.stem] = module
@@ -234,11 +230,15 @@ def load_plugin(path: str | Path, sha256: str | None = None) -> Plugin:
         del sys.modules[file.stem]
         raise SysgymError(f"{path}: cannot be imported: {type(error).__name__}: {error}") from error
     new = Plugin(
-        str(path), digest, frozenset(list_transports()) - before[0], frozenset(list_agents()) - before[1]
+        str(path),
+        digest,
+        frozenset(list_transports()) - before[0],
+        frozenset(list_agents()) - before[1],
+        frozenset(ENVIRONMENTS) - before[2],
     )
-    if not new.transports and not new.agents:
+    if not new.transports and not new.agents and not new.environments:
         del sys.modules[file.stem]  # as before: the user may mend the file and load it again
-        raise SysgymError(f"{path}: registers no transport and no agent of a new name")
+        raise SysgymError(f"{path}: registers no transport, no agent and no environment of a new name")
     _LOADED[file] = new
     return new
 
@@ -248,77 +248,87 @@ def contender_from(
     transport: str,
     agent: str,
     plugins: Iterable[Plugin] = (),
-    family: str = NETWORKS,
+    family: str | None = None,
     parameters: Mapping[str, Any] | None = None,
+    env_id: str = "",
 ) -> Contender:
     """Return a contender from the names of its parts.
 
     Args:
         name: What tables call it.
-        transport: A registered transport; empty outside networks.
+        transport: A registered transport; empty where the family has none.
         agent: A registered agent.
         plugins: Loaded files, so that the rows say where a part came from.
-        family: Of the scenarios that it plays.
+        family: Of the scenarios that it plays; None: that whose contenders have transports.
         parameters: What the agent is made with.
+        env_id: Environment that it plays, which may be a plugin's.
 
     Raises:
         UnknownName: There is no such transport or agent.
         SysgymError: A name is none that rows can have.
     """
     from sysgym.agents import agent_info
-    from sysgym.emulator.packets.transports import get_transport
 
+    playing = _family(family)
+    transports = playing.transports
     try:
-        info = agent_info(agent, family)
+        info = agent_info(agent, playing.name)
     except UnknownName:
-        raise _nobody_of(family, agent) from None
+        raise _nobody_of(playing, agent) from None
     check_name("contender", name)
     check_name("agent", info.short_name)
     if transport:
         check_name("transport", transport)
-    if family != NETWORKS and transport:
-        raise SysgymError(f'"{name}": there are no transports in the family {family}; name an agent')
-    if info.transport and transport not in (info.transport, PACED):
+    if transports is None and transport:
+        raise SysgymError(f'"{name}": there are no transports in the family {playing.name}; name an agent')
+    if transports is not None and info.transport and transport not in (info.transport, transports.driven):
         raise SysgymError(f'"{name}": the agent "{agent}" brings its own transport, {info.transport}')
     if info.transport:
         transport = info.transport
-    elif family == NETWORKS:
-        get_transport(transport)
-    if info.family not in ("", family):
-        raise _nobody_of(family, agent)
+    elif transports is not None:
+        transports.check(transport)
+    if info.family not in ("", playing.name):
+        raise _nobody_of(playing, agent)
     used = tuple(
         (plugin.path, plugin.sha256)
         for plugin in plugins
-        if transport in plugin.transports or agent in plugin.agents
+        if transport in plugin.transports or info.name in plugin.agents or env_id in plugin.environments
     )
     chosen = tuple((parameters or {}).items())
     return Contender(name, transport, agent, info.learned, info.privileged, plugins=used, parameters=chosen)
 
 
-def parse_contender(text: str, plugins: Iterable[Plugin] = (), family: str = NETWORKS) -> Contender:
+def parse_contender(
+    text: str, plugins: Iterable[Plugin] = (), family: str | None = None, env_id: str = ""
+) -> Contender:
     """Return the contender that a user wrote.
 
-    In networks a transport's name is that transport left to itself, an agent's name is that agent setting
-    rates, ``TRANSPORT:AGENT`` is both; elsewhere there are only agents. ``NAME=...`` gives it another name,
-    ``...@FILE`` a checkpoint: ``mine=paced:ppo@runs/mine/final.zip``.
+    In a family with transports a transport's name is that transport left to itself, an agent's name is that
+    agent setting rates, ``TRANSPORT:AGENT`` is both; elsewhere there are only agents. ``NAME=...`` gives it
+    another name, ``...@FILE`` a checkpoint: ``mine=paced:ppo@runs/mine/final.zip``.
 
     Args:
         text: The words.
         plugins: As in :func:`contender_from`.
         family: As there.
+        env_id: As there.
 
     Raises:
         UnknownName: A part does not exist.
         SysgymError: The checkpoint cannot be read, or is given to a heuristic.
     """
+    playing = _family(family)
     label, equals, rest = text.partition("=")
     if not equals:
         label, rest = "", text
     parts, _, checkpoint = rest.partition("@")
     transport, colon, agent = parts.partition(":")
     if not colon:
-        transport, agent = _parts_of(parts) if family == NETWORKS else ("", parts)
-    contender = contender_from(label or parts.replace(":", "-"), transport, agent, plugins, family)
+        transport, agent = "", parts
+        if playing.transports is not None:
+            transport, agent = _parts_of(parts, playing, playing.transports)
+    name = label or parts.replace(":", "-")
+    contender = contender_from(name, transport, agent, plugins, playing.name, env_id=env_id)
     if checkpoint:
         if not contender.learned:
             raise SysgymError(f'"{text}": the agent "{agent}" takes no checkpoint')
@@ -326,28 +336,40 @@ def parse_contender(text: str, plugins: Iterable[Plugin] = (), family: str = NET
     return contender
 
 
-def _parts_of(name: str) -> tuple[str, str]:
+def _family(name: str | None) -> Family:
+    return family_with_transports() if name is None else get_family(name)
+
+
+def _parts_of(name: str, family: Family, transports: Transports) -> tuple[str, str]:
     from sysgym.agents import list_agents
-    from sysgym.emulator.packets.transports import list_transports
 
-    transports, agents = list_transports(), list_agents(NETWORKS)
-    if name in transports and name != PACED:
-        return name, UNCAPPED
-    if name in agents:
-        return PACED, name
-    raise _nobody_of(NETWORKS, name)
+    if name in transports.names() and name != transports.driven:
+        return name, transports.uncapped
+    if name in list_agents(family.name):
+        return transports.driven, name
+    raise _nobody_of(family, name)
 
 
-def _nobody_of(family: str, name: str) -> UnknownName:
-    """Return the error for who plays another family, or none; says who plays this one."""
+def _nobody_of(family: Family, name: str) -> UnknownName:
+    """Return the error for a name that is of another family, or of none; says who plays this one."""
     from sysgym.agents import list_agents
-    from sysgym.emulator.packets.transports import list_transports
 
-    transports = [transport for transport in list_transports() if transport != PACED]
-    players = [*(transports if family == NETWORKS else ()), *list_agents(family)]
-    listing = ""
-    if name in transports or any(name in list_agents(other) for other in FAMILIES if other != family):
-        kind = "a transport, and this is no network" if name in transports else "an agent of another family"
+    own: list[str] = []
+    if family.transports is not None:
+        own = [one for one in family.transports.names() if one != family.transports.driven]
+    players = [*own, *list_agents(family.name)]
+    others = [other for other in families().values() if other.name != family.name]
+    is_transport = any(
+        name in other.transports.names() and name != other.transports.driven
+        for other in (family, *others)
+        if other.transports is not None
+    )
+    listing, hint = "", ""
+    if is_transport or any(name in list_agents(other.name) for other in others):
+        kind = "a transport, and this is no network" if is_transport else "an agent of another family"
         listing = f"it is {kind}; this family is played by {', '.join(sorted(players))}"
-    hint = "or write TRANSPORT:AGENT" if family == NETWORKS else ""
-    return UnknownName(f"contender of the family {family}", name, players, hint=hint, listing=listing)
+    elif own:
+        listing = f"sysgym list lists all {len(players)}"
+    if own:
+        hint = "or write TRANSPORT:AGENT"
+    return UnknownName(f"contender of the family {family.name}", name, players, hint=hint, listing=listing)

@@ -161,8 +161,8 @@ def _main(place: Path) -> None:
 
     from sysgym.agents.learned import train
     from sysgym.agents.learned.checkpoint import read_checkpoint
-    from sysgym.agents.learned.hosts.network import network_on_observations
-    from sysgym.agents.learned.trust.policies import agent_that, play_seeds
+    from sysgym.agents.learned.learning import agent_that, network_on_observations
+    from sysgym.agents.learned.trust.policies import play_seeds
     from sysgym.scenarios import scenario_from_resolved
 
     torch.use_deterministic_algorithms(run.deterministic)

@@ -32,11 +32,11 @@ from sysgym.agents.learned.deploy.distill import (
 )
 from sysgym.agents.learned.deploy.graph import n_parameters
 from sysgym.agents.learned.train import train
-from sysgym.bench.contenders import NETWORKS, PACED, contender_from, file_sha256
+from sysgym.bench.contenders import contender_from, file_sha256
 from sysgym.bench.episodes import make_contender, play
 from sysgym.bench.statistics import Interval, estimate, paired_difference
 from sysgym.errors import SysgymError
-from sysgym.scenarios import scenario_from_resolved
+from sysgym.scenarios import get_family, scenario_from_resolved
 from sysgym.scenarios.files import make_folder, own_file, read_json, storing, write_atomically
 
 STUDENT, ALONE, LARGER, TEACHER = "student", "alone", "larger", "teacher"
@@ -255,7 +255,8 @@ def _returns(checkpoint: Checkpoint, n_episodes: int) -> Iterator[float]:
     """Play the first episodes of the test split."""
     meta = checkpoint.meta
     scenario = scenario_from_resolved(meta.scenario)
-    transport = PACED if scenario.family == NETWORKS else ""
+    transports = get_family(scenario.family).transports
+    transport = "" if transports is None else transports.driven
     contender = contender_from(meta.agent, transport, meta.agent, family=scenario.family)
     env, agent = make_contender(meta.scenario, "test", contender.with_checkpoint(checkpoint.path))
     first = scenario.splits["test"].first_seed

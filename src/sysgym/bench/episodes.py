@@ -12,15 +12,17 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from sysgym.agents import Agent, environment_arguments, make_agent
-from sysgym.bench.contenders import NETWORKS, Contender
+from sysgym.bench.contenders import Contender
 from sysgym.bench.energy import DEFAULT, EnergySettings, start_meter
 from sysgym.bench.pool import PLAYING
 from sysgym.bench.queues import QueueWatch
 from sysgym.bench.rows import Row
 from sysgym.bench.versions import versions
 from sysgym.emulator.packets.sizing.estimate import LongEpisode
-from sysgym.envs.congestion.actions import native_actions
+from sysgym.envs.episodes import check_registered
 from sysgym.errors import SysgymError, UnknownName
+from sysgym.scenarios.families import families, get_family
+from sysgym.scenarios.family import load_entry
 
 __all__ = ["EpisodeJob", "Played", "make_contender", "play"]
 
@@ -118,16 +120,16 @@ class EpisodeJob:
         return row
 
 
-def compile_for_workers(families: Iterable[str]) -> None:
+def compile_for_workers(names: Iterable[str]) -> None:
     """Compile, where the cache does not have it, what workers would each compile for themselves.
 
     Args:
-        families: Of the episodes to come.
+        names: Families of the episodes to come; one that only workers know, by a plugin, is left to them.
     """
-    if NETWORKS in families:
-        from sysgym.emulator.packets.engine.loop import compile_loops
-
-        compile_loops()
+    known = families()
+    entries = {known[name].compile for name in names if name in known}
+    for entry in sorted(entries - {""}):
+        load_entry(entry)()
 
 
 def make_contender(
@@ -138,7 +140,7 @@ def make_contender(
     render_mode: str | None = None,
     backend: str | None = None,
 ) -> tuple[gym.Env[Any, Any], Agent]:
-    """Return the environment, in networks with the contender's transport, and its agent.
+    """Return the environment, with the contender's transport where the family has transports, and its agent.
 
     Args:
         scenario: Resolved scenario.
@@ -146,11 +148,13 @@ def make_contender(
         contender: Who plays.
         folder: What the checkpoint's path is relative to.
         render_mode: Passed to the environment.
-        backend: Passed to it, in networks; None: its own default.
+        backend: Passed to it; None: its own default.
 
     Raises:
+        UnknownName: There is no such environment.
         SysgymError: The checkpoint is missing or wrong, or the environment cannot be made.
     """
+    check_registered(scenario["env_id"])
     if reserved := {"checkpoint", "family", "trust"} & dict(contender.parameters).keys():
         raise SysgymError(f"{contender.name}: no agent has a parameter {', '.join(sorted(reserved))}")
     agent = make_agent(
@@ -160,10 +164,11 @@ def make_contender(
         trust=contender.trusted,
         **dict(contender.parameters),
     )
-    arguments: dict[str, Any] = {**native_actions(scenario["env_id"]), **environment_arguments(agent)}
-    if scenario["family"] == "congestion":
+    family = get_family(scenario["family"])
+    arguments = {**family.agent_arguments(scenario["env_id"]), **environment_arguments(agent)}
+    if family.transports is not None:
         arguments.setdefault("transport", contender.transport)  # unless the agent brings its own
-        arguments |= {} if backend is None else {"backend": backend}
+    arguments |= {} if backend is None else {"backend": backend}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LongEpisode)  # the command has said how long it takes
         # The checker looks at every step and is for those who write environments.

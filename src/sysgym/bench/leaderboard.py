@@ -17,9 +17,9 @@ from sysgym.bench.report.carbon import costs, energy_text, worth_of
 from sysgym.bench.report.markdown import plain
 from sysgym.bench.report.study import Contest, Study
 from sysgym.bench.statistics import Interval
-from sysgym.bench.units import with_interval
 from sysgym.bench.versions import must_match
 from sysgym.scenarios.files import write_atomically
+from sysgym.scenarios.units import with_interval
 
 
 @dataclass(frozen=True)

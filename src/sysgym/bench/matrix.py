@@ -34,17 +34,16 @@ def fits(agent: str, trained_on: Scenario, played: Scenario, action_scale: str =
     if trained_on.sha256() == played.sha256() or agent_info(agent, played.family).transport:
         return True
     from sysgym.agents.learned.algorithms import get_algorithm
-    from sysgym.agents.learned.hosts.rows import HostRows
-    from sysgym.agents.learned.problems import problem_of
+    from sysgym.agents.learned.learning import learning_of
 
-    indices = [
-        problem_of(scenario, {"history": 1}, action_scale).observation_index()
+    learning, over_hosts = learning_of(played.family), get_algorithm(agent).over_hosts
+    one, other = (
+        learning.signature(
+            learning.problem(scenario, {"history": 1}, action_scale).observation_index(),
+            over_hosts=over_hosts,
+        )
         for scenario in (trained_on, played)
-    ]
-    if get_algorithm(agent).over_hosts:
-        one, other = (HostRows(index).features for index in indices)
-    else:
-        one, other = indices
+    )
     return one == other
 
 

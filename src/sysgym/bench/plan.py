@@ -117,7 +117,7 @@ def make_plan(
     plan = Plan(suite, trainings, matrix=Matrix.of(suite.matrix, worlds) if suite.matrix else None)
     for task in suite.tasks:
         scenario = load_scenario(task.scenario)
-        contenders = _contenders(task, scenario.family, extras, plugins)
+        contenders = _contenders(task, scenario, extras, plugins)
         seeds = _seeds(scenario, task.split, task.seed_values, extras.n_seeds)
         trained_on = load_scenario(task.trained_on) if task.trained_on else scenario
         _add(plan, scenario, task.split, contenders, seeds, trained_on)
@@ -130,7 +130,7 @@ def make_plan(
             contender.name: contender
             for task in suite.tasks
             if load_scenario(task.scenario).family == scenario.family
-            for contender in _contenders(task, scenario.family, extras, plugins)
+            for contender in _contenders(task, scenario, extras, plugins)
         }
         count = extras.n_seeds or len(first.seed_values)
         seeds = _seeds(scenario, first.split, [scenario.splits[first.split].first_seed], count)
@@ -150,7 +150,7 @@ def _add_matrix(
         seeds = _seeds(
             scenario, spec.split, [scenario.splits[spec.split].first_seed], extras.n_seeds or spec.episodes
         )
-        learned = parse_contender(spec.agent, plugins, scenario.family)
+        learned = parse_contender(spec.agent, plugins, scenario.family, scenario.env_id)
         for trained_on in worlds:
             if (trained_on.name, scenario.name) in plan.matrix.fits:
                 who = replace(learned, name=player_name(spec.agent, trained_on.name))
@@ -177,14 +177,17 @@ def _add_milestones(plan: Plan, count: int) -> None:
             )
 
 
-def _contenders(task: TaskSpec, family: str, extras: Extras, plugins: Sequence[Plugin]) -> list[Contender]:
+def _contenders(
+    task: TaskSpec, scenario: Scenario, extras: Extras, plugins: Sequence[Plugin]
+) -> list[Contender]:
+    family, env_id = scenario.family, scenario.env_id
     named = [
-        parse_contender(item, plugins, family)
+        parse_contender(item, plugins, family, env_id)
         if isinstance(item, str)
-        else contender_from(item.name, item.transport, item.agent, plugins, family, item.parameters)
+        else contender_from(item.name, item.transport, item.agent, plugins, family, item.parameters, env_id)
         for item in task.contenders
     ]
-    added = (parse_contender(text, plugins, family) for text in extras.contenders)
+    added = (parse_contender(text, plugins, family, env_id) for text in extras.contenders)
     return [replace(contender, trusted=extras.trust) for contender in (*named, *added)]
 
 

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint
 from sysgym.agents.learned.deploy.graph import PolicyGraph
+from sysgym.agents.learned.learning import agent_that
 from sysgym.agents.learned.trust.attacks import ATTACKS, Found, Pair, Tolerance
 from sysgym.agents.learned.trust.bounds import Bounds
-from sysgym.agents.learned.trust.policies import agent_that, int8_of, play_seeds, policy_of, watch
+from sysgym.agents.learned.trust.policies import int8_of, play_seeds, policy_of, watch
 from sysgym.bench.contenders import file_sha256
 from sysgym.bench.statistics import FloatArray, Interval, estimate, mean, paired_difference
 from sysgym.bench.versions import machine, versions

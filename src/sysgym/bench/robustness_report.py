@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sysgym.bench.robustness import GATE, Attacked, Robustness
 from sysgym.bench.tables import Table, interval_text, percent
-from sysgym.bench.units import significant
+from sysgym.scenarios.units import significant
 
 
 def tables(found: Robustness) -> Iterator[Table]:

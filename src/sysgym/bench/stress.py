@@ -18,30 +18,28 @@ from typing import Any
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from sysgym.bench.contenders import NETWORKS, Contender, PluginFile
+from sysgym.bench.contenders import Contender, PluginFile
 from sysgym.bench.episodes import compile_for_workers, make_contender, play
-from sysgym.bench.families import FAMILIES
 from sysgym.bench.lines import LineFile
 from sysgym.bench.pool import EPISODE_LIMIT_S, Done, Failed, run_jobs
 from sysgym.bench.row_format import Name, Strict, Text, checked
 from sysgym.bench.rows import LARGEST_RESULTS_BYTES
 from sysgym.bench.statistics import FloatArray, Interval, estimate, mean, paired_difference
 from sysgym.bench.tables import Table, interval_text
-from sysgym.bench.units import unit_of
 from sysgym.bench.versions import must_match, versions
 from sysgym.envs.wrappers import DelayedAction, NoisyObservation
 from sysgym.errors import SysgymError
 from sysgym.scenarios import Scenario, scenario_from_resolved
+from sysgym.scenarios.families import evaluation_of, get_family
+from sysgym.scenarios.family import load_entry
 from sysgym.scenarios.files import make_folder, parse_json, read_limited
+from sysgym.scenarios.units import unit_of
 
 FORMAT = 1
 ROWS = "stress.jsonl"
 
 FAILS_AT, WORKS_AT = 0.2, 0.6
 """Shares of the episode between which a failed link is down."""
-
-MEASUREMENTS: Mapping[str, tuple[str, ...] | None] = {"congestion": None, "stragglers": ("counters",)}
-"""Family -> entries of its observation that are measured; None: all of it. Placement's are exact."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +76,15 @@ class Condition:
         """Check that a scenario can have it; raises SysgymError."""
         if not 0.0 <= self.noise < float("inf") or self.delay < 0:
             raise SysgymError(f"noise and delay cannot be negative: got {self.noise:g} and {self.delay}")
-        family = scenario.family
-        if self.noise and family not in MEASUREMENTS:
+        family, can = scenario.family, get_family(scenario.family).disturbances
+        if self.noise and not can.noise:
             raise SysgymError(f"{scenario.name}: nothing in an observation of {family} is measured: no noise")
-        for name, wanted in (
-            ("late actions", self.delay),
-            ("failed links", self.fail_link),
-            ("kernel", self.kernel),
+        for name, wanted, possible in (
+            ("late actions", self.delay, can.late_actions),
+            ("failed links", self.fail_link, can.link_failure),
+            ("kernel", self.kernel, can.kernel_backend),
         ):
-            if wanted and family != NETWORKS:
+            if wanted and not possible:
                 raise SysgymError(f"{scenario.name}: {name} are for networks, this is of the family {family}")
         self.scenario(scenario)
 
@@ -94,16 +92,9 @@ class Condition:
         """Return the scenario with the link that fails, beside those that fail already."""
         if not self.fail_link:
             return scenario
-        world: Any = scenario
-        length_s = world.control.episode_steps * world.control.decision_interval_s
-        began_s = world.control.warmup_s
-        fault = {
-            "link": self.fail_link,
-            "down_s": began_s + FAILS_AT * length_s,
-            "up_s": began_s + WORKS_AT * length_s,
-        }
-        before = [other.model_dump() for other in world.faults.links]
-        return scenario.with_overrides({"faults.links": [*before, fault]})
+        with_failure = load_entry(get_family(scenario.family).disturbances.link_failure)
+        failing: Scenario = with_failure(scenario, self.fail_link, FAILS_AT, WORKS_AT)
+        return failing
 
 
 @dataclass(frozen=True)
@@ -141,14 +132,15 @@ class StressJob:
     def run(self, report: Callable[[Any], None]) -> dict[str, Any]:
         """Play; returns the row."""
         resolved = self.condition.scenario(scenario_from_resolved(self.scenario)).resolved()
-        backend = "linux" if self.condition.kernel else None
+        can = get_family(resolved["family"]).disturbances
+        backend = can.kernel_backend if self.condition.kernel else None
         made, agent = make_contender(resolved, self.split, self.contender, backend=backend)
         env: Any = made
         try:
             if self.condition.delay:
                 env = DelayedAction(env, self.condition.delay)
             if self.condition.noise:
-                env = NoisyObservation(env, self.condition.noise, MEASUREMENTS[resolved["family"]])
+                env = NoisyObservation(env, self.condition.noise, can.noise_keys)
             played = play(env, agent, self.seed)
         finally:
             env.close()
@@ -295,7 +287,7 @@ def tables(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]
     returns = np.array([row["return"] for row in rows]).reshape(shape)
     metrics = [
         metric
-        for metric in FAMILIES[stress.scenario.family].metrics
+        for metric in evaluation_of(stress.scenario.family).metrics
         if all(metric.name in row["metrics"] for row in rows)
     ]
     values = {

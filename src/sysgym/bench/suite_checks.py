@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sysgym.bench.contenders import Plugin, contender_from, parse_contender
-from sysgym.bench.families import get_family
 from sysgym.errors import ScenarioError, SysgymError, UnknownName
 from sysgym.scenarios import Scenario, Suite, load_scenario
 from sysgym.scenarios.errors import Problem, closest_names
+from sysgym.scenarios.families import evaluation_of
 
 RETURN = "return"
 """What a matrix may compare beside metrics: the sum of rewards."""
@@ -38,10 +38,16 @@ def _contender_problems(
             key = f"tasks[{index}].contenders[{place}]"
             try:
                 if isinstance(item, str):
-                    parse_contender(item, plugins, scenario.family)
+                    parse_contender(item, plugins, scenario.family, scenario.env_id)
                 else:
                     contender_from(
-                        item.name, item.transport, item.agent, plugins, scenario.family, item.parameters
+                        item.name,
+                        item.transport,
+                        item.agent,
+                        plugins,
+                        scenario.family,
+                        item.parameters,
+                        scenario.env_id,
                     )
             except UnknownName as error:
                 yield Problem(key, error.name, f"a known {error.kind}", _did_you_mean(error.suggestions))
@@ -58,7 +64,7 @@ def _metric_problems(suite: Suite, scenarios: Sequence[Scenario]) -> Iterator[Pr
         {
             name
             for scenario in scenarios
-            for name in get_family(scenario.family, scenario.env_id).metric_meanings()
+            for name in evaluation_of(scenario.family, scenario.env_id).metric_meanings()
         }
     )
     asked = [(f"metrics[{index}].name", metric.name) for index, metric in enumerate(suite.metrics)]

@@ -27,9 +27,9 @@ Progress = Callable[[int, int], None]
 """Told how many parts of how many are done."""
 
 SURVEYS = {
-    "linux-quick": "sysgym.bench.sim_vs_linux:quick",
-    "p2": "sysgym.bench.p2_survey:survey",
-    "sim-vs-linux": "sysgym.bench.sim_vs_linux:survey",
+    "linux-quick": "sysgym.studies.sim_vs_linux:quick",
+    "p2": "sysgym.studies.p2_survey:survey",
+    "sim-vs-linux": "sysgym.studies.sim_vs_linux:survey",
 }
 """Name in suites -> ``module:function(n_workers, progress)``."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sysgym.bench.statistics import Interval
-from sysgym.bench.units import significant
+from sysgym.scenarios.units import significant
 
 
 class Table(NamedTuple):

@@ -46,10 +46,10 @@ def run_nurd_release(suite: str, *, out: Path | None, n_workers: int, n_seeds: i
     Raises:
         SysgymError: The suite predicts no stragglers.
     """
-    from sysgym.bench.nurd_release import COLUMNS, WARNING, evaluate, markdown, table
     from sysgym.cli.terminal import table as screen_table
     from sysgym.scenarios import load_suite
     from sysgym.scenarios.files import make_folder, write_atomically
+    from sysgym.studies.nurd_release import COLUMNS, WARNING, evaluate, markdown, table
 
     loaded = load_suite(suite)
     screen = console()
@@ -178,19 +178,13 @@ def _say_how_long(plan: Plan, n_workers: int) -> None:
     """Say how long the trainings and episodes of a plan take, those from before included."""
     from sysgym.cli.estimates import say_how_long
     from sysgym.scenarios import load_scenario
-    from sysgym.scenarios.schema.congestion import CongestionScenario
 
     counts: dict[str, tuple[Scenario, float]] = {}
     for cell in plan.cells:
         scenario, count = counts.get(cell.scenario.sha256(), (cell.scenario, 0.0))
         counts[cell.scenario.sha256()] = (scenario, count + 1)
     trainings = [(load_scenario(spec.scenario), float(spec.total_steps)) for spec in plan.suite.training]
-    parts = [
-        (scenario, steps / scenario.control.episode_steps)
-        for scenario, steps in trainings
-        if isinstance(scenario, CongestionScenario)
-    ]
-    say_how_long([*counts.values(), *parts], n_workers)
+    say_how_long(counts.values(), n_workers, steps=trainings)
 
 
 def write_report(folder: Path, reference: str | None) -> None:

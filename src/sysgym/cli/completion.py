@@ -80,9 +80,12 @@ def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
 def _files() -> list[Path]:
     """Return the files of scenarios and suites, as the loader finds them, unread."""
     import sysgym.scenarios
+    from sysgym.scenarios.families import families
 
     users = os.environ.get("SYSGYM_SCENARIO_PATH", "").split(os.pathsep)
-    folders = [*map(Path, sysgym.scenarios.__path__), *(Path(user).expanduser() for user in users if user)]
+    own = (family.scenario_folder for family in families().values())
+    folders = [*map(Path, sysgym.scenarios.__path__), *dict.fromkeys(folder for folder in own if folder)]
+    folders += [Path(user).expanduser() for user in users if user]
     return [
         path for folder in folders for place in ("*.toml", "*/*.toml") for path in sorted(folder.glob(place))
     ]

@@ -153,7 +153,7 @@ def _report(survey: Survey, results: Sequence[Result]) -> None:
 
 def _cells(line: Line) -> tuple[str, ...]:
     from sysgym.bench.tables import interval_text
-    from sysgym.bench.units import significant
+    from sysgym.scenarios.units import significant
 
     def interval(found: Interval | None) -> str:
         return "" if found is None else interval_text(found)

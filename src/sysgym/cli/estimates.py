@@ -1,34 +1,44 @@
-"""How long a command will take, said before it begins where that is longer than one waits."""
+"""Estimates of a command's duration, printed beforehand where it is worth knowing."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from sysgym.cli.terminal import console
-from sysgym.scenarios import Scenario
+from sysgym.scenarios import Scenario, get_family
 
 WORTH_SAYING_S = 60.0
 """Shorter ones are over before the sentence has been read."""
 
 
-def say_how_long(episodes: Iterable[tuple[Scenario, float]], n_workers: int = 1) -> None:
-    """Print how long episodes take, if it is more than a minute; only networks are estimated.
+def say_how_long(
+    episodes: Iterable[tuple[Scenario, float]] = (),
+    n_workers: int = 1,
+    *,
+    steps: Iterable[tuple[Scenario, float]] = (),
+) -> None:
+    """Print how long a command will simulate, if it is more than a minute; not all families have estimates.
 
     Args:
-        episodes: Scenarios, and how many episodes of each; parts of an episode count as such.
+        episodes: Scenarios, and the number of episodes of each.
         n_workers: Processes that share them.
+        steps: Scenarios, and the number of steps of trainings on each.
     """
-    from sysgym.emulator.packets.sizing.estimate import duration, estimate
-    from sysgym.scenarios.schema.congestion import CongestionScenario
-
-    total_s = hops = 0.0
-    for scenario, count in episodes:
-        if isinstance(scenario, CongestionScenario):
-            one = estimate(scenario)
-            total_s += count * one.wall_s
-            hops += count * one.packet_hops
+    total_s = 0.0
+    amounts: defaultdict[str, float] = defaultdict(float)
+    counts = [*((scenario, count, 0.0) for scenario, count in episodes)]
+    counts += [(scenario, 0.0, count) for scenario, count in steps]
+    for scenario, n_episodes, n_steps in counts:
+        work = get_family(scenario.family).estimate_work(scenario, episodes=n_episodes, steps=n_steps)
+        if work is not None:
+            total_s += work.wall_s
+            amounts[work.unit] += work.amount
     if total_s / n_workers > WORTH_SAYING_S:
+        from sysgym.emulator.packets.sizing.estimate import duration
+
         on = f" on {n_workers} cores" if n_workers > 1 else ""
+        listed = ", ".join(f"{amount:.2g} {unit}" for unit, amount in amounts.items())
         console(stderr=True).print(
-            f"about {duration(total_s / n_workers)}{on} of simulation, {hops:.2g} packet-hops (an estimate)"
+            f"about {duration(total_s / n_workers)}{on} of simulation, {listed} (an estimate)"
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +12,7 @@ from sysgym.cli.terminal import console, table
 
 if TYPE_CHECKING:
     from sysgym.agents.learned.deploy.graph import PolicyGraph
+    from sysgym.agents.learned.deploy.source import Source
 
 
 class Format(StrEnum):
@@ -57,63 +56,20 @@ def export(
     ] = False,
 ) -> None:
     """Write a trained policy as ONNX or as a C header, from the observation to the environment's action."""
+    from sysgym.agents.learned.deploy.source import read_source
     from sysgym.errors import SysgymError
 
     if out is None and not measure:
         raise SysgymError("nothing to do: give --out FILE, or --measure, or both")
-    source = _law(checkpoint) if checkpoint.suffix == ".json" else _policy(checkpoint)
+    source = read_source(checkpoint)
     if out is not None:
         _write(source, out, form, weights, bytes_limit, name)
     if measure:
         _print_measured(source.graph)
 
 
-@dataclass(frozen=True)
-class _Source:
-    """What is exported.
-
-    Attributes:
-        graph: The policy.
-        about: Lines above its code.
-        properties: Metadata of its model, when asked.
-        hint: What plays the model; empty where nothing does.
-    """
-
-    graph: PolicyGraph
-    about: list[str]
-    properties: Callable[[], dict[str, str]]
-    hint: str
-
-
-def _policy(path: Path) -> _Source:
-    from sysgym.agents.learned.checkpoint import read_checkpoint
-    from sysgym.agents.learned.deploy.graph import graph_of
-    from sysgym.agents.learned.deploy.onnx_file import checkpoint_properties
-
-    checkpoint = read_checkpoint(path)
-    meta = checkpoint.meta
-    about = [
-        f"Policy {meta.agent}, trained on {meta.scenario_name} ({meta.env_id}) for {meta.total_steps} steps.",
-        f"Action: {', '.join(f'{key} {value}' for key, value in meta.action_scale.items())}.",
-        "Written by sysgym export. Needs -lm and no -ffast-math: forbidden actions score -INFINITY.",
-        "",
-        "Observation:",
-        *(f"{index:4d}  {what}" for index, what in enumerate(meta.observation_index)),
-    ]
-    hint = f"sysgym run {meta.scenario_name} --agent onnx --checkpoint"
-    return _Source(graph_of(checkpoint), about, lambda: checkpoint_properties(checkpoint), hint)
-
-
-def _law(path: Path) -> _Source:
-    from sysgym.agents.learned.deploy.law import law_about, law_graph, law_properties
-    from sysgym.agents.learned.neural.agent import read_law
-
-    law = read_law(path)
-    return _Source(law_graph(law), law_about(law), lambda: law_properties(path, law), "")
-
-
 def _write(
-    source: _Source,
+    source: Source,
     out: Path,
     form: Format | None,
     weights: Weights | None,
@@ -157,7 +113,7 @@ def _write(
 
 def _print_measured(graph: PolicyGraph) -> None:
     from sysgym.agents.learned.deploy.measure import measure
-    from sysgym.bench.units import significant
+    from sysgym.scenarios.units import significant
 
     rows = []
     with console(stderr=True).status("") as status:

@@ -16,7 +16,7 @@ PluginOption = Annotated[
         "--transport-file",
         "--plugin",
         metavar="FILE",
-        help="Python file of yours that registers transports or agents; may be repeated.",
+        help="Python file of yours that registers transports, agents or environments; may be repeated.",
     ),
 ]
 ContenderOption = Annotated[

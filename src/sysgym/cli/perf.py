@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sysgym.cli.terminal import console, table
 
 if TYPE_CHECKING:
-    from sysgym.perf import Figure
+    from sysgym.perf.figures import Figure
 
 
 def print_figures(json_file: Path | None, only: str | None, backend: str = "packets") -> None:
@@ -25,15 +25,16 @@ def print_figures(json_file: Path | None, only: str | None, backend: str = "pack
         UnknownName: There is no such backend.
         SysgymError: No label does, or the kernel cannot be had here.
     """
-    from sysgym import perf, perf_linux
-    from sysgym.bench.units import significant
     from sysgym.emulator.packets.sizing.estimate import LongEpisode
     from sysgym.envs.congestion.backends import LINUX, check_backend
     from sysgym.errors import SysgymError
+    from sysgym.perf import figures as simulated
+    from sysgym.perf import linux
     from sysgym.scenarios.files import make_folder, write_atomically
+    from sysgym.scenarios.units import significant
 
     check_backend(backend)
-    measurements = perf_linux.measurements if backend == LINUX else perf.measurements
+    measurements = linux.measurements if backend == LINUX else simulated.measurements
 
     chosen = [(label, measure) for label, measure in measurements() if only is None or only in label]
     if not chosen:

@@ -79,24 +79,26 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
     Raises:
         SysgymError: Something asked for does not exist, does not fit or cannot be written.
     """
-    from sysgym.bench.contenders import NETWORKS, load_plugin
+    from sysgym.bench.contenders import load_plugin
     from sysgym.bench.episodes import make_contender
-    from sysgym.bench.units import time_text
     from sysgym.cli.estimates import say_how_long
     from sysgym.errors import SysgymError
-    from sysgym.scenarios import load_scenario, parse_overrides
+    from sysgym.scenarios import get_family, load_scenario, parse_overrides
+    from sysgym.scenarios.units import time_text
     from sysgym.series import about_episode
 
     render_mode = shown.render_mode
     plugins = [load_plugin(path) for path in episode.plugins]
     scenario = load_scenario(episode.scenario, overrides=parse_overrides(episode.overrides))
-    contender = _contender(episode, plugins, scenario.family).with_shipped(scenario.name)
+    contender = _contender(episode, plugins, scenario).with_shipped(scenario.name)
     contender = replace(contender, trusted=episode.trust)
     split, seed = _split_and_seed(scenario, episode.split, episode.seed)
-    if episode.backend is not None and scenario.family != NETWORKS:
+    backends = get_family(scenario.family).backends
+    if episode.backend is not None and not backends:
         raise SysgymError(f"--backend: {scenario.name} is no network, it has no other backend")
     files.check(episode.backend)
-    if episode.backend in (None, "packets"):
+    simulated = episode.backend is None or episode.backend == backends[0]
+    if simulated:
         say_how_long([(scenario, 1)])
     env, agent = make_contender(
         scenario.resolved(), split, contender, render_mode=render_mode, backend=episode.backend
@@ -135,7 +137,7 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
         print(json.dumps({"return": total, "steps": steps, "metrics": info["episode_metrics"]}))
         return
     _print_metrics(scenario.family, scenario.env_id, info, total, steps)
-    time_of = "simulated" if episode.backend in (None, "packets") else "on the kernel"
+    time_of = "simulated" if simulated else "on the kernel"
     out.print(
         f"\n[dim]{steps} decisions, {time_text(info.get('time_s', 0.0), 3)} {time_of}, {time_text(wall_s)} "
         f"of wall time, the agent took {time_text(decision_ms / 1e3)} for each decision[/dim]"
@@ -193,27 +195,31 @@ def _play_filmed(env: gym.Env[Any, Any], agent: Any, seed: int, video: Video) ->
         return play(env, agent, seed, film)
 
 
-def _contender(episode: Episode, plugins: Sequence[Plugin], family: str) -> Contender:
-    from sysgym.bench.contenders import NETWORKS, PACED, UNCAPPED, contender_from, parse_contender
-    from sysgym.bench.families import get_family
+def _contender(episode: Episode, plugins: Sequence[Plugin], scenario: Scenario) -> Contender:
+    from sysgym.bench.contenders import contender_from, parse_contender
     from sysgym.errors import SysgymError
+    from sysgym.scenarios import get_family
 
+    family, env_id = scenario.family, scenario.env_id
+    declared = get_family(family)
     agent, at, file = (episode.agent or "").partition("@")
     if at and episode.checkpoint is None:  # as contenders are written
         episode = replace(episode, agent=agent, checkpoint=Path(file))
     if episode.contender is not None:
         if episode.agent is not None or episode.transport is not None:
             raise SysgymError("--contender names transport and agent; leave --agent and --transport out")
-        contender = parse_contender(episode.contender, plugins, family)
+        contender = parse_contender(episode.contender, plugins, family, env_id)
     elif episode.transport is None and episode.agent is None:
-        contender = parse_contender(get_family(family).reference, plugins, family)
-    elif family != NETWORKS:
+        contender = parse_contender(declared.evaluation.reference, plugins, family, env_id)
+    elif declared.transports is None:
         # Without an agent the transport is looked up as one, which says who plays this family.
         agent = episode.agent or episode.transport or ""
-        contender = contender_from(agent, episode.transport or "", agent, plugins, family)
+        contender = contender_from(agent, episode.transport or "", agent, plugins, family, env_id=env_id)
     else:
-        transport, agent = episode.transport or PACED, episode.agent or UNCAPPED
-        contender = contender_from(f"{transport}-{agent}", transport, agent, plugins)
+        transport = episode.transport or declared.transports.driven
+        agent = episode.agent or declared.transports.uncapped
+        name = f"{transport}-{agent}"
+        contender = contender_from(name, transport, agent, plugins, family, env_id=env_id)
     if episode.checkpoint is not None:
         if not contender.learned:
             raise SysgymError(f'--checkpoint: the agent "{contender.agent}" takes none')
@@ -290,10 +296,10 @@ def _write_picture(env: gym.Env[Any, Any], path: Path) -> None:
 
 
 def _print_metrics(family: str, env_id: str, info: dict[str, Any], total: float, steps: int) -> None:
-    from sysgym.bench.families import get_family
-    from sysgym.bench.units import metric_text, significant
+    from sysgym.scenarios.families import evaluation_of
+    from sysgym.scenarios.units import metric_text, significant
 
-    known, metrics = get_family(family, env_id), info["episode_metrics"]
+    known, metrics = evaluation_of(family, env_id), info["episode_metrics"]
     meanings = known.metric_meanings()
     curves = [list(curve.points(metrics).values()) for curve in known.curves]
     drawn = {name for names in curves for name in names}

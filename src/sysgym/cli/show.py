@@ -134,7 +134,7 @@ def _print_markdown(text: str) -> None:
 
 
 def _short_names(env_id: str) -> tuple[str, ...]:
-    """``sysgym/DatacenterCC-v0`` is also found without namespace and version."""
+    """Return the names of an environment: its id, and that without namespace, without version too."""
     name = env_id.partition("/")[2]
     return env_id, name, name.partition("-")[0]
 
@@ -177,23 +177,22 @@ def _environment(env_id: str) -> None:
 
 
 def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
-    from sysgym.bench.families import get_family
     from sysgym.errors import SysgymError
-    from sysgym.scenarios import CongestionScenario
+    from sysgym.scenarios.families import families, get_family
+    from sysgym.scenarios.family import load_entry
 
-    out = page()
-    if picture is not None and not isinstance(scenario, CongestionScenario):
+    out, family = page(), get_family(scenario.family)
+    if picture is not None and not family.draw:
+        drawn = ", ".join(other.name for other in families().values() if other.draw)
         raise SysgymError(
-            f"--picture: scenarios of the family congestion have a picture; {scenario.name} is of"
-            f" {scenario.family}"
+            f"--picture: scenarios of the family {drawn} have a picture; {scenario.name} is of {family.name}"
         )
     _heading(f"{scenario.name}: {scenario.title}", scenario.description, f"Played by {scenario.env_id}.")
-    if isinstance(scenario, CongestionScenario):
-        from sysgym.cli.scenario_words import in_words
-
-        for heading, text in in_words(scenario):
-            out.print(f"[bold]{heading}[/bold]")
-            out.print(_indented(text), markup=False)
+    paragraphs = family.describe_scenario(scenario)
+    for heading, text in paragraphs:
+        out.print(f"[bold]{heading}[/bold]")
+        out.print(_indented(text), markup=False)
+    if paragraphs:
         out.print()
     for name, field in type(scenario).model_fields.items():
         if name not in _IDENTITY and getattr(scenario, name) is not None:
@@ -213,12 +212,10 @@ def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
         for reference in scenario.references:
             out.print(_indented(reference), markup=False)
         out.print()
-    reference = get_family(scenario.family).reference
+    reference = family.evaluation.reference
     out.print(f"sysgym run {scenario.name} --contender {reference}", style="dim", markup=False)
-    if picture is not None and isinstance(scenario, CongestionScenario):
-        from sysgym.cli.scenario_picture import draw
-
-        draw(scenario, picture)
+    if picture is not None:
+        load_entry(family.draw)(scenario, picture)
         out.print(f"Picture: {picture}", markup=False)
 
 
@@ -236,7 +233,7 @@ def _tables(value: Any) -> dict[str, BaseModel]:
 
 
 def _rows(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    from sysgym.bench.units import metric_text
+    from sysgym.scenarios.units import metric_text
 
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
@@ -257,7 +254,7 @@ def _rows(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, str, str]]:
 
 
 def _vary(vary: Mapping[str, Sequence[Any]], ranges: Mapping[str, Range]) -> str:
-    from sysgym.bench.units import metric_text
+    from sysgym.scenarios.units import metric_text
 
     def text(key: str, value: Any) -> str:
         return metric_text(key, value, exact=True) if isinstance(value, float | int) else str(value)
@@ -334,10 +331,10 @@ def _default_scenario(env_id: str) -> str:
 
 
 def _agent(info: AgentInfo) -> None:
-    from sysgym.bench.contenders import NETWORKS
     from sysgym.scenarios import list_scenarios
+    from sysgym.scenarios.families import family_with_transports
 
-    family = info.family or NETWORKS
+    family = info.family or family_with_transports().name
     env_id = info.env_id or next(known.env_id for known in list_scenarios() if known.family == family)
     scenario = _default_scenario(env_id)
     kind = "Learned: needs a checkpoint." if info.learned else "A heuristic."

@@ -66,20 +66,23 @@ def stress(
     from sysgym.bench.contenders import load_plugin, parse_contender
     from sysgym.bench.stress import Condition, Stress, markdown, run_stress, tables
     from sysgym.cli.bench import cpus
-    from sysgym.scenarios import load_scenario
+    from sysgym.scenarios import get_family, load_scenario
     from sysgym.scenarios.files import write_atomically
 
-    loaded = load_scenario(scenario)
     plugins = [load_plugin(path) for path in plugin or []]
+    loaded = load_scenario(scenario)
     if not (noise or delay or fail_link or kernel):
-        noise, delay = [0.05, 0.2], [1, 4] if loaded.family == "congestion" else []
+        noise, delay = [0.05, 0.2], [1, 4] if get_family(loaded.family).disturbances.late_actions else []
     conditions = [
         *(Condition(noise=level) for level in noise or ()),
         *(Condition(delay=decisions) for decisions in delay or ()),
         *(Condition(fail_link=link) for link in fail_link or ()),
         *([Condition(kernel=True)] if kernel else []),
     ]
-    who = (parse_contender(text, plugins, loaded.family).with_shipped(loaded.name) for text in contender)
+    who = (
+        parse_contender(text, plugins, loaded.family, loaded.env_id).with_shipped(loaded.name)
+        for text in contender
+    )
     contenders = [replace(one, trusted=trust) for one in who]
     played = Stress(loaded, split, seeds, contenders, list(dict.fromkeys([Condition(), *conditions])))
     folder = out if out is not None else Path("results") / f"stress-{loaded.name}"

@@ -54,14 +54,12 @@ def train_agent(
     from sysgym.cli.estimates import say_how_long
     from sysgym.cli.listing import load_plugins
     from sysgym.scenarios import load_scenario, parse_overrides
-    from sysgym.scenarios.schema.congestion import CongestionScenario
 
     load_plugins(plugins)
     loaded = load_scenario(scenario, overrides=parse_overrides(overrides))
     folder = out if out is not None else Path("runs") / f"{agent}-{loaded.name}-seed{seed}"
     screen = console()
-    if isinstance(loaded, CongestionScenario):
-        say_how_long([(loaded, steps / loaded.control.episode_steps)])
+    say_how_long(steps=[(loaded, steps)])
     try:
         with _warnings_on(screen):
             final = train(

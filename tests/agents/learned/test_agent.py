@@ -21,7 +21,7 @@ from sysgym.agents.learned import load
 from sysgym.agents.learned.checkpoint import read_checkpoint
 from sysgym.agents.learned.learner import torch_model
 from sysgym.agents.protocol import Agent, environment_arguments, is_privileged
-from sysgym.envs.congestion.actions import ActionScale
+from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios.errors import SysgymError
 
 MakeEnv = Callable[..., Any]

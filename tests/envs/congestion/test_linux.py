@@ -13,7 +13,7 @@ from stable_baselines3 import PPO
 
 import sysgym
 from sysgym.agents.congestion.max import MaxAgent
-from sysgym.agents.learned.shared_policy import AgentsAsSlots
+from sysgym.agents.learned.congestion.shared_policy import AgentsAsSlots
 from sysgym.agents.protocol import play_episode
 from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.service.discovery import let_go, share_private_service

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sysgym.bench.families import FAMILIES, Curve, get_family
 from sysgym.bench.report import write
 from sysgym.bench.report.labels import spread
 from sysgym.bench.report.over_time import caption, coinciding, line_of, over_time
@@ -20,13 +19,15 @@ from sysgym.bench.report.plots import COLOURS, INK_ON_PAPER, styles
 from sysgym.bench.report.study import N_BEST, Contest, Player, read_study
 from sysgym.bench.rows import ResultsFile, Row
 from sysgym.bench.statistics import iqm
-from sysgym.bench.units import unit_of
 from sysgym.scenarios import load_scenario
+from sysgym.scenarios.families import evaluation_of
+from sysgym.scenarios.family import Curve
+from sysgym.scenarios.units import unit_of
 
 MakeRow = Callable[..., Row]
 MakeContest = Callable[..., Contest]
 
-STRAGGLERS = FAMILIES["stragglers"]
+STRAGGLERS = evaluation_of("stragglers")
 F1, TPR, FPR, PRECISION = STRAGGLERS.curves
 N_SEEDS = 6
 POINTS = (10, 40, 100)
@@ -88,8 +89,8 @@ def test_every_point_of_a_curve_is_a_metric_that_is_explained() -> None:
     meanings = STRAGGLERS.metric_meanings()
     for curve in STRAGGLERS.curves:
         assert list(curve.points(meanings)) == list(range(10, 101, 10))
-    assert get_family("stragglers", "sysgym/StragglerMitigation-v0").curves == ()
-    assert get_family("congestion").curves == ()
+    assert evaluation_of("stragglers", "sysgym/StragglerMitigation-v0").curves == ()
+    assert evaluation_of("congestion").curves == ()
 
 
 def test_points_have_the_unit_of_the_whole() -> None:

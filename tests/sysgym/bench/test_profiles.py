@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sysgym.bench.families import FAMILIES, Metric
 from sysgym.bench.report.bound import gap, shares
 from sysgym.bench.report.profiles import panels, thresholds_of
 from sysgym.bench.report.study import Contest, Player, Study, read_study
 from sysgym.bench.rows import ResultsFile, Row
 from sysgym.bench.statistics import performance_profile
+from sysgym.scenarios.families import evaluation_of
+from sysgym.scenarios.family import Metric
 
 MakeRow = Callable[..., Row]
 
@@ -60,7 +61,7 @@ def _contest(make_row: MakeRow) -> Contest:
         for index in range(3)
     ]
     players = [Player("dctcp", "dctcp", False, False), Player("oracle", "oracle", False, True)]
-    return Contest(rows, FAMILIES["congestion"], players, [GOODPUT, DELAY], "dctcp")
+    return Contest(rows, evaluation_of("congestion"), players, [GOODPUT, DELAY], "dctcp")
 
 
 def test_shares_and_the_gap_by_hand(make_row: MakeRow) -> None:

@@ -26,8 +26,8 @@ from sysgym.bench.report.training_plot import caption, training_curves
 from sysgym.bench.report.verdict import verdict
 from sysgym.bench.rows import ResultsFile, Row
 from sysgym.bench.runner import RUN
-from sysgym.bench.units import time_text
 from sysgym.errors import SysgymError
+from sysgym.scenarios.units import time_text
 
 MakeRow = Callable[..., Row]
 MakeStudy = Callable[..., Study]

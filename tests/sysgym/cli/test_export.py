@@ -14,7 +14,7 @@ from sysgym.agents.learned.checkpoint import read_checkpoint
 from sysgym.agents.learned.deploy import measure
 from sysgym.agents.learned.deploy.agreement import sample_inputs
 from sysgym.agents.learned.deploy.compiled import CompiledRunner, find_compiler
-from sysgym.agents.learned.deploy.graph import graph_of
+from sysgym.agents.learned.learning import graph_of
 
 Call = Callable[..., tuple[int, str, str]]
 

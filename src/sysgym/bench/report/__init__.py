@@ -121,6 +121,6 @@ def _pictures(contest: Contest, folder: Path, looks: dict[str, plots.Style]) -> 
     if (picture := over_time.over_time(contest, looks)) is not None:
         found.append((picture, over_time.caption(contest)))
     if (picture := plots.dots(contest, panels(contest), looks)) is not None:
-        average = AVERAGE_WORDS[contest.family.average]
+        average = AVERAGE_WORDS[contest.evaluation.average]
         found.append((picture, f"Every episode (ticks), {average} (marker) and its 95 % interval (bar)."))
     return found

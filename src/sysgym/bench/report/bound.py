@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from sysgym.bench import statistics
-from sysgym.bench.families import Metric
 from sysgym.bench.report.study import Contest, Study
 from sysgym.bench.statistics import FloatArray, Interval
+from sysgym.scenarios.family import Metric
 
 
 def bound_of(study: Study | Contest) -> str | None:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from sysgym.bench.energy import ASSUMPTIONS, alike_words, measured_alike, total_g
-from sysgym.bench.families import Metric
 from sysgym.bench.milestones import Reached, reached
 from sysgym.bench.records import FinishedFields, StartedFields, read_record
 from sysgym.bench.report.study import Contest, Study
 from sysgym.bench.training import FINISHED, STARTED, TRAINING_FOLDER
-from sysgym.bench.units import significant
 from sysgym.errors import SysgymError
+from sysgym.scenarios.family import Metric
+from sysgym.scenarios.units import significant
 
 _MASSES = ((1e3, "kg"), (1.0, "g"), (1e-3, "mg"), (1e-6, "µg"))
 _ENERGIES = ((1e3, "MWh"), (1.0, "kWh"), (1e-3, "Wh"), (1e-6, "mWh"), (1e-9, "µWh"))

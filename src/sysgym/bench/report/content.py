@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sysgym.bench.families import Metric
 from sysgym.bench.report.bound import bound_of, has_gaps
 from sysgym.bench.report.headlines import listed, relative
 from sysgym.bench.report.record import machine_text
 from sysgym.bench.report.study import Contest, Score, Study
 from sysgym.bench.report.texts import printable, shown_name
 from sysgym.bench.statistics import AVERAGE_WORDS
-from sysgym.bench.units import significant, time_text, with_interval
+from sysgym.scenarios.family import Metric
+from sysgym.scenarios.units import significant, time_text, with_interval
 
 MOST_PANELS = 4
 
@@ -21,7 +21,7 @@ REFERENCE = "reference"
 
 def averages(study: Study) -> str:
     """Return what stands for many episodes, in words."""
-    names = dict.fromkeys(AVERAGE_WORDS[contest.family.average] for contest in study.contests)
+    names = dict.fromkeys(AVERAGE_WORDS[contest.evaluation.average] for contest in study.contests)
     return " or the ".join(names)
 
 
@@ -139,7 +139,7 @@ def decision(contest: Contest, player: str) -> str:
 
 def panels(contest: Contest) -> list[Metric]:
     """Return the metrics of the dot plot: the headline's two and the next most important ones."""
-    wanted = (contest.family.headline.name, contest.family.benefit.name)
+    wanted = (contest.evaluation.headline.name, contest.evaluation.benefit.name)
     first = [metric for metric in contest.metrics if metric.name in wanted]
     chosen = dict.fromkeys([*contest.focus, *first, *contest.metrics])
     return list(chosen)[:MOST_PANELS]

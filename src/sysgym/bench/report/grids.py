@@ -115,7 +115,9 @@ def summary_grid(study: Study) -> Grid | None:
     )
     unranked = [contest for contest, several in ranked if any(one.unranked for one in several)]
     if unranked:
-        benefits = listed(list(dict.fromkeys(uncapitalized(one.family.benefit.label) for one in unranked)))
+        benefits = listed(
+            list(dict.fromkeys(uncapitalized(one.evaluation.benefit.label) for one in unranked))
+        )
         caption += f" Not ranked: too little {benefits} for a low cost to count."
     return Grid(caption, tuple(columns), tuple(rows), _apart(study.players))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sysgym.bench.families import Metric
 from sysgym.bench.report.ranking import differs, ranking
 from sysgym.bench.report.study import Contest
-from sysgym.bench.units import significant, with_interval
+from sysgym.scenarios.family import Metric
+from sysgym.scenarios.units import significant, with_interval
 
 MOST_TIED = 5
 """How many names a sentence lists."""
@@ -36,12 +36,12 @@ def _leader(contest: Contest, metric: Metric) -> str:
     found = ranking(contest, metric)
     if found is None:
         return ""
-    family, estimates = contest.family, found.estimates
+    evaluation, estimates = contest.evaluation, found.estimates
     shown = shown_interval(contest, found.best, metric.name)
     condition = ""
     if found.unranked:
-        benefit = uncapitalized(family.benefit.label)
-        condition = f" (of those with at least {100 * family.enough_benefit:.0f} % of the most {benefit})"
+        benefit = uncapitalized(evaluation.benefit.label)
+        condition = f" (of those with at least {100 * evaluation.enough_benefit:.0f} % of the most {benefit})"
     if found.tied:
         others = _some(contest, found.tied, metric.name)
         tied_with = f"which the seeds cannot tell from {others}"
@@ -71,7 +71,7 @@ def _against_reference(contest: Contest, name: str) -> str:
     parts = []
     wanted = [
         *contest.focus,
-        *(metric for metric in contest.metrics if metric.name == contest.family.benefit.name),
+        *(metric for metric in contest.metrics if metric.name == contest.evaluation.benefit.name),
     ]
     for metric in dict.fromkeys(wanted):
         score = contest.scores.get((name, metric.name))

@@ -9,13 +9,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sysgym.bench import statistics
-from sysgym.bench.families import Curve
 from sysgym.bench.report.labels import NAME_IN, name_lines
 from sysgym.bench.report.plots import Picture, Style, make_picture, tidy
 from sysgym.bench.report.study import N_BEST, Contest
 from sysgym.bench.report.texts import in_picture
 from sysgym.bench.statistics import FloatArray
-from sysgym.bench.units import Unit
+from sysgym.scenarios.family import Curve
+from sysgym.scenarios.units import Unit
 
 COINCIDES = 0.03
 """Of the range of all lines: two that are never further apart look like one."""
@@ -51,7 +51,7 @@ def over_time(contest: Contest, looks: Mapping[str, Style]) -> Picture | None:
     Returns:
         The picture; None where the family or the rows have no curves.
     """
-    curves = [curve for curve in contest.family.curves if len(curve.points(contest.metric_names)) > 1]
+    curves = [curve for curve in contest.evaluation.curves if len(curve.points(contest.metric_names)) > 1]
     lines = {
         (player.name, curve.prefix): line
         for curve in curves
@@ -146,7 +146,7 @@ def coinciding(contest: Contest) -> list[str]:
 
 
 def _first(contest: Contest) -> Curve | None:
-    curves = contest.family.curves
+    curves = contest.evaluation.curves
     return next((curve for curve in curves if len(curve.points(contest.metric_names)) > 1), None)
 
 

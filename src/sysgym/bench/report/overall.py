@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sysgym.bench import statistics
-from sysgym.bench.families import Metric
 from sysgym.bench.report.bound import overall_gap
 from sysgym.bench.report.study import Study
 from sysgym.bench.statistics import Interval
+from sysgym.scenarios.family import Metric
 
 
 @dataclass(frozen=True)

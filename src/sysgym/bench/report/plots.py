@@ -15,13 +15,13 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from sysgym.bench.families import Metric
 from sysgym.bench.report import svg
 from sysgym.bench.report.labels import name_points
 from sysgym.bench.report.study import Contest, Player
 from sysgym.bench.report.texts import in_picture
 from sysgym.bench.statistics import Interval
-from sysgym.bench.units import Unit, significant
+from sysgym.scenarios.family import Metric
+from sysgym.scenarios.units import Unit, significant
 
 # After Okabe and Ito's palette for all kinds of colour vision, without black and yellow, which vanish on one
 # background or the other, and darker where theirs are pale. Markers differ too: colour is never all there is.
@@ -110,15 +110,17 @@ def tradeoff(contest: Contest, looks: dict[str, Style]) -> Picture | None:
         tidy(axes, ink, grid="both")
         name_points(axes, shown_points(contest), contest.in_colour, ink)
 
-    family = contest.family
-    words = f"{family.benefit.label} against {family.cost.label} of {', '.join(names)} on {contest.label}"
+    evaluation = contest.evaluation
+    words = (
+        f"{evaluation.benefit.label} against {evaluation.cost.label} of {', '.join(names)} on {contest.label}"
+    )
     size = (8.0, max(3.9, 0.7 + 0.205 * len(names)))
     return make_picture(f"{contest.slug}-tradeoff", words, draw, size)
 
 
 def tradeoff_caption(contest: Contest) -> str:
     """Return what stands below that picture."""
-    benefit, cost = contest.family.benefit.label, contest.family.cost.label
+    benefit, cost = contest.evaluation.benefit.label, contest.evaluation.cost.label
     words = (
         f"{benefit} against {cost[:1].lower()}{cost[1:]}: up and to the left is better. Bars are 95 % "
         "intervals"
@@ -137,7 +139,7 @@ def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str
         looks: Style of every contender.
         ink: Colour of that line.
     """
-    cost, benefit = contest.family.cost, contest.family.benefit
+    cost, benefit = contest.evaluation.cost, contest.evaluation.benefit
     across, up = contest.unit(cost.name), contest.unit(benefit.name)
     points = _points(contest)
     front = _front_of(contest)
@@ -180,13 +182,13 @@ def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str
 
 def shown_points(contest: Contest) -> dict[str, tuple[float, float]]:
     """Return where every contender is drawn."""
-    across, up = contest.unit(contest.family.cost.name), contest.unit(contest.family.benefit.name)
+    across, up = contest.unit(contest.evaluation.cost.name), contest.unit(contest.evaluation.benefit.name)
     return {name: (across.shown(x.value), up.shown(y.value)) for name, (x, y) in _points(contest).items()}
 
 
 def _points(contest: Contest) -> dict[str, tuple[Interval, Interval]]:
     """Return cost and benefit of every contender that has both."""
-    cost, benefit = contest.family.cost.name, contest.family.benefit.name
+    cost, benefit = contest.evaluation.cost.name, contest.evaluation.benefit.name
     return {
         name: (contest.scores[name, cost].estimate, contest.scores[name, benefit].estimate)
         for name in _with_tradeoff(contest)
@@ -208,7 +210,7 @@ def _axis(metric: Metric, unit: Unit) -> str:
 
 def _with_tradeoff(contest: Contest) -> list[str]:
     """Return the contenders that have both benefit and cost."""
-    cost, benefit = contest.family.cost.name, contest.family.benefit.name
+    cost, benefit = contest.evaluation.cost.name, contest.evaluation.benefit.name
     return [
         player.name
         for player in contest.players

@@ -14,7 +14,7 @@ from sysgym.bench.report.gallery import Shown
 from sysgym.bench.report.plots import Style, make_picture, tidy
 from sysgym.bench.report.study import Contest
 from sysgym.bench.report.texts import in_picture
-from sysgym.bench.units import unit_of
+from sysgym.scenarios.units import unit_of
 
 COLUMNS = 4
 PANEL_IN = (2.4, 1.55)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sysgym.bench.families import Metric
 from sysgym.bench.report.study import Contest
 from sysgym.bench.statistics import Interval
+from sysgym.scenarios.family import Metric
 
 Kind = Literal["best", "tied", "worse", "unranked", "reference", "absent"]
 
@@ -53,7 +53,7 @@ def ranking(contest: Contest, metric: Metric) -> Ranking | None:
     estimates = {name: score.estimate for (name, key), score in contest.scores.items() if key == metric.name}
     privileged = {player.name for player in contest.players if player.privileged}
     competing = [name for name in estimates if name not in privileged]
-    allowed = contest.enough_benefit() if metric.name == contest.family.cost.name else set(competing)
+    allowed = contest.enough_benefit() if metric.name == contest.evaluation.cost.name else set(competing)
     best = contest.best(metric, estimates, allowed)
     if best is None:
         return None

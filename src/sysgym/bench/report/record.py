@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sysgym.bench.families import Metric
 from sysgym.bench.matrix import Matrix
 from sysgym.bench.records import MachineFields, RunFields, read_run
 from sysgym.bench.report.texts import printable, shown_name
+from sysgym.scenarios.family import Metric
 
 
 def read_record(folder: Path) -> RunFields:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from sysgym.bench import statistics
-from sysgym.bench.families import Family, Metric, get_family
 from sysgym.bench.matrix import Matrix
 from sysgym.bench.records import SittingFields
 from sysgym.bench.report.doubts import warnings_of
@@ -19,9 +18,11 @@ from sysgym.bench.report.record import matrix_of, metrics_of, read_record
 from sysgym.bench.report.texts import printable, shown_name, slug
 from sysgym.bench.rows import Row, read_rows
 from sysgym.bench.statistics import FloatArray, Interval
-from sysgym.bench.units import Unit, unit_of
 from sysgym.errors import UnknownName
+from sysgym.scenarios.families import evaluation_of
+from sysgym.scenarios.family import Evaluation, Metric
 from sysgym.scenarios.schema.common import SPLIT_NAMES
+from sysgym.scenarios.units import Unit, unit_of
 
 RETURN = "return"
 """Not a metric, but may stand for one: the sum of rewards."""
@@ -69,7 +70,7 @@ class Contest:
 
     Args:
         rows: Its rows.
-        family: Of the scenario.
+        evaluation: Of the scenario's environment.
         players: In the order of the report.
         metrics: Columns, the most important first; those that no row has are left out.
         reference: Contender that others are compared with; another one where it does not play.
@@ -80,18 +81,18 @@ class Contest:
     def __init__(
         self,
         rows: Sequence[Row],
-        family: Family,
+        evaluation: Evaluation,
         players: Sequence[Player],
         metrics: Sequence[Metric],
         reference: str,
         title: str = "",
         description: str = "",
     ) -> None:
-        self.name, self.split, self.family = rows[0].scenario, rows[0].split, family
+        self.name, self.split, self.evaluation = rows[0].scenario, rows[0].split, evaluation
         self.title, self.description = title, description
         present = {row.contender.name for row in rows}
         self.players = [player for player in players if player.name in present]
-        first = family.leading
+        first = evaluation.leading
         self.metrics = sorted(
             _distinct(rows, metrics),
             key=lambda metric: first.index(metric.name) if metric.name in first else len(first),
@@ -104,7 +105,7 @@ class Contest:
 
     @property
     def _average(self) -> statistics.Statistic:
-        return statistics.AVERAGES[self.family.average]
+        return statistics.AVERAGES[self.evaluation.average]
 
     @property
     def label(self) -> str:
@@ -286,9 +287,9 @@ class Contest:
     def focus(self) -> list[Metric]:
         """The two metrics of a headline: the family's first or, without it, the benefit; and the cost."""
         by_name = {metric.name: metric for metric in self.metrics}
-        family = self.family
-        first = family.headline if family.headline.name in by_name else family.benefit
-        wanted = dict.fromkeys((first.name, family.cost.name))
+        evaluation = self.evaluation
+        first = evaluation.headline if evaluation.headline.name in by_name else evaluation.benefit
+        wanted = dict.fromkeys((first.name, evaluation.cost.name))
         return [by_name[name] for name in wanted if name in by_name] or self.metrics[:2]
 
     def enough_benefit(self) -> set[str]:
@@ -296,14 +297,16 @@ class Contest:
         found = {
             name: score.estimate.value
             for (name, metric), score in self.scores.items()
-            if metric == self.family.benefit.name
+            if metric == self.evaluation.benefit.name
         }
         competing = [
             found[player.name] for player in self.players if player.name in found and not player.privileged
         ]
         if not competing:
             return {player.name for player in self.players}
-        return {name for name, value in found.items() if value >= self.family.enough_benefit * max(competing)}
+        return {
+            name for name, value in found.items() if value >= self.evaluation.enough_benefit * max(competing)
+        }
 
 
 @dataclass(frozen=True)
@@ -353,12 +356,13 @@ def read_study(folder: Path, reference: str | None = None) -> Study:
     names = [player.name for player in players]
     if reference is not None and reference not in names:
         raise UnknownName("contender", reference, names)
-    families = {row.scenario_resolved["family"]: get_family(row.scenario_resolved["family"]) for row in rows}
+    named = dict.fromkeys(row.scenario_resolved["family"] for row in rows)
+    evaluations = [evaluation_of(family) for family in named]
     if reference is None:
         competitors = [player.name for player in players if not player.privileged]
-        known = [family.reference for family in families.values() if family.reference in names]
+        known = [one.reference for one in evaluations if one.reference in names]
         reference = [*known, *competitors, *names][0]
-    metrics = metrics_of(record) or [metric for family in families.values() for metric in family.metrics]
+    metrics = metrics_of(record) or [metric for one in evaluations for metric in one.metrics]
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.scenario, row.split), []).append(row)
@@ -370,7 +374,7 @@ def read_study(folder: Path, reference: str | None = None) -> Study:
         contests.append(
             Contest(
                 groups[key],
-                get_family(resolved["family"], resolved["env_id"]),
+                evaluation_of(resolved["family"], resolved["env_id"]),
                 players,
                 metrics,
                 reference,

@@ -10,10 +10,11 @@ import pytest
 
 from sysgym.agents import make_agent
 from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint
-from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph, graph_of
+from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph
 from sysgym.agents.learned.deploy.quantize import QuantizedLayer, int8_twin
+from sysgym.agents.learned.learning import graph_of
 from sysgym.agents.learned.policy import Mlp
-from sysgym.envs.congestion.actions import ActionScale
+from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios.errors import SysgymError
 
 

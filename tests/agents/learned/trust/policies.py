@@ -12,9 +12,9 @@ import numpy as np
 import sysgym
 from sysgym.agents.learned.checkpoint import CheckpointMeta, write_checkpoint
 from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph
+from sysgym.agents.learned.learning import problem_of
 from sysgym.agents.learned.policy import Mlp
-from sysgym.agents.learned.problems import problem_of
-from sysgym.envs.congestion.actions import ActionScale
+from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios import Scenario
 
 REGISTERED = sysgym.__version__

@@ -1,0 +1,203 @@
+"""Learning in environments whose observation is a box of numbers and whose action is a box or one of a few.
+
+This is what a family declares as its ``learning`` unless it says something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.agent import LearnedAgent
+from sysgym.agents.learned.checkpoint import Checkpoint
+from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph, bounds_of, n_inputs
+from sysgym.agents.learned.learning import Learning, PolicyAgent, Runner
+from sysgym.agents.learned.problems import Problem, refuse_settings
+from sysgym.agents.learned.set_net import SetShape, check_sizes
+from sysgym.envs.action_scale import ActionScale
+from sysgym.scenarios import Scenario, get_family, scenario_from_resolved
+from sysgym.scenarios.errors import SysgymError
+
+CHOICE = "choice"
+
+
+class BoxProblem:
+    """A scenario whose environment observes a box, as a learner sees it.
+
+    Numbers of an action are scaled to [-1, 1].
+
+    Args:
+        scenario: The scenario.
+
+    Raises:
+        SysgymError: The observation or the action is of another kind.
+    """
+
+    set_shape: SetShape | None = None
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self.env_kwargs: Mapping[str, Any] = {}
+        env = made(scenario)
+        env.close()
+        self._index = index_of(env)
+        actions = env.action_space
+        self.discrete_actions = isinstance(actions, gym.spaces.Discrete)
+        self._meaning: dict[str, Any] = {"name": CHOICE}
+        if isinstance(actions, gym.spaces.Box):
+            low, high = float(actions.low.min()), float(actions.high.max())
+            same = np.all(actions.low == low) and np.all(actions.high == high)
+            if not same or not np.isfinite([low, high]).all() or len(actions.shape) != 1:
+                raise SysgymError(f"{scenario.name}: the numbers of an action have no bounds in common")
+            self._meaning = {"name": "linear", "low": low, "high": high}
+        elif not self.discrete_actions:
+            raise SysgymError(f"{scenario.name}: an action is neither numbers nor one of a few: {actions}")
+
+    def make_env(self) -> gym.Env[Any, Any]:
+        """Return one environment."""
+        env = made(self._scenario, split="train")
+        if self.discrete_actions:
+            return env
+        return gym.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
+
+    def envs(self, n_envs: int, seed: int) -> Any:
+        """Return environments in one process; stable-baselines3 seeds them."""
+        from sysgym.agents.learned.replayable import ReplayableVecEnv
+
+        return ReplayableVecEnv(self.make_env, n_envs)
+
+    def observation_index(self) -> list[str]:
+        """Return what stands at every index of the observation."""
+        return self._index
+
+    def action_meaning(self) -> dict[str, Any]:
+        """Return the scale of an action's numbers, or that an action is one of a few."""
+        return self._meaning
+
+
+def made(scenario: Scenario, **arguments: Any) -> gym.Env[Any, Any]:
+    """Return a scenario's environment, as agents and benchmarks make it."""
+    own = get_family(scenario.family).agent_arguments(scenario.env_id)
+    return gym.make(scenario.env_id, scenario=scenario, disable_env_checker=True, **own, **arguments)
+
+
+def index_of(env: gym.Env[Any, Any]) -> list[str]:
+    """Return what stands at every index of the observation; numbers where the environment does not say.
+
+    Raises:
+        SysgymError: The observation is no vector of numbers.
+    """
+    space = env.observation_space
+    if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
+        raise SysgymError(f"{env.unwrapped}: the observation is no vector of numbers: {space}")
+    own: list[str] | None = getattr(env.unwrapped, "observation_index", None)
+    return [f"observation[{index}]" for index in range(space.shape[0])] if own is None else own
+
+
+class BoxAgent:
+    """Plays the mean action of a policy, or its highest score.
+
+    Args:
+        checkpoint: As read.
+        act: Maps an observation to an action; None: as the checkpoint's network says.
+
+    Attributes:
+        name: Of the algorithm.
+        meta: What the checkpoint belongs to.
+
+    Raises:
+        SysgymError: The policy is no network that NumPy plays.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, act: Callable[[Any], Any] | None = None) -> None:
+        self.meta = checkpoint.meta
+        self.name = self.meta.agent
+        self._path, self._network = checkpoint.path, checkpoint.policy
+        if act is None:
+            if checkpoint.policy is None:
+                raise SysgymError(f"{checkpoint.path}: its policy is no network that plays without torch")
+            act = _decision(checkpoint)
+        self._act = act
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Check that the environment is of the kind that the policy was trained on.
+
+        Raises:
+            SysgymError: If it is not.
+        """
+        index, actions = index_of(env), env.action_space
+        if index != self.meta.observation_index:
+            raise SysgymError(
+                f"{self._path}: trained on {self.meta.scenario_name}, whose observation is another"
+            )
+        if isinstance(actions, gym.spaces.Discrete):
+            check_sizes(self._network, len(index), int(actions.n), self._path)
+        elif isinstance(actions, gym.spaces.Box):
+            check_sizes(self._network, len(index), actions.shape[0], self._path)
+
+    def act(self, observation: Any) -> Any:
+        """Return the action."""
+        return self._act(observation)
+
+
+def _decision(checkpoint: Checkpoint) -> Callable[[Any], Any]:
+    network: Callable[[Any], NDArray[Any]] | None = checkpoint.policy
+    assert network is not None
+    if checkpoint.meta.action_scale.get("name") == CHOICE:
+        return lambda observation: int(network(observation).argmax())
+    scale = ActionScale.of(checkpoint.meta.action_scale, checkpoint.path)
+    return lambda observation: scale.rates(network(observation))
+
+
+class BoxLearning(Learning):
+    """One plain network from the environment's observation to its action."""
+
+    def problem(
+        self,
+        scenario: Scenario,
+        env_kwargs: Mapping[str, Any],
+        action_scale: str,
+        *,
+        over_hosts: bool = False,
+    ) -> Problem:
+        """Return a scenario as a learner sees it."""
+        refuse_settings(scenario, env_kwargs, action_scale)
+        return BoxProblem(scenario)
+
+    def agent(self, checkpoint: Checkpoint, *, trust: bool = False) -> PolicyAgent:
+        """Return the agent that plays a checkpoint."""
+        if checkpoint.policy is None and not self.chooses(checkpoint.meta):
+            return LearnedAgent(checkpoint, trust=trust)
+        return BoxAgent(checkpoint)
+
+    def exported_agent(self, checkpoint: Checkpoint, runner: Runner) -> PolicyAgent:
+        """Return the agent that plays an exported policy."""
+        discrete = self.chooses(checkpoint.meta)
+
+        def act(observation: Any) -> Any:
+            action = runner(np.asarray(observation, np.float32)[None]).action[0]
+            return int(action) if discrete else action
+
+        agent = BoxAgent(checkpoint, act)
+        agent.name = "onnx"
+        return agent
+
+    def graph(self, checkpoint: Checkpoint) -> PolicyGraph:
+        """Return the whole policy of a checkpoint."""
+        network, meta = checkpoint.policy, checkpoint.meta
+        assert network is not None
+        env = made(scenario_from_resolved(meta.scenario))
+        env.close()
+        space = env.observation_space
+        assert isinstance(space, gym.spaces.Box)
+        inputs = Inputs(n_inputs(network), low=bounds_of(space.low), high=bounds_of(space.high))
+        if self.chooses(meta):
+            return PolicyGraph(network, inputs, Choice(masked=False))
+        return PolicyGraph(network, inputs, ActionScale.of(meta.action_scale, checkpoint.path))
+
+
+BOXES = BoxLearning()

@@ -1,0 +1,25 @@
+"""PPO with one network for every host."""
+
+from __future__ import annotations
+
+from sysgym.agents.learned.algorithms import Algorithm
+
+# One network for every host learns from all of them at once; the horizon is that of a full buffer.
+PPO_HOSTS = Algorithm(
+    "ppo_hosts",
+    "stable_baselines3",
+    "PPO",
+    {
+        "n_steps": 64,
+        "batch_size": 256,
+        "n_epochs": 10,
+        "learning_rate": 1e-3,
+        "gamma": 0.9,
+        "gae_lambda": 0.9,
+        "log_std_init": -2.0,
+    },
+    discrete_actions=False,
+    over_sets=True,
+    over_hosts=True,
+    policy="sysgym.agents.learned.congestion.hosts.policy:HostPolicy",
+)

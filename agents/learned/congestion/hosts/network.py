@@ -1,0 +1,49 @@
+"""A network over hosts on the observations of one environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sysgym.agents.learned.congestion.hosts.rows import HostRows
+from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph
+from sysgym.agents.learned.set_net import RearrangedNet, SetNet
+from sysgym.envs.action_scale import ActionScale
+from sysgym.scenarios.errors import SysgymError
+
+
+def hosts_network(observation_index: Sequence[str], net: SetNet) -> RearrangedNet:
+    """Return a network, trained on hosts however many, for an environment's observation.
+
+    Raises:
+        SysgymError: If the observation is not one by hosts.
+    """
+    rows = HostRows(observation_index)
+    sizes = [(one.row_size, one.context_size, one.heads) for one in (rows.shape, net.shape)]
+    if sizes[0] != sizes[1]:
+        raise SysgymError(f"one policy for all hosts: it sees {sizes[1]} numbers a host, here are {sizes[0]}")
+    return RearrangedNet(rows, replace(net, shape=rows.shape))
+
+
+class HostsGraph(PolicyGraph):
+    """A policy whose network serves hosts of any number."""
+
+    def __post_init__(self) -> None:
+        """Check nothing: the network rearranges what it is given."""
+
+
+def hosts_graph(network: RearrangedNet, size: int, scale: ActionScale) -> HostsGraph:
+    """Return the whole policy.
+
+    Args:
+        network: Of :func:`hosts_network`.
+        size: Numbers in an observation.
+        scale: Of its outputs.
+    """
+    # All features of the environment lie between 0 and 1.
+    inputs = Inputs(size, low=np.zeros(size, np.float32), high=np.ones(size, np.float32))
+    together: Any = network
+    return HostsGraph(together, inputs, scale)

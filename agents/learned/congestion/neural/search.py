@@ -1,0 +1,348 @@
+"""Finds the weights of the law by evolution: CMA-ES (Hansen, arXiv:1604.00772) over randomised scenarios.
+
+An episode of a network ends in the very numbers that count (queues, completion times, goodput), all flows
+share the weights, and there are a few dozen of them: no gradient is needed. All candidates of a generation
+play the same episodes as DCTCP, so that luck of the draw cancels. Scenarios in which the law stands worst
+against DCTCP come more often (as Genet's curriculum has it, Xia et al., SIGCOMM 2022, section 4). The first
+scenario may have a stage to itself: what is found under incast is kept when web search joins, and hardly
+found beside it. What is kept is the mean of the distribution that was best on the validation split.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.arrays import read_tree, write_tree
+from sysgym.agents.learned.checkpoint import installed_versions
+from sysgym.agents.learned.congestion.neural.agent import Law
+from sysgym.agents.learned.congestion.neural.fitness import Episode, Judge
+from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
+from sysgym.scenarios import CongestionScenario, load_scenario
+from sysgym.scenarios.errors import MissingExtra, SysgymError
+from sysgym.scenarios.files import own_file, read_limited, storing, write_atomically
+
+FINAL = "final.json"
+STATE = "search.npz"
+CURVE = "progress.csv"
+LARGEST_STATE_BYTES = 64_000_000
+"""Of the state of a search; one has a tenth of a megabyte."""
+
+EPISODES_A_GENERATION = 6
+EPISODES_A_VALIDATION = 4
+"""Of every scenario."""
+GENERATIONS_A_VALIDATION = 10
+MEMORY = 0.8
+"""Share of the past in the moving average of a scenario's loss."""
+
+_IN_WORDS = {"scenarios": "list of scenarios"}
+_PROGRESS = ("standing", "joined", "generations", "steps", "wall_s", "best", "best_loss")
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When the scenarios of a search join, and how widely it looks.
+
+    Attributes:
+        alone_steps: Decision intervals on the first scenario alone; the others join after them.
+        sigma: Width of the distribution that the search begins with, around DCTCP.
+        joint_sigma: Width of the one that begins when the others join, around the best law so far.
+    """
+
+    alone_steps: int
+    sigma: float
+    joint_sigma: float
+
+    def check(self, total_steps: int) -> None:
+        """Raise SysgymError for what cannot be: it comes from a command line or a suite, of any type."""
+        for name in ("sigma", "joint_sigma"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0.0 < value < math.inf:
+                raise SysgymError(f"{name} is {value!r}; expected a positive number, as 0.2")
+        if not isinstance(self.alone_steps, int):
+            raise SysgymError(f"alone_steps is {self.alone_steps!r}; expected a whole number of steps")
+        if not 0 <= self.alone_steps < total_steps:
+            raise SysgymError(
+                f"alone_steps is {self.alone_steps:,} of {total_steps:,} steps;"
+                " expected 0 or more, and fewer than all"
+            )
+
+
+@dataclass
+class Search:
+    """The state of a search.
+
+    Attributes:
+        evolution: The distribution of weights.
+        seed: Of its draws.
+        schedule: When the scenarios join, and the widths of the distribution.
+        rng: Draws scenarios and seeds of episodes.
+        scenarios: The curriculum, whole.
+        standing: Moving average of the loss in each scenario.
+        joined: Whether all scenarios are played, or the first alone.
+        generations: How many there were.
+        steps: Decision intervals simulated, the baseline's not counted.
+        wall_s: Time so far, s.
+        best: Mean of the distribution that was best on the validation split, in this stage.
+        best_loss: Its loss there.
+    """
+
+    evolution: Any
+    seed: int
+    schedule: Schedule
+    rng: np.random.Generator
+    scenarios: list[CongestionScenario]
+    standing: NDArray[np.float64]
+    joined: bool
+    generations: int = 0
+    steps: int = 0
+    wall_s: float = 0.0
+    best: NDArray[np.float64] = field(default_factory=lambda: np.zeros(N_PARAMETERS))
+    best_loss: float = np.inf
+
+    @property
+    def n_played(self) -> int:
+        """How many of the scenarios are played in this stage."""
+        return len(self.scenarios) if self.joined else 1
+
+    def state(self) -> dict[str, Any]:
+        """Return what a file holds: numbers and arrays."""
+        return {
+            "scenarios": [one.sha256() for one in self.scenarios],
+            "seed": self.seed,
+            "schedule": asdict(self.schedule),
+            "evolution": {name: getattr(self.evolution, name) for name in _parts_of(self.evolution)},
+            "rng": self.rng.bit_generator.state,
+            **{name: getattr(self, name) for name in _PROGRESS},
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Bring a new search to where another was.
+
+        Raises:
+            Exception: Of any kind, if the state is not one of such a search.
+        """
+        for name in _parts_of(self.evolution):
+            setattr(self.evolution, name, _like(getattr(self.evolution, name), state["evolution"][name]))
+        self.rng.bit_generator.state = state["rng"]
+        for name in _PROGRESS:
+            setattr(self, name, _like(getattr(self, name), state[name]))
+
+    def stage_is_over(self, total_steps: int) -> bool:
+        """Whether this stage has had its steps, of so many in all."""
+        return self.steps >= (total_steps if self.joined else self.schedule.alone_steps)
+
+    def join(self) -> None:
+        """Begin the stage of all scenarios, around the best law of the first."""
+        self.evolution = _distribution(self.best, self.schedule.joint_sigma, self.seed)
+        self.best_loss = np.inf
+        self.joined = True
+
+    def draw(self) -> tuple[list[int], list[Episode]]:
+        """Return the episodes of a generation: every scenario once, the rest where the law stands worst."""
+        n = self.n_played
+        standing = self.standing[:n]
+        weight = np.exp(standing - standing.max())
+        more = self.rng.choice(n, size=max(EPISODES_A_GENERATION - n, 0), p=weight / weight.sum())
+        places = [*range(n), *sorted(more.tolist())]
+        return places, [self._episode(place) for place in places]
+
+    def _episode(self, place: int) -> Episode:
+        scenario = self.scenarios[place]
+        first, last = scenario.splits["train"].seeds
+        return Episode(scenario, "train", int(self.rng.integers(first, last + 1)))
+
+    def generation(self, judge: Judge) -> float:
+        """Play one generation and learn from it; returns the mean loss of its candidates."""
+        # A search that was stopped comes back without its generator: each generation has one of its own.
+        state = np.random.SeedSequence([self.seed, self.generations]).generate_state(1)
+        self.evolution.reseed_rng(int(state[0]))
+        candidates = [self.evolution.ask() for _ in range(self.evolution.population_size)]
+        places, episodes = self.draw()
+        losses = judge.losses([neural_transport(weights) for weights in candidates], episodes)
+        self.evolution.tell(list(zip(candidates, losses.mean(axis=1).tolist(), strict=True)))
+        for place in set(places):
+            found = losses[:, [number for number, other in enumerate(places) if other == place]].mean()
+            self.standing[place] += (1.0 - MEMORY) * (found - self.standing[place])
+        self.generations += 1
+        self.steps += len(candidates) * sum(episode.scenario.control.episode_steps for episode in episodes)
+        return float(losses.mean())
+
+    def validate(self, judge: Judge) -> float:
+        """Play the mean of the distribution on the validation split; keep it if it is the best so far."""
+        episodes = [
+            Episode(scenario, "validation", scenario.splits["validation"].seeds[0] + number)
+            for scenario in self.scenarios[: self.n_played]
+            for number in range(EPISODES_A_VALIDATION)
+        ]
+        found = float(judge.losses([neural_transport(self.evolution.mean)], episodes).mean())
+        if found < self.best_loss:
+            self.best, self.best_loss = self.evolution.mean.copy(), found
+        return found
+
+
+def train_neural(
+    scenario: CongestionScenario,
+    *,
+    total_steps: int,
+    out: str | PathLike[str],
+    seed: int = 0,
+    resume: bool = False,
+    progress: Progress | None = None,
+    also_on: Sequence[str] = (),
+    episode_steps: int = 200,
+    alone_steps: int = 0,
+    sigma: float = 0.2,
+    joint_sigma: float = 0.08,
+) -> Path:
+    """Search for weights on the train split of scenarios.
+
+    Same arguments and machine, same weights, whether stopped on the way or not.
+
+    Args:
+        scenario: The first of them.
+        total_steps: Decision intervals to simulate; rounded up to whole generations.
+        out: Folder of the run.
+        seed: Of the search.
+        resume: Go on from where the folder's search was stopped.
+        progress: Told the number of intervals so far.
+        also_on: Names or files of the other scenarios.
+        episode_steps: Longer episodes are cut to so many intervals.
+        alone_steps: Decision intervals of a first stage, in which the first scenario is played alone.
+        sigma: Width of the first distribution; the law of its mean is DCTCP.
+        joint_sigma: Width of the second stage's first distribution; its mean is the first stage's best law.
+
+    Returns:
+        The checkpoint.
+
+    Raises:
+        MissingExtra: If cmaes is not installed.
+        SysgymError: If a scenario is not one of DatacenterCC, the first stage leaves no steps for the second,
+            a width is not positive, or the folder holds another search.
+    """
+    folder = Path(out)
+    chosen = [_shortened(one, episode_steps) for one in (scenario, *map(load_scenario, also_on))]
+    schedule = Schedule(alone_steps, sigma, joint_sigma)
+    schedule.check(total_steps)
+    search = _begin_or_resume(folder, chosen, seed, schedule, resume)
+    judge = Judge()
+    # No stage ends without a validation, however few its steps.
+    while search.steps < total_steps or math.isinf(search.best_loss):
+        began_s = time.perf_counter()
+        mean_loss = search.generation(judge)
+        is_over = search.stage_is_over(total_steps)
+        validation = ""
+        if search.generations % GENERATIONS_A_VALIDATION == 0 or is_over:
+            validation = f"{search.validate(judge):.4f}"
+        if is_over and not search.joined:
+            search.join()
+        search.wall_s += time.perf_counter() - began_s
+        _note(
+            folder,
+            (search.generations, search.steps, f"{search.wall_s:.1f}", f"{mean_loss:.4f}", validation),
+        )
+        write_atomically(folder / STATE, write_tree(search.state()))
+        if progress is not None:
+            progress(search.steps)
+    law = Law(
+        parameters=[float(value) for value in search.best],
+        trained_on=[one.resolved() for one in search.scenarios],
+        total_steps=search.steps,
+        seed=seed,
+        validation=search.best_loss,
+        hyper_parameters={"also_on": list(also_on), "episode_steps": episode_steps, **asdict(schedule)},
+        versions=installed_versions(("sysgym", "numpy", "numba", "cmaes")),
+    )
+    law.write(folder / FINAL)
+    return folder / FINAL
+
+
+def _shortened(scenario: Any, episode_steps: int) -> CongestionScenario:
+    if not isinstance(scenario, CongestionScenario) or scenario.env_id != "sysgym/DatacenterCC-v0":
+        raise SysgymError(f'{scenario.name}: "neural" learns in scenarios of sysgym/DatacenterCC-v0 only')
+    if scenario.control.episode_steps <= episode_steps:
+        return scenario
+    control = scenario.control.model_copy(update={"episode_steps": episode_steps})
+    return scenario.model_copy(update={"control": control})
+
+
+def _begin_or_resume(
+    folder: Path, scenarios: list[CongestionScenario], seed: int, schedule: Schedule, resume: bool
+) -> Search:
+    evolution = _distribution(np.zeros(N_PARAMETERS), schedule.sigma, seed)
+    rng, standing = np.random.default_rng(seed), np.zeros(len(scenarios))
+    search = Search(evolution, seed, schedule, rng, scenarios, standing, joined=schedule.alone_steps == 0)
+    path = folder / STATE
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        return search
+    if not resume:
+        raise SysgymError(f"{folder}: the folder holds a run already; go on with resume, or use another")
+    here = search.state()
+    try:
+        there = read_tree(read_limited(path, LARGEST_STATE_BYTES))
+        asked = {what: (there[what], here[what]) for what in ("scenarios", "seed")}
+        asked |= {name: (there["schedule"][name], value) for name, value in here["schedule"].items()}
+    except Exception as error:  # damaged files fail wherever zipfile, json or NumPy notices
+        raise SysgymError(f"{path}: not the state of a search ({error!r}); use another folder") from error
+    for what, (got, expected) in asked.items():
+        if got != expected:
+            raise SysgymError(
+                f"{folder}: cannot go on, the search there has another {_IN_WORDS.get(what, what)};"
+                " ask for the same again, or use another folder"
+            )
+    try:
+        search.set_state(there)
+    except Exception as error:  # as above
+        raise SysgymError(f"{path}: not the state of a search ({error!r}); use another folder") from error
+    return search
+
+
+def _parts_of(evolution: Any) -> list[str]:
+    """Return the names of what a distribution consists of; its generator is another in each generation."""
+    return [name for name in vars(evolution) if name != "_rng"]
+
+
+def _like(old: Any, new: Any) -> Any:
+    """Return a value of a file if it can stand in the place of another.
+
+    Raises:
+        ValueError: If it cannot.
+    """
+    if old is None and (new is None or isinstance(new, np.ndarray)):
+        return new  # what is computed when it is needed
+    if isinstance(old, np.ndarray):
+        fits = isinstance(new, np.ndarray) and new.shape == old.shape and new.dtype == old.dtype
+    else:
+        fits = isinstance(new, int | float) and isinstance(old, bool) == isinstance(new, bool)
+    if not fits:
+        raise ValueError(f"{str(new)[:40]} in the place of {str(old)[:40]}")
+    return new
+
+
+def _distribution(mean: NDArray[np.float64], sigma: float, seed: int) -> Any:
+    try:
+        from cmaes import CMA
+    except ImportError as error:
+        raise MissingExtra("train", "training neural") from error
+    return CMA(mean=mean.copy(), sigma=sigma, seed=seed)
+
+
+def _note(folder: Path, values: tuple[Any, ...]) -> None:
+    path = folder / CURVE
+    with storing(path), open(path, "a", newline="", opener=own_file) as file:
+        writer = csv.writer(file)
+        if file.tell() == 0:
+            writer.writerow(("generation", "steps", "wall_s", "mean_loss", "validation_loss"))
+        writer.writerow(values)

@@ -1,0 +1,126 @@
+"""One policy for all agents of a parallel environment: each agent is a slot of stable-baselines3's VecEnv.
+
+    from stable_baselines3 import PPO
+    from sysgym.agents.learned.congestion.shared_policy import AgentsAsSlots
+    slots = AgentsAsSlots(lambda: parallel_env("flow-1g-1ms", overrides={"workload.flows_per_pair": 4}))
+    model = PPO("MlpPolicy", slots)
+
+Agents act at once and see only themselves, so what one learns serves all, and the policy plays one flow of
+``sysgym/FlowCC-v0`` as it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv
+
+from sysgym.scenarios.errors import SysgymError
+
+
+class AgentsAsSlots(VecEnv):
+    """The agents of some parallel environments, side by side.
+
+    An environment that is over begins again in the same step, as a VecEnv does; the last observation is in
+    ``infos[slot]["terminal_observation"]``, the return of the episode in ``infos[slot]["episode"]``.
+
+    Args:
+        make_env: Makes one parallel environment whose agents have equal spaces.
+        n_worlds: How many of them.
+
+    Raises:
+        SysgymError: If the agents' spaces differ.
+    """
+
+    def __init__(self, make_env: Callable[[], Any], n_worlds: int = 1) -> None:
+        self.worlds = [make_env() for _ in range(n_worlds)]
+        first = self.worlds[0]
+        self.names: list[str] = list(first.possible_agents)
+        spaces = [(first.observation_space(name), first.action_space(name)) for name in self.names]
+        if any(pair != spaces[0] for pair in spaces):
+            raise SysgymError("one policy for all agents: their observation or action spaces differ")
+        super().__init__(n_worlds * len(self.names), *spaces[0])
+        self._actions: NDArray[Any] = np.zeros((self.num_envs, *self.action_space.shape))  # type: ignore[misc]
+        self._returns = np.zeros(self.num_envs)
+        self._lengths = np.zeros(n_worlds, dtype=np.int64)
+        self._began_s = time.perf_counter()
+
+    def reset(self) -> NDArray[np.float32]:
+        """Begin an episode in every world; seeds are those given by ``seed``."""
+        found = [self._reset_world(place, self._seeds[place]) for place in range(len(self.worlds))]
+        self._reset_seeds()
+        self._reset_options()
+        return np.concatenate(found)
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        """Keep the actions, shape (slots, ...)."""
+        self._actions = actions
+
+    def step_wait(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], list[Any]]:
+        """Let every world pass an interval."""
+        parts = [self._step_world(place) for place in range(len(self.worlds))]
+        observations, rewards, dones = (np.concatenate([part[at] for part in parts]) for at in range(3))
+        return observations, rewards.astype(np.float32), dones, [info for part in parts for info in part[3]]
+
+    def _step_world(self, place: int) -> tuple[Any, Any, Any, list[dict[str, Any]]]:
+        world, slots = self.worlds[place], self._slots(place)
+        actions = dict(zip(self.names, self._actions[slots], strict=True))
+        seen, paid, ended, cut, infos = world.step(actions)
+        rewards = np.array([paid[name] for name in self.names])
+        over = any(cut.values()) or any(ended.values())
+        self._returns[slots] += rewards
+        self._lengths[place] += 1
+        listed = [infos[name] for name in self.names]
+        observations = np.stack([seen[name] for name in self.names])
+        if over:
+            elapsed_s = round(time.perf_counter() - self._began_s, 6)
+            for number, (name, info) in enumerate(zip(self.names, listed, strict=True)):
+                info["terminal_observation"] = observations[number]
+                info["TimeLimit.truncated"] = cut[name] and not ended[name]
+                total = float(self._returns[slots][number])
+                info["episode"] = {"r": total, "l": int(self._lengths[place]), "t": elapsed_s}
+            observations = self._reset_world(place, None)
+        return observations, rewards, np.full(len(self.names), over), listed
+
+    def _reset_world(self, place: int, seed: int | None) -> NDArray[np.float32]:
+        seen, _ = self.worlds[place].reset(seed=seed)
+        if list(seen) != self.names:
+            raise SysgymError(
+                f"one policy for all agents: an episode has {len(seen)} of {len(self.names)} agents; fix what"
+                " varies their number, such as workload.flows_per_pair, by overrides"
+            )
+        self._returns[self._slots(place)] = 0.0
+        self._lengths[place] = 0
+        return np.stack([seen[name] for name in self.names])
+
+    def _slots(self, place: int) -> slice:
+        return slice(place * len(self.names), (place + 1) * len(self.names))
+
+    def close(self) -> None:
+        """Close the worlds."""
+        for world in self.worlds:
+            world.close()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """Return an attribute of the worlds behind some slots."""
+        return [getattr(world, attr_name) for world in self._worlds_of(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Set an attribute of the worlds behind some slots."""
+        for world in self._worlds_of(indices):
+            setattr(world, attr_name, value)
+
+    def env_method(self, method_name: str, *arguments: Any, indices: Any = None, **named: Any) -> list[Any]:
+        """Call a method of the worlds behind some slots."""
+        return [getattr(world, method_name)(*arguments, **named) for world in self._worlds_of(indices)]
+
+    def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
+        """No slot is wrapped; returns are in ``infos`` as Monitor would put them."""
+        return [False for _ in self._worlds_of(indices)]
+
+    def _worlds_of(self, indices: int | Sequence[int] | None) -> list[Any]:
+        return [self.worlds[slot // len(self.names)] for slot in self._get_indices(indices)]

@@ -1,0 +1,55 @@
+"""Policies as ``sysgym export`` reads them: ordinary checkpoints, and forms that single agents declare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sysgym.agents.learned.checkpoint import read_checkpoint
+from sysgym.agents.learned.deploy.graph import PolicyGraph
+from sysgym.agents.learned.deploy.onnx_file import checkpoint_properties
+from sysgym.agents.learned.learning import graph_of
+from sysgym.agents.registry import agent_info, list_agents
+from sysgym.scenarios.family import load_entry
+
+
+@dataclass(frozen=True)
+class Source:
+    """A policy to export.
+
+    Attributes:
+        graph: The policy.
+        about: Lines above its code.
+        properties: Returns the metadata of its ONNX model.
+        hint: Command that plays the model, without the file; empty where nothing plays it.
+    """
+
+    graph: PolicyGraph
+    about: list[str]
+    properties: Callable[[], dict[str, str]]
+    hint: str
+
+
+def read_source(path: Path) -> Source:
+    """Read a checkpoint for export; its suffix says whose form it has.
+
+    Raises:
+        SysgymError: It is no checkpoint, or its policy cannot be exported.
+    """
+    for info in (agent_info(name) for name in list_agents()):
+        if info.exporter and info.checkpoint_suffix == path.suffix:
+            source: Source = load_entry(info.exporter)(path)
+            return source
+    checkpoint = read_checkpoint(path)
+    meta = checkpoint.meta
+    about = [
+        f"Policy {meta.agent}, trained on {meta.scenario_name} ({meta.env_id}) for {meta.total_steps} steps.",
+        f"Action: {', '.join(f'{key} {value}' for key, value in meta.action_scale.items())}.",
+        "Written by sysgym export. Needs -lm and no -ffast-math: forbidden actions score -INFINITY.",
+        "",
+        "Observation:",
+        *(f"{index:4d}  {what}" for index, what in enumerate(meta.observation_index)),
+    ]
+    hint = f"sysgym run {meta.scenario_name} --agent onnx --checkpoint"
+    return Source(graph_of(checkpoint), about, lambda: checkpoint_properties(checkpoint), hint)

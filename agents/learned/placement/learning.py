@@ -1,0 +1,62 @@
+"""The placement family as learned agents see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta
+from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph, n_inputs
+from sysgym.agents.learned.learning import Learning, PolicyAgent, Runner
+from sysgym.agents.learned.placement.agent import ChoiceAgent
+from sysgym.agents.learned.placement.choices import Choices, choice_vector
+from sysgym.agents.learned.problems import MASK, Problem, refuse_settings
+from sysgym.scenarios import Scenario
+
+
+class ChoiceLearning(Learning):
+    """Policies choose among actions of which some are forbidden."""
+
+    def problem(
+        self,
+        scenario: Scenario,
+        env_kwargs: Mapping[str, Any],
+        action_scale: str,
+        *,
+        over_hosts: bool = False,
+    ) -> Problem:
+        """Return a scenario as a learner sees it."""
+        refuse_settings(scenario, env_kwargs, action_scale)
+        return Choices(scenario)
+
+    def agent(self, checkpoint: Checkpoint, *, trust: bool = False) -> PolicyAgent:
+        """Return the agent that plays a checkpoint."""
+        return ChoiceAgent(checkpoint)
+
+    def exported_agent(self, checkpoint: Checkpoint, runner: Runner) -> PolicyAgent:
+        """Return the agent that plays an exported policy."""
+        return _Exported(checkpoint, runner)
+
+    def graph(self, checkpoint: Checkpoint) -> PolicyGraph:
+        """Return the whole policy of a checkpoint."""
+        assert checkpoint.policy is not None
+        return PolicyGraph(checkpoint.policy, Inputs(n_inputs(checkpoint.policy)), Choice(masked=True))
+
+    def chooses(self, meta: CheckpointMeta) -> bool:
+        """Return that an action is one of a few."""
+        return True
+
+
+class _Exported(ChoiceAgent):
+    """Plays an exported file, which is told what is allowed."""
+
+    def __init__(self, checkpoint: Checkpoint, runner: Runner) -> None:
+        super().__init__(checkpoint)
+        self.name, self._runner = "onnx", runner
+
+    def act(self, observation: Any) -> int:
+        mask = observation[MASK][None] > 0
+        return int(self._runner(choice_vector(observation)[None], mask).action[0])
+
+
+LEARNING = ChoiceLearning()

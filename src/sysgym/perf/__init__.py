@@ -1,0 +1,1 @@
+"""Speed figures of ``sysgym perf``, a module for each kind of work."""

@@ -1,0 +1,72 @@
+"""How fast the real kernel is steered: what a step takes beyond its interval, how late intervals end, resets.
+
+Iroko's steps took half a second. Here caps go to the kernel and all counters come back in about a
+millisecond, so that decisions can follow each other as fast as round trips.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from sysgym.perf.figures import Figure
+
+SCENARIOS = ("linux-dumbbell-100m", "linux-fattree-stride")
+STEPS = 200
+RESETS = 5
+SHORTEST_S = 1e-6
+"""An interval that is over at once: a step of it is all overhead."""
+
+INTERVAL_S = 10e-3
+
+
+def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
+    """Every measurement with a label; needs the Linux backend, a machine of its own and a minute."""
+    for scenario in SCENARIOS:
+        yield f"linux step {scenario}", _figure("linux_step_s", scenario, step_s)
+        yield f"linux lateness {scenario}", _figure("linux_late_s", scenario, late_s)
+        yield f"linux reset {scenario}", _figure("linux_reset_s", scenario, reset_s)
+
+
+def step_s(network: Any) -> float:
+    """Median wall time of a step without an interval: caps of all hosts set, all counters read, both ways."""
+    network.reset(0)
+    caps_bps = [0.5 * network.line_rate_bps, 0.6 * network.line_rate_bps]
+    return statistics.median(
+        _lasts_s(partial(network.step, caps_bps[turn % 2], SHORTEST_S)) for turn in range(STEPS)
+    )
+
+
+def late_s(network: Any) -> float:
+    """Median lateness of the end of an interval of 10 ms."""
+    network.reset(0)
+    lateness_s: list[float] = [network.step(None, INTERVAL_S).jitter_s for _ in range(STEPS)]
+    return statistics.median(lateness_s)
+
+
+def reset_s(network: Any) -> float:
+    """Median wall time of a reset: queues emptied, connections made anew, counters at zero."""
+    return statistics.median(_lasts_s(partial(network.reset, seed)) for seed in range(RESETS))
+
+
+def _figure(name: str, scenario: str, measure: Callable[[Any], float]) -> Callable[[], Figure]:
+    def made() -> Figure:
+        from sysgym.emulator.linux.client import LinuxNetwork
+        from sysgym.scenarios import CongestionScenario, load_scenario
+
+        network = LinuxNetwork(load_scenario(scenario, expect=CongestionScenario), transport="cubic")
+        try:
+            return Figure(name, scenario, measure(network), "s")
+        finally:
+            network.close()
+
+    return made
+
+
+def _lasts_s(action: Callable[[], Any]) -> float:
+    began_s = time.perf_counter()
+    action()
+    return time.perf_counter() - began_s

@@ -1,0 +1,179 @@
+"""The simulator against the kernel: the same scenario files on both, side by side.
+
+Every pair of scenario and transport is played over the same seeds on both backends, with nobody at the
+controls; ``neural`` is the law that ships. Then a policy that was trained on the simulator is played on both.
+Seeds decide the traffic; the kernel's own timing is not repeatable, so that both columns are means over seeds
+with their spread.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sysgym.bench.contenders import Contender, parse_contender
+from sysgym.bench.surveys import Page, Progress
+from sysgym.scenarios.units import metric_text
+
+SCENARIOS = ("linux-dumbbell-100m", "linux-dumbbell-1g", "linux-fattree-stride", "linux-fattree-incast")
+TRANSPORTS = ("cubic", "reno", "dctcp", "neural")
+SEEDS = (20_000, 20_001, 20_002)
+METRICS = {
+    "goodput_bps": "higher",
+    "queue_mean_bytes": "lower",
+    "queue_p99_bytes": "lower",
+    "mark_fraction": "",
+    "drop_fraction": "",
+    "rtt_mean_s": "lower",
+    "jain_index": "higher",
+    "fct_slowdown_p50": "lower",
+    "fct_slowdown_p99": "lower",
+    "round_completion_mean_s": "lower",
+}
+"""What is compared, and which direction is better; none where a winner would say nothing."""
+
+TRANSFER_SCENARIO = "linux-dumbbell-100m"
+TRANSFER_STEPS = 100_000
+TRANSFER_AGAINST = ("cubic", "dctcp", "neural")
+TRANSFER_METRICS = ("goodput_bps", "queue_mean_bytes", "queue_p99_bytes", "rtt_mean_s", "drop_fraction")
+BACKENDS = ("packets", "linux")
+
+EQUAL = 0.01
+"""Two contenders whose means differ by less than this share have both won."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A contender's metrics on both backends, one value a seed."""
+
+    contender: str
+    values: dict[str, dict[str, list[float]]]
+
+    def mean(self, backend: str, metric: str) -> float | None:
+        """Return the mean over seeds; None where the scenario has no such metric."""
+        found = self.values[backend].get(metric, [])
+        return statistics.fmean(found) if len(found) == len(SEEDS) else None
+
+    def cell(self, metric: str) -> str:
+        """Return ``simulator / kernel (difference)``; a dash where one of them has none."""
+        simulated, real = (self.mean(backend, metric) for backend in BACKENDS)
+        if simulated is None or real is None:
+            return "–"
+        text = f"{metric_text(metric, simulated)} / {metric_text(metric, real)}"
+        return f"{text} ({(simulated - real) / real:+.1%})" if real != 0.0 else text
+
+
+def survey(_n_workers: int, progress: Progress) -> list[Page]:
+    """Return a page for each scenario and one for the policy; ``_n_workers``: the kernel takes one at a time.
+
+    Raises:
+        BackendUnavailable: If the kernel cannot be had here.
+        MissingExtra: If the extras ``emulator`` or ``train`` are not installed.
+    """
+    jobs = [(scenario, transport) for scenario in SCENARIOS for transport in TRANSPORTS]
+    done, total = 0, len(jobs) + len(TRANSPORTS) + 1
+    measured: dict[str, list[Measured]] = {scenario: [] for scenario in SCENARIOS}
+    for scenario, transport in jobs:
+        progress(done, total)
+        measured[scenario].append(_measured(scenario, _contender(transport, scenario)))
+        done += 1
+    pages = [_page(scenario, rows) for scenario, rows in measured.items()]
+    progress(done, total)
+    return [*pages, _winners(measured), _transfer(measured[TRANSFER_SCENARIO])]
+
+
+def quick(_n_workers: int, progress: Progress) -> list[Page]:
+    """Return the page for the policy alone, in about a minute; ``_n_workers`` as for :func:`survey`.
+
+    Raises:
+        BackendUnavailable: If the kernel cannot be had here.
+        MissingExtra: If the extras ``emulator`` or ``train`` are not installed.
+    """
+    classics = []
+    for done, transport in enumerate(TRANSFER_AGAINST):
+        progress(done, len(TRANSFER_AGAINST) + 1)
+        classics.append(_measured(TRANSFER_SCENARIO, _contender(transport, TRANSFER_SCENARIO)))
+    progress(len(classics), len(classics) + 1)
+    return [_transfer(classics)]
+
+
+def _contender(transport: str, scenario: str) -> Contender:
+    return parse_contender(transport, (), "congestion").with_shipped(scenario)
+
+
+def _measured(scenario: str, contender: Contender, folder: Path | None = None) -> Measured:
+    values: dict[str, dict[str, list[float]]] = {backend: {} for backend in BACKENDS}
+    for backend in BACKENDS:
+        for metrics in _episodes(scenario, contender, backend, folder):
+            for name, value in metrics.items():
+                values[backend].setdefault(name, []).append(value)
+    return Measured(contender.name, values)
+
+
+def _episodes(
+    scenario: str, contender: Contender, backend: str, folder: Path | None
+) -> Iterator[dict[str, float]]:
+    """Play the seeds one after another; yields the metrics of each."""
+    from sysgym.bench.episodes import make_contender, play
+    from sysgym.scenarios import load_scenario
+
+    resolved = load_scenario(scenario).resolved()
+    env, agent = make_contender(resolved, "test", contender, folder, backend=backend)
+    try:
+        for seed in SEEDS:
+            yield play(env, agent, seed).info["episode_metrics"]
+    finally:
+        env.close()
+
+
+def _page(scenario: str, rows: Sequence[Measured]) -> Page:
+    present = [name for name in METRICS if any(row.cell(name) != "–" for row in rows)]
+    columns = ("metric", *(row.contender for row in rows))
+    cells = tuple((name, *(row.cell(name) for row in rows)) for name in present)
+    text = (
+        f"Simulator / kernel (the simulator's difference to the kernel), means over {len(SEEDS)} seeds of the"
+        " test split, nobody at the controls."
+    )
+    return Page(scenario, text, columns, cells)
+
+
+def _winners(measured: dict[str, list[Measured]]) -> Page:
+    rows = []
+    for scenario, players in measured.items():
+        for metric, direction in METRICS.items():
+            winners = [_best(players, backend, metric, direction) for backend in BACKENDS]
+            if all(winners):
+                agrees = "yes" if set(winners[0]) & set(winners[1]) else "no"
+                rows.append((f"{scenario}, {metric}", *(", ".join(found) for found in winners), agrees))
+    text = f"Best transport on each backend; those within {EQUAL:.0%} of the best share the place."
+    return Page("Winners", text, ("metric", "simulator", "kernel", "the same"), tuple(rows))
+
+
+def _best(players: Sequence[Measured], backend: str, metric: str, direction: str) -> list[str]:
+    means = {player.contender: player.mean(backend, metric) for player in players}
+    known = {name: mean for name, mean in means.items() if mean is not None}
+    if not direction or len(known) < len(players):
+        return []
+    best = (max if direction == "higher" else min)(known.values())
+    return [name for name, mean in known.items() if abs(mean - best) <= EQUAL * abs(best)]
+
+
+def _transfer(classics: Sequence[Measured]) -> Page:
+    """Train on the simulator, play on both, next to the classics."""
+    from sysgym.agents.learned import train
+
+    with tempfile.TemporaryDirectory() as folder:
+        final: Any = train("ppo", TRANSFER_SCENARIO, total_steps=TRANSFER_STEPS, out=folder, n_envs=8)
+        contender = parse_contender("ppo", (), "congestion").with_checkpoint(final)
+        rows = [*(row for row in classics if row.contender in TRANSFER_AGAINST)]
+        rows.append(_measured(TRANSFER_SCENARIO, contender))
+    cells = tuple((name, *(row.cell(name) for row in rows)) for name in TRANSFER_METRICS)
+    text = (
+        f"PPO, trained on the simulator for {TRANSFER_STEPS:,} steps of {TRANSFER_SCENARIO} and never on the"
+        " kernel, next to the kernel's own laws. Simulator / kernel (difference)."
+    )
+    return Page("From simulator to kernel", text, ("metric", *(row.contender for row in rows)), cells)

@@ -1,0 +1,79 @@
+"""The comparison of the two backends: its arithmetic, and that it names what it cannot have."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from sysgym.bench.contenders import parse_contender
+from sysgym.bench.surveys import SURVEYS
+from sysgym.envs.congestion.metrics import EPISODE_METRICS
+from sysgym.scenarios import load_scenario, load_suite
+from sysgym.scenarios.schema.common import SPLIT_NAMES
+from sysgym.studies import sim_vs_linux
+from sysgym.studies.sim_vs_linux import METRICS, SCENARIOS, SEEDS, TRANSPORTS, Measured
+
+
+def player(name: str, simulated: float, real: float, metric: str = "goodput_bps") -> Measured:
+    values = {"packets": {metric: [simulated] * len(SEEDS)}, "linux": {metric: [real] * len(SEEDS)}}
+    return Measured(name, values)
+
+
+def test_a_cell_shows_both_and_the_simulators_difference() -> None:
+    assert player("cubic", 95e6, 100e6).cell("goodput_bps") == "95.0 Mb/s / 100 Mb/s (-5.0%)"
+    assert player("cubic", 1.0, 0.0, "mark_fraction").cell("mark_fraction") == "100% / 0%"
+    assert player("cubic", 95e6, 100e6).cell("fct_slowdown_p99") == "–"
+
+
+def test_a_metric_that_one_seed_lacks_has_no_mean() -> None:
+    one = Measured("dctcp", {"packets": {"rtt_mean_s": [1e-3]}, "linux": {"rtt_mean_s": [1e-3] * len(SEEDS)}})
+    assert one.cell("rtt_mean_s") == "–"
+
+
+def test_winners_within_a_percent_share_the_place() -> None:
+    players = [player("cubic", 100.0, 90.0), player("reno", 99.5, 100.0), player("dctcp", 90.0, 99.9)]
+    page = sim_vs_linux._winners({"linux-dumbbell-1g": players})
+    assert page.rows == (("linux-dumbbell-1g, goodput_bps", "cubic, reno", "reno, dctcp", "yes"),)
+
+
+def test_a_different_winner_is_said_so() -> None:
+    players = [player("cubic", 2e3, 1e3, "queue_mean_bytes"), player("dctcp", 1e3, 2e3, "queue_mean_bytes")]
+    page = sim_vs_linux._winners({"linux-dumbbell-1g": players})
+    assert page.rows == (("linux-dumbbell-1g, queue_mean_bytes", "dctcp", "cubic", "no"),)
+
+
+def test_its_scenarios_and_metrics_exist() -> None:
+    assert set(METRICS) <= set(EPISODE_METRICS)
+    for name in SCENARIOS:
+        test = load_scenario(name).splits[SPLIT_NAMES[-1]]
+        assert all(seed in test for seed in SEEDS)
+    suite = load_suite("sim-vs-linux")
+    assert [task.scenario for task in suite.tasks] == list(SCENARIOS)
+    assert all(tuple(task.contenders) == TRANSPORTS for task in suite.tasks)
+
+
+def test_the_simulators_half_is_played() -> None:
+    measured = list(
+        sim_vs_linux._episodes(
+            "linux-fattree-incast", parse_contender("dctcp", (), "congestion"), "packets", None
+        )
+    )
+    assert len(measured) == len(SEEDS)
+    assert all(one["completed_flows"] > 0 for one in measured)
+
+
+def test_the_short_form_plays_the_scenario_that_the_policy_is_trained_for() -> None:
+    suite = load_suite("linux-quick")
+    assert suite.survey is not None
+    module, _, function = SURVEYS[suite.survey].partition(":")
+    assert getattr(import_module(module), function) is sim_vs_linux.quick
+    (task,) = suite.tasks
+    assert task.scenario == sim_vs_linux.TRANSFER_SCENARIO
+    assert tuple(task.contenders) == sim_vs_linux.TRANSFER_AGAINST
+    assert set(SEEDS) <= set(task.seed_values)
+
+
+@pytest.mark.parametrize("metric", sorted(METRICS))
+def test_directions_are_words(metric: str) -> None:
+    assert METRICS[metric] in ("higher", "lower", "")
