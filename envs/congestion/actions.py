@@ -10,15 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.scenarios.errors import SysgymError, UnknownName
-
-if TYPE_CHECKING:
-    from sysgym.envs.congestion.flow_presets import Preset  # which is compiled: policies play without numba
 
 Array = NDArray[np.float32]
 
@@ -102,12 +99,6 @@ def check_form(form: str, known: tuple[str, ...]) -> None:
     """Raise UnknownName unless the environment has that form of actions."""
     if form not in known:
         raise UnknownName("action scale", form, known)
-
-
-def sender_scale(preset: Preset, form: str) -> ActionScale | None:
-    """Return the scale of a flow's actions; None where they are the preset's own numbers anyhow."""
-    limit = preset.action_limit
-    return None if form == NATIVE or limit == 1.0 else ActionScale("linear", -limit, limit)
 
 
 def native_actions(env_id: str) -> dict[str, str]:

@@ -7,8 +7,8 @@ import gymnasium
 # id -> entry point. A string, so that registering imports nothing; the class is loaded by `gymnasium.make`.
 # No max_episode_steps: the scenario says how long an episode is, and the environment truncates it itself.
 ENVIRONMENTS: dict[str, str] = {
-    "sysgym/DatacenterCC-v0": "sysgym.envs.congestion.datacenter_cc:DatacenterCC",
-    "sysgym/FlowCC-v0": "sysgym.envs.congestion.flow_cc:FlowCC",
+    "sysgym/DatacenterCC-v0": "sysgym.envs.congestion.datacenter.datacenter_cc:DatacenterCC",
+    "sysgym/FlowCC-v0": "sysgym.envs.congestion.flow.flow_cc:FlowCC",
     "sysgym/StragglerPrediction-v0": "sysgym.envs.stragglers.prediction:StragglerPrediction",
     "sysgym/StragglerMitigation-v0": "sysgym.envs.stragglers.mitigation:StragglerMitigation",
     "sysgym/CollectivePlacement-v0": "sysgym.envs.placement.placement:CollectivePlacement",
@@ -17,8 +17,8 @@ ENVIRONMENTS: dict[str, str] = {
 }
 
 VECTOR_ENVIRONMENTS: dict[str, str] = {
-    "sysgym/DatacenterCC-v0": "sysgym.envs.congestion.datacenter_vector:DatacenterCCVector",
-    "sysgym/FlowCC-v0": "sysgym.envs.congestion.flow_vector:FlowCCVector",
+    "sysgym/DatacenterCC-v0": "sysgym.envs.congestion.datacenter.vector:DatacenterCCVector",
+    "sysgym/FlowCC-v0": "sysgym.envs.congestion.flow.vector:FlowCCVector",
 }
 """Those that `gymnasium.make_vec` also makes with `vectorization_mode="vector_entry_point"`."""
 

@@ -99,7 +99,7 @@ FAMILIES = {
             headline=Metric("fct_slowdown_p99", "FCT slowdown, p99", False),
             benefit=Metric("goodput_bps", "Goodput", True),
             cost=Metric("queue_delay_p99_s", "Queueing delay, p99", False),
-            metrics_module="sysgym.envs.congestion.metrics",
+            metrics_module="sysgym.envs.congestion.datacenter.metrics",
             enough_benefit=0.9,
         ),
         Family(
@@ -136,7 +136,7 @@ BY_ENVIRONMENT = {
         FAMILIES["congestion"],
         headline=Metric("goodput_bps", "Goodput", True),
         cost=Metric("queue_delay_mean_s", "Queueing delay, mean", False),
-        metrics_module="sysgym.envs.congestion.flow_metrics",
+        metrics_module="sysgym.envs.congestion.flow.metrics",
     ),
     "sysgym/StragglerMitigation-v0": replace(
         FAMILIES["stragglers"],

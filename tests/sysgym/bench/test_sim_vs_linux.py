@@ -10,7 +10,7 @@ from sysgym.bench import sim_vs_linux
 from sysgym.bench.contenders import parse_contender
 from sysgym.bench.sim_vs_linux import METRICS, SCENARIOS, SEEDS, TRANSPORTS, Measured
 from sysgym.bench.surveys import SURVEYS
-from sysgym.envs.congestion.metrics import EPISODE_METRICS
+from sysgym.envs.congestion.datacenter.metrics import EPISODE_METRICS
 from sysgym.scenarios import load_scenario, load_suite
 from sysgym.scenarios.schema.common import SPLIT_NAMES
 
