@@ -243,14 +243,13 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
         if self.transport.rate_driven:
             self.sender.set_rate((drawn.flow or self.world.flow).start_rate * self.sender.slowest_link_bps)
         self._warm_up(self._network)
-        self.sender.pass_first_interval()
+        interval = self.sender.pass_first_interval()
         if self.recorder is not None:
-            self.recorder.record(self.sender.interval)
-        counters, interval = self.sender.counters, self.sender.interval
-        self._meter = EpisodeMeter(self._network, counters, interval, self.world.slowest_link)
+            self.recorder.record(interval)
+        self._meter = EpisodeMeter(self._network, self.sender.counters, interval, self.world.slowest_link)
         self._phase = Phase.RUNNING
         self._show()
-        return self.sender.observation, self._info()
+        return self.sender.observation, self._info(interval)
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Set the flow's rate or window, let one interval pass and measure it.
@@ -261,10 +260,10 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
             ActionError: If the action is not one finite number in an array of shape (1,).
         """
         self._check_may_step()
-        self.sender.decide(self.actions.native_number(action))
+        interval = self.sender.decide(self.actions.native_number(action))
         if self.recorder is not None:
-            self.recorder.record(self.sender.interval)
-        terms, info = self.sender.reward_terms, self._info()
+            self.recorder.record(interval)
+        terms, info = self.sender.reward_terms, self._info(interval)
         info["reward_terms"] = terms
         truncated = self.sender.is_over
         if truncated:
@@ -299,9 +298,9 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
         assert self._meter is not None
         return self._meter.metrics(self.sender.counters, self.world.steady_fair_rate_bps())
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self, interval: np.void) -> dict[str, Any]:
         return {
-            "metrics": interval_metrics(self.sender.interval),
+            "metrics": interval_metrics(interval),
             "episode_seed": self.episode_seed,
             "time_s": self.sender.now_s,
         }

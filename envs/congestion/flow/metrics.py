@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
+from struct import Struct
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,9 @@ _FIELDS = (
 )
 """Fields of an interval that the metrics are, in their order."""
 
+_NUMBERS = Struct(f"{len(FLOW_INTERVAL.names or ())}d")
+"""An interval as plain numbers, faster than through its record."""
+
 _measured = itemgetter(*((FLOW_INTERVAL.names or ()).index(name) for name in _FIELDS))
 
 EPISODE_METRICS: dict[str, str] = {
@@ -61,7 +65,7 @@ EPISODE_METRICS: dict[str, str] = {
 
 def interval_metrics(interval: np.void) -> dict[str, float]:
     """Return the metrics of one interval, a record of the type ``FLOW_INTERVAL``; see INTERVAL_METRICS."""
-    metrics: dict[str, float] = dict(zip(INTERVAL_METRICS, _measured(interval.tolist()), strict=True))
+    metrics: dict[str, float] = dict(zip(INTERVAL_METRICS, _measured(_NUMBERS.unpack(interval)), strict=True))
     metrics["in_flight_bytes"] *= 0.125
     return metrics
 

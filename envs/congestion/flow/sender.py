@@ -98,13 +98,15 @@ class Sender:
         """Set a rate without letting time pass."""
         self.stepper.set_rates(self.row, np.array([rate_bps]))
 
-    def pass_first_interval(self) -> None:
-        """Let an interval pass in which nobody decides anything."""
+    def pass_first_interval(self) -> np.void:
+        """Let an interval pass in which nobody decides anything, and return it."""
         self.stepper.pass_first_interval(self.row, self.row + 1)
+        return self.interval
 
-    def decide(self, number: float) -> None:
-        """Let a native action take effect and its interval pass; raises as the stepper."""
+    def decide(self, number: float) -> np.void:
+        """Let a native action take effect, and return the interval that follows; raises as the stepper."""
         self.stepper.decide(self.row, self.row + 1, number)
+        return self.interval
 
     def action_toward(self, rate_bps: float) -> Array:
         """Return the action nearest to a send rate; of a window, to that rate's on the empty path."""

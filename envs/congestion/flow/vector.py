@@ -48,7 +48,7 @@ class FlowCCVector(WorldVector):
         return self._stepper.features
 
     def _take(self, actions: FloatArray, moving: BoolArray) -> None:
-        self._stepper.actions[:] = self.envs[0].actions.native_numbers(actions[:, 0])
+        self._stepper.rows["action"] = self.envs[0].actions.native_numbers(actions[:, 0])
         self._stepper.rows["stage"][moving] = ACTS
 
     def _conclude(self, moved: BoolArray) -> FloatArray:

@@ -41,7 +41,7 @@ SHORTEST_INTERVAL_S = 1e-6
 class Agent:
     """How an agent steers, and how far its decision is: the fields of :data:`AGENT`.
 
-    Agents of one world are neighbours. What follows ``has_law`` is that of the world, and holds for its first
+    Agents of one world are neighbours. What follows ``action`` is that of the world, and holds for its first
     agent only.
     """
 
@@ -53,6 +53,15 @@ class Agent:
     sets: int
     has_law: int
     """1: a law sets the rate too, and the line rate is no cap."""
+    decide: int
+    """Address of the preset's function, as the next two; see ``presets``."""
+    observe: int
+    pay: int
+    """Address of the reward's."""
+    n_features: int
+    """Of one interval."""
+    action: float
+    """What the agent decides next, a native number."""
     stage: int
     middle_ns: int
     end_ns: int
@@ -102,9 +111,9 @@ def _tell(agent: Agent, told: float) -> bool:
 
 
 @njit(inline="always")
-def wanted(agent: Agent, decide: int, action: float, interval: FlowInterval) -> float:
-    """Return what the network is told for an action: a rate, or the factor of a window."""
-    value = call_decide(decide, interval, action)
+def wanted(agent: Agent, interval: FlowInterval) -> float:
+    """Return what the network is told for an agent's action: a rate, or the factor of a window."""
+    value = call_decide(agent.decide, interval, agent.action)
     return value if agent.sets == WINDOW else take_rate(agent, value, interval)
 
 
@@ -142,10 +151,7 @@ def _conclude_all(
     duration_s: float,
     counters: FlowCounterArray,
     intervals: IntervalArray,
-    observe: int,
     features: Observation,
-    n_features: int,
-    pay: int,
     weights: FloatArray,
     terms: FloatArray,
 ) -> None:
@@ -155,10 +161,11 @@ def _conclude_all(
             estimate_srtt(counters[0, row], counters[2, row])
         interval, observation = intervals[row], features[row]
         measure(counters[0, row], counters[1, row], counters[2, row], duration_s, interval)
+        agent, n_features = rows[row], rows[row].n_features
         for place in range(len(observation) - 1, n_features - 1, -1):
             observation[place] = observation[place - n_features]
-        call_observe(observe, interval, observation[:n_features])
-        call_pay(pay, interval, weights, terms[row])
+        call_observe(agent.observe, interval, observation[:n_features])
+        call_pay(agent.pay, interval, weights, terms[row])
         counters[0, row] = counters[2, row]
 
 
@@ -183,14 +190,9 @@ def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
         rows: Rows,
         first: int,
         behind_last: int,
-        actions: FloatArray,
         counters: FlowCounterArray,
         intervals: IntervalArray,
-        decide: int,
-        observe: int,
         features: Observation,
-        n_features: int,
-        pay: int,
         weights: FloatArray,
         terms: FloatArray,
     ) -> int:
@@ -206,7 +208,7 @@ def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
             if world.stage == ACTS:
                 world.stage = BEGINS
                 for row in range(begin, end):
-                    if not _tell(rows[row], wanted(rows[row], decide, actions[row], intervals[row])):
+                    if not _tell(rows[row], wanted(rows[row], intervals[row])):
                         world.stage = REFUSED
                 if world.sets == HOST_CAP:
                     enforce_caps(world.world)
@@ -225,10 +227,7 @@ def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
                     world.interval_s,
                     counters,
                     intervals,
-                    observe,
                     features,
-                    n_features,
-                    pay,
                     weights,
                     terms,
                 )
@@ -249,13 +248,11 @@ def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
             told[row] = take_rate(rows[row], rates_bps[row], intervals[row])
 
     @compiled
-    def want_actions(
-        rows: Rows, actions: FloatArray, intervals: IntervalArray, decide: int, told: FloatArray
-    ) -> None:
+    def want_actions(rows: Rows, intervals: IntervalArray, told: FloatArray) -> None:
         """Do the same for actions: rates, or factors of windows."""
         digest  # noqa: B018
         for row in range(len(rows)):
-            told[row] = wanted(rows[row], decide, actions[row], intervals[row])
+            told[row] = wanted(rows[row], intervals[row])
 
     @compiled
     def conclude(
@@ -263,10 +260,7 @@ def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
         duration_s: float,
         counters: FlowCounterArray,
         intervals: IntervalArray,
-        observe: int,
         features: Observation,
-        n_features: int,
-        pay: int,
         weights: FloatArray,
         terms: FloatArray,
     ) -> None:
@@ -279,10 +273,7 @@ def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
             duration_s,
             counters,
             intervals,
-            observe,
             features,
-            n_features,
-            pay,
             weights,
             terms,
         )

@@ -32,8 +32,6 @@ from sysgym.scenarios.errors import SysgymError
 
 FloatArray = NDArray[np.float64]
 
-_ADDRESSES = ("_decide", "_observe", "_pay")
-
 
 class FlowStepper:
     """Agents of one or many worlds of one kind, which steer flows or hosts.
@@ -43,7 +41,6 @@ class FlowStepper:
         intervals: The newest interval of each, records of the type ``FLOW_INTERVAL``, shape (n,).
         features: Observations, shape (n, length).
         terms: Of the reward, shape (n, n_terms).
-        actions: What each decides next, native numbers, shape (n,).
         counters: At the beginning, the middle and the end of the newest interval, records of the type
             ``FLOW_COUNTERS``, shape (3, n). The first row is that of the end, too, when the interval is over.
 
@@ -64,7 +61,6 @@ class FlowStepper:
         self.intervals: IntervalArray = np.zeros(n, FLOW_INTERVAL)
         self.features: Observation = np.tile(preset.empty(history), (n, 1))
         self.terms: FloatArray = np.zeros((n, len(reward.terms)))
-        self.actions: FloatArray = np.zeros(n)
         self.counters: FlowCounterArray = zero_counters(3, n)
         self._preset, self._reward, self._weights, self._law = preset, reward, weights, law
         self._empty = preset.empty(history)
@@ -103,7 +99,7 @@ class FlowStepper:
 
     def decide(self, first: int, behind_last: int, actions: FloatArray | float) -> None:
         """Let the actions of a world take effect and its interval pass; raises as :meth:`pass_intervals`."""
-        self.actions[first:behind_last] = actions
+        self.rows["action"][first:behind_last] = actions
         self.rows["stage"][first] = ACTS
         self.pass_intervals(first, behind_last)
 
@@ -117,14 +113,9 @@ class FlowStepper:
             self.rows,
             first,
             behind_last,
-            self.actions,
             self.counters,
             self.intervals,
-            self._decide,
-            self._observe,
             self.features,
-            len(self._preset.features),
-            self._pay,
             self._weights,
             self.terms,
         ):
@@ -136,10 +127,6 @@ class FlowStepper:
         """Return the named terms of an agent's newest reward."""
         return dict(zip(self._reward.terms, self.terms[row].tolist(), strict=True))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy holds: everything but addresses of compiled functions."""
-        return {name: value for name, value in self.__dict__.items() if name not in _ADDRESSES}
-
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         """Go on where the original stood, with the addresses of the copied networks."""
         self.__dict__.update(attributes)
@@ -149,8 +136,9 @@ class FlowStepper:
             self.rows["world"][of_world] = network.address
 
     def _compile(self) -> None:
-        self._decide, self._observe = self._preset.decide_address, self._preset.observe_address
-        self._pay = self._reward.address
+        """Write the addresses of the compiled functions of preset and reward, which hold in this process."""
+        self.rows["decide"], self.rows["observe"] = self._preset.decide_address, self._preset.observe_address
+        self.rows["pay"], self.rows["n_features"] = self._reward.address, len(self._preset.features)
 
     def _attach(self, first: int, behind_last: int, network: Network) -> None:
         """Keep the network of an episode."""

@@ -95,7 +95,7 @@ class LinuxFlowStepper(FlowStepper):
         controls = Controls()
         if settings["stage"] == ACTS:
             told = np.empty(len(self.rows))
-            want_actions(self.rows, self.actions, self.intervals, self._decide, told)
+            want_actions(self.rows, self.intervals, told)
             controls = self._controls(told)
         interval_s, began_s = float(settings["interval_s"]), network.now_s
         self.counters[1] = self._step(controls, 0.5 * interval_s)
@@ -105,10 +105,7 @@ class LinuxFlowStepper(FlowStepper):
             network.now_s - began_s,
             self.counters,
             self.intervals,
-            self._observe,
             self.features,
-            len(self._preset.features),
-            self._pay,
             self._weights,
             self.terms,
         )
