@@ -20,20 +20,20 @@ from sysgym.emulator.packets.single_flows import source_digest
 from sysgym.emulator.packets.wire import ns_per_byte_q20
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def now_ns(world_address: int) -> int:
     """Return a world's simulated time."""
     time_ns: int = world_at(world_address, 0).now_ns
     return time_ns
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def after_ns(time_ns: int, duration_s: float) -> int:
     """Return the moment that is so much later, to the nearest ns."""
     return time_ns + int(np.rint(duration_s * 1e9))
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def reaches(world_address: int, until_ns: int) -> bool:
     """Move a world to a time; False: ``PacketNetwork.advance_to`` has to."""
     world = world_at(world_address, 0)
@@ -46,14 +46,14 @@ def reaches(world_address: int, until_ns: int) -> bool:
     return bool(call_entry_point(world.run_until, world_address, until_ns) != 0)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def request_cap(world_address: int, host_id: int, rate_bps: float) -> None:
     """Ask for a host's cap, ``inf`` for none; :func:`enforce_caps` brings it into force."""
     cap = cap_at(world_at(world_address, 0).caps, host_id)
     cap.ns_per_byte_q20 = int(ns_per_byte_q20(rate_bps))
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def enforce_caps(world_address: int) -> None:
     """Bring the caps that were asked for into force, from each host's next packet on."""
     call_entry_point(world_at(world_address, 0).cap_hosts, world_address, 0)

@@ -18,7 +18,7 @@ FIXED_POINT_BITS = 20
 RateT = TypeVar("RateT", float, NDArray[np.float64])
 
 
-@register_jitable(inline="always")
+@register_jitable(forceinline=True)
 def ns_per_byte_q20(rate_bps: RateT) -> RateT:
     """Return the time of a byte at a rate, in ns, in fixed point: a whole number, 0 for an infinite rate.
 
@@ -28,13 +28,13 @@ def ns_per_byte_q20(rate_bps: RateT) -> RateT:
     return nearest
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def serialisation_ns(size_bytes: int, ns_per_byte_q20: int) -> int:
     """Time that a packet takes to leave, to the nearest ns."""
     return (size_bytes * ns_per_byte_q20 + (1 << (FIXED_POINT_BITS - 1))) >> FIXED_POINT_BITS
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def release_packet(world: Any, slot: int) -> None:
     """Gives a slot back; the last one freed is used first, while it is still in the cache."""
     packet_at(world.packets, slot).next = world.first_free_packet
@@ -42,7 +42,7 @@ def release_packet(world: Any, slot: int) -> None:
     world.free_packets += 1
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def integrate_backlog(link: Any, now_ns: int) -> int:
     """Brings the queue's time integral (in drain time) up to now; returns the queue.
 
@@ -56,7 +56,7 @@ def integrate_backlog(link: Any, now_ns: int) -> int:
     return backlog_ns
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def jittered_arrival_ns(world: Any, link: Any, arrival_ns: int) -> int:
     """Delays an arrival by the host's processing jitter, in FIFO order.
 
@@ -69,7 +69,7 @@ def jittered_arrival_ns(world: Any, link: Any, arrival_ns: int) -> int:
     return arrival_ns
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def refuse(world: Any, link: Any, slot: int) -> None:
     """Drops a packet that was to enter a queue, or is lost on the link."""
     link.dropped_packets += 1
@@ -77,7 +77,7 @@ def refuse(world: Any, link: Any, slot: int) -> None:
     release_packet(world, slot)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def put_on_wire(world: Any, link: Any, link_id: int, packet: Any, slot: int, arrival_ns: int) -> None:
     """Appends a packet to the FIFO of those that are on their way to the link's far end."""
     packet.arrival_ns = arrival_ns

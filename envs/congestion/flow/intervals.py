@@ -75,7 +75,7 @@ class FlowInterval:
 FLOW_INTERVAL = record_dtype(FlowInterval)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def measure(
     before: FlowCounters, middle: FlowCounters, after: FlowCounters, duration_s: float, interval: FlowInterval
 ) -> None:
@@ -114,7 +114,7 @@ def measure(
         interval.rate_bps = after.cwnd_packets * interval.packet_bits / after.srtt_s
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def estimate_srtt(before: FlowCounters, after: FlowCounters) -> None:
     """Let an interval's mean stand for the smoothed round trip of a host, which has none of its own."""
     samples = after.rtt_samples - before.rtt_samples

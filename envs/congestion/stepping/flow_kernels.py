@@ -81,7 +81,7 @@ class Agent:
 AGENT = record_dtype(Agent)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def take_rate(agent: Agent, rate_bps: float, interval: FlowInterval) -> float:
     """Note a rate, kept between the least and the line rate; return what the network is told.
 
@@ -96,7 +96,7 @@ def take_rate(agent: Agent, rate_bps: float, interval: FlowInterval) -> float:
     return rate_bps
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _tell(agent: Agent, told: float) -> bool:
     """Tell the network a rate, or the factor of a window; return whether that was possible."""
     if agent.sets == WINDOW:
@@ -110,14 +110,14 @@ def _tell(agent: Agent, told: float) -> bool:
     return True
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def wanted(agent: Agent, interval: FlowInterval) -> float:
     """Return what the network is told for an agent's action: a rate, or the factor of a window."""
     value = call_decide(agent.decide, interval, agent.action)
     return value if agent.sets == WINDOW else take_rate(agent, value, interval)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def plan_next_interval(agent: Agent, rtt_s: float) -> None:
     """Let the next interval last as long as always, or so many round trips of the one that has ended."""
     if agent.decision_rtts == 0.0:
@@ -126,14 +126,14 @@ def plan_next_interval(agent: Agent, rtt_s: float) -> None:
         agent.interval_s = min(max(agent.decision_rtts * rtt_s, SHORTEST_INTERVAL_S), agent.longest_s)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _begin_interval(agent: Agent) -> None:
     half_s = 0.5 * agent.interval_s
     agent.middle_ns = after_ns(now_ns(agent.world), half_s)
     agent.end_ns = after_ns(agent.middle_ns, agent.interval_s - half_s)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _read_all(rows: Rows, first: int, behind_last: int, out: FlowCounterArray) -> None:
     for row in range(first, behind_last):
         agent = rows[row]
@@ -143,7 +143,7 @@ def _read_all(rows: Rows, first: int, behind_last: int, out: FlowCounterArray) -
             read_flow(world_at(agent.world, 0), agent.flow, out[row])
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _conclude_all(
     rows: Rows,
     first: int,

@@ -191,7 +191,7 @@ class NetworkStepper:
         self.pass_intervals(row, row + 1)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _set_rates(controlled: ControlledNetwork, rates: FloatArray, line_rate_bps: FloatArray) -> None:
     """Cap every host; with a law of its own, a host that may send at its line rate has no cap."""
     for host_id in range(len(rates)):
@@ -201,7 +201,7 @@ def _set_rates(controlled: ControlledNetwork, rates: FloatArray, line_rate_bps: 
     enforce_caps(controlled.world)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _work_out_ideal(controlled: ControlledNetwork, link_rate_bps: FloatArray, out: FloatArray) -> None:
     """Work out the payload that active flows would deliver in the interval at max-min fair rates, by host."""
     world = world_at(controlled.world, 0)

@@ -160,7 +160,7 @@ class Preset:
         return np.tile(np.array([feature.empty for feature in self.features], np.float32), history)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def clipped(value: float, low: float, high: float) -> float:
     """Return the value, at least ``low`` and at most ``high``."""
     return min(max(value, low), high)

@@ -17,7 +17,7 @@ from sysgym.envs.congestion.flow.presets.base import (
 )
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def queueing_delay_s(interval: FlowInterval) -> float:
     """Return the mean round trip less that of the empty path; the smoothed one where no ACK came."""
     rtt_s = interval.rtt_s if interval.samples > 0.0 else interval.srtt_s

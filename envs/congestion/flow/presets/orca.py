@@ -26,7 +26,7 @@ FREE_DELAY = 1.25
 """Delay up to this multiple of the least RTT costs nothing."""
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def delay_metric(interval: FlowInterval) -> float:
     """Return 1 up to 1.25 times the least RTT; beyond it that over the smoothed RTT."""
     free_s = FREE_DELAY * interval.least_rtt_s
