@@ -24,6 +24,8 @@ if TYPE_CHECKING:
         load_suite,
         parse_overrides,
         scenario_from_resolved,
+        scenario_names,
+        suite_names,
     )
     from sysgym.scenarios.schema.common import Scenario
     from sysgym.scenarios.schema.congestion import CongestionScenario
@@ -63,6 +65,8 @@ __all__ = [
     "parse_overrides",
     "scenario_from_resolved",
     "scenario_model",
+    "scenario_names",
+    "suite_names",
 ]
 
 _MODULES = {
@@ -78,6 +82,8 @@ _MODULES = {
         "load_suite",
         "parse_overrides",
         "scenario_from_resolved",
+        "scenario_names",
+        "suite_names",
     ),
     "schema.common": ("Scenario",),
     "schema.congestion": ("CongestionScenario",),

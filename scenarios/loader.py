@@ -194,6 +194,16 @@ def list_suites() -> list[SuiteInfo]:
     return sorted(SuiteInfo(path.stem, str(_peek(path).get("title", "?")), path) for path in _suite_files())
 
 
+def scenario_names() -> list[str]:
+    """Return the names by which scenarios can be loaded; no file is read."""
+    return [path.stem for path in _scenario_files()]
+
+
+def suite_names() -> list[str]:
+    """Return the names by which suites can be loaded; no file is read."""
+    return [path.stem for path in _suite_files()]
+
+
 def find_scenario(scenario: str | os.PathLike[str]) -> Path:
     """Return the file of a scenario.
 

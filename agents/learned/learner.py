@@ -19,6 +19,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 from stable_baselines3.common.save_util import recursive_getattr
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
 from sysgym.agents.learned.algorithms import get_algorithm
 from sysgym.agents.learned.arrays import read_tree, write_tree
@@ -28,8 +29,9 @@ from sysgym.scenarios import scenario_from_resolved
 from sysgym.scenarios.errors import SysgymError
 
 _COUNTERS = ("num_timesteps", "_n_updates", "_episode_num", "_current_progress_remaining")
-_CLASSES = {"activation_fn": torch.nn.Module, "features_extractor_class": torch.nn.Module}
-"""Keys of ``policy_kwargs`` that name a class a policy plays with."""
+_CLASSES = {"activation_fn": torch.nn.Module, "features_extractor_class": BaseFeaturesExtractor}
+"""Keys of ``policy_kwargs`` that name a class a policy plays with, and what it must be: torch's other modules
+take numbers of layers, which a stranger could choose."""
 _OPTIMIZER_KEYS = ("optimizer_class", "optimizer_kwargs")
 """Those that it is only trained with."""
 _PACKAGES = ("torch.nn.", "stable_baselines3.", "sb3_contrib.")

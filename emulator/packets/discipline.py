@@ -32,7 +32,7 @@ Q31 = (1 << 31) - 1
 """Bound of the draws that stand for probabilities."""
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def random_below(world: Any, bound: int) -> int:
     """Uniform integer in [0, bound), bound < 2^31, from the world's own generator (Marsaglia's xorshift.
 
@@ -46,7 +46,7 @@ def random_below(world: Any, bound: int) -> int:
     return (int(bits >> np.uint64(33)) * bound) >> 31
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def chance(world: Any, probability: float) -> bool:
     """True with a probability, in steps of 2^-31."""
     return random_below(world, Q31) < int(probability * float(Q31))

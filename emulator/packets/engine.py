@@ -114,7 +114,7 @@ def arrive_extended(world: Any, link_id: int, slot: int, now_ns: int, extras: An
         end_flow_if_over(world, flow_id, now_ns)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def is_lost(world: Any, link_id: int) -> bool:
     """Whether a packet that comes over a link is lost on it: the link is down, or by chance."""
     if world.links_fail and port_at(world.ports, link_id).down:
@@ -122,7 +122,7 @@ def is_lost(world: Any, link_id: int) -> bool:
     return world.loss_q31 > 0 and random_below(world, Q31) < world.loss_q31
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def end_flow_if_over(world: Any, flow_id: int, now_ns: int) -> None:
     """Lets those that wait for a flow know that its last byte has just arrived."""
     flow = flow_at(world.flows, flow_id)
@@ -192,7 +192,7 @@ def forget_changing_hosts(world: Any) -> None:
             push(world, key)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def changes(world: Any, host_id: int) -> bool:
     """Whether a host's cap is about to become another."""
     return bool(

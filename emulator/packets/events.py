@@ -36,19 +36,19 @@ RECEIVER_ACKS = 1
 SOURCES_PER_FLOW = 2
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def event_key(time_ns: int, source: int) -> int:
     """Packs a time and its source into one ordered integer."""
     return (time_ns << SOURCE_BITS) | source
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def flow_source(world: Any, flow_id: int, what: int) -> int:
     """The source of a flow's own events (extended loop)."""
     return world.n_links + world.n_hosts + N_CLOCKS + SOURCES_PER_FLOW * flow_id + what
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def port_source(world: Any, link_id: int) -> int:
     """The source of a port's ends of transmission (extended loop, lossless queues)."""
     return flow_source(world, world.n_flows, 0) + link_id

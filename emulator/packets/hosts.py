@@ -70,7 +70,7 @@ def deactivate(world: Any, flow_id: int) -> None:
     host.active_flows -= 1
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def ready_ns(world: Any, host: Any, now_ns: int) -> int:
     """Earliest time at which the host may send its next packet."""
     capped_ns = now_ns
@@ -85,7 +85,7 @@ def ready_ns(world: Any, host: Any, now_ns: int) -> int:
     return max(capped_ns, busy_until_ns - (host.backlog_limit_ns >> 1))
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def waits_for_port(world: Any, host: Any) -> bool:
     """Whether the host's card has no room: then its port wakes it, which a pause may put off."""
     port = port_at(world.ports, host.uplink)
@@ -97,7 +97,7 @@ def waits_for_port(world: Any, host: Any) -> bool:
     return True
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def may_send_now(world: Any, host_id: int, now_ns: int, extras: Any) -> bool:
     """Says whether the host may send; if not, sees to it that it is woken when it may."""
     host = host_at(world.hosts, host_id)
@@ -118,7 +118,7 @@ def may_send_now(world: Any, host_id: int, now_ns: int, extras: Any) -> bool:
     return True
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def transmit_in_turn(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> None:
     """Sends a packet; the host's next flow has the next turn."""
     flow = flow_at(world.flows, flow_id)

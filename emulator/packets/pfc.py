@@ -45,7 +45,7 @@ FRAMES_A_LINK = 16
 """Slots kept free for the frames of each link; beyond them a frame takes no time."""
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def waiting_ns(link: Any, port: Any) -> int:
     """Time that what waits behind the packet being sent takes to leave."""
     return serialisation_ns(port.queued_bytes - port.sending_bytes, link.ns_per_byte_q20)

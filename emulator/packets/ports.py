@@ -41,7 +41,7 @@ QUEUE_BUCKETS = 40 * _SUB_BUCKETS
 """Log-linear histogram of drain times: 16 buckets an octave, so a quantile is exact to 1/16."""
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def first_link(world: Any, packet: Any, flow_id: int, direction: int) -> int:
     """Puts a packet at the beginning of its flow's route (direction 1: that of ACKs); returns the link."""
     packet.hop = 0
@@ -49,7 +49,7 @@ def first_link(world: Any, packet: Any, flow_id: int, direction: int) -> int:
     return int(route_hop_at(world.routes, packet.route).link)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def following_link(world: Any, packet: Any) -> int:
     """Moves a packet one link on along its route; NOBODY behind the last."""
     packet.hop += 1
@@ -100,7 +100,7 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> No
     put_on_wire(world, link, link_id, packet, slot, arrival_ns)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def queue_bucket(drain_ns: int) -> int:
     """Histogram bucket of a queue's drain time."""
     octave = 0

@@ -42,7 +42,7 @@ def halt_for_transport(world: Any, flow: Any, callback: int, raised: int) -> Non
     flow.failed = 1
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def bring_pace_into_force(world: Any, flow: Any, callback: int) -> None:
     """Takes over the pacing rate that a callback may have written; 0: none.
 
@@ -64,7 +64,7 @@ def bring_pace_into_force(world: Any, flow: Any, callback: int) -> None:
         flow.pace_ns_per_byte_q20 = 0
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def space_next_packet(flow: Any, size_bytes: int, has_more: bool, now_ns: int) -> None:
     """The next packet leaves when this one is over at the pacing rate; fractions of a ns add up.
 
@@ -85,7 +85,7 @@ def space_next_packet(flow: Any, size_bytes: int, has_more: bool, now_ns: int) -
     flow.next_send_ns = flow.paced_since_ns + lasts_ns
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def waits_for_pace(world: Any, flow_id: int, now_ns: int) -> bool:
     """Whether the flow's pace keeps it from sending now; if so, sees to it that it is woken."""
     flow = flow_at(world.flows, flow_id)
@@ -97,7 +97,7 @@ def waits_for_pace(world: Any, flow_id: int, now_ns: int) -> bool:
     return True
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def begin_sample(world: Any, flow: Any, slot: int, alone: bool, now_ns: int) -> None:
     """Notes on a packet that is sent what has been delivered so far (the draft's 3.2)."""
     note = note_at(world.notes, slot)
@@ -116,7 +116,7 @@ def begin_sample(world: Any, flow: Any, slot: int, alone: bool, now_ns: int) -> 
         stamps_at(world.stamps, slot).hops = 0
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def finish_sample(world: Any, flow: Any, event: Any, slot: int, now_ns: int) -> None:
     """Fills in what an ACK says about the rate (the draft's 3.3)."""
     note = note_at(world.notes, slot)

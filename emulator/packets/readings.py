@@ -24,7 +24,7 @@ _S = 1e-9
 _BYTE = 2.0**FIXED_POINT_BITS
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def backlog_ns(world: Any, link_id: int) -> int:
     """Time that a port needs to send what is in its queue now."""
     link = link_at(world.links, link_id)

@@ -24,7 +24,7 @@ from sysgym.emulator.packets.ports import enqueue, first_link
 from sysgym.emulator.packets.wire import release_packet
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def test_bit(bitmap: Any, offset: int, index: int) -> bool:
     """Says whether a packet of a flow's bitmap is set."""
     return (word_at(bitmap, offset + (index >> 6)).bits >> np.uint64(index & 63)) & np.uint64(1) != np.uint64(
@@ -32,13 +32,13 @@ def test_bit(bitmap: Any, offset: int, index: int) -> bool:
     )
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def set_bit(bitmap: Any, offset: int, index: int) -> None:
     """Sets a packet in a flow's bitmap."""
     word_at(bitmap, offset + (index >> 6)).bits |= np.uint64(1) << np.uint64(index & 63)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def clear_bit(bitmap: Any, offset: int, index: int) -> None:
     """Clears a packet in a flow's bitmap."""
     word_at(bitmap, offset + (index >> 6)).bits &= ~(np.uint64(1) << np.uint64(index & 63))
@@ -73,7 +73,7 @@ def deliver_held_packets(world: Any, flow: Any) -> None:
         flow.rcv_nxt += 1
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def accept_data(world: Any, flow: Any, seq: int, now_ns: int) -> None:
     """Delivers a packet and what it makes deliverable, or holds it until its turn comes."""
     if seq == flow.rcv_nxt:
@@ -186,7 +186,7 @@ def time_out_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
         send_held_ack(world, flow_id, now_ns, extras)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def notification_is_due(world: Any, flow: Any, now_ns: int) -> bool:
     """DCQCN: at most one notification an interval (Zhu et al., SIGCOMM 2015)."""
     if world.cnp_interval_ns == 0 or now_ns < flow.last_cnp_ns + world.cnp_interval_ns:
@@ -195,7 +195,7 @@ def notification_is_due(world: Any, flow: Any, now_ns: int) -> bool:
     return True
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def credit_delivery(world: Any, flow: Any, first_seq: int, now_ns: int) -> None:
     """Counts the payload of the packets from ``first_seq`` that have just become deliverable in order."""
     payload_bytes = (flow.rcv_nxt - first_seq) * world.payload_bytes

@@ -11,7 +11,7 @@ from sysgym.emulator.packets.layout import note_at, segment_at
 from sysgym.emulator.packets.receiver import bits_up_to, clear_bit, set_bit, test_bit
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def next_hole(world: Any, flow: Any) -> int:
     """SACK: moves a cursor to the next lost packet. Called only while there is one."""
     if flow.repair_cursor < flow.repair_below:
@@ -26,13 +26,13 @@ def next_hole(world: Any, flow: Any) -> int:
     return flow.hole_cursor
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def waits_to_be_resent(flow: Any, seq: int) -> bool:
     """SACK: whether a hole is lost and was not yet sent again, or again."""
     return (flow.hole_cursor <= seq < flow.lost_below) or (flow.repair_cursor <= seq < flow.repair_below)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def forget_acked(world: Any, flow: Any, ack: int) -> int:
     """SACK: takes the packets before ``ack`` out of the scoreboard.
 
@@ -50,7 +50,7 @@ def forget_acked(world: Any, flow: Any, ack: int) -> int:
     return n_sacked
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def declare_lost(world: Any, flow: Any, below: int) -> None:
     """SACK: takes every hole below a number for lost that is not yet."""
     for seq in range(max(flow.lost_below, flow.una), below):
@@ -59,7 +59,7 @@ def declare_lost(world: Any, flow: Any, below: int) -> None:
     flow.lost_below = max(flow.lost_below, below)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def take_sack(world: Any, flow: Any, seq: int, threshold: int) -> int:
     """SACK: notes that a packet beyond the first hole has arrived; returns 1 if that is news."""
     index = seq & flow.window_mask
@@ -93,7 +93,7 @@ def take_repeated(world: Any, flow: Any, slot: int) -> int:
     return news
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def repair_lost_retransmission(flow: Any, advanced: bool, sent_ns: int, now_ns: int) -> None:
     """SACK: sends the first hole again if a packet sent after its retransmission has arrived (as RFC 8985).
 

@@ -64,7 +64,7 @@ PARAMETERS, N_PARAMETERS, N_ENTRIES = 5, 6, 7
 call_callback = callback_caller(FLOW, EVENT)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def notify(world: Any, flow: Any, what: int, event: Any, extras: Any) -> None:
     """Calls a flow's transport; the world halts if it raises, or leaves a window or rate that is none."""
     first = flow.transport * N_ENTRIES
@@ -77,7 +77,7 @@ def notify(world: Any, flow: Any, what: int, event: Any, extras: Any) -> None:
         bring_pace_into_force(world, flow, what)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def duplicate_threshold(world: Any, extras: Any) -> int:
     """Packets beyond a hole after which it is taken for lost: more where packets take several paths."""
     if extras is not None:
@@ -85,7 +85,7 @@ def duplicate_threshold(world: Any, extras: Any) -> int:
     return DUPLICATE_THRESHOLD
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def keeps_order(world: Any, extras: Any) -> bool:
     """Whether packets of a flow arrive in the order in which they were sent."""
     if extras is not None:
@@ -93,13 +93,13 @@ def keeps_order(world: Any, extras: Any) -> bool:
     return True
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def window_packets(world: Any, flow: Any) -> int:
     """Packets that may be in flight now: at least one, whatever a transport has made of its window."""
     return max(int(min(flow.cwnd, float(world.max_window_packets))), 1)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def pipe_packets(flow: Any) -> int:
     """Packets believed to be in flight.
 
@@ -108,7 +108,7 @@ def pipe_packets(flow: Any) -> int:
     return flow.nxt - flow.una - flow.duplicate_acks - flow.sacked - flow.lost
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def next_sequence(world: Any, flow: Any) -> int:
     """Number of the packet that the flow would send now, or NOBODY."""
     if flow.resend_una:
@@ -205,7 +205,7 @@ def enter_recovery(flow: Any) -> bool:
     return True
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def take_cumulative_ack(world: Any, flow: Any, ack: int) -> int:
     """Moves the window forward; returns how many packets the sender now first hears of.
 
@@ -228,7 +228,7 @@ def take_cumulative_ack(world: Any, flow: Any, ack: int) -> int:
     return newly_acked - known
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def take_duplicate_ack(flow: Any, threshold: int) -> bool:
     """NewReno: counts a duplicate; True if it begins a recovery (RFC 5681, 3.2)."""
     if flow.high == flow.una:
@@ -240,7 +240,7 @@ def take_duplicate_ack(flow: Any, threshold: int) -> bool:
     return False
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def first_recovery_credit(world: Any, flow: Any) -> int:
     """SACK: packets that may leave in a recovery before the next one is delivered.
 
@@ -250,7 +250,7 @@ def first_recovery_credit(world: Any, flow: Any) -> int:
     return 1 if flow.cwnd < world.max_window_packets else int(LONG_LIVED_PACKETS)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     """Applies an ACK to its flow: RTT, window, recovery, the transport's reaction. Sends nothing."""
     packet = packet_at(world.packets, slot)

@@ -21,7 +21,7 @@ from sysgym.emulator.packets.wire import ns_per_byte_q20
 _S = 1e-9
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def read_flow(world: Any, flow_id: int, out: FlowCounters) -> None:
     """Read one flow's counters into a record."""
     flow = flow_at(world.flows, flow_id)
@@ -41,7 +41,7 @@ def read_flow(world: Any, flow_id: int, out: FlowCounters) -> None:
     out.active_flows = flow.active
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def read_host(world: Any, host_id: int, out: FlowCounters) -> None:
     """Read what all flows of a host have counted together."""
     host = host_at(world.hosts, host_id)
@@ -80,7 +80,7 @@ def source_digest(*files: Path) -> str:
     return digest.hexdigest()
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def multiply_window(world: Any, flow_id: int, factor: float) -> None:
     """Multiplies a flow's congestion window; it stays between one packet and the largest window."""
     flow = flow_at(world.flows, flow_id)
@@ -88,7 +88,7 @@ def multiply_window(world: Any, flow_id: int, factor: float) -> None:
     flow.cwnd = min(max(min(flow.cwnd, largest) * factor, 1.0), largest)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def set_pace(world: Any, flow_id: int, rate_bps: float) -> None:
     """Spaces a flow's packets from the next one on."""
     flow = flow_at(world.flows, flow_id)

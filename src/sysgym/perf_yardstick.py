@@ -109,7 +109,7 @@ def hops_per_s(n_flows: int, measured_s: float) -> float:
     return float(world.clock[0] / elapsed_s)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _rise(heap_key: Any, heap_link: Any, heap_place: Any, size: int, key: float, link: int) -> None:
     """A link enters the heap of ``size`` links."""
     child = size
@@ -123,7 +123,7 @@ def _rise(heap_key: Any, heap_link: Any, heap_place: Any, size: int, key: float,
     heap_key[child], heap_link[child], heap_place[link] = key, link, child
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _sink(heap_key: Any, heap_link: Any, heap_place: Any, size: int, key: float, link: int) -> None:
     """A link takes the root's place and goes down to its own."""
     parent, child = 0, 1
@@ -138,13 +138,13 @@ def _sink(heap_key: Any, heap_link: Any, heap_place: Any, size: int, key: float,
     heap_key[parent], heap_link[parent], heap_place[link] = key, link, parent
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _grown(window: float, slow_start_to: float, news: int) -> float:
     return window + (news if window < slow_start_to else news / window)
 
 
 # fmt: off
-@njit(inline="always")
+@njit(forceinline=True)
 def _put_on(
     rate: Any, delay: Any, room: Any, threshold: Any, free: Any, first: Any, held: Any, drops: Any,
     marks: Any, arrivals: Any, streams: Any, sequences: Any, legs: Any, marked: Any, route: Any,

@@ -122,7 +122,21 @@ def with_a_class_of_its_own(marker: Path) -> bytes:
     return archive(meta, learner_npz=learner())
 
 
+def with_a_thousand_million_layers(marker: Path) -> bytes:
+    """Settings that name a module of torch which makes as many copies of a layer as it is told."""
+    extractor = {"enable_nested_tensor": False, "num_layers": 10**9}
+    settings = {
+        "policy_kwargs": {
+            "features_extractor_class": "torch.nn.modules.transformer.TransformerEncoder",
+            "features_extractor_kwargs": extractor,
+        }
+    }
+    meta = {**asdict(replace(shipped(), hyper_parameters=settings)), "format": "sysgym-checkpoint-2"}
+    return archive(meta, learner_npz=learner())
+
+
 CHECKPOINTS = {
+    "layers": (with_a_thousand_million_layers, "there is no BaseFeaturesExtractor named torch"),
     "model.zip": (with_model_zip, "its policy is a pickle .* add --trust"),
     "policy.npz": (with_objects_as_policy, "not a checkpoint of sysgym .*Python objects"),
     "learner.npz": (with_objects_as_learner, "cannot be built .*Python objects"),

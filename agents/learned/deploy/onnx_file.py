@@ -26,6 +26,7 @@ from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.set_net import SetNet
 from sysgym.envs.congestion.actions import ActionScale
 from sysgym.scenarios.errors import MissingExtra, SysgymError
+from sysgym.scenarios.files import read_limited
 
 if TYPE_CHECKING:
     import onnx
@@ -64,6 +65,9 @@ OPERATORS = frozenset(
 
 MOST_NUMBERS = 10_000_000
 """Between two operators, for one observation; the package's largest policy has a thousand."""
+
+LARGEST_MODEL_BYTES = 256_000_000
+"""A larger file is refused unread."""
 
 OPSET = 17
 IR_VERSION = 8
@@ -185,12 +189,10 @@ class OnnxRunner:
         except ImportError as error:
             raise MissingExtra(EXTRA, "playing ONNX files") from error
         shown = "ONNX" if isinstance(source, bytes) else str(source)
-        if not isinstance(source, bytes) and not Path(source).is_file():
-            raise SysgymError(f"{source}: no such file")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        data = source if isinstance(source, bytes) else read_limited(Path(source), LARGEST_MODEL_BYTES)
         _check_contents(data, shown)
         try:
             self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])

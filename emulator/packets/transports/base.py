@@ -196,7 +196,7 @@ def callback_addresses(transports: tuple[Transport, ...]) -> NDArray[np.int64]:
     return np.array(entries, np.int64)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def parameter(event: Any, index: int) -> float:
     """One of the transport's parameters.
 
@@ -208,13 +208,13 @@ def parameter(event: Any, index: int) -> float:
     return float(_parameter_at(event.parameters, index).value)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def slow_start(flow: Any, event: Any) -> None:
     """One packet more for each acknowledged, two at most at a time (RFC 5681, 3.1; RFC 3465, 2.3)."""
     flow.cwnd += min(event.acked_packets, 2)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def reno_increase(flow: Any, event: Any) -> None:
     """Slow start, then one packet a round trip (RFC 5681, 3.1), if the window is what limits the flow.
 
@@ -228,7 +228,7 @@ def reno_increase(flow: Any, event: Any) -> None:
         flow.cwnd += min(event.acked_packets / flow.cwnd, 1.0)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def multiplicative_decrease(flow: Any, event: Any, factor: float) -> None:
     """Threshold: a fraction of what is in flight, at least two packets (RFC 5681, equation 4).
 
@@ -238,7 +238,7 @@ def multiplicative_decrease(flow: Any, event: Any, factor: float) -> None:
     flow.cwnd = flow.ssthresh
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def restart_from_one(flow: Any, event: Any, factor: float) -> None:
     """After a time-out: threshold as for a loss, window of one packet (RFC 5681, 3.1)."""
     multiplicative_decrease(flow, event, factor)
@@ -248,7 +248,7 @@ def restart_from_one(flow: Any, event: Any, factor: float) -> None:
 _REFERENCE_RATE_BPS = 10e9
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def slow_line_stretch(flow: Any) -> float:
     """How many times longer a packet lasts on the flow's line than at 10 Gb/s; 1 on faster lines.
 

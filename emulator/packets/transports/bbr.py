@@ -65,7 +65,7 @@ WINDOW_GAIN = 29
 SAMPLED_ROUND = 30  # of the last sample that counted
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def bandwidth(flow: Any) -> float:
     """BtlBw: the largest of the last ten rounds."""
     largest = 0.0
@@ -74,19 +74,19 @@ def bandwidth(flow: Any) -> float:
     return largest
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def target_in_flight(flow: Any, gain: float) -> float:
     """Packets that a multiple of the bandwidth-delay product takes (4.2.3.2, BBRInflight)."""
     return gain * bandwidth(flow) * flow.state[MIN_RTT_NS] + QUANTA
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def in_flight(flow: Any, event: Any) -> float:
     """Packets in the network before this ACK, as far as the sender knows."""
     return float(event.in_flight_packets - flow.sacked - flow.lost)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def update_round(flow: Any, event: Any) -> None:
     """A round is over when a packet sent in it is acknowledged (4.1.1.3)."""
     state = flow.state
@@ -97,7 +97,7 @@ def update_round(flow: Any, event: Any) -> None:
         state[ROUND_STARTS] = 1.0
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def update_bandwidth(flow: Any, event: Any) -> None:
     """Samples that the application limited only count if they are larger (4.1.1.4, 4.1.1.5).
 
@@ -117,7 +117,7 @@ def update_bandwidth(flow: Any, event: Any) -> None:
         state[slot] = max(state[slot], sample)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def set_gains(flow: Any, mode: float, pacing: float, window: float) -> None:
     """Enters a mode."""
     flow.state[MODE] = mode
@@ -125,7 +125,7 @@ def set_gains(flow: Any, mode: float, pacing: float, window: float) -> None:
     flow.state[WINDOW_GAIN] = window
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def begin_phase(flow: Any, cycle: int, now_ns: int) -> None:
     """The phase's gain: 1.25, 0.75, then 1 six times (4.3.4.1)."""
     flow.state[CYCLE] = cycle
@@ -133,7 +133,7 @@ def begin_phase(flow: Any, cycle: int, now_ns: int) -> None:
     flow.state[PACING_GAIN] = PROBE_GAIN if cycle == 0 else (DRAIN_GAIN if cycle == 1 else 1.0)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def enter_probe_bw(flow: Any, now_ns: int) -> None:
     """Begins the cycle anywhere but in the drain phase, so that flows do not probe together (4.3.4.2)."""
     set_gains(flow, PROBE_BW, 1.0, CWND_GAIN)
@@ -143,7 +143,7 @@ def enter_probe_bw(flow: Any, now_ns: int) -> None:
     begin_phase(flow, cycle if cycle == 0 else cycle + 1, now_ns)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def check_cycle(flow: Any, event: Any) -> None:
     """Is it time for the next phase? (4.3.4.3)."""
     state = flow.state
@@ -160,7 +160,7 @@ def check_cycle(flow: Any, event: Any) -> None:
         begin_phase(flow, (int(state[CYCLE]) + 1) % CYCLE_LENGTH, event.now_ns)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def check_full_pipe(flow: Any, event: Any) -> None:
     """Three rounds without a quarter more bandwidth: it will not grow (4.3.2.2)."""
     state = flow.state
@@ -175,7 +175,7 @@ def check_full_pipe(flow: Any, event: Any) -> None:
         state[PIPE_IS_FULL] = 1.0
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def check_drain(flow: Any, event: Any) -> None:
     """From STARTUP to DRAIN when the pipe is full, from DRAIN on when its queue is gone (4.3.3)."""
     state = flow.state
@@ -185,7 +185,7 @@ def check_drain(flow: Any, event: Any) -> None:
         enter_probe_bw(flow, event.now_ns)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def update_min_rtt(flow: Any, event: Any) -> None:
     """RTprop, until it is ten seconds old (4.1.2.3)."""
     state = flow.state
@@ -196,7 +196,7 @@ def update_min_rtt(flow: Any, event: Any) -> None:
         state[MIN_RTT_AT_NS] = event.now_ns
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def check_probe_rtt(flow: Any, event: Any) -> None:
     """Four packets in flight for 200 ms and a round, if the least round trip was not seen again (4.3.5)."""
     state = flow.state
@@ -224,7 +224,7 @@ def check_probe_rtt(flow: Any, event: Any) -> None:
             set_gains(flow, STARTUP, HIGH_GAIN, HIGH_GAIN)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def save_window(flow: Any) -> None:
     """What the window was before losses and PROBE_RTT (4.2.3.4)."""
     state = flow.state
@@ -234,7 +234,7 @@ def save_window(flow: Any) -> None:
         state[PRIOR_CWND] = max(state[PRIOR_CWND], flow.cwnd)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def set_pacing_rate(flow: Any) -> None:
     """Until the pipe is full the rate does not fall (4.2.1)."""
     rate_bps = 8e9 * flow.packet_bytes * flow.state[PACING_GAIN] * bandwidth(flow)
@@ -242,7 +242,7 @@ def set_pacing_rate(flow: Any) -> None:
         flow.pacing_rate_bps = rate_bps
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def end_repairs(flow: Any) -> None:
     """Back to the window from before the losses once all of them are repaired (4.2.3.4)."""
     if flow.state[REPAIRS] and not flow.in_recovery and flow.una >= flow.recover:
@@ -251,7 +251,7 @@ def end_repairs(flow: Any) -> None:
         flow.cwnd = max(flow.cwnd, flow.state[PRIOR_CWND])
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def set_window(flow: Any, event: Any) -> None:
     """Towards the target; while losses are repaired as much goes in as comes out (4.2.3.6)."""
     state = flow.state

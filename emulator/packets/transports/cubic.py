@@ -26,14 +26,14 @@ CWND_PRIOR = 4
 LAST_ACK_NS = 5
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def w_cubic(flow: Any, elapsed_s: float) -> float:
     """RFC 9438, figure 1."""
     distance_s = elapsed_s - flow.state[K_S]
     return C * distance_s * distance_s * distance_s + flow.state[W_MAX]
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def begin_epoch(flow: Any, now_ns: int) -> None:
     """A congestion avoidance stage begins at the present window (RFC 9438, 4.2)."""
     state = flow.state
@@ -70,7 +70,7 @@ def on_ack(flow: Any, event: Any) -> None:
         flow.cwnd += event.acked_packets * (target - flow.cwnd) / flow.cwnd
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def remember_congestion(flow: Any) -> None:
     """Fast convergence and the end of the epoch (RFC 9438, 4.6 and 4.7)."""
     state = flow.state

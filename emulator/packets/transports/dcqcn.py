@@ -42,7 +42,7 @@ BYTE_STEPS = 6
 BYTES = 7  # since the counter's last step
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def set_rate(flow: Any, rate_bps: float) -> None:
     """Within the line rate and a thousandth of it."""
     flow.state[RATE_BPS] = min(max(rate_bps, MIN_RATE_FRACTION * flow.line_rate_bps), flow.line_rate_bps)

@@ -41,13 +41,13 @@ TX_BYTES = QUEUE_BYTES + INT_HOPS
 TIME_NS = TX_BYTES + INT_HOPS
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def first_window(flow: Any) -> float:
     """W_init: the bandwidth-delay product of the sender's line, packets."""
     return flow.line_rate_bps * flow.base_rtt_ns / (8e9 * flow.packet_bytes)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def set_window(flow: Any, window: float) -> None:
     """The window limits what is in flight, its rate W / T the bursts.
 
@@ -59,7 +59,7 @@ def set_window(flow: Any, window: float) -> None:
     flow.pacing_rate_bps = 8e9 * flow.packet_bytes * window / flow.base_rtt_ns
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def measure_in_flight(flow: Any, event: Any) -> float:
     """U: bytes in flight on the fullest link over what it can hold, smoothed over a round trip.
 
@@ -84,7 +84,7 @@ def measure_in_flight(flow: Any, event: Any) -> float:
     return state[UTILISATION]
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def next_window(flow: Any, utilisation: float, ends_round: bool) -> float:
     """The paper's ComputeWind."""
     state = flow.state
@@ -99,7 +99,7 @@ def next_window(flow: Any, utilisation: float, ends_round: bool) -> float:
     return window
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def remember_telemetry(flow: Any, event: Any) -> None:
     """L = ack.L."""
     flow.state[KNOWN_HOPS] = event.int_hops

@@ -72,7 +72,7 @@ PACE = 12  # windows a round trip
 SEEN = 13  # what the network saw, N_INPUTS slots
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def begin_round(flow: Any) -> None:
     """Nothing is known of the next round yet."""
     state = flow.state
@@ -85,7 +85,7 @@ def begin_round(flow: Any) -> None:
     state[LOST] = 0.0
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def set_window(flow: Any, window: float, rtt_ns: float) -> None:
     """Sets window and pace; below one packet one is under way at a time, and the pace is the window's."""
     flow.state[WINDOW] = min(max(window, LEAST_WINDOW), MOST_WINDOW)
@@ -94,7 +94,7 @@ def set_window(flow: Any, window: float, rtt_ns: float) -> None:
     flow.pacing_rate_bps = pace * 8e9 * flow.packet_bytes * flow.state[WINDOW] / rtt_ns
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def look(flow: Any) -> None:
     """Puts INPUTS, for the round that has ended, into the slots from SEEN on."""
     state = flow.state
@@ -131,7 +131,7 @@ def decide(flow: Any, event: Any) -> None:
     flow.state[PACE] = FIRST_PACE * 2.0 ** math.tanh(pace)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def end_round(flow: Any, event: Any) -> None:
     """DCTCP's reduction where there were marks, then the network's correction."""
     state = flow.state
@@ -148,7 +148,7 @@ def end_round(flow: Any, event: Any) -> None:
     begin_round(flow)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def grow(flow: Any, event: Any) -> None:
     """Doubles in slow start, else by GROWTH packets a round trip, if the window is what limits the flow."""
     window = flow.state[WINDOW]

@@ -52,7 +52,7 @@ def on_start(flow: Any, event: Any) -> None:
     flow.state[MIN_RTT_RESET_AT_NS] = event.now_ns + FIRST_MIN_RTT_RESET_NS
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def take_sample(flow: Any, event: Any) -> None:
     """Smoothed RTT, its minimum over a window of about 5 s, and the round's best rate."""
     state = flow.state
@@ -76,7 +76,7 @@ def take_sample(flow: Any, event: Any) -> None:
         state[MIN_RTT_RESET_AT_NS] = event.now_ns + MIN_RTT_RESET_NS * (0.75 + 0.5 * spread)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def decide_congested(flow: Any, max_window: float) -> None:
     """The window is larger than the path and the pad can hold."""
     state = flow.state
@@ -96,7 +96,7 @@ def decide_congested(flow: Any, max_window: float) -> None:
     state[ROUNDS] = 0.0
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def end_round(flow: Any) -> None:
     """Once a round trip: does the window fit?"""
     state = flow.state

@@ -42,7 +42,7 @@ TIMEOUTS = 2  # in a row
 FABRIC_DELAY_NS = 3  # of the last ACK
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def target_delay_ns(flow: Any, hops: int) -> float:
     """The empty path, a share for each hop, and more for small windows (3.5)."""
     scaling_ns = ALPHA_NS / math.sqrt(flow.state[CWND]) + BETA_NS
@@ -50,7 +50,7 @@ def target_delay_ns(flow: Any, hops: int) -> float:
     return flow.base_rtt_ns + slow_line_stretch(flow) * (hops * PER_HOP_NS + scaling_ns)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def set_window(flow: Any, cwnd: float, delay_ns: float) -> None:
     """Below one packet: one at a time, and a gap of RTT / cwnd between them (3.4)."""
     cwnd = max(cwnd, MIN_CWND)
@@ -59,13 +59,13 @@ def set_window(flow: Any, cwnd: float, delay_ns: float) -> None:
     flow.pacing_rate_bps = 8e9 * flow.packet_bytes * cwnd / delay_ns if cwnd < 1.0 else 0.0
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def may_decrease(flow: Any, event: Any) -> bool:
     """Once a round trip."""
     return event.now_ns - flow.state[DECREASED_AT_NS] >= max(flow.srtt_ns, flow.base_rtt_ns)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def decrease(flow: Any, event: Any, factor: float) -> None:
     """Multiplies the window, unless it shrank within the last round trip."""
     if may_decrease(flow, event):

@@ -45,26 +45,26 @@ ACKED_BYTES = 4  # since the last decision
 DECIDED_AT_NS = 5
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def low_ns(flow: Any) -> float:
     """T_low: below it the rate grows whatever the gradient."""
     return flow.base_rtt_ns + slow_line_stretch(flow) * LOW_QUEUE_NS
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def high_ns(flow: Any) -> float:
     """T_high: above it the rate shrinks whatever the gradient."""
     return flow.base_rtt_ns + slow_line_stretch(flow) * HIGH_QUEUE_NS
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def set_rate(flow: Any, rate_bps: float) -> None:
     """Within the line rate and a thousandth of it."""
     flow.state[RATE_BPS] = min(max(rate_bps, MIN_RATE_FRACTION * flow.line_rate_bps), flow.line_rate_bps)
     flow.pacing_rate_bps = flow.state[RATE_BPS]
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def decision_is_due(flow: Any, event: Any) -> bool:
     """A segment has been acknowledged, or a round trip is over."""
     state = flow.state
@@ -76,7 +76,7 @@ def decision_is_due(flow: Any, event: Any) -> bool:
     return True
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def rtt_gradient(flow: Any, event: Any) -> float:
     """The smoothed change of the round-trip time, relative to the least."""
     state = flow.state

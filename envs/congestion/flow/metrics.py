@@ -65,7 +65,8 @@ EPISODE_METRICS: dict[str, str] = {
 
 def interval_metrics(interval: np.void) -> dict[str, float]:
     """Return the metrics of one interval, a record of the type ``FLOW_INTERVAL``; see INTERVAL_METRICS."""
-    metrics: dict[str, float] = dict(zip(INTERVAL_METRICS, _measured(_NUMBERS.unpack(interval.tobytes())), strict=True))
+    numbers = _NUMBERS.unpack(interval.tobytes())
+    metrics: dict[str, float] = dict(zip(INTERVAL_METRICS, _measured(numbers), strict=True))
     metrics["in_flight_bytes"] *= 0.125
     return metrics
 

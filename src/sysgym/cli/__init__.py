@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: Without the program's name; None: those of this process.
     """
     from sysgym.cli import compiling
-    from sysgym.cli.app import app
+    from sysgym.cli.app import command
     from sysgym.cli.interrupts import second_interrupt_ends
     from sysgym.stray_settings import ignore_matplotlibs
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in words  # wherever it stands
     try:
         with second_interrupt_ends(), compiling.shown():
-            code = app(
+            code = command()(
                 [word for word in words if word != "--debug"], prog_name="sysgym", standalone_mode=False
             )
     except KeyboardInterrupt:

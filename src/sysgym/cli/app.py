@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -409,3 +410,9 @@ def calibrate(
 
     if not print_calibration(scenario, jobs, set_ or []):
         raise typer.Exit(1)
+
+
+@functools.cache
+def command() -> Any:
+    """Return the whole command line, built once: that takes a tenth of a second."""
+    return typer.main.get_command(app)

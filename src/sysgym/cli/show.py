@@ -79,12 +79,11 @@ def find(name: str, kind: str | None = None) -> tuple[str, Any]:
     from sysgym.emulator.packets.transports import get_transport, list_transports
     from sysgym.errors import UnknownName
     from sysgym.registration import ENVIRONMENTS
-    from sysgym.scenarios import list_scenarios, list_suites, load_scenario, load_suite
+    from sysgym.scenarios import load_scenario, load_suite, scenario_names, suite_names
 
     if kind is not None and kind not in KINDS:
         raise UnknownName("kind of thing", kind, KINDS)
-    scenarios = {info.name for info in list_scenarios()}
-    suites = {info.name for info in list_suites()}
+    scenarios, suites = set(scenario_names()), set(suite_names())
     policies = {one.name: one for one in list_shipped()}
     is_file = _is_file(name) and name not in list_agents()  # "stragglers/oracle" is an agent
     namespaces = {known.partition("/")[0] for known in ENVIRONMENTS}

@@ -8,12 +8,15 @@ from typing import Annotated
 
 import typer
 
+from sysgym.cli import completion
 from sysgym.cli.options import TrustOption
 from sysgym.cli.terminal import bars, console, print_table
 
 
 def stress(
-    scenario: Annotated[str, typer.Argument(help="Scenario, name or file.")],
+    scenario: Annotated[
+        str, typer.Argument(help="Scenario, name or file.", autocompletion=completion.scenarios)
+    ],
     contender: Annotated[
         list[str],
         typer.Option(
@@ -21,6 +24,7 @@ def stress(
             "-c",
             metavar="[NAME=]WHO[@CHECKPOINT]",
             help="Who plays: dctcp, aimd, ppo@runs/mine/final.zip ...; may be repeated.",
+            autocompletion=completion.contenders,
         ),
     ],
     noise: Annotated[

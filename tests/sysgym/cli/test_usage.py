@@ -206,6 +206,7 @@ def test_completion_finds_a_users_scenarios(tiny: Path, monkeypatch: pytest.Monk
         ("sysgym run incast-32 -c dct", {"dctcp"}),
         ("sysgym bench qui", {"quick"}),
         ("sysgym plot park", {"parking-lot-4"}),
+        ("sysgym stress incast-32 -c dct", {"dctcp"}),
         ("sysgym show sysgym/Flow", {"sysgym/FlowCC-v0"}),
     ],
 )

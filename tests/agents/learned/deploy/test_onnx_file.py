@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,14 @@ from sysgym.agents.learned import train
 from sysgym.agents.learned.checkpoint import CheckpointMeta, read_checkpoint, write_checkpoint
 from sysgym.agents.learned.deploy.agreement import check_onnx
 from sysgym.agents.learned.deploy.graph import Choice, PolicyGraph
-from sysgym.agents.learned.deploy.onnx_file import IR_VERSION, OPSET, OnnxRunner, export_onnx, onnx_model
+from sysgym.agents.learned.deploy.onnx_file import (
+    IR_VERSION,
+    LARGEST_MODEL_BYTES,
+    OPSET,
+    OnnxRunner,
+    export_onnx,
+    onnx_model,
+)
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.stragglers.features import feature_names
 from sysgym.scenarios import load_scenario
@@ -151,7 +159,15 @@ def test_tasks_play_as_the_checkpoint_does(mlp: Any, tmp_path: Path) -> None:
 
 def test_other_files_are_refused(graph: PolicyGraph, tmp_path: Path) -> None:
     file = tmp_path / "policy.onnx"
-    with pytest.raises(SysgymError, match="no such file"):
+    with pytest.raises(SysgymError, match=r"policy\.onnx: cannot be read: No such file"):
+        OnnxRunner(file)
+    os.mkfifo(file)
+    with pytest.raises(SysgymError, match=r"policy\.onnx: cannot be read"):
+        OnnxRunner(file)
+    file.unlink()
+    with file.open("wb") as stream:
+        stream.truncate(LARGEST_MODEL_BYTES + 1)
+    with pytest.raises(SysgymError, match="larger than 256 MB"):
         OnnxRunner(file)
     file.write_bytes(b"something else")
     with pytest.raises(SysgymError, match="not a model that ONNX Runtime reads"):

@@ -11,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sysgym.envs.congestion.datacenter.measurement import Interval
-from sysgym.envs.congestion.datacenter.observation import DEFAULT_FEATURES, FEATURES, ObservationBuilder
+from sysgym.envs.congestion.datacenter.observation import (
+    DEFAULT_FEATURES,
+    FEATURES,
+    FeatureGroup,
+    ObservationBuilder,
+)
 from sysgym.scenarios.errors import UnknownName
 
 MakeEnv = Callable[..., Any]
@@ -150,3 +155,12 @@ def test_a_part_that_is_not_there(make_env: MakeEnv) -> None:
 
 def test_default_features_exist() -> None:
     assert set(DEFAULT_FEATURES) <= set(FEATURES)
+
+
+def test_a_feature_group_may_be_an_object(make_env: MakeEnv) -> None:
+    full = FeatureGroup("full", "host", "0 or 1", "whether it may send", lambda interval: interval.action)
+    env = make_env(features=["queue", full], action_scale="native")
+    env.reset(seed=0)
+    observation, *_ = env.step(np.full(env.action_space.shape, 0.25, np.float32))
+    assert observation[env.observation_part("full")] == pytest.approx(0.25)
+    assert "full[" in env.observation_index[-1]

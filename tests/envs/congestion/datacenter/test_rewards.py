@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sysgym.envs.congestion.datacenter.measurement import Interval
 from sysgym.envs.congestion.datacenter.rewards import (
+    Reward,
     get_reward,
     gini_coefficient,
     goodput_of_ideal,
@@ -200,3 +201,14 @@ def test_a_reward_of_ones_own(make_env: MakeEnv) -> None:
     for _ in range(5):
         _, reward, _, _, info = env.step(env.action_space.high)
     assert reward == info["reward_terms"]["bytes"] > 0
+
+
+def test_a_reward_may_be_an_object(make_env: MakeEnv) -> None:
+    own = Reward(
+        "own", lambda interval, weights: {"rate": weights["rate"] * interval.action.mean()}, {"rate": 3}
+    )
+    env = make_env(reward=own, action_scale="native")
+    env.reset(seed=0)
+    _, reward, _, _, info = env.step(np.full(env.action_space.shape, 0.5, np.float32))
+    assert info["reward_terms"] == {"rate": reward}
+    assert reward == pytest.approx(1.5)
