@@ -230,19 +230,22 @@ class LinuxNetwork:
 
     def advance(self, duration_s: float) -> None:
         """Let time pass, and read all counters at the end."""
-        self.step(Controls(), duration_s)
+        self._pass_interval(Controls(), duration_s, None)
 
     def step(self, controls: Controls, duration_s: float, *, read_flows: FlowIds | None = None) -> Readings:
         """Set caps, paces and windows, let time pass, and read everything: one round trip.
 
         Args:
             controls: What to set before.
-            duration_s: Length of the interval; 0, or less where it has passed already, sets and reads.
+            duration_s: Length of the interval; 0 sets and reads.
             read_flows: Flows whose counters are wanted.
         """
-        if duration_s <= 0.0:
+        if duration_s == 0.0:
             self.apply(controls)
             return self.refresh(read_flows)
+        return self._pass_interval(controls, duration_s, read_flows)
+
+    def _pass_interval(self, controls: Controls, duration_s: float, read_flows: FlowIds | None) -> Readings:
         request = m.Step.of(
             duration_s=float(duration_s),
             **self._told(controls),
