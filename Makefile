@@ -56,7 +56,7 @@ format: $(READY)
 
 # The simulator compiles on one core while the type checker has the other: the tests find it in the cache.
 test: $(READY)
-	@$(BIN)/python -c 'from sysgym.emulator.packets.engine import compile_loops; compile_loops()' >/dev/null 2>&1 & \
+	@$(BIN)/python scripts/compile_simulator.py >/dev/null & \
 	$(MAKE) --no-print-directory lint; linted=$$?; wait; exit $$linted
 	@bash scripts/install_emulator.sh --if-root
 	@bash scripts/install_browser.sh --if-ci

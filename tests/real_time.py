@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -18,10 +19,8 @@ from typing import Any, Self
 
 import pytest
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # Windows, where no test is in real time
-    fcntl = None  # type: ignore[assignment]
 
 MEASUREMENTS = 4
 PAUSE_S = 5
@@ -97,7 +96,7 @@ def alone() -> Iterator[None]:
 
 def has_company() -> bool:
     """Return whether other workers run tests of this session."""
-    return fcntl is not None and int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1
+    return sys.platform != "win32" and int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1
 
 
 def is_in_real_time(item: pytest.Item) -> bool:

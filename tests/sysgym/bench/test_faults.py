@@ -112,4 +112,4 @@ def test_a_file_is_the_old_or_the_new_one(tmp_path: Path, n_bytes: int, how: str
 
 @pytest.mark.slow
 def test_a_benchmark_that_is_killed_again_and_again_keeps_every_row(tmp_path: Path) -> None:
-    assert kill_bench(tmp_path, n_kills=3, count=60) == 3
+    assert kill_bench(tmp_path, n_kills=2, count=40) == 2
