@@ -24,8 +24,8 @@ class Flow(Table):
         default="datacenter",
         min_length=1,
         description=(
-            "what the sender observes, what its action means, and its reward: aurora, datacenter, orca, or one"
-            " of your own"
+            "what the sender observes, what its action means, and its reward: aurora, datacenter, orca, or"
+            " one of your own"
         ),
     )
     history: Annotated[int, Field(ge=1, le=1000)] | None = Field(

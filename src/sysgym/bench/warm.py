@@ -8,6 +8,6 @@ from __future__ import annotations
 from numba.core.registry import cpu_target
 
 import sysgym.bench.episodes
-import sysgym.envs.congestion.datacenter_cc  # noqa: F401  (the largest of the environments' imports)
+import sysgym.envs.congestion.datacenter.datacenter_cc  # noqa: F401  (the largest of the environments' imports)
 
 cpu_target.target_context.refresh()  # numba's own tables: as long as all other imports together
