@@ -72,9 +72,9 @@ def interval_metrics(interval: np.void) -> dict[str, float]:
 
 
 def metrics_of_many(intervals: IntervalArray) -> dict[str, FloatArray]:
-    """Return the metrics of many intervals, shape (n,) each."""
-    metrics = {name: intervals[field].copy() for name, field in zip(INTERVAL_METRICS, _FIELDS, strict=True)}
-    metrics["in_flight_bytes"] *= 0.125
+    """Return the metrics of many intervals, shape (n,) each; they change with the intervals."""
+    metrics = {name: intervals[field] for name, field in zip(INTERVAL_METRICS, _FIELDS, strict=True)}
+    metrics["in_flight_bytes"] = 0.125 * metrics["in_flight_bytes"]
     return metrics
 
 
