@@ -29,7 +29,7 @@ from sysgym.emulator.packets.state import State
 from sysgym.emulator.packets.statistics import ideal_completion_s
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.transports.base import Transport, callback_addresses
-from sysgym.emulator.packets.wire import FIXED_POINT_BITS
+from sysgym.emulator.packets.wire import ns_per_byte_q20
 from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import ScenarioError, SysgymError
@@ -339,11 +339,6 @@ class Assembly:
             hop_s = topology.hop_s(size_bytes)
             total_s += np.where(routes[:, direction] == NOBODY, 0.0, hop_s[routes[:, direction]]).sum(axis=1)
         return total_s
-
-
-def ns_per_byte_q20(rate_bps: FloatArray) -> NDArray[np.int64]:
-    """Time of a byte in fixed point; 0 for an infinite rate."""
-    return np.rint(8e9 / rate_bps * 2.0**FIXED_POINT_BITS).astype(np.int64)
 
 
 def link_free_packets(packets: NDArray[np.void], first: int, behind_last: int) -> None:
