@@ -73,6 +73,12 @@ def compile_for(
     return made
 
 
+def address_of(made: Any, signature: Any) -> int:
+    """Return where a function of :func:`compile_for` begins, called as numba's functions call each other."""
+    result = made.get_compile_result(signature)
+    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+
+
 def c_function(signature: Any, function: Callable[..., Any]) -> Any:
     """Compile a C function now."""
     made: Any = CFunc(function, (signature.args, signature.return_type), locals={}, options={})

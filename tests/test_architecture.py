@@ -23,7 +23,6 @@ CATALOGUES = {"emulator/packets/transports"}
 # Folders that are still to be divided into rooms.
 UNDIVIDED = {
     "agents/learned",
-    "envs/congestion",
     "src/sysgym/bench",
     "src/sysgym/bench/report",
     "src/sysgym/cli",

@@ -31,6 +31,7 @@ WORLDS = {
     "congestion": (
         "emulator/packets",
         "emulator/linux",
+        "emulator/network.py",
         *(f"scenarios/schema/{table}.py" for table in ("flow", "network", "offered", "topology", "traffic")),
     ),
     "placement": ("emulator/accelerators",),

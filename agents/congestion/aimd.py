@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.congestion.world import Action, Paths, congestion_env
-from sysgym.envs.congestion.datacenter_cc import DatacenterCC
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 
 
 class AimdAgent:
@@ -51,7 +51,7 @@ class AimdAgent:
         congested_ports = (observation[self._marks] > 0.0) | (observation[self._delays] > self.delay_limit)
         congested = (self._uses & congested_ports).any(axis=1)
         grown = self._rates + self.increase * (observation[self._active] > 0.0)
-        allowed = self._world.rate_space
+        allowed = self._world.actions.native_space
         self._rates = np.clip(
             np.where(congested, self._rates * self.decrease, grown), allowed.low, allowed.high
         )

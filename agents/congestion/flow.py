@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from sysgym.agents.congestion.world import Action
-from sysgym.envs.congestion.flow_cc import FlowCC
+from sysgym.envs.congestion.flow.flow_cc import FlowCC
 from sysgym.scenarios.errors import SysgymError
 
 
@@ -35,13 +35,13 @@ class FlowFixedAgent:
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Read the rate."""
         self._env = flow_env(env)
-        self._rate_bps = self._env.rate_bps
+        self._rate_bps = self._env.sender.rate_bps
 
     def act(self, observation: Any) -> Action:
         """Ask for it again."""
         if self._env.preset.window:
             return np.zeros(1, np.float32)
-        return self._env.action_toward(self._rate_bps)
+        return self._env.sender.action_toward(self._rate_bps)
 
 
 class FlowAimdAgent:
@@ -74,16 +74,17 @@ class FlowAimdAgent:
         """Begin at the flow's own rate."""
         self._env = flow_env(env)
         self._place = {feature.name: at for at, feature in enumerate(self._env.preset.features)}
-        self._rate_bps = self._env.rate_bps
+        self._rate_bps = self._env.sender.rate_bps
 
     def act(self, observation: Any) -> Action:
         """Grow or fall."""
+        sender = self._env.sender
         if self._congested(observation):
             self._rate_bps *= self.decrease
         else:
-            self._rate_bps += self.increase * self._env.line_rate_bps
-        self._rate_bps = min(max(self._rate_bps, self._env.least_rate_bps), self._env.line_rate_bps)
-        return self._env.action_toward(self._rate_bps)
+            self._rate_bps += self.increase * sender.line_rate_bps
+        self._rate_bps = min(max(self._rate_bps, sender.least_rate_bps), sender.line_rate_bps)
+        return sender.action_toward(self._rate_bps)
 
     def _congested(self, observation: Any) -> bool:
         def seen(feature: str) -> float:
@@ -120,9 +121,9 @@ class FlowOracleAgent:
     def act(self, observation: Any) -> Action:
         """Ask for the fair share."""
         network = self._env.network
-        rate_bps = self._env.fair_rate_bps()
+        rate_bps = self._env.world.fair_rate_bps()
         # Two packets may meet by chance; a queue beyond that is too much traffic.
         chance_bytes = 2.0 * network.scenario.transport.mtu_bytes
         excess_bytes = network.ports().queue_bytes[self._links[1:]] - chance_bytes
-        drain_bps = 8.0 * max(float(excess_bytes.max(initial=0.0)), 0.0) / self._env.interval_s
-        return self._env.action_toward(max(rate_bps - drain_bps, 0.5 * rate_bps))
+        drain_bps = 8.0 * max(float(excess_bytes.max(initial=0.0)), 0.0) / self._env.sender.interval_s
+        return self._env.sender.action_toward(max(rate_bps - drain_bps, 0.5 * rate_bps))

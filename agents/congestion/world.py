@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.envs.congestion.datacenter_cc import DatacenterCC
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.scenarios.errors import SysgymError
 
 Action = NDArray[np.float32]

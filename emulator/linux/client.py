@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,16 @@ from sysgym.emulator.linux.service.discovery import (
 )
 from sysgym.emulator.linux.service.keys import KEYS_VARIABLE
 from sysgym.emulator.linux.service.runtime import ENDPOINT_VARIABLE, pid_namespace, start_ticks
+from sysgym.emulator.network import Controls, FlowIds, PerFlow, Readings, checked_host_caps
+from sysgym.emulator.packets.counters.rows import FlowCounterArray, as_records
 from sysgym.emulator.packets.counters.statistics import FlowTable, HostCounters, PortCounters
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.topology.routing import ecmp_routes
-from sysgym.emulator.packets.workloads import FlowSchedule, build_flows
+from sysgym.emulator.packets.workloads import FlowSchedule, scenario_flows
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import BackendError, BackendUnavailable, SysgymError
 
 FloatArray = NDArray[np.float64]
-FlowIds = NDArray[np.int64]
 MessageT = TypeVar("MessageT", bound=m.Message)
 
 OPEN_WITHIN_S = 120.0
@@ -41,21 +42,6 @@ OPEN_WITHIN_S = 120.0
 ANSWER_WITHIN_S = 30.0
 
 _MEASURED = frozenset(("queue_bytes", "queue_byte_s", "queue_max_bytes", "paused_s", "rtt_sum_s"))
-
-
-class Readings(NamedTuple):
-    """Everything read at the end of an interval."""
-
-    now_s: float
-    jitter_s: float
-    """By how much the end of the interval came late."""
-    ports: PortCounters
-    hosts: HostCounters
-    flow_counters: FloatArray | None
-    """Counters of the flows asked for, shape (n, 13).
-
-    Columns are those of :mod:`sysgym.emulator.packets.counters.single_flows`.
-    """
 
 
 class LinuxNetwork:
@@ -182,16 +168,8 @@ class LinuxNetwork:
         return self._schedule
 
     def draw_schedule(self, seed: int) -> FlowSchedule:
-        """The scenario's workload for a seed: the flows that the simulator has for it."""
-        ends = self.scenario.transport
-        return build_flows(
-            self.scenario.workload,
-            self.topology,
-            np.random.default_rng(seed),
-            self.scenario.control.episode_s,
-            mtu_bytes=ends.mtu_bytes,
-            header_bytes=ends.header_bytes,
-        )
+        """Return the scenario's workload for a seed: the flows that the simulator has for it."""
+        return scenario_flows(self.scenario, self.topology, np.random.default_rng(seed))
 
     def reset(self, seed: int, schedule: FlowSchedule | None = None) -> None:
         """Empties the network and goes back to time 0; caps are lifted.
@@ -216,7 +194,7 @@ class LinuxNetwork:
         Raises:
             SysgymError: If the shape is wrong or a rate is not positive.
         """
-        self._ask(m.Apply.of(host_caps_bps=self._caps(rate_bps)), m.Ok)
+        self.apply(Controls(host_caps_bps=rate_bps))
 
     def set_flow_rates(self, flow_ids: FlowIds, rate_bps: FloatArray | float) -> None:
         """Paces single flows, whatever else their hosts send.
@@ -225,7 +203,7 @@ class LinuxNetwork:
             flow_ids: Shape (n,).
             rate_bps: One for all or one for each, headers included, positive and finite.
         """
-        self._ask(m.Apply.of(flow_rates=_pairs((flow_ids, rate_bps))), m.Ok)
+        self.apply(Controls(flow_rates_bps=PerFlow(flow_ids, rate_bps)))
 
     def set_windows(self, flow_ids: FlowIds, packets: FloatArray | float) -> None:
         """Sets the congestion windows of flows of the transport ``learned``.
@@ -234,7 +212,7 @@ class LinuxNetwork:
             flow_ids: Shape (n,).
             packets: One for all or one for each.
         """
-        self._ask(m.Apply.of(windows=_pairs((flow_ids, packets))), m.Ok)
+        self._ask(m.Apply.of(windows=_pairs(PerFlow(flow_ids, packets))), m.Ok)
 
     def scale_windows(self, flow_ids: FlowIds, factor: FloatArray | float) -> None:
         """Multiplies congestion windows, from the flows' next ACK on; at least one packet remains.
@@ -243,38 +221,39 @@ class LinuxNetwork:
             flow_ids: Shape (n,); their transport is ``learned`` or begins with ``scaled_``.
             factor: One for all or one for each.
         """
-        self._ask(m.Apply.of(window_factors=_pairs((flow_ids, factor))), m.Ok)
+        self.apply(Controls(window_factors=PerFlow(flow_ids, factor)))
+
+    def apply(self, controls: Controls) -> None:
+        """Set caps, paces and windows now.
+
+        Raises:
+            SysgymError: If the caps have the wrong shape or are not positive.
+        """
+        told = self._told(controls)
+        if any(value is not None for value in told.values()):
+            self._ask(m.Apply.of(**told), m.Ok)
 
     def advance(self, duration_s: float) -> None:
-        """Lets time pass, and reads all counters at the end."""
-        self.step(None, duration_s)
+        """Let time pass, and read all counters at the end."""
+        self._pass_interval(Controls(), duration_s, None)
 
-    def step(
-        self,
-        host_caps_bps: FloatArray | None,
-        duration_s: float,
-        *,
-        flow_rates: tuple[FlowIds, FloatArray | float] | None = None,
-        windows: tuple[FlowIds, FloatArray | float] | None = None,
-        window_factors: tuple[FlowIds, FloatArray | float] | None = None,
-        read_flows: FlowIds | None = None,
-    ) -> Readings:
-        """Sets caps, rates and windows, lets time pass, reads everything: one round trip.
+    def step(self, controls: Controls, duration_s: float, *, read_flows: FlowIds | None = None) -> Readings:
+        """Set caps, paces and windows, let time pass, and read everything: one round trip.
 
         Args:
-            host_caps_bps: As for :meth:`set_host_rate_caps`; None leaves them.
-            duration_s: Length of the interval.
-            flow_rates: Flows and their rates, as for :meth:`set_flow_rates`.
-            windows: Flows and their windows, as for :meth:`set_windows`.
-            window_factors: Flows and what multiplies their windows, as for :meth:`scale_windows`.
+            controls: What to set before.
+            duration_s: Length of the interval; 0 sets and reads.
             read_flows: Flows whose counters are wanted.
         """
+        if duration_s == 0.0:
+            self.apply(controls)
+            return self.refresh(read_flows)
+        return self._pass_interval(controls, duration_s, read_flows)
+
+    def _pass_interval(self, controls: Controls, duration_s: float, read_flows: FlowIds | None) -> Readings:
         request = m.Step.of(
             duration_s=float(duration_s),
-            host_caps_bps=None if host_caps_bps is None else self._caps(host_caps_bps),
-            flow_rates=None if flow_rates is None else _pairs(flow_rates),
-            windows=None if windows is None else _pairs(windows),
-            window_factors=None if window_factors is None else _pairs(window_factors),
+            **self._told(controls),
             read_flows=None if read_flows is None else _ids(read_flows),
         )
         return self._keep(self._ask(request, m.Readings, timeout_s=duration_s + ANSWER_WITHIN_S))
@@ -292,8 +271,8 @@ class LinuxNetwork:
         """Counters of all hosts."""
         return self._readings.hosts
 
-    def flow_counters(self, flow_ids: FlowIds) -> FloatArray:
-        """Counters of some flows now, shape (n, 13)."""
+    def flow_counters(self, flow_ids: FlowIds) -> FlowCounterArray:
+        """Return the counters of some flows now, records of the type ``FLOW_COUNTERS``, shape (n,)."""
         found = self.refresh(flow_ids).flow_counters
         assert found is not None
         return found
@@ -389,18 +368,22 @@ class LinuxNetwork:
             jitter_s=read.jitter_s,
             ports=PortCounters(*_columns(PortCounters._fields, read.ports, {"sent_bytes"})),
             hosts=HostCounters(*_columns(HostCounters._fields, read.hosts, set())),
-            flow_counters=read.flow_counters,
+            flow_counters=None if read.flow_counters is None else as_records(read.flow_counters),
         )
         return self._readings
 
-    def _caps(self, rate_bps: FloatArray) -> FloatArray:
-        caps_bps = np.ascontiguousarray(rate_bps, dtype=np.float64)
-        if caps_bps.shape != (self.n_hosts,) or not np.all(caps_bps > 0):
-            raise SysgymError(
-                f"host rate caps: got shape {caps_bps.shape}, least {caps_bps.min(initial=np.inf)}; "
-                f"expected {self.n_hosts} positive rates in bit/s"
-            )
-        return caps_bps
+    def _told(self, controls: Controls) -> dict[str, Any]:
+        """Return the fields of a message that say what is set."""
+        caps_bps, rates_bps, factors = (
+            controls.host_caps_bps,
+            controls.flow_rates_bps,
+            controls.window_factors,
+        )
+        return {
+            "host_caps_bps": None if caps_bps is None else checked_host_caps(caps_bps, self.n_hosts),
+            "flow_rates": None if rates_bps is None else _pairs(rates_bps),
+            "window_factors": None if factors is None else _pairs(factors),
+        }
 
 
 def _reachable(world: str, service: str) -> str:
@@ -414,8 +397,8 @@ def _ids(flow_ids: FlowIds) -> FlowIds:
     return np.ascontiguousarray(flow_ids, dtype=np.int64)
 
 
-def _pairs(pair: tuple[FlowIds, FloatArray | float]) -> tuple[FlowIds, FloatArray]:
-    flow_ids, values = pair
+def _pairs(per_flow: PerFlow) -> tuple[FlowIds, FloatArray]:
+    flow_ids, values = per_flow
     chosen = _ids(flow_ids)
     each = np.ascontiguousarray(np.broadcast_to(np.asarray(values, dtype=np.float64), chosen.shape))
     return chosen, each

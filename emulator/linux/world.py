@@ -33,7 +33,7 @@ from sysgym.emulator.packets.counters.statistics import ideal_completion_s
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.topology.max_min_fairness import max_min_rates
 from sysgym.emulator.packets.topology.routing import ecmp_routes
-from sysgym.emulator.packets.workloads import FlowSchedule, build_flows
+from sysgym.emulator.packets.workloads import FlowSchedule, scenario_flows
 from sysgym.emulator.packets.workloads.schedule import SERVICE_PORT
 from sysgym.scenarios import CongestionScenario, scenario_from_resolved
 from sysgym.scenarios.errors import ScenarioError
@@ -157,15 +157,7 @@ class World:
             BackendError: If connections cannot be opened.
         """
         if schedule is None:
-            ends = self.scenario.transport
-            schedule = build_flows(
-                self.scenario.workload,
-                self.topology,
-                np.random.default_rng(seed),
-                self.scenario.control.episode_s,
-                mtu_bytes=ends.mtu_bytes,
-                header_bytes=ends.header_bytes,
-            )
+            schedule = scenario_flows(self.scenario, self.topology, np.random.default_rng(seed))
         if self._traffic is not None:
             self._traffic.close()
             self._traffic = None

@@ -23,7 +23,7 @@ from sysgym.emulator.packets.engine.forwarding import flow_hashes, forwarding_ta
 from sysgym.emulator.packets.engine.pfc import FRAME_BYTES, FRAMES_A_LINK
 from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
 from sysgym.emulator.packets.engine.sender import DUPLICATE_THRESHOLD
-from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
+from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
 from sysgym.emulator.packets.memory import records
 from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NEVER_NS, NOBODY
 from sysgym.emulator.packets.memory.state import State
@@ -339,11 +339,6 @@ class Assembly:
             hop_s = topology.hop_s(size_bytes)
             total_s += np.where(routes[:, direction] == NOBODY, 0.0, hop_s[routes[:, direction]]).sum(axis=1)
         return total_s
-
-
-def ns_per_byte_q20(rate_bps: FloatArray) -> NDArray[np.int64]:
-    """Time of a byte in fixed point; 0 for an infinite rate."""
-    return np.rint(8e9 / rate_bps * 2.0**FIXED_POINT_BITS).astype(np.int64)
 
 
 def link_free_packets(packets: NDArray[np.void], first: int, behind_last: int) -> None:

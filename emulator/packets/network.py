@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.emulator.network import Controls, FlowIds, Readings, checked_host_caps
 from sysgym.emulator.packets.build import (
     Assembly,
     extended,
-    ns_per_byte_q20,
     with_more_packets,
     world_needs_extras,
 )
 from sysgym.emulator.packets.counters.readings import clear_all_maxima, read_fair_rates
 from sysgym.emulator.packets.counters.recording import MOST_ROWS, Recording
-from sysgym.emulator.packets.counters.single_flows import multiply_windows, set_paces
+from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS, FlowCounterArray
+from sysgym.emulator.packets.counters.single_flows import multiply_windows, read_flows, set_paces
 from sysgym.emulator.packets.counters.statistics import (
     FlowTable,
     HostCounters,
@@ -32,11 +33,12 @@ from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN, Loop
 from sysgym.emulator.packets.memory.records import CAPTURED, TRANSPORT_FAILED
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.sizing.estimate import check_size
+from sysgym.emulator.packets.stepping import cap_hosts
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.transport_errors import transport_failure
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.base import callback_addresses
-from sysgym.emulator.packets.workloads import FlowSchedule, build_flows
+from sysgym.emulator.packets.workloads import FlowSchedule, scenario_flows
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError, TransportError, UnknownName
 
@@ -128,7 +130,8 @@ class PacketNetwork:
             schedule: Flows to run instead of the scenario's workload.
         """
         rng = np.random.default_rng(seed)
-        self._schedule = self._draw_schedule(rng) if schedule is None else schedule
+        drawn = scenario_flows(self.scenario, self.topology, rng) if schedule is None else schedule
+        self._schedule = drawn
         assembly = Assembly(
             self.scenario, self.topology, self.transport, self._schedule, extended=self._needs_extras()
         )
@@ -154,22 +157,10 @@ class PacketNetwork:
         Raises:
             SysgymError: If the shape is wrong or a rate is not positive.
         """
-        caps_bps = np.asarray(rate_bps, dtype=np.float64)
-        if caps_bps.shape != (self.n_hosts,) or not np.all(caps_bps > 0):
-            raise SysgymError(
-                f"host rate caps: got shape {caps_bps.shape}, least {caps_bps.min(initial=np.inf)}; "
-                f"expected {self.n_hosts} positive rates in bit/s"
-            )
+        caps_bps = checked_host_caps(rate_bps, self.n_hosts)
         if self.transport.rate_driven:
             caps_bps = np.minimum(caps_bps, self.line_rate_bps)
-        self._state.caps[:] = ns_per_byte_q20(caps_bps)
-        self._loop.cap_hosts.ctypes(self._address, 0)
-        self._resolve_halts()
-
-    def cap_host(self, host_id: int, rate_bps: float) -> None:
-        """Caps one host as :meth:`set_host_rate_caps` does all of them, and leaves the others as they are."""
-        self._state.caps[host_id] = ns_per_byte_q20(np.asarray(rate_bps))
-        self._loop.cap_hosts.ctypes(self._address, 0)
+        cap_hosts(self._address, caps_bps)
         self._resolve_halts()
 
     def scale_windows(self, flow_ids: NDArray[np.int64], factor: FloatArray | float) -> None:
@@ -198,8 +189,8 @@ class PacketNetwork:
         set_paces(self._address, flow_ids, _one_each(rate_bps, flow_ids))
 
     def draw_schedule(self, seed: int) -> FlowSchedule:
-        """The scenario's workload for a seed, as :meth:`reset` draws it."""
-        return self._draw_schedule(np.random.default_rng(seed))
+        """Return the scenario's workload for a seed, as :meth:`reset` draws it."""
+        return scenario_flows(self.scenario, self.topology, np.random.default_rng(seed))
 
     @property
     def address(self) -> int:
@@ -304,6 +295,31 @@ class PacketNetwork:
         while not self._loop.run_until.ctypes(self._address, until_ns):
             self._resolve_halts()
 
+    def apply(self, controls: Controls) -> None:
+        """Set caps, paces and windows now; raises as the methods for each of them."""
+        if controls.host_caps_bps is not None:
+            self.set_host_rate_caps(controls.host_caps_bps)
+        if controls.flow_rates_bps is not None:
+            self.set_flow_rates(*controls.flow_rates_bps)
+        if controls.window_factors is not None:
+            self.scale_windows(*controls.window_factors)
+
+    def step(self, controls: Controls, duration_s: float, *, read_flows: FlowIds | None = None) -> Readings:
+        """Set caps, paces and windows, let time pass, and read everything; raises as :meth:`advance`."""
+        self.apply(controls)
+        self.advance(duration_s)
+        of_flows = None if read_flows is None else self.flow_counters(read_flows)
+        return Readings(self.now_s, 0.0, self.ports(), self.hosts(), of_flows)
+
+    def flow_counters(self, flow_ids: FlowIds) -> FlowCounterArray:
+        """Return the counters of some flows, records of the type ``FLOW_COUNTERS``, shape (n,)."""
+        out = np.empty(len(flow_ids), FLOW_COUNTERS)
+        read_flows(self._address, np.asarray(flow_ids, dtype=np.int64), out)
+        return out
+
+    def close(self) -> None:
+        """Do nothing: a simulated network holds memory only."""
+
     def clear_maxima(self) -> None:
         """Begins a new interval for the largest queues."""
         clear_all_maxima(self._address)
@@ -391,17 +407,6 @@ class PacketNetwork:
             any(one.needs_extras for one in transports)
             or bool(np.any(self._schedule.needs))
             or world_needs_extras(self.scenario)
-        )
-
-    def _draw_schedule(self, rng: np.random.Generator) -> FlowSchedule:
-        ends, control = self.scenario.transport, self.scenario.control
-        return build_flows(
-            self.scenario.workload,
-            self.topology,
-            rng,
-            control.episode_s,
-            mtu_bytes=ends.mtu_bytes,
-            header_bytes=ends.header_bytes,
         )
 
 

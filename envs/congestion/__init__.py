@@ -12,14 +12,14 @@ _AS_A_WHOLE = Evaluation(
     headline=Metric("fct_slowdown_p99", "FCT slowdown, p99", False),
     benefit=Metric("goodput_bps", "Goodput", True),
     cost=Metric("queue_delay_p99_s", "Queueing delay, p99", False),
-    metrics_entry="sysgym.envs.congestion.metrics:EPISODE_METRICS",
+    metrics_entry="sysgym.envs.congestion.datacenter.metrics:EPISODE_METRICS",
     enough_benefit=0.9,
 )
 _OF_ONE_FLOW = replace(
     _AS_A_WHOLE,
     headline=Metric("goodput_bps", "Goodput", True),
     cost=Metric("queue_delay_mean_s", "Queueing delay, mean", False),
-    metrics_entry="sysgym.envs.congestion.flow_metrics:EPISODE_METRICS",
+    metrics_entry="sysgym.envs.congestion.flow.metrics:EPISODE_METRICS",
 )
 
 FAMILY = Family(
@@ -28,14 +28,14 @@ FAMILY = Family(
     environments=(
         Environment(
             "sysgym/DatacenterCC-v0",
-            "sysgym.envs.congestion.datacenter_cc:DatacenterCC",
-            "sysgym.envs.congestion.datacenter_vector:DatacenterCCVector",
+            "sysgym.envs.congestion.datacenter.datacenter_cc:DatacenterCC",
+            "sysgym.envs.congestion.datacenter.vector:DatacenterCCVector",
             agent_arguments={"action_scale": "native"},
         ),
         Environment(
             "sysgym/FlowCC-v0",
-            "sysgym.envs.congestion.flow_cc:FlowCC",
-            "sysgym.envs.congestion.flow_vector:FlowCCVector",
+            "sysgym.envs.congestion.flow.flow_cc:FlowCC",
+            "sysgym.envs.congestion.flow.vector:FlowCCVector",
             evaluation=_OF_ONE_FLOW,
             agent_arguments={"action_scale": "native"},
         ),

@@ -7,14 +7,9 @@ the policy changes a rate by the same factor everywhere.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sysgym.envs.action_scale import SCALES as SCALES
 from sysgym.envs.action_scale import ActionScale as ActionScale
 from sysgym.scenarios.errors import UnknownName
-
-if TYPE_CHECKING:
-    from sysgym.envs.congestion.flow_presets import Preset  # which is compiled: policies play without numba
 
 NATIVE = "native"
 """Not scaled: rates as fractions of the line rate, or the numbers of a flow's preset."""
@@ -27,9 +22,3 @@ def check_form(form: str, known: tuple[str, ...]) -> None:
     """Raise UnknownName unless the environment has that form of actions."""
     if form not in known:
         raise UnknownName("action scale", form, known)
-
-
-def sender_scale(preset: Preset, form: str) -> ActionScale | None:
-    """Return the scale of a flow's actions; None where they are the preset's own numbers anyhow."""
-    limit = preset.action_limit
-    return None if form == NATIVE or limit == 1.0 else ActionScale("linear", -limit, limit)

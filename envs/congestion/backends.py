@@ -1,10 +1,10 @@
-"""What moves a network of the congestion environments: the simulator, or the Linux kernel."""
+"""Network backends of the congestion environments: the packet simulator and the Linux kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from sysgym.emulator.network import Network
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.neural import NAME as NEURAL
@@ -23,7 +23,7 @@ def check_backend(backend: str) -> None:
 
 
 def law_of_agents(backend: str, transport: Transport, *, multiplied: bool) -> str | Transport:
-    """Return what a flow runs whose pace, or window, an agent sets.
+    """Return the transport of a flow whose pace, or window, an agent sets.
 
     Args:
         backend: ``"packets"`` or ``"linux"``.
@@ -56,8 +56,8 @@ def network_on(
     scenario: CongestionScenario,
     transport: str | Transport,
     flow_transports: Mapping[int, str | Transport] | None = None,
-) -> Any:
-    """Return a network: a ``PacketNetwork``, or a ``LinuxNetwork``, which has the same methods.
+) -> Network:
+    """Return a network: a ``PacketNetwork`` or a ``LinuxNetwork``.
 
     Args:
         backend: ``"packets"`` or ``"linux"``.

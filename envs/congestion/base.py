@@ -7,10 +7,15 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.emulator.network import Network
 from sysgym.emulator.packets.transports import Transport
 from sysgym.envs.congestion.backends import PACKETS
+from sysgym.envs.congestion.datacenter.rewards import Reward
+from sysgym.envs.congestion.flow.presets.base import FlowReward, Preset
 from sysgym.envs.lifecycle import Kinds, Lifecycle
 from sysgym.scenarios.errors import SysgymError
+
+Array = NDArray[np.float32]
 
 
 class _Recorder(Protocol):
@@ -19,13 +24,20 @@ class _Recorder(Protocol):
     def picture(self) -> NDArray[np.uint8]: ...
 
 
+class _Actions(Protocol):
+    @property
+    def native_bounds(self) -> tuple[float, float]: ...
+
+    def action_for(self, native: NDArray[np.floating[Any]]) -> Array: ...
+
+
 class CongestionLifecycle(Lifecycle):
     """Base of the congestion environments.
 
     Attributes:
         backend: What moves the network.
-        network: The network, or None before there is one.
         recorder: What draws it; None without a render mode.
+        actions: What the numbers of an action mean.
     """
 
     ARGUMENTS: ClassVar[Kinds] = {
@@ -34,13 +46,42 @@ class CongestionLifecycle(Lifecycle):
         "history": ((int, np.integer, type(None)), "a whole number of intervals, at least 1"),
         "action_scale": ((str,), 'the name of a scale, such as "native"'),
         "backend": ((str,), "the name of a backend"),
-        "preset": ((str, type(None)), "the name of a preset, or None for the scenario's own"),
+        "preset": (
+            (str, Preset, type(None)),
+            "the name of a preset, a Preset, or None for the scenario's own",
+        ),
+        "reward": (
+            (str, Reward, FlowReward, type(None)),
+            "the name of a reward, a reward, or None for the scenario's own",
+        ),
         "agents": ((str,), '"flows" or "hosts"'),
         "sharing": ((str,), '"own" or "mean"'),
     }
     backend: str
-    network: Any
     recorder: _Recorder | None
+    actions: _Actions
+    _network: Network | None = None
+
+    @property
+    def network(self) -> Network:
+        """The network of this episode.
+
+        Raises:
+            NoEpisode: If there is none yet.
+        """
+        if self._network is None:
+            self._check_began("network")
+        assert self._network is not None
+        return self._network
+
+    @property
+    def native_bounds(self) -> tuple[float, float]:
+        """Least and largest native number of an action."""
+        return self.actions.native_bounds
+
+    def action_for(self, native: NDArray[np.floating[Any]]) -> Array:
+        """Return the action that stands for native numbers, which are clipped."""
+        return self.actions.action_for(native)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy holds: everything.
@@ -65,5 +106,5 @@ class CongestionLifecycle(Lifecycle):
 
     def _release(self) -> None:
         """Give back what the network holds: on the kernel its interfaces and connections."""
-        if self.backend != PACKETS and self.network is not None:
-            self.network.close()
+        if self._network is not None:
+            self._network.close()

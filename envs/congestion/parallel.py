@@ -12,44 +12,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Box
 from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.network import Network
 from sysgym.emulator.packets.topology import build_topology
+from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
 from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.paced import PACED, PACED_FLOW
-from sysgym.envs.congestion.actions import OF_SENDERS, check_form, sender_scale
+from sysgym.emulator.packets.workloads import scenario_flows
+from sysgym.envs.congestion.action_spaces import SenderActions
 from sysgym.envs.congestion.backends import PACKETS, check_backend, law_of_agents, network_on
 from sysgym.envs.congestion.base import CongestionLifecycle
+from sysgym.envs.congestion.datacenter.metrics import flow_metrics
 from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed, resolve_scenario
-from sysgym.envs.congestion.flow_intervals import (
-    BASE_RTT_S,
-    LEAST_RATE_BPS,
-    LINE_RATE_BPS,
-    RATE_BPS,
-    SLOWEST_LINK_BPS,
-    WINDOWED,
-    counters,
-    give_round_trips,
-    of_flows,
-    of_hosts,
+from sysgym.envs.congestion.flow.intervals import IntervalArray, flow_intervals, host_intervals
+from sysgym.envs.congestion.flow.metrics import interval_metrics
+from sysgym.envs.congestion.flow.presets import FlowReward, Preset, get_flow_reward, get_preset
+from sysgym.envs.congestion.flow.world import (
+    FIRST_INTERVAL_RTTS,
+    history_of,
+    sender_transport,
+    with_relative_buffer,
 )
-from sysgym.envs.congestion.flow_metrics import interval_metrics
-from sysgym.envs.congestion.flow_presets import (
-    aurora_rate_bps,
-    get_flow_reward,
-    get_preset,
-    log_rate_bps,
-    orca_factor,
-)
-from sysgym.envs.congestion.flow_signals import MOST_TERMS, conclude_all
-from sysgym.envs.congestion.flow_world import history_of, sender_transport, with_relative_buffer
-from sysgym.envs.congestion.measurement import longest_base_rtt_s
-from sysgym.envs.congestion.metrics import flow_metrics
-from sysgym.envs.congestion.parallel_worlds import LiveAgents, PacketAgents
+from sysgym.envs.congestion.stepping.flow_kernels import FLOW_PACE, HOST_CAP, NO_FLOW, WINDOW
+from sysgym.envs.congestion.stepping.flow_stepper import FlowStepper
+from sysgym.envs.congestion.stepping.protocol import is_over
 from sysgym.envs.lifecycle import ActionError, Phase, finite_numbers
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
@@ -75,10 +65,10 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         agents: ``"flows"``: ``flow_0``, ``flow_1``, ..., the flows of a long-lived workload by start time;
             ``"hosts"``: one agent for each host, whatever its flows, by the hosts' names.
         split: ``"train"``, ``"validation"`` or ``"test"``.
-        preset: Observation, action and reward of each agent, as in ``sysgym/FlowCC-v0``; a host has no
-            window, so no ``"orca"``.
+        preset: Observation, action and reward of each agent, by name or as a ``Preset``, as in
+            ``sysgym/FlowCC-v0``; a host has no window, so no ``"orca"``.
         transport: Law of all flows; ``"paced"``: none but the agents. The rates of hosts are caps over it.
-        reward: Name of the reward; None: the preset's.
+        reward: The reward, or its name; None: the preset's.
         sharing: ``"own"``: each agent has the reward of its own flow or host; ``"mean"``: all have the mean.
         history: Intervals in the observation; None: the preset's own.
         action_scale: ``"linear"``: actions within [-1, 1]; ``"native"``: the preset's own numbers.
@@ -96,14 +86,16 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
 
     metadata: dict[str, Any] = {"name": "congestion_v0", "render_modes": []}  # noqa: RUF012, declared so
 
+    actions: SenderActions
+
     def __init__(
         self,
         scenario: ScenarioLike = "dumbbell-10g",
         agents: str = "flows",
         split: str = "train",
-        preset: str = "datacenter",
-        transport: str = "paced",
-        reward: str | None = None,
+        preset: str | Preset = "datacenter",
+        transport: str | Transport = "paced",
+        reward: str | FlowReward | None = None,
         sharing: str = "own",
         history: int | None = None,
         action_scale: str = "linear",
@@ -113,47 +105,44 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
     ) -> None:
         """Build the environment; the class documentation describes the arguments."""
         check_backend(backend)
-        check_form(action_scale, OF_SENDERS)
-        self.backend = backend
         for what, choice, known in (("kind of agents", agents, KINDS), ("sharing", sharing, SHARING)):
             if choice not in known:
                 raise UnknownName(what, choice, known)
         self.scenario = resolve_scenario(scenario, overrides)
-        self.split, self.kind, self.sharing, self.render_mode = split, agents, sharing, render_mode
+        self.split, self.backend, self.render_mode = split, backend, render_mode
+        self.kind, self.sharing = agents, sharing
         self._seeds = self.scenario.splits[split].seeds
         self.preset = get_preset(preset)
+        self.actions = SenderActions(self.preset, action_scale)
         flow = self.scenario.flow or Flow()
         self.transport = sender_transport(self.preset, transport, flow)
         self.history = history_of(self.preset, history, flow)
         self._check_agents()
-        self.reward = get_flow_reward(reward or preset)
+        self.reward = get_flow_reward(reward or self.preset.reward)
         self._weights = self.reward.weight_array({})
-        self._action_step = flow.action_step
         self._law = self._law_of_all()
-        self.network: Any = None
         self._drawn: CongestionScenario | None = None
         self._rng, _ = np_random(None)
         self.possible_agents = self._possible_agents()
-        self._places = {agent: place for place, agent in enumerate(self.possible_agents)}
-        self.scale = sender_scale(self.preset, action_scale)
-        limit = np.float32(self.preset.action_limit if self.scale is None else 1.0)
-        self._observation_spaces: dict[str, gym.spaces.Box] = {}
-        self._action_spaces: dict[str, gym.spaces.Box] = {}
-        for agent in self.possible_agents:
-            low, high = self.preset.bounds(self.history)
-            self._observation_spaces[agent] = gym.spaces.Box(low, high, dtype=np.float32)
-            self._action_spaces[agent] = gym.spaces.Box(-limit, limit, (1,), np.float32)
+        low, high = self.preset.bounds(self.history)
+        self._spaces = {
+            agent: (
+                Box(low, high, dtype=np.float32),
+                Box(self.actions.space.low, self.actions.space.high, dtype=np.float32),
+            )
+            for agent in self.possible_agents
+        }
         self.agents: list[str] = []
         self.episode_seed: int | None = None
-        self.values: FloatArray
+        self._stepper: FlowStepper
 
-    def observation_space(self, agent: str) -> gym.spaces.Box:
+    def observation_space(self, agent: str) -> Box:
         """Return an agent's observation space, always the same object."""
-        return self._observation_spaces[agent]
+        return self._spaces[agent][0]
 
-    def action_space(self, agent: str) -> gym.spaces.Box:
+    def action_space(self, agent: str) -> Box:
         """Return an agent's action space, always the same object."""
-        return self._action_spaces[agent]
+        return self._spaces[agent][1]
 
     @property
     def observation_index(self) -> list[str]:
@@ -180,35 +169,21 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         drawn = self.scenario.draw(self.split, self.episode_seed)
         if drawn != self._drawn:
             self._release()
-            self.network = self._new_network(drawn)
-            self._drawn = drawn
-        network: Any = self.network
-        hosts = self.kind == "hosts"
+            relative = with_relative_buffer(drawn, drawn.flow or Flow())
+            self._network, self._drawn = network_on(self.backend, relative, self._law), drawn
+        network = self.network
         network.reset(self.episode_seed)
-        n = network.n_hosts if hosts else len(network.flows().src)
-        self.agents = self.possible_agents[:n]
-        self._before, self._middle, self._after = counters(n), counters(n), counters(n)
-        self._terms: FloatArray = np.zeros((n, MOST_TERMS))
-        self._features: Array = np.tile(self.preset.empty(self.history), (n, 1))
-        least = network.scenario.control.min_rate_fraction
-        self._steered = (PacketAgents if self.backend == PACKETS else LiveAgents)(network, n, hosts=hosts)
-        if hosts:
-            ends = network.scenario.transport
-            rtt_s = longest_base_rtt_s(network.topology, ends.mtu_bytes, ends.ack_bytes)
-            self.values = of_hosts(network, rtt_s, least)
-        else:
-            self.values = of_flows(network, np.arange(n), least)
-        self.values[:, WINDOWED] = self.preset.window
-        self._rates_bps = self.values[:, LINE_RATE_BPS].copy()
+        intervals = self._intervals_of(network)
+        self.agents = self.possible_agents[: len(intervals)]
+        self._stepper = self._new_stepper(len(intervals))
+        self._stepper.begin(0, network, self._settings_of(network, intervals), intervals)
         if self.transport.rate_driven:
             share = (drawn.flow or Flow()).start_rate
-            self._set_rates(share * self.values[:, SLOWEST_LINK_BPS])
-        control = network.scenario.control
-        self._steered.pass_time(control.warmup_s, self._before)
-        self._steps = 0
-        self._pass_interval(max(control.decision_interval_s, 1.5 * float(self.values[:, BASE_RTT_S].max())))
+            self._stepper.set_rates(0, share * intervals["slowest_link_bps"])
+        network.advance(network.scenario.control.warmup_s)
+        self._stepper.pass_first_interval(0, len(intervals))
         self._phase = Phase.RUNNING
-        return self._observations(), self._infos()
+        return self._observations(self.agents), self._infos()
 
     def step(
         self, actions: dict[str, Array]
@@ -223,32 +198,23 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
             ActionError: If an agent's action is missing or not one finite number in an array of shape (1,).
         """
         self._check_may_step()
-        numbers = self._numbers(actions)
-        if self.preset.window:
-            self._steered.multiply_windows(np.array([orca_factor(one) for one in numbers]))
-        else:
-            self._set_rates(np.array([self._rate_after(*one) for one in enumerate(numbers)]))
-        self._pass_interval(self.network.scenario.control.decision_interval_s)
-        self._steps += 1
-        agents = self.agents
-        paid = self._terms[:, : len(self.reward.terms)].sum(axis=1)
+        agents, stepper = self.agents, self._stepper
+        stepper.decide(0, len(agents), self._numbers(actions))
+        paid = stepper.terms.sum(axis=1)
         if self.sharing == "mean":
             paid[:] = paid.mean()
-        over = self._steps >= self.scenario.control.episode_steps
+        over = is_over(stepper.rows, 0)
         infos = self._infos()
-        terms = self._terms.tolist()
         for place, agent in enumerate(agents):
-            infos[agent]["reward_terms"] = dict(zip(self.reward.terms, terms[place], strict=False))
+            infos[agent]["reward_terms"] = stepper.reward_terms(place)
         if over:
-            network = self.network
             for agent in agents:
-                infos[agent]["episode_metrics"] = flow_metrics(network.flows(), network.now_s)
+                infos[agent]["episode_metrics"] = flow_metrics(self.network.flows(), self.network.now_s)
             self.agents = []
             self._phase = Phase.OVER
-        rewards = dict(zip(agents, paid.tolist(), strict=True))
         return (
             self._observations(agents),
-            rewards,
+            dict(zip(agents, paid.tolist(), strict=True)),
             dict.fromkeys(agents, False),
             dict.fromkeys(agents, over),
             infos,
@@ -256,7 +222,7 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
 
     def state(self) -> Array:
         """Return the observations of all agents that are there, one after another, for a central critic."""
-        return self._features.ravel().copy()
+        return self._stepper.features.ravel().copy()
 
     def render(self) -> None:
         """There are no pictures."""
@@ -281,8 +247,41 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         pacing = PACED_FLOW if self.transport == PACED else self.transport
         return law_of_agents(self.backend, pacing, multiplied=self.preset.window)
 
-    def _new_network(self, drawn: CongestionScenario) -> Any:
-        return network_on(self.backend, with_relative_buffer(drawn, drawn.flow or Flow()), self._law)
+    def _new_stepper(self, n: int) -> FlowStepper:
+        """Return what moves this many agents of one world."""
+        law = self.transport.name
+        if self.backend == PACKETS:
+            return FlowStepper(n, self.preset, self.history, self.reward, self._weights, law)
+        from sysgym.envs.congestion.stepping.linux_stepper import LinuxFlowStepper
+
+        return LinuxFlowStepper(n, self.preset, self.history, self.reward, self._weights, law)
+
+    def _intervals_of(self, network: Network) -> IntervalArray:
+        """Return an interval for each agent, with the constants of the episode."""
+        least = network.scenario.control.min_rate_fraction
+        if self.kind == "hosts":
+            ends = network.scenario.transport
+            rtt_s = longest_round_trip_s(network.topology, ends.mtu_bytes, ends.ack_bytes)
+            intervals = host_intervals(network, rtt_s, least)
+        else:
+            intervals = flow_intervals(network, np.arange(len(network.schedule.src)), least)
+        intervals["windowed"] = self.preset.window
+        intervals["action_step"] = (self.scenario.flow or Flow()).action_step
+        return intervals
+
+    def _settings_of(self, network: Network, intervals: IntervalArray) -> dict[str, Any]:
+        """Return fields of the agents' rows, of the type ``AGENT``."""
+        hosts, control = self.kind == "hosts", network.scenario.control
+        first_s = FIRST_INTERVAL_RTTS * float(intervals["base_rtt_s"].max())
+        return {
+            "flow": NO_FLOW if hosts else np.arange(len(intervals)),
+            "host": np.arange(len(intervals)) if hosts else network.schedule.src,
+            "sets": HOST_CAP if hosts else WINDOW if self.preset.window else FLOW_PACE,
+            "has_law": hosts and not self.transport.rate_driven,
+            "interval_s": max(control.decision_interval_s, first_s),
+            "longest_s": control.decision_interval_s,
+            "episode_steps": control.episode_steps,
+        }
 
     def _possible_agents(self) -> list[str]:
         if self.kind == "hosts":
@@ -294,13 +293,15 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         for key, values in varied.items():
             if key.startswith("workload."):
                 counts = [one.with_overrides({key: value}) for one in counts for value in values]
-        schedules = (PacketNetwork(one).draw_schedule(0) for one in counts)
+        schedules = (
+            scenario_flows(one, build_topology(one.topology), np.random.default_rng(0)) for one in counts
+        )
         return [f"flow_{number}" for number in range(max(len(schedule.src) for schedule in schedules))]
 
-    def _numbers(self, actions: Mapping[str, Array]) -> list[float]:
+    def _numbers(self, actions: Mapping[str, Array]) -> FloatArray:
+        """Return the native numbers of all agents' actions."""
         if not isinstance(actions, Mapping):
             raise ActionError(f"actions: expected a dict of every agent's action, got {actions!r}")
-        limit = self.preset.action_limit
         found = []
         for agent in self.agents:
             if agent not in actions:
@@ -309,56 +310,18 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
                 found.append(finite_numbers(actions[agent], (1,))[0])
             except ActionError as error:
                 raise ActionError(f"{agent}: {error}") from None
-        numbers: FloatArray = np.array(found)
-        if self.scale is not None:
-            numbers = self.scale.rates(numbers).astype(np.float64)
-        return [min(max(number, -limit), limit) for number in numbers.tolist()]
+        return self.actions.native_numbers(np.array(found))
 
-    def _rate_after(self, place: int, action: float) -> float:
-        if self.preset.name == "aurora":
-            return aurora_rate_bps(float(self._rates_bps[place]), action, self._action_step)
-        values = self.values[place]
-        return log_rate_bps(action, float(values[LEAST_RATE_BPS]), float(values[LINE_RATE_BPS]))
-
-    def _set_rates(self, rates_bps: FloatArray) -> None:
-        self._rates_bps = np.clip(rates_bps, self.values[:, LEAST_RATE_BPS], self.values[:, LINE_RATE_BPS])
-        self.values[:, RATE_BPS] = self._rates_bps
-        told_bps = self._rates_bps
-        if self.kind == "hosts":
-            # At its line rate a host with a law of its own has no cap.
-            free = (told_bps >= self.values[:, LINE_RATE_BPS]) & (not self.transport.rate_driven)
-            told_bps = np.where(free, np.inf, told_bps)
-        self._steered.set_rates(told_bps)
-
-    def _pass_interval(self, interval_s: float) -> None:
-        interval_s = self._steered.pass_interval(interval_s, self._middle, self._after)
-        if self.kind == "hosts":
-            give_round_trips(self._before, self._after)
-        conclude_all(
-            self._before,
-            self._middle,
-            self._after,
-            interval_s,
-            self.values,
-            self.preset.code,
-            self._features,
-            len(self.preset.features),
-            self.reward.code,
-            self._weights,
-            self._terms,
-        )
-
-    def _observations(self, agents: list[str] | None = None) -> dict[str, Array]:
-        there = self.agents if agents is None else agents
-        return dict(zip(there, self._features.copy(), strict=True))
+    def _observations(self, agents: list[str]) -> dict[str, Array]:
+        return dict(zip(agents, self._stepper.features.copy(), strict=True))
 
     def _infos(self) -> dict[str, dict[str, Any]]:
-        rows, now_s = self.values.tolist(), self.network.now_s
+        now_s = self.network.now_s
         return {
             agent: {
-                "metrics": interval_metrics(row),
+                "metrics": interval_metrics(interval),
                 "episode_seed": self.episode_seed,
                 "time_s": now_s,
             }
-            for agent, row in zip(self.agents, rows, strict=True)
+            for agent, interval in zip(self.agents, self._stepper.intervals, strict=True)
         }

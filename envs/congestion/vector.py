@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sysgym.envs.congestion.backends import LINUX
 from sysgym.envs.congestion.crew import Crew
+from sysgym.envs.congestion.stepping.protocol import Stepper
 from sysgym.envs.lifecycle import HUMAN, ArgumentError, ClosedEnvironment, NoEpisode, finite_numbers
 from sysgym.scenarios.errors import SysgymError
 
@@ -34,7 +35,7 @@ class World(Protocol):
     ) -> tuple[Array, dict[str, Any]]:
         """Begin an episode."""
 
-    def episode_metrics(self) -> dict[str, float]:
+    def _episode_metrics(self) -> dict[str, float]:
         """Return the metrics of the episode so far."""
 
     def render(self) -> Any:
@@ -42,20 +43,6 @@ class World(Protocol):
 
     def close(self) -> None:
         """End it."""
-
-
-class Decisions(Protocol):
-    """What the worlds keep together, a row each: ``Senders`` or ``Controllers``.
-
-    Attributes:
-        rows: Shape (n,); each kind has the fields ``world`` (0 before the first reset), ``steps`` and
-            ``episode_steps``.
-    """
-
-    rows: NDArray[Any]
-
-    def pass_intervals(self, first: int, behind_last: int) -> None:
-        """Take the decisions of rows ``first`` and on to their end; rows that are done are left alone."""
 
 
 class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
@@ -69,12 +56,12 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
 
     Args:
         envs: The worlds, of one kind.
-        decisions: What they share.
+        stepper: What moves them together.
         threads: How many work at a time; None: one a core that the process may use.
     """
 
-    def __init__(self, envs: Sequence[World], decisions: Decisions, threads: int | None) -> None:
-        self.envs, self._decisions = envs, decisions
+    def __init__(self, envs: Sequence[World], stepper: Stepper, threads: int | None) -> None:
+        self.envs, self._worlds = envs, stepper
         self.num_envs = len(envs)
         first = envs[0]
         self.metadata = {**first.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
@@ -152,11 +139,11 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
             ActionError: If the shape is another or a value is not finite; then no world has moved.
         """
         self._check_open()
-        rows = self._decisions.rows
+        rows = self._worlds.rows
         if not rows["world"][moving].all():
             raise NoEpisode(f"{type(self).__name__}: no episode has begun; call reset() before step()")
         self._take(finite_numbers(actions, self.action_space.shape or (), moving), moving)
-        self._crew.share(self._decisions.pass_intervals, self.num_envs)
+        self._crew.share(self._worlds.pass_intervals, self.num_envs)
         over = moving & (rows["steps"] >= rows["episode_steps"])
         return np.where(moving, self._conclude(moving), 0.0), over
 
@@ -166,7 +153,7 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
 
     def episode_metrics(self, world: int) -> dict[str, float]:
         """Return the metrics of a world's episode so far."""
-        return self.envs[world].episode_metrics()
+        return self.envs[world]._episode_metrics()
 
     def render(self) -> tuple[Any, ...]:
         """Return every world's picture or text."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -20,9 +20,13 @@ _Host = Annotated[int, Field(ge=0)]
 class Flow(Table):
     """One flow among the others: where it goes, what its sender sees, does and is paid for."""
 
-    preset: Literal["aurora", "datacenter", "orca"] = Field(
+    preset: str = Field(
         default="datacenter",
-        description="what the sender observes, what its action means, and its reward",
+        min_length=1,
+        description=(
+            "what the sender observes, what its action means, and its reward: aurora, datacenter, orca, or"
+            " one of your own"
+        ),
     )
     history: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         default=None, description="intervals in the observation; absent: the preset's own"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.envs.congestion.render_frame import INK, LINES, SOFT, prefix_scale, time_scale
+from sysgym.envs.congestion.render.frame import INK, LINES, SOFT, prefix_scale, time_scale
 from sysgym.errors import SysgymError
 from sysgym.series import TimeSeries
 

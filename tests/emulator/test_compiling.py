@@ -25,7 +25,7 @@ from sysgym.emulator import compiling, first_start
 from sysgym.emulator.packets.counters.single_flows import read_flows
 from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN
 from sysgym.emulator.packets.topology.routing import distances
-from sysgym.envs.congestion.flow_signals import conclude_all
+from sysgym.envs.congestion.stepping.flow_kernels import conclude
 
 SOURCE = """
 from numba import int64
@@ -232,7 +232,7 @@ def scale(number):
 
 
 @pytest.mark.parametrize(
-    "kernel", [lambda: PLAIN.run_until, lambda: EXTENDED.cap_hosts, lambda: read_flows, lambda: conclude_all]
+    "kernel", [lambda: PLAIN.run_until, lambda: EXTENDED.cap_hosts, lambda: read_flows, lambda: conclude]
 )
 def test_the_simulators_kernels_depend_on_all_files_of_the_simulator(kernel: Callable[[], Any]) -> None:
     folder = Path(importlib.import_module("sysgym.emulator.packets").__path__[0])

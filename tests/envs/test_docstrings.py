@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sysgym.envs.congestion.datacenter_cc import DatacenterCC
-from sysgym.envs.congestion.flow_cc import FlowCC
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
+from sysgym.envs.congestion.flow.flow_cc import FlowCC
 from sysgym.envs.placement import observation
 from sysgym.envs.placement.joint import JointPlacement
 from sysgym.envs.placement.placement import CollectivePlacement

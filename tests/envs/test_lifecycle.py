@@ -15,7 +15,7 @@ import pytest
 import sysgym
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
 from sysgym.envs.congestion import parallel_env
-from sysgym.envs.congestion.flow_cc import FlowCC
+from sysgym.envs.congestion.flow.flow_cc import FlowCC
 from sysgym.envs.lifecycle import ActionError, ArgumentError, ClosedEnvironment, NoEpisode
 from sysgym.registration import ENVIRONMENTS
 from sysgym.scenarios.errors import ScenarioError, SysgymError, UnknownName

@@ -38,7 +38,7 @@ READ = "import numba.core.config as c; c.reload_config(); print(c.CACHE_DIR, c.G
 
 @pytest.mark.parametrize("text", ["cache_dir: c\ngdb_binary: c/gdb\n", "cache_dir: [", "5", "\x00"])
 @pytest.mark.parametrize(
-    "first", ["sysgym.emulator.packets.engine.discipline", "sysgym.envs.congestion.controllers"]
+    "first", ["sysgym.emulator.packets.engine.discipline", "sysgym.envs.congestion.stepping.network_stepper"]
 )
 def test_numbas_file_counts_for_nothing(tmp_path: Path, text: str, first: str) -> None:
     (tmp_path / ".numba_config.yaml").write_text(text)

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from sysgym.emulator.linux.kernel.fabric import Fabric
 from sysgym.emulator.linux.kernel.queues import Queues
 from sysgym.emulator.linux.kernel.saturation import SaturationWatch
+from sysgym.emulator.packets.counters.rows import PORT_ROW
 
 FloatArray = NDArray[np.float64]
-
-_QUEUE_BYTE_S, _SENT_BYTES = 1, 3  # rows of PortCounters
 
 
 class HostCaps:
@@ -58,7 +57,7 @@ class HostCaps:
         Args:
             ports: Counters of all ports, rows as ``PortCounters``.
         """
-        now = ports[[_QUEUE_BYTE_S, _SENT_BYTES]][:, self._uplinks]
+        now = ports[[PORT_ROW.queue_byte_s, PORT_ROW.sent_bytes]][:, self._uplinks]
         (queue_byte_s, sent_bytes), self._before = now - self._before, now
         wait_s = queue_byte_s / np.maximum(sent_bytes, 1.0) - 4.0 * self._unit_bytes / self._caps_bps
         return np.where((self._caps_bps < self._line_rate_bps) & (sent_bytes > 0), wait_s.clip(0.0), 0.0)

@@ -31,6 +31,7 @@ from sysgym.emulator.linux.kernel.netlink import (
     nested,
     tc_message,
 )
+from sysgym.emulator.packets.counters.rows import PORT_ROW
 
 __all__ = ["PortSettings", "QueueCounters", "Queues"]
 
@@ -39,7 +40,6 @@ IntArray = NDArray[np.int64]
 
 PACKET_BYTES = 1500
 _ON_WIRE = (PACKET_BYTES + 14) / PACKET_BYTES  # Ethernet's header
-N_PORT_COUNTERS = 11  # rows of emulator.packets.statistics.PortCounters
 _MOST_COPIES = 4  # then a record may mix two packets: an error of one packet
 _TICK_S = 64e-9  # in which htb counts, PSCHED_SHIFT
 _HANDLE, _CLASS, _LEAF = 0x10000, 0x10001, 0x20000
@@ -175,16 +175,16 @@ class Queues:
         """
         record = self._snapshot(np.asarray(ports))
         left, area = self._since_last(record)
-        out = np.zeros((N_PORT_COUNTERS, len(record)))
+        out = np.zeros((len(PORT_ROW), len(record)))
         dropped_bytes = record["dropped_bytes"].astype(np.float64)
-        out[0] = left
-        out[1] = (record["backlog_integral_byte_ns"] + area) * 1e-9
-        out[2] = np.maximum(record["backlog_max_bytes"], left)
-        out[3] = record["bytes"] - dropped_bytes - left
-        out[4] = record["packets"] - record["dropped_packets"]
-        out[5] = record["marked_packets"]
-        out[6] = record["dropped_packets"]
-        out[7] = dropped_bytes
+        out[PORT_ROW.queue_bytes] = left
+        out[PORT_ROW.queue_byte_s] = (record["backlog_integral_byte_ns"] + area) * 1e-9
+        out[PORT_ROW.queue_max_bytes] = np.maximum(record["backlog_max_bytes"], left)
+        out[PORT_ROW.sent_bytes] = record["bytes"] - dropped_bytes - left
+        out[PORT_ROW.accepted_packets] = record["packets"] - record["dropped_packets"]
+        out[PORT_ROW.marked_packets] = record["marked_packets"]
+        out[PORT_ROW.dropped_packets] = record["dropped_packets"]
+        out[PORT_ROW.dropped_bytes] = dropped_bytes
         return out
 
     def quantiles(self, ports: Sequence[int] | IntArray, quantile: float) -> FloatArray:

@@ -16,7 +16,7 @@ import numpy as np
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.topology.max_min_fairness import max_min_rates
 from sysgym.emulator.packets.topology.routing import ecmp_routes
-from sysgym.emulator.packets.workloads import build_flows
+from sysgym.emulator.packets.workloads import scenario_flows
 from sysgym.emulator.packets.workloads.schedule import SERVICE_PORT
 from sysgym.scenarios import CongestionScenario
 
@@ -37,14 +37,7 @@ def packets_a_bundle(scenario: CongestionScenario, topology: Topology) -> int:
     the lower one of random early detection.
     """
     ends, queue = scenario.transport, scenario.queue
-    flows = build_flows(
-        scenario.workload,
-        topology,
-        np.random.default_rng(0),
-        scenario.control.episode_s,
-        mtu_bytes=ends.mtu_bytes,
-        header_bytes=ends.header_bytes,
-    )
+    flows = scenario_flows(scenario, topology, np.random.default_rng(0))
     ends_of = np.unique(np.column_stack([flows.src, flows.dst])[:_MOST_FLOWS], axis=0)
     if not len(ends_of):
         return 1

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.linux.traffic.sockets import TCP_INFO, Connection, read_infos
+from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS, HOST_ROW, as_rows
 from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY
 from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 
@@ -17,9 +18,6 @@ FloatArray = NDArray[np.float64]
 _SENT_BYTES, _SENT_PACKETS, _DELIVERED_BYTES, _ACKED, _RTT_SUM_S = range(5)
 _RTT_SAMPLES, _MARKED, _RETRANSMITTED, _TIMEOUTS = range(5, 9)
 _N_SUMS = 9
-
-N_HOST_COUNTERS = 11
-N_FLOW_COUNTERS = 13
 
 
 class FlowRecords:
@@ -127,44 +125,44 @@ class FlowRecords:
 
     def hosts(self) -> FloatArray:
         """Shape (11, n_hosts), rows as :class:`~sysgym.emulator.packets.counters.statistics.HostCounters`."""
-        out = np.empty((N_HOST_COUNTERS, self._n_hosts))
+        out = np.empty((len(HOST_ROW), self._n_hosts))
         of_host = self._of_host
-        out[0] = of_host[:, _SENT_BYTES]
-        out[1] = of_host[:, _SENT_PACKETS]
-        out[2] = of_host[:, _DELIVERED_BYTES]
-        out[3] = self._received_bytes
-        out[4] = of_host[:, _ACKED]
+        out[HOST_ROW.sent_bytes] = of_host[:, _SENT_BYTES]
+        out[HOST_ROW.sent_packets] = of_host[:, _SENT_PACKETS]
+        out[HOST_ROW.delivered_bytes] = of_host[:, _DELIVERED_BYTES]
+        out[HOST_ROW.received_bytes] = self._received_bytes
+        out[HOST_ROW.acked_packets] = of_host[:, _ACKED]
         taken_off_s = np.bincount(self._src, self._taken_off_s, minlength=self._n_hosts)
-        out[5] = of_host[:, _RTT_SUM_S] - taken_off_s
-        out[6] = of_host[:, _RTT_SAMPLES]
-        out[7] = of_host[:, _MARKED]
-        out[8] = of_host[:, _RETRANSMITTED]
-        out[9] = of_host[:, _TIMEOUTS]
+        out[HOST_ROW.rtt_sum_s] = of_host[:, _RTT_SUM_S] - taken_off_s
+        out[HOST_ROW.rtt_samples] = of_host[:, _RTT_SAMPLES]
+        out[HOST_ROW.marked_packets] = of_host[:, _MARKED]
+        out[HOST_ROW.retransmitted_packets] = of_host[:, _RETRANSMITTED]
+        out[HOST_ROW.timeouts] = of_host[:, _TIMEOUTS]
         active = self.started & np.isnan(self.finish_s)
-        out[10] = np.bincount(self._src[active], minlength=self._n_hosts)
+        out[HOST_ROW.active_flows] = np.bincount(self._src[active], minlength=self._n_hosts)
         return out
 
     def counters(self, flow_ids: NDArray[np.int64]) -> FloatArray:
-        """Shape (n, 13), columns as in :mod:`sysgym.emulator.packets.counters.single_flows`."""
+        """Shape (n, 13), columns as the fields of ``FLOW_COUNTERS``."""
         sums, info = self._sums[flow_ids], self.info[flow_ids]
-        out = np.empty((len(flow_ids), N_FLOW_COUNTERS))
+        out = np.empty(len(flow_ids), FLOW_COUNTERS)
         lost = info["lost"].astype(np.float64)
-        out[:, 0] = sums[:, _SENT_PACKETS]
-        out[:, 1] = sums[:, _ACKED]
-        out[:, 2] = sums[:, _MARKED]
-        out[:, 3] = sums[:, _RETRANSMITTED] + lost
-        out[:, 4] = np.floor(sums[:, _DELIVERED_BYTES] / self._payload_bytes)
-        out[:, 5] = sums[:, _RTT_SUM_S] - self._taken_off_s[flow_ids]
-        out[:, 6] = sums[:, _RTT_SAMPLES]
-        out[:, 7] = sums[:, _TIMEOUTS]
-        out[:, 8] = np.maximum(
+        out["sent_packets"] = sums[:, _SENT_PACKETS]
+        out["acked_packets"] = sums[:, _ACKED]
+        out["marked_packets"] = sums[:, _MARKED]
+        out["lost_packets"] = sums[:, _RETRANSMITTED] + lost
+        out["delivered_packets"] = np.floor(sums[:, _DELIVERED_BYTES] / self._payload_bytes)
+        out["rtt_sum_s"] = sums[:, _RTT_SUM_S] - self._taken_off_s[flow_ids]
+        out["rtt_samples"] = sums[:, _RTT_SAMPLES]
+        out["timeouts"] = sums[:, _TIMEOUTS]
+        out["in_flight_packets"] = np.maximum(
             info["unacked"] - info["sacked"].astype(np.float64) - lost + info["retrans"], 0
         )
-        out[:, 9] = info["snd_cwnd"]
-        out[:, 10] = info["rtt_us"] * 1e-6 * (sums[:, _RTT_SAMPLES] > 0)
-        out[:, 11] = self._min_rtt_s(flow_ids, 0.0)
-        out[:, 12] = self.started[flow_ids] & np.isnan(self.finish_s[flow_ids])
-        return out
+        out["cwnd_packets"] = info["snd_cwnd"]
+        out["srtt_s"] = info["rtt_us"] * 1e-6 * (sums[:, _RTT_SAMPLES] > 0)
+        out["min_rtt_s"] = self._min_rtt_s(flow_ids, 0.0)
+        out["active_flows"] = self.started[flow_ids] & np.isnan(self.finish_s[flow_ids])
+        return as_rows(out)
 
     def table(self, ideal_fct_s: FloatArray) -> dict[str, NDArray[np.generic]]:
         """Arrays of shape (n_flows,), named as the fields of ``FlowTable``."""

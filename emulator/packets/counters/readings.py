@@ -1,7 +1,6 @@
 """All counters of a world at its present time, read by compiled code into plain arrays.
 
-The rows of an array are the fields of :class:`~sysgym.emulator.packets.counters.statistics.PortCounters` and
-``HostCounters``, in their order, so that a row is one counter of all ports or hosts.
+A row of an array is one counter of all ports or hosts, see :mod:`sysgym.emulator.packets.counters.rows`.
 """
 
 from __future__ import annotations
@@ -12,11 +11,12 @@ from numba import njit
 
 from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.counters.fair_share import fair_host_rates
+from sysgym.emulator.packets.counters.rows import HOST_ROW, PORT_ROW
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
 from sysgym.emulator.packets.memory.records import host_at, link_at, port_at, world_at
 
-N_PORT_COUNTERS = 11
-N_HOST_COUNTERS = 11
+N_PORT_COUNTERS = len(PORT_ROW)
+N_HOST_COUNTERS = len(HOST_ROW)
 
 _S = 1e-9
 _BYTE = 2.0**FIXED_POINT_BITS
@@ -47,23 +47,23 @@ def read_ports(world: Any, out: Any) -> None:
         link = link_at(world.links, link_id)
         bytes_per_ns = _BYTE / link.ns_per_byte_q20
         queue_bytes = backlog_ns(world, link_id) * bytes_per_ns
-        out[0, link_id] = queue_bytes
-        out[1, link_id] = link.backlog_integral_ns2 * bytes_per_ns * _S
-        out[2, link_id] = link.max_backlog_ns * bytes_per_ns
-        out[3, link_id] = link.sent_bytes - queue_bytes
-        out[4, link_id] = link.sent_packets
-        out[5, link_id] = link.marked_packets
-        out[6, link_id] = link.dropped_packets
-        out[7, link_id] = link.dropped_bytes
-        out[8, link_id] = 0.0
-        out[9, link_id] = 0.0
-        out[10, link_id] = 0.0
+        out[PORT_ROW.queue_bytes, link_id] = queue_bytes
+        out[PORT_ROW.queue_byte_s, link_id] = link.backlog_integral_ns2 * bytes_per_ns * _S
+        out[PORT_ROW.queue_max_bytes, link_id] = link.max_backlog_ns * bytes_per_ns
+        out[PORT_ROW.sent_bytes, link_id] = link.sent_bytes - queue_bytes
+        out[PORT_ROW.accepted_packets, link_id] = link.sent_packets
+        out[PORT_ROW.marked_packets, link_id] = link.marked_packets
+        out[PORT_ROW.dropped_packets, link_id] = link.dropped_packets
+        out[PORT_ROW.dropped_bytes, link_id] = link.dropped_bytes
+        out[PORT_ROW.lost_packets, link_id] = 0.0
+        out[PORT_ROW.pauses, link_id] = 0.0
+        out[PORT_ROW.paused_s, link_id] = 0.0
         if world.extended:
             port = port_at(world.ports, link_id)
             going_on_ns = world.now_ns - port.paused_since_ns if port.paused > 0 else 0
-            out[8, link_id] = port.lost_packets
-            out[9, link_id] = port.pauses
-            out[10, link_id] = (port.paused_ns + going_on_ns) * _S
+            out[PORT_ROW.lost_packets, link_id] = port.lost_packets
+            out[PORT_ROW.pauses, link_id] = port.pauses
+            out[PORT_ROW.paused_s, link_id] = (port.paused_ns + going_on_ns) * _S
 
 
 @njit
@@ -71,17 +71,17 @@ def read_hosts(world: Any, out: Any) -> None:
     """Reads the counters of all hosts, shape (N_HOST_COUNTERS, n_hosts)."""
     for host_id in range(world.n_hosts):
         host = host_at(world.hosts, host_id)
-        out[0, host_id] = host.sent_bytes
-        out[1, host_id] = host.sent_packets
-        out[2, host_id] = host.delivered_bytes
-        out[3, host_id] = host.received_bytes
-        out[4, host_id] = host.acked_packets
-        out[5, host_id] = host.rtt_sum_ns * _S
-        out[6, host_id] = host.rtt_samples
-        out[7, host_id] = host.marked_packets
-        out[8, host_id] = host.retransmitted_packets
-        out[9, host_id] = host.timeouts
-        out[10, host_id] = host.active_flows
+        out[HOST_ROW.sent_bytes, host_id] = host.sent_bytes
+        out[HOST_ROW.sent_packets, host_id] = host.sent_packets
+        out[HOST_ROW.delivered_bytes, host_id] = host.delivered_bytes
+        out[HOST_ROW.received_bytes, host_id] = host.received_bytes
+        out[HOST_ROW.acked_packets, host_id] = host.acked_packets
+        out[HOST_ROW.rtt_sum_s, host_id] = host.rtt_sum_ns * _S
+        out[HOST_ROW.rtt_samples, host_id] = host.rtt_samples
+        out[HOST_ROW.marked_packets, host_id] = host.marked_packets
+        out[HOST_ROW.retransmitted_packets, host_id] = host.retransmitted_packets
+        out[HOST_ROW.timeouts, host_id] = host.timeouts
+        out[HOST_ROW.active_flows, host_id] = host.active_flows
 
 
 @cached_kernel()

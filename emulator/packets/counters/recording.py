@@ -6,17 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.counters.readings import N_HOST_COUNTERS, N_PORT_COUNTERS, read_counters
-from sysgym.emulator.packets.counters.single_flows import (
-    ACKED_PACKETS,
-    CWND_PACKETS,
-    IN_FLIGHT_PACKETS,
-    LOST_PACKETS,
-    MARKED_PACKETS,
-    N_COUNTERS,
-    SRTT_S,
-    TIMEOUTS,
-    read_flows,
-)
+from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS
+from sysgym.emulator.packets.counters.single_flows import read_flows
 from sysgym.emulator.packets.counters.statistics import PortCounters, delivered_bytes
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
 from sysgym.emulator.packets.memory.state import State
@@ -172,29 +163,29 @@ class Recording:
         return rows
 
     def _sample_flows(self, time_s: float, passed_s: float, ids: IntArray) -> Samples:
-        state, counters = self._state, np.empty((len(ids), N_COUNTERS))
+        state, counters = self._state, np.empty(len(ids), FLOW_COUNTERS)
         read_flows(int(state.world.ctypes.data), ids, counters)
         flows, rows = state.flows, np.empty(len(ids), FLOW_SAMPLE)
         payload_bytes = int(state.world["payload_bytes"][0])
         rows["time_s"], rows["flow"] = time_s, ids
         has_window = flows["cwnd"][ids] < NO_WINDOW_PACKETS
-        rows["cwnd_packets"] = np.where(has_window, counters[:, CWND_PACKETS], np.nan)
+        rows["cwnd_packets"] = np.where(has_window, counters["cwnd_packets"], np.nan)
         rows["pacing_rate_bps"] = _or_none(flows["pacing_rate_bps"][ids])
         caps = state.hosts["cap_ns_per_byte_q20"][flows["src"][ids]]
         rows["host_cap_bps"] = 8e9 * 2.0**FIXED_POINT_BITS / _or_none(caps)
-        rows["srtt_s"] = _or_none(counters[:, SRTT_S])
-        rows["in_flight_bytes"] = np.maximum(counters[:, IN_FLIGHT_PACKETS], 0.0) * payload_bytes
+        rows["srtt_s"] = _or_none(counters["srtt_s"])
+        rows["in_flight_bytes"] = np.maximum(counters["in_flight_packets"], 0.0) * payload_bytes
         rows["delivered_bytes"] = delivered_bytes(state, ids)
         rows["goodput_bps"] = (rows["delivered_bytes"] - self._delivered_bytes[ids]) * 8.0 / passed_s
         self._delivered_bytes[ids] = rows["delivered_bytes"]
-        rows["acked_packets"] = counters[:, ACKED_PACKETS]
-        newly_acked = counters[:, ACKED_PACKETS] - self._acked_packets[ids]
+        rows["acked_packets"] = counters["acked_packets"]
+        newly_acked = counters["acked_packets"] - self._acked_packets[ids]
         rows["delivery_rate_bps"] = newly_acked * payload_bytes * 8.0 / passed_s
-        self._acked_packets[ids] = counters[:, ACKED_PACKETS]
-        rows["marked_packets"] = counters[:, MARKED_PACKETS]
-        rows["lost_packets"] = counters[:, LOST_PACKETS]
+        self._acked_packets[ids] = counters["acked_packets"]
+        rows["marked_packets"] = counters["marked_packets"]
+        rows["lost_packets"] = counters["lost_packets"]
         rows["retransmitted_packets"] = flows["retransmitted_packets"][ids]
-        rows["timeouts"] = counters[:, TIMEOUTS]
+        rows["timeouts"] = counters["timeouts"]
         return rows
 
 

@@ -8,73 +8,48 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import njit
 
 from sysgym.emulator.compiling import cached_kernel
-from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
+from sysgym.emulator.packets.counters.rows import FlowCounters
+from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
 from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY, flow_at, host_at, world_at
-
-SENT_PACKETS = 0
-"""Data packets sent, retransmissions included."""
-ACKED_PACKETS = 1
-"""ACKs that came back: one for each data packet that arrived."""
-MARKED_PACKETS = 2
-"""ACKs that echo a mark."""
-LOST_PACKETS = 3
-"""Packets that the sender took for lost (a host: sent again)."""
-DELIVERED_PACKETS = 4
-"""Packets that the receiver has in order; a host: full packets' worth of payload."""
-RTT_SUM_S = 5
-RTT_SAMPLES = 6
-TIMEOUTS = 7
-IN_FLIGHT_PACKETS = 8
-"""Believed to be under way now."""
-CWND_PACKETS = 9
-"""Congestion window now; a host: sum of its active flows'."""
-SRTT_S = 10
-"""Smoothed round trip (RFC 6298); 0 before the first sample. A host: 0."""
-MIN_RTT_S = 11
-"""Least round trip so far; 0 before the first sample. A host: 0."""
-ACTIVE_FLOWS = 12
-"""A flow: 1 while it has something to send. A host: how many of its flows have."""
-N_COUNTERS = 13
 
 _S = 1e-9
 
 
 @njit(forceinline=True)
-def read_flow(world: Any, flow_id: int, out: Any) -> None:
-    """Reads one flow's counters; see the constants above for what stands where."""
+def read_flow(world: Any, flow_id: int, out: FlowCounters) -> None:
+    """Read one flow's counters into a record."""
     flow = flow_at(world.flows, flow_id)
     # A packet sent is either the first with its number or a retransmission.
-    out[SENT_PACKETS] = flow.high + flow.retransmitted_packets
-    out[ACKED_PACKETS] = flow.acked_packets
-    out[MARKED_PACKETS] = flow.marked_packets
-    out[LOST_PACKETS] = flow.retransmitted_packets + flow.lost
-    out[DELIVERED_PACKETS] = flow.rcv_nxt
-    out[RTT_SUM_S] = flow.rtt_sum_ns * _S
-    out[RTT_SAMPLES] = flow.rtt_samples
-    out[TIMEOUTS] = flow.timeouts
-    out[IN_FLIGHT_PACKETS] = flow.nxt - flow.una - flow.duplicate_acks - flow.sacked - flow.lost
-    out[CWND_PACKETS] = min(flow.cwnd, float(world.max_window_packets))
-    out[SRTT_S] = flow.srtt_ns * _S
-    out[MIN_RTT_S] = 0.0 if flow.min_rtt_ns == NEVER_NS else flow.min_rtt_ns * _S
-    out[ACTIVE_FLOWS] = flow.active
+    out.sent_packets = flow.high + flow.retransmitted_packets
+    out.acked_packets = flow.acked_packets
+    out.marked_packets = flow.marked_packets
+    out.lost_packets = flow.retransmitted_packets + flow.lost
+    out.delivered_packets = flow.rcv_nxt
+    out.rtt_sum_s = flow.rtt_sum_ns * _S
+    out.rtt_samples = flow.rtt_samples
+    out.timeouts = flow.timeouts
+    out.in_flight_packets = flow.nxt - flow.una - flow.duplicate_acks - flow.sacked - flow.lost
+    out.cwnd_packets = min(flow.cwnd, float(world.max_window_packets))
+    out.srtt_s = flow.srtt_ns * _S
+    out.min_rtt_s = 0.0 if flow.min_rtt_ns == NEVER_NS else flow.min_rtt_ns * _S
+    out.active_flows = flow.active
 
 
 @njit(forceinline=True)
-def read_host(world: Any, host_id: int, out: Any) -> None:
-    """Reads what all flows of a host have counted together."""
+def read_host(world: Any, host_id: int, out: FlowCounters) -> None:
+    """Read what all flows of a host have counted together."""
     host = host_at(world.hosts, host_id)
-    out[SENT_PACKETS] = host.sent_packets
-    out[ACKED_PACKETS] = host.acked_packets
-    out[MARKED_PACKETS] = host.marked_packets
-    out[LOST_PACKETS] = host.retransmitted_packets
-    out[DELIVERED_PACKETS] = host.delivered_bytes / world.payload_bytes
-    out[RTT_SUM_S] = host.rtt_sum_ns * _S
-    out[RTT_SAMPLES] = host.rtt_samples
-    out[TIMEOUTS] = host.timeouts
+    out.sent_packets = host.sent_packets
+    out.acked_packets = host.acked_packets
+    out.marked_packets = host.marked_packets
+    out.lost_packets = host.retransmitted_packets
+    out.delivered_packets = host.delivered_bytes / world.payload_bytes
+    out.rtt_sum_s = host.rtt_sum_ns * _S
+    out.rtt_samples = host.rtt_samples
+    out.timeouts = host.timeouts
     in_flight = 0
     cwnd = 0.0
     flow_id = host.first_active
@@ -83,11 +58,11 @@ def read_host(world: Any, host_id: int, out: Any) -> None:
         in_flight += flow.nxt - flow.una - flow.duplicate_acks - flow.sacked - flow.lost
         cwnd += min(flow.cwnd, float(world.max_window_packets))
         flow_id = flow.next_active
-    out[IN_FLIGHT_PACKETS] = in_flight
-    out[CWND_PACKETS] = cwnd
-    out[SRTT_S] = 0.0
-    out[MIN_RTT_S] = 0.0
-    out[ACTIVE_FLOWS] = host.active_flows
+    out.in_flight_packets = in_flight
+    out.cwnd_packets = cwnd
+    out.srtt_s = 0.0
+    out.min_rtt_s = 0.0
+    out.active_flows = host.active_flows
 
 
 @njit(forceinline=True)
@@ -104,12 +79,12 @@ def set_pace(world: Any, flow_id: int, rate_bps: float) -> None:
     flow = flow_at(world.flows, flow_id)
     flow.pacing_rate_bps = rate_bps
     flow.pace_in_force_bps = rate_bps
-    flow.pace_ns_per_byte_q20 = int(np.rint(8e9 / rate_bps * 2.0**FIXED_POINT_BITS))
+    flow.pace_ns_per_byte_q20 = int(ns_per_byte_q20(rate_bps))
 
 
 @cached_kernel()
 def read_flows(world_address: int, flow_ids: Any, out: Any) -> None:
-    """Reads the counters of some flows: ``flow_ids`` int64 (n,), ``out`` float64 (n, N_COUNTERS)."""
+    """Reads the counters of some flows: ``flow_ids`` int64 (n,), ``out`` FLOW_COUNTERS (n,)."""
     world = world_at(world_address, 0)
     for row in range(len(flow_ids)):
         read_flow(world, flow_ids[row], out[row])

@@ -12,6 +12,7 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source, push
+from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS, ns_per_byte_q20
 from sysgym.emulator.packets.memory.records import (
     PACKET_CNP,
     TRANSPORT_FAILED,
@@ -22,8 +23,7 @@ from sysgym.emulator.packets.memory.records import (
     stamps_at,
 )
 
-_FRACTION_BITS = 20
-_FRACTION_MASK = (1 << _FRACTION_BITS) - 1
+_FRACTION_MASK = (1 << FIXED_POINT_BITS) - 1
 CATCH_UP_PACKETS = 4
 """What a paced flow may make good of turns that it missed, in packets; more is forgotten."""
 
@@ -57,8 +57,8 @@ def bring_pace_into_force(world: Any, flow: Any, callback: int) -> None:
         return
     flow.pace_in_force_bps = rate_bps
     if rate_bps > 0.0:
-        flow.pace_ns_per_byte_q20 = int(min(8e9 * 1048576.0 / rate_bps + 0.5, _SLOWEST_Q20))
-        lasts_ns = (flow.paced_bytes * flow.pace_ns_per_byte_q20) >> _FRACTION_BITS
+        flow.pace_ns_per_byte_q20 = int(min(ns_per_byte_q20(rate_bps), _SLOWEST_Q20))
+        lasts_ns = (flow.paced_bytes * flow.pace_ns_per_byte_q20) >> FIXED_POINT_BITS
         flow.next_send_ns = flow.paced_since_ns + lasts_ns
     else:
         flow.pace_ns_per_byte_q20 = 0
@@ -75,7 +75,7 @@ def space_next_packet(flow: Any, size_bytes: int, has_more: bool, now_ns: int) -
     if flow.pace_ns_per_byte_q20 == 0:
         return
     lasts_q20 = size_bytes * flow.pace_ns_per_byte_q20 + flow.pace_fraction_q20
-    lasts_ns = lasts_q20 >> _FRACTION_BITS
+    lasts_ns = lasts_q20 >> FIXED_POINT_BITS
     flow.paced_since_ns = now_ns
     if flow.has_more:
         flow.paced_since_ns = min(max(flow.next_send_ns, now_ns - CATCH_UP_PACKETS * lasts_ns), now_ns)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.engine.events import SOURCE_BITS, SOURCE_MASK
-from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
+from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
 from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology
@@ -81,12 +81,12 @@ class RateChanges:
             self.link_rate_bps.flags.writeable = False
             for link_id in links:
                 rate_bps = float(rates_bps[link_id])
-                first_q20 = round(8e9 / float(self._topology.link_rate_bps[link_id]) * 2**FIXED_POINT_BITS)
-                ns_per_byte_q20 = round(8e9 / rate_bps * 2**FIXED_POINT_BITS)
+                first_q20 = int(ns_per_byte_q20(float(self._topology.link_rate_bps[link_id])))
+                new_q20 = int(ns_per_byte_q20(rate_bps))
                 state.ports["rate_bps"][link_id] = round(rate_bps)
-                state.ports["drain_scale"][link_id] = first_q20 / ns_per_byte_q20
+                state.ports["drain_scale"][link_id] = first_q20 / new_q20
                 _change_rate(
-                    state.world, state.links, state.ports, state.packets, state.heap, link_id, ns_per_byte_q20
+                    state.world, state.links, state.ports, state.packets, state.heap, link_id, new_q20
                 )
 
 
@@ -96,13 +96,13 @@ def _drawn(ends: Range, rng: np.random.Generator) -> float:
 
 @cached_kernel()
 def _change_rate(
-    worlds: Any, links: Any, ports: Any, packets: Any, heap: Any, link_id: int, ns_per_byte_q20: int
+    worlds: Any, links: Any, ports: Any, packets: Any, heap: Any, link_id: int, new_q20: int
 ) -> None:
     """Gives a link another rate at the present time, up to which its queue's integral has been brought."""
     world, link, port = worlds[0], links[link_id], ports[link_id]
     now_ns = world.now_ns
-    ratio = ns_per_byte_q20 / link.ns_per_byte_q20
-    link.ns_per_byte_q20 = ns_per_byte_q20
+    ratio = new_q20 / link.ns_per_byte_q20
+    link.ns_per_byte_q20 = new_q20
     backlog_ns = max(link.busy_until_ns - now_ns, 0)
     slot = link.head
     while slot != NOBODY:

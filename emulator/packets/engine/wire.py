@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 from numba import njit
+from numba.extending import register_jitable
+from numpy.typing import NDArray
 
 from sysgym.emulator.packets.engine.discipline import random_below
 from sysgym.emulator.packets.engine.events import event_key, push
 from sysgym.emulator.packets.memory.records import NOBODY, packet_at
 
 FIXED_POINT_BITS = 20
+
+RateT = TypeVar("RateT", float, NDArray[np.float64])
+
+
+@register_jitable(forceinline=True)
+def ns_per_byte_q20(rate_bps: RateT) -> RateT:
+    """Return the time of a byte at a rate, in ns, in fixed point: a whole number, 0 for an infinite rate.
+
+    In Python it takes arrays, too.
+    """
+    nearest: RateT = np.rint(8e9 / rate_bps * 2.0**FIXED_POINT_BITS)
+    return nearest
 
 
 @njit(forceinline=True)

@@ -20,6 +20,19 @@ RAISED_UNKNOWN = -1
 """What a callback returns that ended in an exception of which nothing is known."""
 
 
+def record_dtype(described: type) -> np.dtype[np.void]:
+    """Return the type of a record from a class that describes it.
+
+    The class is for readers and type checkers: its attributes are annotated ``float`` or ``int``, eight bytes
+    each, in the order of the record.
+
+    Raises:
+        KeyError: If an attribute is annotated with another type.
+    """
+    kinds = {"float": np.float64, "int": np.int64}
+    return np.dtype([(name, kinds[kind]) for name, kind in described.__annotations__.items()], align=True)
+
+
 def record_accessor(dtype: np.dtype[Any]) -> Any:
     """Makes the compiled function ``at(address, index)`` that gives a view of one record.
 
@@ -71,6 +84,32 @@ def callback_caller(first_dtype: np.dtype[Any], second_dtype: np.dtype[Any]) -> 
         return signature, generate
 
     return call
+
+
+def function_caller(signature: Any) -> Any:
+    """Make the compiled function ``call(address, first, second, ...)`` for functions of a signature.
+
+    They are compiled by ``numba.njit``, and have two or three arguments. What they raise, the call raises.
+    """
+    kinds = signature.args
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        function_type = context.call_conv.get_function_type(signature.return_type, kinds)
+        function = builder.inttoptr(arguments[0], function_type.as_pointer())
+        status, result = context.call_conv.call_function(
+            builder, function, signature.return_type, kinds, arguments[1:]
+        )
+        with builder.if_then(status.is_error, likely=False):
+            context.call_conv.return_status_propagate(builder, status)
+        return context.get_dummy_value() if signature.return_type == types.none else result
+
+    def two(typing_context: Any, address: Any, first: Any, second: Any) -> Any:
+        return signature.return_type(types.int64, *kinds), generate
+
+    def three(typing_context: Any, address: Any, first: Any, second: Any, third: Any) -> Any:
+        return signature.return_type(types.int64, *kinds), generate
+
+    return intrinsic(two if len(kinds) == 2 else three)
 
 
 @intrinsic

@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sysgym.emulator.compiling import compile_for
+from sysgym.emulator.compiling import address_of, compile_for
 from sysgym.emulator.packets.memory.numba_records import record_accessor
 from sysgym.emulator.packets.memory.records import EVENT, FLOW, NEW_RENO, SACK
 from sysgym.scenarios.errors import SysgymError
@@ -196,15 +196,9 @@ def callback_addresses(transports: tuple[Transport, ...]) -> NDArray[np.int64]:
     """What the event loop knows of transports: of each the addresses of its five callbacks and parameters."""
     entries: list[int] = []
     for transport in transports:
-        entries += [_address(callback) for callback in transport.callbacks()]
+        entries += [address_of(callback, _SIGNATURE) for callback in transport.callbacks()]
         entries += [transport.parameter_array.ctypes.data, len(transport.parameters)]
     return np.array(entries, np.int64)
-
-
-def _address(compiled: Any) -> int:
-    """Where a compiled function begins, called as numba's functions call each other."""
-    result = compiled.get_compile_result(_SIGNATURE)
-    return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
 @njit(forceinline=True)

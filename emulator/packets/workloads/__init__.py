@@ -17,6 +17,7 @@ from sysgym.emulator.packets.workloads.on_off import on_off
 from sysgym.emulator.packets.workloads.poisson import poisson
 from sysgym.emulator.packets.workloads.schedule import LONG_LIVED, NO_GROUP, FlowSchedule, merged
 from sysgym.emulator.packets.workloads.training import training
+from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.schema.congestion import (
     IncastWorkload,
     LongLivedWorkload,
@@ -34,8 +35,34 @@ __all__ = [
     "build_flows",
     "get_flow_sizes",
     "list_flow_sizes",
+    "scenario_flows",
     "traffic_matrix",
 ]
+
+
+def scenario_flows(
+    scenario: CongestionScenario, topology: Topology, rng: np.random.Generator
+) -> FlowSchedule:
+    """Draw the flows of an episode of a scenario.
+
+    Args:
+        scenario: The scenario.
+        topology: Its network.
+        rng: The only source of randomness; the same state gives the same flows.
+
+    Raises:
+        UnknownName: If the workload names something that does not exist.
+        SysgymError: If the workload does not fit the topology, or has more flows than fit in memory.
+    """
+    ends = scenario.transport
+    return build_flows(
+        scenario.workload,
+        topology,
+        rng,
+        scenario.control.episode_s,
+        mtu_bytes=ends.mtu_bytes,
+        header_bytes=ends.header_bytes,
+    )
 
 
 def build_flows(

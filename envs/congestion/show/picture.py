@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.topology.geometry import node_positions
-from sysgym.emulator.packets.workloads import LONG_LIVED, FlowSchedule, build_flows
+from sysgym.emulator.packets.workloads import LONG_LIVED, FlowSchedule, scenario_flows
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.units import metric_text, unit_of
 
@@ -45,15 +45,7 @@ def draw(scenario: CongestionScenario, path: Path) -> None:
     seed = scenario.splits.test.first_seed
     episode = scenario.draw("test", seed)
     topology = build_topology(episode.topology)
-    ends = episode.transport
-    flows = build_flows(
-        episode.workload,
-        topology,
-        np.random.default_rng(seed),
-        episode.horizon_s,
-        mtu_bytes=ends.mtu_bytes,
-        header_bytes=ends.header_bytes,
-    )
+    flows = scenario_flows(episode, topology, np.random.default_rng(seed))
     figure = Figure(figsize=(12, 10.5), layout="constrained", facecolor="white")
     grid = figure.add_gridspec(2, 2, height_ratios=(1.15, 1), width_ratios=(1, 1.25))
     figure.suptitle(f"{scenario.name}: {scenario.title}", fontsize=15, fontweight="bold", color=INK)

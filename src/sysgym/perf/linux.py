@@ -33,17 +33,21 @@ def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
 
 def step_s(network: Any) -> float:
     """Median wall time of a step without an interval: caps of all hosts set, all counters read, both ways."""
+    from sysgym.emulator.network import Controls
+
     network.reset(0)
-    caps_bps = [0.5 * network.line_rate_bps, 0.6 * network.line_rate_bps]
+    caps = [Controls(host_caps_bps=share * network.line_rate_bps) for share in (0.5, 0.6)]
     return statistics.median(
-        _lasts_s(partial(network.step, caps_bps[turn % 2], SHORTEST_S)) for turn in range(STEPS)
+        _lasts_s(partial(network.step, caps[turn % 2], SHORTEST_S)) for turn in range(STEPS)
     )
 
 
 def late_s(network: Any) -> float:
     """Median lateness of the end of an interval of 10 ms."""
+    from sysgym.emulator.network import Controls
+
     network.reset(0)
-    lateness_s: list[float] = [network.step(None, INTERVAL_S).jitter_s for _ in range(STEPS)]
+    lateness_s: list[float] = [network.step(Controls(), INTERVAL_S).jitter_s for _ in range(STEPS)]
     return statistics.median(lateness_s)
 
 

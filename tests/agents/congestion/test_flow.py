@@ -62,9 +62,9 @@ def test_aimd_adds_and_multiplies() -> None:
     marked = calm.copy()
     marked[0] = 0.01
     env.step(agent.act(calm))
-    assert env.unwrapped.rate_bps == pytest.approx(0.55e9, rel=1e-5)
+    assert env.unwrapped.sender.rate_bps == pytest.approx(0.55e9, rel=1e-5)
     env.step(agent.act(marked))
-    assert env.unwrapped.rate_bps == pytest.approx(0.275e9, rel=1e-5)
+    assert env.unwrapped.sender.rate_bps == pytest.approx(0.275e9, rel=1e-5)
 
 
 @pytest.mark.parametrize("scenario", ["aurora-links", "genet-links", "flow-1g-1ms"])

@@ -11,8 +11,8 @@ import pytest
 
 import sysgym
 from sysgym.emulator.packets.counters.statistics import HostCounters, PortCounters
-from sysgym.envs.congestion.datacenter_cc import DatacenterCC
-from sysgym.envs.congestion.measurement import Fabric, Interval, Reading
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
+from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval, Reading
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 REGISTERED = sysgym.__version__

@@ -84,7 +84,8 @@ def test_actions_are_symmetric_unless_they_are_native(make_env: MakeEnv) -> None
     symmetric = gym.spaces.Box(-1.0, 1.0, (33,), np.float32)
     default: Any = gym.make("sysgym/DatacenterCC-v0", scenario="incast-32", overrides=FLOOR).unwrapped
     assert default.action_space == symmetric
-    assert default.scale.name == "linear"
+    halfway = np.float32(0.5 * (default.native_bounds[0] + 1.0))
+    assert default.action_for(np.full(33, halfway)) == pytest.approx(np.zeros(33), abs=1e-6)
     assert make_env("incast-32", overrides=FLOOR, action_scale="log").action_space == symmetric
     native = make_env("incast-32", overrides=FLOOR, action_scale="native")
     assert native.action_space == gym.spaces.Box(np.float32(0.01), 1.0, (33,), np.float32)

@@ -17,13 +17,13 @@ from sysgym.agents.learned.congestion.shared_policy import AgentsAsSlots
 from sysgym.agents.protocol import play_episode
 from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.service.discovery import let_go, share_private_service
+from sysgym.emulator.network import Controls, PerFlow
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
 from sysgym.envs.congestion import parallel_env
 from sysgym.envs.congestion.backends import network_on
-from sysgym.envs.congestion.flow_intervals import CWND_PACKETS_NOW
-from sysgym.envs.congestion.flow_presets import log_rate_action
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
+from tests.envs.congestion.actions import log_rate_action
 
 REGISTERED = sysgym.__version__
 FAST = {"control.episode_steps": 20}
@@ -104,9 +104,9 @@ def test_a_flow_of_the_kernel_does_what_its_agent_says() -> None:
         "sysgym/FlowCC-v0", scenario="flow-1g-1ms", backend="linux", overrides=FLOW, disable_env_checker=True
     )
     env.reset(seed=0)
-    line_rate_bps = env.unwrapped.line_rate_bps
+    line_rate_bps = env.unwrapped.sender.line_rate_bps
     for share in (0.1, 0.4):
-        action = env.unwrapped.action_toward(share * line_rate_bps)
+        action = env.unwrapped.sender.action_toward(share * line_rate_bps)
         for _ in range(10):
             observation, _, _, _, info = env.step(action)
             assert observation in env.observation_space
@@ -138,7 +138,7 @@ def test_orca_multiplies_a_window_of_the_kernel() -> None:
         observation, _, _, _, info = env.step(np.array([action], np.float32))
         assert observation in env.observation_space
         assert info["metrics"]["rate_bps"] > 0.0
-        windows.append(float(env.values[0, CWND_PACKETS_NOW]))
+        windows.append(float(env.sender.interval["cwnd_packets"]))
     before, quarter, again = windows
     assert before > 60
     assert quarter < 0.6 * before
@@ -151,13 +151,13 @@ def test_a_law_that_nobody_multiplies_is_the_kernel_s_own() -> None:
     scenario = load_scenario("linux-dumbbell-100m", expect=CongestionScenario)
     flows, measured = np.arange(2), {}
     for transport in ("cubic", "scaled_cubic"):
-        factors = (flows, np.ones(2)) if transport == "scaled_cubic" else None
+        factors = PerFlow(flows, np.ones(2)) if transport == "scaled_cubic" else None
         with LinuxNetwork(scenario, transport=transport) as network:
             network.reset(20_000)
             network.advance(0.4)
             before, began_s, delivered = network.ports(), network.now_s, network.hosts().delivered_bytes
             for _ in range(50):
-                network.step(None, 0.02, window_factors=factors)
+                network.step(Controls(window_factors=factors), 0.02)
             after, duration_s = network.ports(), network.now_s - began_s
         goodput_bps = (network.hosts().delivered_bytes - delivered).sum() * 8 / duration_s
         queue_bytes = (after.queue_byte_s - before.queue_byte_s).max() / duration_s

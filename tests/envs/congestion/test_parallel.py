@@ -14,8 +14,8 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import sysgym
 from sysgym.envs.congestion import parallel_env
-from sysgym.envs.congestion.flow_presets import log_rate_action
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
+from tests.envs.congestion.actions import log_rate_action
 
 REGISTERED = sysgym.__version__
 SHORT = {"control.episode_steps": 12}

@@ -15,8 +15,8 @@ from sysgym.emulator.packets import network
 from sysgym.emulator.packets.build import with_more_packets
 from sysgym.emulator.packets.transports import get_transport
 from sysgym.envs.congestion import crew
-from sysgym.envs.congestion.datacenter_vector import DatacenterCCVector
-from sysgym.envs.congestion.flow_vector import FlowCCVector
+from sysgym.envs.congestion.datacenter.vector import DatacenterCCVector
+from sysgym.envs.congestion.flow.vector import FlowCCVector
 from sysgym.envs.congestion.vector import WorldVector
 from sysgym.scenarios.errors import SysgymError, TransportError
 

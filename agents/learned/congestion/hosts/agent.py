@@ -47,7 +47,6 @@ class HostsAgent(LearnedAgent):
             )
         network = hosts_network(index, self._net)
         unwrapped: Any = env.unwrapped
-        space = unwrapped.rate_space
-        low, high = float(space.low.min()), float(space.high.max())
+        low, high = unwrapped.native_bounds
         self._policy, self._scale = network, replace(self._scale, low=low, high=high)
         self._speak_to(env)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sysgym.agents.congestion.max import MaxAgent
 from sysgym.agents.protocol import play_episode
 from sysgym.emulator.packets.transports import Transport
-from sysgym.envs.congestion.datacenter_cc import DatacenterCC
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.scenarios import CongestionScenario
 
 BASELINE = "dctcp"

@@ -7,8 +7,8 @@ import pytest
 
 from sysgym.agents.learned.stragglers.features import feature_names
 from sysgym.agents.learned.trust.bounds import Bounds, group_of
-from sysgym.envs.congestion.flow_presets import PRESETS
-from sysgym.envs.congestion.observation import FEATURES
+from sysgym.envs.congestion.datacenter.observation import FEATURES
+from sysgym.envs.congestion.flow.presets import PRESETS
 from sysgym.scenarios.errors import SysgymError
 
 DATACENTER = "sysgym/DatacenterCC-v0"

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.linux.service.worlds import FloatArray, Kind, Pairs, WorldOfSession
-from sysgym.emulator.packets.counters.single_flows import N_COUNTERS, read_flows
+from sysgym.emulator.packets.counters.rows import as_rows
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.scenarios import CongestionScenario
@@ -52,7 +52,7 @@ class PacketWorld:
             self._network.set_flow_rates(*flow_rates)
         if windows is not None:
             ids, packets = windows
-            now = self.flow_counters(ids)[:, 9]
+            now = self._network.flow_counters(ids)["cwnd_packets"]
             self._network.scale_windows(ids, packets / now)
         if window_factors is not None:
             self._network.scale_windows(*window_factors)
@@ -81,9 +81,7 @@ class PacketWorld:
         return self._network.flows()._asdict()
 
     def flow_counters(self, flow_ids: NDArray[np.int64]) -> FloatArray:
-        out = np.empty((len(flow_ids), N_COUNTERS))
-        read_flows(self._network.address, flow_ids, out)
-        return out
+        return as_rows(self._network.flow_counters(flow_ids))
 
     def queue_quantiles(self, quantile: float) -> FloatArray:
         return self._network.queue_quantile_bytes(quantile)

@@ -13,6 +13,7 @@ import pytest
 from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.service.cleaning import clean, leftovers
 from sysgym.emulator.linux.service.discovery import PrivateService
+from sysgym.emulator.network import Controls
 from sysgym.scenarios.errors import BackendError, BackendUnavailable, ScenarioError, UnknownName
 from tests.emulator.linux.service.helpers import alive, children, forked, n_sessions, wait_until, world_pid
 from tests.emulator.linux.service.on_kernel import scenario, sid_of, tagged, traces
@@ -31,7 +32,9 @@ def test_a_network_of_the_kernel(kernel_service: PrivateService, transport: str)
         assert 0.3 <= network.now_s < 0.4
         assert network.hosts().delivered_bytes.sum() > 100_000
         before = network.hosts().delivered_bytes.sum()
-        read = network.step(np.full(network.n_hosts, 1e6), 0.3, read_flows=np.arange(2))
+        read = network.step(
+            Controls(host_caps_bps=np.full(network.n_hosts, 1e6)), 0.3, read_flows=np.arange(2)
+        )
         assert read.flow_counters is not None
         assert 0 < read.hosts.delivered_bytes.sum() - before < 0.3 * network.n_hosts * 1e6 / 8 * 4
         flows = network.flows()

@@ -25,7 +25,7 @@ from sysgym.emulator.linux.service.discovery import PrivateService, running_serv
 from sysgym.emulator.linux.service.runtime import pid_namespace, start_ticks
 from sysgym.emulator.linux.service.wire_errors import from_wire
 from sysgym.emulator.linux.service.worlds import MAX_SESSIONS, get_kind
-from sysgym.emulator.packets.counters.single_flows import CWND_PACKETS, SENT_PACKETS
+from sysgym.emulator.network import Controls
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import BackendError, BackendUnavailable, SysgymError, UnknownName
@@ -88,16 +88,18 @@ def test_the_network_behind_a_service_is_the_network(service: PrivateService, na
 def test_a_step_is_setting_advancing_and_reading(service: PrivateService) -> None:
     with LinuxNetwork(small(), transport="reno", service=service.endpoint) as network:
         network.reset(1)
-        read = network.step(np.full(network.n_hosts, 5e8), 4e-3, read_flows=np.arange(2))
+        read = network.step(
+            Controls(host_caps_bps=np.full(network.n_hosts, 5e8)), 4e-3, read_flows=np.arange(2)
+        )
         assert read.flow_counters is not None
-        assert read.flow_counters.shape == (2, 13)
-        assert read.flow_counters[0, SENT_PACKETS] > 50
+        assert read.flow_counters.shape == (2,)
+        assert read.flow_counters["sent_packets"][0] > 50
         assert read.hosts is network.hosts()
         assert 0.5 < read.hosts.sent_bytes[0] * 8 / (5e8 * 4e-3) < 1.02
         network.set_windows(np.array([0]), 7.0)
-        assert network.flow_counters(np.array([0, 1]))[0, CWND_PACKETS] == pytest.approx(7.0)
+        assert network.flow_counters(np.array([0, 1]))["cwnd_packets"][0] == pytest.approx(7.0)
         network.scale_windows(np.array([0]), 2.0)
-        assert network.flow_counters(np.array([0]))[0, CWND_PACKETS] == pytest.approx(14.0)
+        assert network.flow_counters(np.array([0]))["cwnd_packets"][0] == pytest.approx(14.0)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from sysgym.emulator.packets.counters.single_flows import ACKED_PACKETS, LOST_PACKETS, N_COUNTERS, read_flows
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import get_transport
 from sysgym.emulator.packets.transports.paced import PACED_FLOW
@@ -50,11 +49,10 @@ def test_a_paced_flow_repairs_what_was_lost_and_no_more(
         network.advance(1e-9)
         network.set_flow_rates(np.zeros(1, np.int64), rate_bps)
     network.advance(duration_s)
-    counters = np.zeros((1, N_COUNTERS))
-    read_flows(network.address, np.zeros(1, np.int64), counters)
+    (counters,) = network.flow_counters(np.zeros(1, np.int64))
     lost_one_way = 1.0 - (1.0 - probability) ** LINKS
     expected = lost_one_way / (lost_one_way + (1.0 - lost_one_way) ** 2)  # ACKs are lost too
-    fraction = counters[0, LOST_PACKETS] / (counters[0, LOST_PACKETS] + counters[0, ACKED_PACKETS])
+    fraction = counters["lost_packets"] / (counters["lost_packets"] + counters["acked_packets"])
     sent = int(network.hosts().sent_packets[0])
     assert sent == pytest.approx(rate_bps * duration_s / 12_000, rel=0.001)
     assert abs(fraction - expected) < 4.0 * math.sqrt(lost_one_way / sent)

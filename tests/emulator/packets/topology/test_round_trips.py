@@ -13,7 +13,6 @@ from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
 from sysgym.emulator.packets.workloads.schedule import make_schedule
-from sysgym.envs.congestion.measurement import longest_base_rtt_s
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 LINKS: dict[str, Any] = {"link_rate_bps": 10e9, "link_delay_s": 10e-6}
@@ -78,7 +77,6 @@ def test_it_is_the_longest_of_all(table: dict[str, Any], overrides: list[dict[st
     topology = topology_of(table, *overrides)
     found_s = longest_round_trip_s(topology, 1500, 60)
     assert found_s == pytest.approx(over_all_pairs_and_paths_s(topology, 1500, 60), rel=1e-12)
-    assert longest_base_rtt_s(topology, 1500, 60) == found_s
 
 
 def test_a_packet_takes_so_long() -> None:

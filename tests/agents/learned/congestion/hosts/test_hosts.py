@@ -17,7 +17,7 @@ from sysgym.agents.learned.learner import torch_model
 from sysgym.agents.learned.learning import graph_of
 from sysgym.agents.learned.set_net import SetNet
 from sysgym.agents.protocol import play_episode
-from sysgym.envs.congestion.datacenter_cc import DatacenterCC
+from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.scenarios.errors import SysgymError
 
 INDEX = [

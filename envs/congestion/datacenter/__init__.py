@@ -1,0 +1,1 @@
+"""Congestion control by one controller of all hosts."""

@@ -1,0 +1,325 @@
+"""``sysgym/DatacenterCC-v0``: one controller sets how fast every host of a datacenter network sends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.network import Network
+from sysgym.emulator.packets.transports import Transport, get_transport
+from sysgym.envs.congestion.action_spaces import RateActions
+from sysgym.envs.congestion.backends import PACKETS, check_backend, network_on
+from sysgym.envs.congestion.base import CongestionLifecycle
+from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval, Reading
+from sysgym.envs.congestion.datacenter.metrics import episode_metrics, interval_metrics
+from sysgym.envs.congestion.datacenter.observation import (
+    DEFAULT_FEATURES,
+    FeatureGroup,
+    ObservationBuilder,
+)
+from sysgym.envs.congestion.datacenter.rewards import Reward, get_reward
+from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed, resolve_scenario
+from sysgym.envs.congestion.render.recorder import Recorder
+from sysgym.envs.congestion.stepping.network_stepper import NetworkStepper
+from sysgym.envs.congestion.stepping.protocol import is_over
+from sysgym.envs.lifecycle import Phase
+
+Array = NDArray[np.float32]
+
+
+class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
+    """One controller sets how fast every host of a datacenter network sends.
+
+    ## Description
+
+    Hosts send to each other over a network of switches with short buffers. Send too slowly and capacity is
+    wasted; send too fast and queues grow, packets wait and are dropped. This is Iroko's problem: a central
+    controller reads switch and host statistics and allots every host a send rate. The network is simulated
+    packet by packet (`backend="packets"`): every data packet and ACK passes every hop, and loss, recovery and
+    time-outs happen as they do to a real sender.
+
+    Time has two clocks. The network's runs in nanoseconds; one `step` advances it by the scenario's decision
+    interval, in simulated time. Rates take effect at the beginning of the interval, and everything observed
+    and paid for is measured during that interval, after they took effect.
+
+    The congestion control law of the hosts is `transport`. With `"paced"` (the default) a host sends at
+    exactly the rate it was given. With any other (`"dctcp"`, `"cubic"`, ...) the law runs and the rate is a
+    cap over it; 1 means no cap. A classical contender is therefore the same environment with that transport
+    and an agent that always answers 1.
+
+    ## Action Space
+
+    `Box(-1, 1, (n_hosts,), float32)`: send rate of every host, headers included, enforced for the host as a
+    whole and not for each of its flows. -1 is the scenario's `min_rate_fraction` of the line rate, 1 the line
+    rate. Values outside are clipped; values that are not finite are an error.
+
+    | `action_scale` | Space | Rate of an action a, as a fraction of the line rate, with the floor f |
+    | --- | --- | --- |
+    | `linear` | `Box(-1, 1)` | f + (1 - f) (a + 1) / 2 |
+    | `log` | `Box(-1, 1)` | f to the power of (1 - a) / 2: equal steps are equal factors, for many small shares |
+    | `native` | `Box(f, 1)` | a itself; agents of `sysgym.agents`, benchmarks and checkpoints use it |
+
+    `env.unwrapped.action_for(rates)` returns the action that asks for given fractions.
+
+    ## Observation Space
+
+    `Box(0, 1, (n,), float32)`: the feature groups chosen with `features`, one after another, each with one
+    value for every switch port or every host; with `history` H the last H intervals, the newest first. All
+    are scale-free and clipped to [0, 1]. What stands where depends on the scenario:
+    `env.unwrapped.observation_index` names every value with its unit. Switch ports come in the order of
+    `env.unwrapped.fabric.port_names`, hosts in that of `host_names`.
+
+    | Group | One for each | Meaning | Unit | Min | Max |
+    | --- | --- | --- | --- | --- | --- |
+    | `queue` | switch port | queue at the end of the interval | fraction of the buffer | 0 | 1 |
+    | `queue_mean` | switch port | mean queue over the interval | fraction of the buffer | 0 | 1 |
+    | `queue_max` | switch port | largest queue of the interval | fraction of the buffer | 0 | 1 |
+    | `queue_delay` * | switch port | mean queueing delay d, squashed: 0.5 doubles the base RTT | d / (d + base RTT) | 0 | 1 |
+    | `mark_fraction` * | switch port | packets marked of those accepted | fraction of packets | 0 | 1 |
+    | `drop_fraction` | switch port | packets dropped of those offered | fraction of packets | 0 | 1 |
+    | `utilization` * | switch port | bytes sent, headers included | fraction of the link rate | 0 | 1 |
+    | `rate` * | host | send rate in force | fraction of the line rate | 0 | 1 |
+    | `goodput` * | host | payload delivered, against line rate less headers | fraction of the line rate | 0 | 1 |
+    | `rtt` * | host | mean round trip; 0 without queueing or samples | 1 - base RTT / RTT | 0 | 1 |
+    | `active` * | host | whether the host has something left to send | 0 or 1 | 0 | 1 |
+
+    `*`: in the default set, in this order. The base RTT is that of one full packet over the longest path of
+    the empty network.
+
+    ## Rewards
+
+    The sum of named terms, which `info["reward_terms"]` lists. `reward` names the function; the scenario may
+    set its weights.
+
+    | Name | Terms |
+    | --- | --- |
+    | `default` | `goodput`: share of the max-min fair ideal that was delivered, each host up to its own ideal; `queueing`: -0.5 d / (d + base RTT), d the mean time that a byte which left the network waited in switch queues; `loss`: -1.0 times the share of bytes that were dropped |
+    | `action`, `queue`, `std_dev`, `joint_queue`, `fairness`, `fair_queue`, `gini`, `step` | Iroko's, as in its repository |
+    | `iroko_paper` | Iroko's of 2018: bandwidth received, less squared queues, less the rates' standard deviation |
+
+    The ideal of an interval are the max-min fair rates of the flows that were active when it began, less
+    headers, and no more than those flows had left to send. Without demand the goodput term is 1, so finishing
+    early is never worth less than finishing late. The default reward is at most 1 a step. Iroko's rewards,
+    except `queue` and `iroko_paper`, pay for the rate that hosts are allowed, used or not; they are there for
+    comparison.
+
+    ## Starting State
+
+    An empty network with the workload of one episode seed, run for the scenario's `warmup_s` without caps.
+    `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
+    `reset(options={"episode_seed": 20001})` pins it. The episode seed also decides what the split varies. The
+    first observation is a reading of that network.
+
+    ## Episode End
+
+    Termination: never.
+
+    Truncation: after the scenario's `episode_steps` decisions.
+
+    ## Arguments
+
+    | Parameter | Type | Default | Description |
+    | --- | --- | --- | --- |
+    | `scenario` | str, path, dict or `CongestionScenario` | `"dumbbell-10g"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
+    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `transport` | str or `Transport` | `"paced"` | congestion control law of the hosts |
+    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `features` | sequence of str or `FeatureGroup` | the groups marked * | feature groups of the observation, or their names |
+    | `history` | int | 1 | intervals in the observation |
+    | `action_scale` | str | `"linear"` | `"linear"`, `"log"` or `"native"`: what the numbers of an action mean |
+    | `backend` | str | `"packets"` | `"packets"`: the simulator; `"linux"`: real hosts, TCP and queues of the kernel, in wall time |
+    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"workload.load": 0.6}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+
+    ## Info
+
+    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `metrics`: dict of the interval's metrics in absolute units, see
+      `sysgym.envs.congestion.datacenter.metrics.INTERVAL_METRICS`.
+    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_seed`, `time_s`: the seed of this episode's workload, and simulated time.
+
+    ## Registered Configurations
+
+    One id, `sysgym/DatacenterCC-v0`; `scenario` chooses the world: `allreduce-ring-16`,
+    `allreduce-tree-hadoop-mix`, `alltoall-fattree-k4`, `dumbbell-10g`, `fattree-k4-rpc`,
+    `fattree-k4-websearch`, `fattree-k8-permutation`, `incast-32`, `incast-64`, `incast-websearch-mix`,
+    `iroko-dumbbell-10m`, `iroko-dumbbell-1g`, `iroko-fattree-10m`, `iroko-fattree-1g`,
+    `leafspine-2to1-websearch`, `leafspine-hadoop`, `leafspine-link-failure`, `leafspine-slow-spine`,
+    `leafspine-storage`, `linux-dumbbell-100m`, `linux-dumbbell-1g`, `linux-fattree-incast`,
+    `linux-fattree-stride`, `onoff-dumbbell`, `parking-lot-4`, or a file of your own.
+
+    ## Baselines
+
+    Agents `max`, `random`, `fixed_fair`, `aimd`, `oracle` (privileged) and anything trained with `sysgym
+    train`; classical transports under the agent `max`. `sysgym bench quick` plays them on held-out seeds and
+    `sysgym report` prints scores with confidence intervals.
+
+    ## References
+
+    - Ruffy, Przystupa, Beschastnikh: Iroko: A Framework to Prototype Reinforcement Learning for Data Center
+      Traffic Control. ML for Systems workshop, NeurIPS 2018, arXiv 1812.09975. Problem, action, and the
+      rewards named after it.
+    - Bertsekas, Gallager: Data Networks, 1992, section 6.5.2. Max-min fairness, the ideal of the default
+      reward.
+    - Jain, Chiu, Hawe: A Quantitative Measure of Fairness and Discrimination. DEC TR-301, 1984.
+
+    ## Version History
+
+    - v0: first version.
+    """  # noqa: E501, a table's row is one line
+
+    metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
+        "render_modes": ["ansi", "rgb_array", "human"],
+        "render_fps": 10,
+    }
+    actions: RateActions
+
+    def __init__(
+        self,
+        scenario: ScenarioLike = "dumbbell-10g",
+        split: str = "train",
+        transport: str | Transport = "paced",
+        reward: str | Reward | None = None,
+        features: Sequence[str | FeatureGroup] = DEFAULT_FEATURES,
+        history: int = 1,
+        action_scale: str = "linear",
+        backend: str = "packets",
+        overrides: Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Build the environment; the class documentation describes the arguments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split, transport, reward, feature group, action scale or backend does not exist.
+            BackendUnavailable: If the backend cannot be had here, such as ``"linux"`` without its service.
+        """
+        check_backend(backend)
+        self.scenario = resolve_scenario(scenario, overrides)
+        self.split, self.backend, self.render_mode = split, backend, render_mode
+        self._seeds = self.scenario.splits[split].seeds
+        self.fabric = Fabric.of(self.scenario)
+        least = self.scenario.control.min_rate_fraction
+        self.actions = RateActions(self.fabric.n_hosts, least, action_scale)
+        self.action_space = self.actions.space
+        self.transport = get_transport(transport) if isinstance(transport, str) else transport
+        self._network = network_on(backend, self.scenario, self.transport)
+        self.reward = get_reward(reward or self.scenario.reward.name)
+        if reward in (None, self.scenario.reward.name):
+            self.reward = self.reward.with_weights(self.scenario.reward.weights)
+        self.observations = ObservationBuilder(self.fabric, features, history)
+        self.observation_space = gym.spaces.Box(0.0, 1.0, (self.observations.size,), np.float32)
+        self.recorder: Recorder | None = None
+        if render_mode is not None:
+            self.recorder = Recorder(self.fabric, self.scenario.name, self.transport.name)
+        self.episode_seed: int | None = None
+        self._began: Reading | None = None
+        self.before_warmup: Callable[[Network], object] | None = None
+        """Called with the network of every episode at time 0; to record it, see ``PacketNetwork.record``."""
+        self._stepper, self._row = self._new_stepper(1), 0
+
+    @property
+    def observation_index(self) -> list[str]:
+        """What stands at every index of the observation, with its unit."""
+        return self.observations.index
+
+    def observation_part(self, feature: str, age: int = 0) -> slice:
+        """Return where a feature group lies; ``age`` 0 is the newest interval. Raises UnknownName."""
+        return self.observations.part(feature, age)
+
+    @property
+    def resting_action(self) -> Array:
+        """The action that leaves every host its line rate."""
+        return np.ones(self.fabric.n_hosts, np.float32)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begin an episode.
+
+        Args:
+            seed: Seeds the generator that draws episode seeds.
+            options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
+
+        Raises:
+            ClosedEnvironment: If the environment is closed.
+        """
+        self._check_may_reset()
+        super().reset(seed=seed)
+        self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
+        drawn = self.scenario.draw(self.split, self.episode_seed)
+        if drawn != self.network.scenario:
+            self._release()
+            self._network, self.fabric = network_on(self.backend, drawn, self.transport), Fabric.of(drawn)
+        self.network.reset(self.episode_seed)
+        if self.before_warmup is not None:
+            self.before_warmup(self.network)
+        interval = self._stepper.begin(self._row, self.network, self.fabric, self.episode_seed)
+        self._began = interval.after
+        self.observations.reset(interval)
+        if self.recorder is not None:
+            self.recorder.clear(self.fabric, drawn.horizon_s)
+            self.recorder.record(interval)
+        self._phase = Phase.RUNNING
+        self._show()
+        return self.observations.newest(), self._info(interval)
+
+    def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Set the hosts' rates, let one decision interval pass and measure it.
+
+        Raises:
+            NoEpisode: If no episode is under way.
+            ClosedEnvironment: If the environment is closed.
+            ActionError: If the action has another shape, or a value is not a finite number.
+        """
+        self._check_may_step()
+        interval = self._stepper.decide(self._row, self.actions.rates(action))
+        terms = self._conclude(interval)
+        info = {"reward_terms": terms, **self._info(interval)}
+        truncated = is_over(self._stepper.rows, self._row)
+        if truncated:
+            info["episode_metrics"] = self._episode_metrics()
+            self._phase = Phase.OVER
+        self._show()
+        return self.observations.newest(), float(sum(terms.values())), False, truncated, info
+
+    def _conclude(self, interval: Interval) -> dict[str, float]:
+        """Take an interval into the observation and the pictures; return the terms of its reward."""
+        if self.recorder is not None:
+            self.recorder.record(interval)
+        self.observations.push(interval)
+        return self.reward.terms(interval)
+
+    def _new_stepper(self, n: int) -> NetworkStepper:
+        """Return what moves this many worlds of this kind together; on the kernel there is only one."""
+        has_law = not self.transport.rate_driven
+        if self.backend == PACKETS:
+            return NetworkStepper(n, self.fabric, has_law=has_law)
+        from sysgym.envs.congestion.stepping.linux_stepper import LinuxNetworkStepper
+
+        return LinuxNetworkStepper(1, self.fabric, has_law=has_law)
+
+    def _join(self, stepper: NetworkStepper, row: int, frames: Array) -> None:
+        """Move to a row of a stepper that other worlds share, and to its frames of observations."""
+        self._stepper, self._row = stepper, row
+        self.observations.share(frames)
+
+    def _episode_metrics(self) -> dict[str, float]:
+        """Return the metrics of the episode so far."""
+        assert self._began is not None
+        newest = self._stepper.interval(self._row)
+        none = np.zeros(self.fabric.n_hosts)
+        episode = Interval(self.fabric, self._began, newest.after, newest.action, none)
+        return episode_metrics(episode, self.network)
+
+    def _info(self, interval: Interval) -> dict[str, Any]:
+        return {
+            "metrics": interval_metrics(interval),
+            "episode_seed": self.episode_seed,
+            "time_s": interval.after.now_s,
+        }

@@ -1,0 +1,213 @@
+"""Metrics in absolute units, of one interval and of a whole episode. What a scenario does not have is absent.
+
+Queues and drops are those of switch ports, unless said otherwise; an episode's metrics begin after the
+warm-up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.network import Network
+from sysgym.emulator.packets.counters.statistics import FlowTable
+from sysgym.envs.congestion.datacenter.measurement import Interval
+from sysgym.envs.congestion.datacenter.rewards import jain_index
+
+FloatArray = NDArray[np.float64]
+
+SMALL_FLOW_BYTES = 100_000
+LARGE_FLOW_BYTES = 1_000_000
+
+INTERVAL_METRICS: dict[str, str] = {
+    "goodput_bps": "payload delivered in order, all hosts, bit/s",
+    "ideal_goodput_bps": "the same at max-min fair rates of the flows active at the beginning, bit/s",
+    "queue_mean_bytes": "mean queue of the switch port where it was longest, bytes",
+    "queue_max_bytes": "largest queue of a switch port, bytes",
+    "queueing_delay_s": "mean wait in switch queues of a byte that left the network, s (absent: none left)",
+    "drop_fraction": "bytes dropped of those that left the network, anywhere",
+    "mark_fraction": "ACKs that echoed a mark, of all",
+    "rtt_mean_s": "mean round trip, s (absent: no ACK came back)",
+    "active_flows": "flows with something left to send, at the end",
+    "jain_index": "Jain's index of goodput over fair share, hosts with demand (absent: fewer than two)",
+}
+"""Meaning of every interval metric."""
+
+EPISODE_METRICS: dict[str, str] = {
+    "goodput_bps": "payload delivered in order, all hosts, bit/s",
+    "offered_bps": "payload of the flows that started, bit/s (flows that end)",
+    "utilization": "share of its rate that the busiest switch port sent, headers and ACKs included",
+    "queue_mean_bytes": "mean queue of the switch port where it was longest, bytes",
+    "queue_p99_bytes": "99th percentile over time of the queue, port where it is largest, to 3 %, bytes",
+    "queue_delay_mean_s": "mean wait in switch queues of a byte that left the network, s",
+    "queue_delay_p99_s": "99th percentile of the queue's drain time, port where it is largest, to 3 %, s",
+    "drop_fraction": "bytes dropped of those that left the network, anywhere",
+    "mark_fraction": "ACKs that echoed a mark, of all",
+    "rtt_mean_s": "mean round trip, s",
+    "retransmitted_fraction": "packets sent again, of all data packets sent",
+    "timeouts": "retransmission time-outs",
+    "jain_index": "Jain's index of goodput, flow by flow (long-lived flows)",
+    "offered_flows": "flows that started (flows that end)",
+    "completed_flows": "flows that finished (flows that end)",
+    "fct_slowdown_p50": "median of flow completion time over that on an empty network, see fct_slowdowns",
+    "fct_slowdown_p99": "99th percentile of the same",
+    "fct_slowdown_p50_small": "its median, flows below 100 kB",
+    "fct_slowdown_p99_small": "its 99th percentile, flows below 100 kB",
+    "fct_slowdown_p50_medium": "its median, flows of 100 kB to 1 MB",
+    "fct_slowdown_p99_medium": "its 99th percentile, flows of 100 kB to 1 MB",
+    "fct_slowdown_p50_large": "its median, flows of 1 MB and more",
+    "fct_slowdown_p99_large": "its 99th percentile, flows of 1 MB and more",
+    "round_completion_mean_s": "incast: from a round's first start to its last byte, mean of the rounds, s",
+    "round_completion_p99_s": "99th percentile of the same",
+}
+"""Meaning of every episode metric."""
+
+
+def interval_metrics(interval: Interval) -> dict[str, float]:
+    """Return the metrics of one network's interval; see :data:`INTERVAL_METRICS`."""
+    return {name: float(value) for name, value in interval_values(interval).items() if not np.isnan(value)}
+
+
+def interval_values(interval: Interval) -> dict[str, FloatArray]:
+    """Return the metrics of one network or of many, each of shape (n,); NaN where a network lacks one."""
+    duration_s = np.maximum(interval.duration_s, np.finfo(np.float64).tiny)
+    delay_s = interval.queueing_delay_s
+    return {
+        "goodput_bps": interval.delivered_bytes.sum(axis=-1) * 8.0 / duration_s,
+        "ideal_goodput_bps": interval.ideal_bytes.sum(axis=-1) * 8.0 / duration_s,
+        "queue_mean_bytes": interval.queue_mean_bytes.max(axis=-1, initial=0.0),
+        "queue_max_bytes": interval.queue_max_bytes.max(axis=-1, initial=0.0),
+        "drop_fraction": interval.loss_fraction,
+        "active_flows": interval.active_flows.sum(axis=-1).astype(np.float64),
+        "queueing_delay_s": np.where(np.isfinite(delay_s), delay_s, np.nan),
+        **_acknowledged(interval),
+        "jain_index": _fairness(interval.delivered_bytes, interval.ideal_bytes),
+    }
+
+
+def _acknowledged(interval: Interval) -> dict[str, FloatArray]:
+    """What ACKs told in an interval; NaN without one."""
+    before, after = interval.before.hosts, interval.after.hosts
+    acked = (after.acked_packets - before.acked_packets).sum(axis=-1)
+    marked = (after.marked_packets - before.marked_packets).sum(axis=-1)
+    samples = (after.rtt_samples - before.rtt_samples).sum(axis=-1)
+    rtt_s = (after.rtt_sum_s - before.rtt_sum_s).sum(axis=-1)
+    return {"mark_fraction": _over(marked, acked), "rtt_mean_s": _over(rtt_s, samples)}
+
+
+def _over(part: FloatArray, whole: FloatArray) -> FloatArray:
+    """Divides; NaN where there is nothing to divide by."""
+    quotient: FloatArray = np.full(np.shape(whole), np.nan)
+    return np.divide(part, whole, out=quotient, where=np.asarray(whole) > 0.0)
+
+
+def _fairness(delivered_bytes: FloatArray, ideal_bytes: FloatArray) -> FloatArray:
+    """Jain's index of goodput over fair share; NaN where fewer than two hosts have demand."""
+    if delivered_bytes.ndim > 1:
+        return np.array([_fairness(*row) for row in zip(delivered_bytes, ideal_bytes, strict=True)])
+    wanted = ideal_bytes > 0.0
+    if wanted.sum() < 2:
+        return np.array(np.nan)
+    return np.array(jain_index(delivered_bytes[wanted] / ideal_bytes[wanted]))
+
+
+def episode_metrics(episode: Interval, network: Network) -> dict[str, float]:
+    """Return the metrics of a whole episode; see :data:`EPISODE_METRICS`.
+
+    Args:
+        episode: From the end of the warm-up to now.
+        network: The world at the end. Percentiles of queues and flows are read off it, warm-up included.
+    """
+    fabric, duration_s = episode.fabric, float(episode.duration_s)
+    before, after = episode.before.hosts, episode.after.hosts
+    p99_bytes = network.queue_quantile_bytes(0.99)[fabric.port_links]
+    metrics = {
+        "goodput_bps": float(episode.delivered_bytes.sum()) * 8.0 / duration_s,
+        "utilization": float((episode.sent_bytes * 8.0 / fabric.port_rate_bps).max()) / duration_s,
+        "queue_mean_bytes": float(episode.queue_mean_bytes.max()),
+        "queue_p99_bytes": float(p99_bytes.max()),
+        "queue_delay_p99_s": float((p99_bytes * 8.0 / fabric.port_rate_bps).max()),
+        "drop_fraction": float(episode.loss_fraction),
+        "timeouts": float((after.timeouts - before.timeouts).sum()),
+    }
+    if np.isfinite(episode.queueing_delay_s):
+        metrics["queue_delay_mean_s"] = float(episode.queueing_delay_s)
+    metrics |= {name: float(value) for name, value in _acknowledged(episode).items() if not np.isnan(value)}
+    sent = float((after.sent_packets - before.sent_packets).sum())
+    if sent > 0.0:
+        again = float((after.retransmitted_packets - before.retransmitted_packets).sum())
+        metrics["retransmitted_fraction"] = again / sent
+    return metrics | flow_metrics(network.flows(), network.now_s)
+
+
+def flow_metrics(flows: FlowTable, now_s: float) -> dict[str, float]:
+    """Return the metrics of flows, the whole schedule from time 0 on."""
+    metrics = {}
+    endless = flows.started & (flows.size_bytes < 0)
+    if endless.any():
+        age_s = now_s - flows.start_s[endless]
+        goodput = np.divide(
+            flows.delivered_bytes[endless], age_s, out=np.zeros(len(age_s)), where=age_s > 0.0
+        )
+        metrics["jain_index"] = jain_index(goodput)
+    finite = flows.started & (flows.size_bytes >= 0)
+    if finite.any():
+        metrics["offered_bps"] = float(flows.size_bytes[finite].sum()) * 8.0 / now_s
+        metrics["offered_flows"] = float(finite.sum())
+        metrics["completed_flows"] = float((finite & ~np.isnan(flows.finish_s)).sum())
+        metrics |= _slowdown_metrics(flows, now_s)
+    rounds_s = round_completions_s(flows, now_s)
+    if len(rounds_s):
+        metrics["round_completion_mean_s"] = float(rounds_s.mean())
+        metrics["round_completion_p99_s"] = float(np.quantile(rounds_s, 0.99))
+    return metrics
+
+
+def fct_slowdowns(flows: FlowTable, now_s: float) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Return slowdown and size of every flow that could have finished.
+
+    The slowdown is the completion time over that on an empty network. A flow that is not through counts with
+    its age, a lower bound, if it is old enough that it would be through on an empty network. Leaving it out
+    would reward who never finishes the unlucky flows.
+    """
+    unfinished = np.isnan(flows.finish_s)
+    age_s = np.where(unfinished, now_s, flows.finish_s) - flows.start_s
+    counted = flows.started & (flows.size_bytes >= 0) & (~unfinished | (age_s >= flows.ideal_fct_s))
+    return (age_s / flows.ideal_fct_s)[counted], flows.size_bytes[counted]
+
+
+def _slowdown_metrics(flows: FlowTable, now_s: float) -> dict[str, float]:
+    slowdown, size_bytes = fct_slowdowns(flows, now_s)
+    small, large = size_bytes < SMALL_FLOW_BYTES, size_bytes >= LARGE_FLOW_BYTES
+    metrics = {}
+    for suffix, chosen in (
+        ("", np.ones_like(small)),
+        ("_small", small),
+        ("_medium", ~small & ~large),
+        ("_large", large),
+    ):
+        if chosen.any():
+            median, tail = np.quantile(slowdown[chosen], [0.5, 0.99])
+            metrics[f"fct_slowdown_p50{suffix}"] = float(median)
+            metrics[f"fct_slowdown_p99{suffix}"] = float(tail)
+    return metrics
+
+
+def round_completions_s(flows: FlowTable, now_s: float) -> FloatArray:
+    """Return how long every incast round took, from its first start to its last byte.
+
+    A round that is not through counts with its age, once that is longer than its flows would take one after
+    another on an empty network; a younger one is left out.
+    """
+    durations = []
+    for group in np.unique(flows.group[flows.started & (flows.group >= 0)]):
+        of_round = flows.group == group
+        if not flows.started[of_round].all():
+            continue
+        began_s = flows.start_s[of_round].min()
+        finish_s = flows.finish_s[of_round]
+        if not np.isnan(finish_s).any():
+            durations.append(finish_s.max() - began_s)
+        elif now_s - began_s >= len(finish_s) * flows.ideal_fct_s[of_round].max():
+            durations.append(now_s - began_s)
+    return np.asarray(durations, dtype=np.float64)

@@ -1,0 +1,1 @@
+"""Congestion control by the sender of one flow."""

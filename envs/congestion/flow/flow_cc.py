@@ -1,0 +1,306 @@
+"""``sysgym/FlowCC-v0``: the agent is the sender of one flow, as Aurora's and Orca's agents are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.network import Network
+from sysgym.emulator.packets.transports import Transport
+from sysgym.envs.congestion.action_spaces import SenderActions
+from sysgym.envs.congestion.backends import PACKETS, check_backend
+from sysgym.envs.congestion.base import CongestionLifecycle
+from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed, resolve_scenario
+from sysgym.envs.congestion.flow.metrics import EpisodeMeter, interval_metrics
+from sysgym.envs.congestion.flow.presets import REWARDS, FlowReward, Preset, get_flow_reward, get_preset
+from sysgym.envs.congestion.flow.sender import Sender
+from sysgym.envs.congestion.flow.world import FLOW_ID, FlowWorld, flow_of, history_of
+from sysgym.envs.congestion.render.flow import FlowRecorder
+from sysgym.envs.congestion.stepping.flow_stepper import FlowStepper
+from sysgym.envs.lifecycle import Phase
+
+Array = NDArray[np.float32]
+
+
+class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
+    """The agent is the sender of one flow among others: it sets how fast that flow sends.
+
+    ## Description
+
+    A sender knows what its ACKs tell: round trips, marks, what arrived and what was lost. From that it has to
+    find how fast the path can take its packets, without seeing a single queue. This is the problem of Aurora
+    (PCC-RL), Genet, Orca and of congestion control in network cards; `sysgym/DatacenterCC-v0` is the same
+    network seen by one controller of all hosts.
+
+    The network is simulated packet by packet. All other flows of the scenario run a congestion control law of
+    their own, `flow.background`. The agent's flow never ends. One `step` lets an interval pass: the scenario's
+    decision interval, or so many round trips of the interval before (`flow.decision_rtts`). What is observed
+    and paid for is measured in that interval, after the action took effect.
+
+    A preset is a way of being a sender: observation, action and reward together.
+
+    ## Action Space
+
+    `Box(-1, 1, (1,), float32)`: one number a, clipped to the space; one that is not finite is an error. A preset
+    has an action of its own, the native one: a times a limit.
+
+    | Preset | Native action n | Meaning of n |
+    | --- | --- | --- |
+    | `aurora` | 10 a | rate times (1 + d n) for n >= 0, over (1 - d n) else; d is the scenario's action_step |
+    | `datacenter` | a | the rate: -1 the least, 1 the line rate, logarithmic between them |
+    | `orca` | a | the window of the law underneath times 4 to the power of n |
+
+    With `action_scale="native"` the space is that of n: `Box(-10, 10, (1,), float32)` for `aurora`, whose own has
+    no bounds and a d of 0.025. The rate counts headers and stays within `min_rate_fraction` and 1 of the line's.
+
+    ## Observation Space
+
+    `Box(low, high, (n,), float32)`: the preset's features, of the last `history` intervals, the newest first.
+    `env.unwrapped.observation_index` names every value.
+
+    | Preset | Feature | Meaning | Unit | Min | Max |
+    | --- | --- | --- | --- | --- | --- |
+    | `aurora` | `latency_gradient` | mean RTT of the interval's second half less that of the first, over its length | s/s | -1 | 10 |
+    | `aurora` | `latency_ratio` | mean RTT over the least of the episode | ratio | 1 | 10000 |
+    | `aurora` | `send_ratio` | rate sent over rate acknowledged | ratio | 0 | 1000 |
+    | `datacenter` | `mark_fraction` | ACKs that echo an ECN mark | fraction of ACKs | 0 | 1 |
+    | `datacenter` | `queueing` | RTT over base RTT, squashed: 1 - base RTT / RTT | fraction of RTT | 0 | 1 |
+    | `datacenter` | `rtt_trend` | mean RTT of the interval's second half less that of the first | base RTTs | -1 | 1 |
+    | `datacenter` | `rate` | rate in force between least rate and line rate, both ends included | share of the way, logarithmic | 0 | 1 |
+    | `datacenter` | `throughput` | rate acknowledged | fraction of the line rate | 0 | 1 |
+    | `datacenter` | `in_flight` | packets under way over line rate times base RTT, x, squashed | x / (1 + x) | 0 | 1 |
+    | `datacenter` | `loss_fraction` | packets taken for lost, of lost or acknowledged | fraction | 0 | 1 |
+    | `orca` | `throughput` | rate acknowledged over the best so far | ratio | 0 | 1 |
+    | `orca` | `pacing` | window a smoothed RTT over the best rate so far | ratio | 0 | 10 |
+    | `orca` | `loss` | 5 times rate lost over the best rate so far | ratio | 0 | 10 |
+    | `orca` | `samples` | ACKs over the window | ratio | 0 | 10 |
+    | `orca` | `interval` | length of the interval | smoothed RTTs | 0 | 10 |
+    | `orca` | `latency` | least RTT over the smoothed one | ratio | 0 | 1 |
+    | `orca` | `delay_metric` | 1 up to 1.25 times the least RTT, beyond it that over the smoothed RTT | ratio | 0 | 1 |
+
+    Without `history` the presets have 10, 2 and 10 intervals. Aurora's paper puts the oldest interval first.
+
+    ## Rewards
+
+    The sum of named terms, which `info["reward_terms"]` lists. `reward` names the function, the preset's own if
+    it is left out; the scenario may set its weights.
+
+    | Name | Terms |
+    | --- | --- |
+    | `aurora` | `throughput`: 0.001 * 10 * packets of 1500 bytes acknowledged a second; `latency`: -0.001 * 1000 * mean RTT in s; `loss`: -0.001 * 2000 * share of packets lost |
+    | `datacenter` | `goodput`: payload delivered over what the path's slowest link can carry; `queueing`: -0.5 d / (d + base RTT), d the mean RTT less the base RTT; `loss`: -1.0 * share of packets lost |
+    | `orca` | `throughput`: rate acknowledged over the best so far, times D; `loss`: -5 * rate lost over the best so far, times D; D is the feature `delay_metric` |
+
+    A packet is lost when the sender takes it for lost. All of them pay for the agent's own flow: fairness is
+    for the scenario's other flows to insist on.
+
+    ## Starting State
+
+    An empty network with the workload of one episode seed, run for the scenario's `warmup_s` and one interval
+    more, at least 1.5 base RTTs, at the rate `flow.start_rate`; a window starts as the transport does.
+    `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
+    `reset(options={"episode_seed": 20001})` pins it. The episode seed also decides what the split varies.
+
+    ## Episode End
+
+    Termination: never.
+
+    Truncation: after the scenario's `episode_steps` decisions.
+
+    ## Arguments
+
+    | Parameter | Type | Default | Description |
+    | --- | --- | --- | --- |
+    | `scenario` | str, path, dict or `CongestionScenario` | `"flow-datacenter"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
+    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `preset` | str, `Preset` or None | None | `"aurora"`, `"datacenter"`, `"orca"` or one of your own; None: the scenario's |
+    | `transport` | str or `Transport` | `"paced"` | law of the agent's flow. `"paced"`: none but the agent, in Orca `flow.base_transport`; of another law the rate is a cap, the line rate none |
+    | `reward` | str, `FlowReward` or None | None | the reward, or its name; None: the scenario's, which is the preset's unless it says otherwise |
+    | `history` | int or None | None | intervals in the observation; None: the scenario's, or the preset's |
+    | `action_scale` | str | `"linear"` | `"linear"`: actions within [-1, 1]; `"native"`: the preset's own numbers |
+    | `backend` | str | `"packets"` | `"packets"`: the simulator; `"linux"`: real TCP and queues of the kernel, in wall time |
+    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"flow.background": "cubic"}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+
+    ## Info
+
+    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `metrics`: dict of the interval's metrics in absolute units, see
+      `sysgym.envs.congestion.flow.metrics.INTERVAL_METRICS`.
+    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_seed`, `time_s`: the seed of this episode, and simulated time.
+
+    ## Registered Configurations
+
+    One id, `sysgym/FlowCC-v0`; `scenario` chooses the world: `aurora-links`, `genet-links`, `flow-1g-1ms`,
+    `flow-datacenter`, `flow-incast`, `linux-flow-100m` (also on the kernel), or any congestion scenario whose
+    flows never end, where the first flow is the agent's.
+
+    ## Baselines
+
+    Agents `flow_fixed`, `flow_aimd`, `flow_oracle` (privileged), `random`, and anything trained with `sysgym
+    train`; classical transports under the agent `max`.
+
+    ## References
+
+    - Jay, Rotman, Godfrey, Schapira, Tamar: A Deep Reinforcement Learning Perspective on Internet Congestion
+      Control. ICML 2019, and its simulator PCC-RL. The preset `aurora` and the scenario `aurora-links`.
+    - Xia et al.: Genet: Automatic Curriculum Generation for Learning Adaptation in Networking. SIGCOMM 2022.
+      The ranges of `genet-links`.
+    - Abbasloo, Yen, Chao: Classic Meets Modern: a Pragmatic Learning-Based Congestion Control for the Internet
+      (Orca). SIGCOMM 2020. The preset `orca`.
+
+    ## Version History
+
+    - v0: first version.
+    """  # noqa: E501, a table's row is one line
+
+    metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
+        "render_modes": ["ansi", "rgb_array", "human"],
+        "render_fps": 10,
+    }
+    actions: SenderActions
+
+    def __init__(
+        self,
+        scenario: ScenarioLike = "flow-datacenter",
+        split: str = "train",
+        preset: str | Preset | None = None,
+        transport: str | Transport = "paced",
+        reward: str | FlowReward | None = None,
+        history: int | None = None,
+        action_scale: str = "linear",
+        backend: str = "packets",
+        overrides: Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Build the environment; the class documentation describes the arguments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split, preset, transport, reward, action scale or backend does not exist.
+            SysgymError: If ``history`` is not positive, or Orca's preset meets a law without a window, or one
+                that cannot be multiplied on the kernel.
+            BackendUnavailable: If the backend cannot be had here, such as ``"linux"`` without its service.
+        """
+        check_backend(backend)
+        self.scenario = resolve_scenario(scenario, overrides)
+        self.split, self.backend, self.render_mode = split, backend, render_mode
+        self._seeds = self.scenario.splits[split].seeds
+        self.preset = get_preset(preset or flow_of(self.scenario).preset)
+        self.actions = SenderActions(self.preset, action_scale)
+        self.action_space = self.actions.space
+        self.world = FlowWorld(self.scenario, backend, self.preset, transport)
+        self.transport = self.world.transport
+        chosen = self.scenario.reward
+        of_scenario = self.preset.reward if chosen.name == "default" else chosen.name
+        self.reward = get_flow_reward(reward or of_scenario)
+        of_scenario_too = reward is None or self.reward in (of_scenario, REWARDS.get(chosen.name))
+        self._weights = self.reward.weight_array(chosen.weights if of_scenario_too else {})
+        self.history = history_of(self.preset, history, self.world.flow)
+        self.observation_space = gym.spaces.Box(*self.preset.bounds(self.history), dtype=np.float32)
+        self.sender = Sender(self.preset, self.actions, self._new_stepper(1))
+        self.episode_seed: int | None = None
+        self._meter: EpisodeMeter | None = None
+        self.before_warmup: Callable[[Network], object] | None = None
+        """Called with the network of every episode at time 0; to record it, see ``PacketNetwork.record``."""
+        self.recorder: FlowRecorder | None = None
+        if render_mode is not None:
+            self.recorder = FlowRecorder(self.scenario.name, self.preset.name, self.transport.name)
+
+    @property
+    def observation_index(self) -> list[str]:
+        """What stands at every index of the observation, with its unit."""
+        return self.preset.index(self.history)
+
+    @property
+    def uncapped_action(self) -> Array:
+        """The action that leaves a transport to itself."""
+        return self.actions.uncapped
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begin an episode.
+
+        Args:
+            seed: Seeds the generator that draws episode seeds.
+            options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
+
+        Raises:
+            ClosedEnvironment: If the environment is closed.
+        """
+        self._check_may_reset()
+        super().reset(seed=seed)
+        self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
+        drawn = self.scenario.draw(self.split, self.episode_seed)
+        self._network, settings, intervals = self.world.begin(drawn, self.episode_seed)
+        self.sender.begin(self._network, settings, intervals)
+        if self.transport.rate_driven:
+            self.sender.set_rate((drawn.flow or self.world.flow).start_rate * self.sender.slowest_link_bps)
+        self._warm_up(self._network)
+        interval = self.sender.pass_first_interval()
+        if self.recorder is not None:
+            self.recorder.record(interval)
+        self._meter = EpisodeMeter(self._network, self.sender.counters, interval, self.world.slowest_link)
+        self._phase = Phase.RUNNING
+        self._show()
+        return self.sender.observation, self._info(interval)
+
+    def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Set the flow's rate or window, let one interval pass and measure it.
+
+        Raises:
+            NoEpisode: If no episode is under way.
+            ClosedEnvironment: If the environment is closed.
+            ActionError: If the action is not one finite number in an array of shape (1,).
+        """
+        self._check_may_step()
+        interval = self.sender.decide(self.actions.native_number(action))
+        if self.recorder is not None:
+            self.recorder.record(interval)
+        terms, info = self.sender.reward_terms, self._info(interval)
+        info["reward_terms"] = terms
+        truncated = self.sender.is_over
+        if truncated:
+            info["episode_metrics"] = self._episode_metrics()
+            self._phase = Phase.OVER
+        self._show()
+        return self.sender.observation, sum(terms.values()), False, truncated, info
+
+    def _warm_up(self, network: Network) -> None:
+        if self.before_warmup is not None:
+            self.before_warmup(network)
+        control = network.scenario.control
+        if control.warmup_s > 0.0:
+            network.advance(control.warmup_s)
+        if self.recorder is not None:
+            later_s = self.sender.interval_s + control.episode_steps * control.decision_interval_s
+            # Where intervals follow the round trip nobody knows when the episode ends.
+            end_s = network.now_s + later_s if self.world.flow.decision_rtts is None else None
+            self.recorder.clear(network, FLOW_ID, end_s)
+
+    def _new_stepper(self, n: int) -> FlowStepper:
+        """Return what moves the flows of this many worlds together; on the kernel there is only one."""
+        law = self.transport.name
+        if self.backend == PACKETS:
+            return FlowStepper(n, self.preset, self.history, self.reward, self._weights, law)
+        from sysgym.envs.congestion.stepping.linux_stepper import LinuxFlowStepper
+
+        return LinuxFlowStepper(1, self.preset, self.history, self.reward, self._weights, law)
+
+    def _episode_metrics(self) -> dict[str, float]:
+        """Return the metrics of the episode so far."""
+        assert self._meter is not None
+        return self._meter.metrics(self.sender.counters, self.world.steady_fair_rate_bps())
+
+    def _info(self, interval: np.void) -> dict[str, Any]:
+        return {
+            "metrics": interval_metrics(interval),
+            "episode_seed": self.episode_seed,
+            "time_s": self.sender.now_s,
+        }

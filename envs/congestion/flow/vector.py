@@ -1,0 +1,77 @@
+"""Many worlds of ``sysgym/FlowCC-v0`` in one environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.envs.congestion.flow.flow_cc import FlowCC
+from sysgym.envs.congestion.flow.metrics import metrics_of_many
+from sysgym.envs.congestion.stepping.protocol import ACTS
+from sysgym.envs.congestion.vector import WorldVector, as_infos, check_arguments
+
+Array = NDArray[np.float32]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+class FlowCCVector(WorldVector):
+    """Worlds of one scenario side by side, each with its own flow to send.
+
+    Args:
+        num_envs: Number of worlds.
+        threads: How many are simulated at a time; None: one a core that the process may use.
+        **arguments: Those of :class:`FlowCC`, the same for every world.
+
+    Raises:
+        ValueError: If ``num_envs`` or ``threads`` is less than 1.
+        SysgymError: If the backend is not the simulator.
+    """
+
+    envs: list[FlowCC]
+
+    def __init__(self, num_envs: int = 1, threads: int | None = None, **arguments: Any) -> None:
+        check_arguments(num_envs, threads, arguments)
+        envs = [FlowCC(**arguments) for _ in range(num_envs)]
+        self._stepper = envs[0]._new_stepper(num_envs)
+        super().__init__(envs, self._stepper, threads)
+        self._share()
+
+    def _share(self) -> None:
+        for world, env in enumerate(self.envs):
+            env.sender.stepper, env.sender.row = self._stepper, world
+
+    def observations(self) -> Array:
+        """Return the newest observations, shape (num_envs, n); they change with the next step."""
+        return self._stepper.features
+
+    def _take(self, actions: FloatArray, moving: BoolArray) -> None:
+        self._stepper.rows["action"] = self.envs[0].actions.native_numbers(actions[:, 0])
+        self._stepper.rows["stage"][moving] = ACTS
+
+    def _conclude(self, moved: BoolArray) -> FloatArray:
+        if self.render_mode is not None:
+            for world in np.flatnonzero(moved).tolist():
+                recorder = self.envs[world].recorder
+                assert recorder is not None
+                recorder.record(self._stepper.intervals[world])
+        terms = self._stepper.terms
+        rewards = np.zeros(self.num_envs)
+        for place in range(len(self.envs[0].reward.terms)):
+            rewards += terms[:, place]
+        return rewards
+
+    def _infos(self, moved: BoolArray) -> dict[str, Any]:
+        rows, everyone = self._stepper.rows, np.ones(self.num_envs, dtype=np.bool_)
+        names = self.envs[0].reward.terms
+        terms = {name: self._stepper.terms[:, place] for place, name in enumerate(names)}
+        infos: dict[str, Any] = {
+            "metrics": as_infos(metrics_of_many(self._stepper.intervals), everyone),
+            "_metrics": everyone.copy(),
+            **as_infos({"episode_seed": rows["episode_seed"], "time_s": rows["now_s"]}, everyone),
+        }
+        if moved.any():
+            infos |= {"reward_terms": as_infos(terms, moved), "_reward_terms": moved.copy()}
+        return infos

@@ -1,0 +1,120 @@
+"""What is remembered of an episode to draw it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval
+from sysgym.envs.congestion.render.frame import Series
+
+FloatArray = NDArray[np.float64]
+
+PORTS_DRAWN = 3
+MOST_HOSTS_DRAWN = 6
+LEAST_LEAD = 1.25
+"""How much longer a port's queue must have been than that of one that has a curve, to take its place."""
+LEAST_RECEIVED = 4.0
+"""Times what a host sent: acknowledgements are a twentieth of data at the most."""
+LEAST_QUEUE_DRAWN = 0.05
+"""Of the longest queue: ports with less have no curve."""
+
+
+class History:
+    """An episode so far, a row for every interval; the first is the reading of the reset.
+
+    Which ports and hosts have curves follows from what was recorded alone, and a curve keeps its colour.
+
+    Args:
+        fabric: The network.
+        end_s: When the episode ends; None: not known.
+    """
+
+    def __init__(self, fabric: Fabric, end_s: float | None) -> None:
+        self.fabric, self.end_s = fabric, end_s
+        self.time_s = Series()
+        self.queue_max_bytes = Series(fabric.n_ports)
+        self.rate_bps = Series(fabric.n_hosts)
+        """Allowed."""
+        self.sent_bps = Series(fabric.n_hosts)
+        self.goodput_bps = Series(fabric.n_hosts)
+        self.ideal_bps = Series(fabric.n_hosts)
+        """Payload at max-min fair rates."""
+        self.active = Series(fabric.n_hosts)
+        self.dropped_packets = Series()
+        self.carried_bytes: FloatArray = np.zeros(fabric.topology.n_links)
+        """Of every link, since the episode began."""
+        self.longest_queue_bytes: FloatArray = np.zeros(fabric.n_ports)
+        self.utilization: FloatArray = np.zeros(fabric.topology.n_links)
+        """Of every link in the newest interval."""
+        self.queue_bytes: FloatArray = np.zeros(fabric.n_ports)
+        """At its end."""
+        self.ports: list[int] = []
+        """Those with curves."""
+        self.senders: list[int] = []
+        """Hosts that have sent, in the order of their first data."""
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    @property
+    def now_s(self) -> float:
+        """When the newest interval ended."""
+        return float(self.time_s.column[-1])
+
+    def add(self, interval: Interval) -> None:
+        """Remember one interval."""
+        topology = self.fabric.topology
+        duration_s = float(interval.duration_s)
+        to_bps = 8.0 / duration_s if duration_s > 0.0 else 0.0
+        sent_bytes = interval.after.ports.sent_bytes - interval.before.ports.sent_bytes
+        self.carried_bytes += sent_bytes
+        self.utilization = sent_bytes * to_bps / topology.link_rate_bps
+        self.queue_bytes = interval.queue_bytes
+        self.time_s.append(interval.after.now_s)
+        self.queue_max_bytes.append(interval.queue_max_bytes)
+        self.rate_bps.append(interval.action * self.fabric.line_rate_bps)
+        self.sent_bps.append(sent_bytes[topology.host_uplink] * to_bps)
+        self.goodput_bps.append(interval.delivered_bytes * to_bps)
+        self.ideal_bps.append(interval.ideal_bytes * to_bps)
+        active = interval.active_flows > 0
+        self.active.append(active.astype(np.float64))
+        self.dropped_packets.append(float(interval.dropped_packets.sum()))
+        self.longest_queue_bytes = np.maximum(self.longest_queue_bytes, interval.queue_max_bytes)
+        self._choose_ports()
+        sending = np.flatnonzero(active | (interval.delivered_bytes > 0.0))
+        self.senders += [int(host) for host in sending if int(host) not in self.senders]
+
+    @property
+    def receivers(self) -> NDArray[np.bool_]:
+        """Hosts that have only received: their own packets are acknowledgements, shape (n_hosts,)."""
+        up = self.fabric.topology.host_uplink
+        # The two directions of a cable are neighbours.
+        found: NDArray[np.bool_] = self.carried_bytes[up ^ 1] > LEAST_RECEIVED * self.carried_bytes[up]
+        found[self.senders] = False
+        return found
+
+    @property
+    def curves(self) -> list[tuple[int, int]]:
+        """Places of ports with curves and the ports, without those that hardly had a queue after all."""
+        least = LEAST_QUEUE_DRAWN * float(self.longest_queue_bytes.max())
+        return [
+            (place, port) for place, port in enumerate(self.ports) if self.longest_queue_bytes[port] >= least
+        ]
+
+    def _choose_ports(self) -> None:
+        longest = self.longest_queue_bytes
+        best = [int(port) for port in np.argsort(-longest, kind="stable")[:PORTS_DRAWN]]
+        for port in best:
+            if (
+                port in self.ports
+                or longest[port] < LEAST_QUEUE_DRAWN * longest[best[0]]
+                or longest[port] <= 0.0
+            ):
+                continue
+            if len(self.ports) < PORTS_DRAWN:
+                self.ports.append(port)
+                continue
+            place = int(np.argmin(longest[self.ports]))
+            if longest[port] > LEAST_LEAD * longest[self.ports[place]]:
+                self.ports[place] = port

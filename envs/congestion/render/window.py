@@ -1,0 +1,35 @@
+"""The time that a frame shows of an episode."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.envs.congestion.render.frame import span_end
+
+FloatArray = NDArray[np.float64]
+
+WINDOW_INTERVALS, WINDOW_STEPS = 160, 5
+"""Of a long episode a frame shows so many intervals; the window moves by one part in so many of them."""
+
+
+def window(time_s: FloatArray, end_s: float | None) -> tuple[float, float]:
+    """Return the time that a frame shows: a window that slides through a long episode, at its end all of it.
+
+    The window moves in steps, because the axes have to be drawn anew each time that it does.
+
+    Args:
+        time_s: Ends of the intervals so far, shape (n,).
+        end_s: When the episode ends; None: not known, then all of it is shown.
+    """
+    begin_s, now_s, last_s = float(time_s[0]), float(time_s[-1]), span_end(time_s, end_s)
+    # Sums of intervals are not exact.
+    if len(time_s) < 2 or end_s is None or now_s >= end_s - 1e-6 * (end_s - begin_s):
+        return begin_s, last_s
+    interval_s = float(f"{(now_s - begin_s) / (len(time_s) - 1):.5g}")
+    width_s = WINDOW_INTERVALS * interval_s
+    if last_s - begin_s <= 1.5 * width_s:
+        return begin_s, last_s
+    step_s = width_s / WINDOW_STEPS
+    begin_s += step_s * max(float(np.ceil((now_s - begin_s - width_s) / step_s - 1e-6)), 0.0)
+    return begin_s, begin_s + width_s
