@@ -1,4 +1,4 @@
-"""What this machine has that sysgym could have made: ``make test`` looks before the tests and after them.
+"""Inventory of kernel objects that sysgym could have created, compared before and after the tests.
 
     machine_state.py >FILE             # as JSON
     machine_state.py --compare FILE    # exit code 1, and the difference, if it is not as it was

@@ -1,4 +1,4 @@
-"""What a training run leaves on the way: checkpoints, curves, a bar. Needs stable-baselines3."""
+"""Output of a training run: checkpoints, curves and a progress bar. Needs stable-baselines3."""
 
 from __future__ import annotations
 

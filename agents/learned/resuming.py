@@ -1,4 +1,4 @@
-"""What a run keeps to go on from, and going on: from the newest checkpoint that is whole. Needs torch."""
+"""Resuming of a training run from its newest intact checkpoint. Needs torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which scenarios the kernel can run, and the name of the field where it cannot."""
+"""Check of which scenarios the kernel can run; errors name the field that it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Linux backend needs of a machine, whether it is there, what it is for, and how to get it."""
+"""Requirements of the Linux backend: whether each is met, its purpose, and how to install it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transport has done wrong, in words: read off a world that it has halted."""
+"""Error messages for transports that have halted a world."""
 
 from __future__ import annotations
 

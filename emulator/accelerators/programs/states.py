@@ -1,4 +1,4 @@
-"""What devices hold while a program runs, and what a collective does to it.
+"""Contents of devices while a reduction program runs, and the effect of a collective on them.
 
 The vector is cut in k rows, one for each of the k devices of a reduction group. ``state[i, r]`` is the set
 of devices whose contribution device i's copy of row r includes, as bits in 64-bit words; a row with no bit is

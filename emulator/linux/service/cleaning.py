@@ -1,4 +1,4 @@
-"""What dead services have left behind, and its removal.
+"""Discovery and removal of what dead services have left behind.
 
 A service that ends by itself leaves nothing. One that is killed (``kill -9``) takes its worlds with it: the
 kernel ends their processes, and with these their namespaces, links and eBPF programs. What may remain is its

@@ -1,4 +1,4 @@
-"""What client, service and world processes say to each other: typed, versioned, of limited size.
+"""Wire protocol of client, service and world processes: typed, versioned and of limited size.
 
 A message is one ZeroMQ frame with one msgpack map::
 

@@ -1,4 +1,4 @@
-"""Where services live on this machine: a folder each, named by the service's id, and a lock in it.
+"""Runtime folders of services: one folder for each service, named by its id and locked.
 
 ``/run/sysgym/<sid>/`` (for others than root ``$XDG_RUNTIME_DIR/sysgym/<sid>/``) holds ``service.sock``, one
 socket and one log for each session, and ``lock``. The service holds an advisory lock (flock) on that file for

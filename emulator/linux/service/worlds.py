@@ -1,4 +1,4 @@
-"""What a service asks of the worlds that it serves, and the kernel's.
+"""Interface between a service and its worlds, and the kernel's world.
 
 A service is told which kind it serves by :class:`Kind`, named as ``module:attribute``. There are two: the
 kernel's (:data:`KERNEL`), and in the tests the packet simulator's, which needs no privilege.

@@ -1,4 +1,4 @@
-"""How many packets travel as one, so that the processors keep up with the links.
+"""Segmentation offload: the number of packets that travel as one, so that processors keep up with links.
 
 A core forwards some 200,000 packets a second and hop, and has other work; 1 Gb/s and its ACKs over three
 hops of a dumbbell are 500,000. Senders of real hosts hand several packets to their card at once (TSO), and

@@ -1,4 +1,4 @@
-"""What the kernel's senders have counted, by flow and by host, in the simulator's units."""
+"""Counters of the kernel's senders by flow and by host, in the simulator's units."""
 
 from __future__ import annotations
 

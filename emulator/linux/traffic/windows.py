@@ -1,4 +1,4 @@
-"""How much a flow may have in flight."""
+"""Window limits of flows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an ideal controller would let every host send now, worked out by compiled code from the state."""
+"""Max-min fair send rates of all hosts, computed by compiled code from the current state."""
 
 from __future__ import annotations
 

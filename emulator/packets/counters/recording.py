@@ -1,4 +1,4 @@
-"""What happened on chosen links and to chosen flows, kept in memory for tables, pictures and trace files."""
+"""In-memory recording of chosen links and flows, for tables, pictures and trace files."""
 
 from __future__ import annotations
 

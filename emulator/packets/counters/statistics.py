@@ -1,4 +1,4 @@
-"""What a simulation has counted, in SI units: by port, by host, by flow.
+"""Counters of a simulation in SI units, by port, host and flow.
 
 Everything is cumulative since the reset.
 """

@@ -1,4 +1,4 @@
-"""What a queue may do beyond dropping its tail: random early detection, telemetry, capture.
+"""Queue disciplines beyond drop tail: random early detection, telemetry and capture.
 
 Part of the extended event loop only. Random draws come from the world's own generator.
 """

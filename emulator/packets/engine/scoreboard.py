@@ -1,4 +1,4 @@
-"""What a sender with selective ACKs knows of its packets: arrived, lost, sent again (RFC 6675)."""
+"""SACK scoreboard of a sender: packets that arrived, were lost, or were sent again (RFC 6675)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every kind of queue does with packets and links: time, free slots, the queue's integral, the wire."""
+"""Operations common to all queue disciplines: time, free slots, the queue's integral and the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the nodes of a topology stand in a picture: hosts at the bottom, switches in tiers above them."""
+"""Layout of a topology for pictures: hosts at the bottom, switches in tiers above them."""
 
 from __future__ import annotations
 

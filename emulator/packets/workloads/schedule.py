@@ -1,4 +1,4 @@
-"""What a workload yields: flows with their ends, sizes and start times."""
+"""Flow schedules: the ends, sizes and start times of all flows of a workload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened in one decision interval: the difference of two readings of the network's counters.
+"""Measurements of one decision interval: the difference of two readings of the network's counters.
 
 Observation, reward and metrics all read the same :class:`Interval`, so they cannot disagree about what was
 measured.

@@ -1,4 +1,4 @@
-"""Where a network's parts stand in a picture: switches as boxes, their ports at the sides they lead to."""
+"""Layout of a network in a picture: switches as boxes, ports on the sides that they lead to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a preset is: observation, action and reward of a flow's sender, as functions of one interval.
+"""Presets: observation, action and reward of a flow's sender, as functions of one interval.
 
 The functions take an interval: a record with the fields of
 :class:`~sysgym.envs.congestion.flow.intervals.FlowInterval`. They are compiled by numba: arithmetic, ``if``,
