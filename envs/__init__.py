@@ -1,1 +1,1 @@
-"""Gymnasium environments, one folder a family."""
+"""Gymnasium environments, one folder per family."""

@@ -1,4 +1,4 @@
-"""Scales between the outputs of a policy, in [-1, 1], and the numbers that an environment takes."""
+"""Scales that map policy outputs in [-1, 1] to the actions of an environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCALES = ("linear", "log")
 
 @dataclass(frozen=True)
 class ActionScale:
-    """Maps [-1, 1] onto [low, high], the same for every host.
+    """Mapping from [-1, 1] to [low, high], the same for every host.
 
     Attributes:
         name: ``"log"`` or ``"linear"``.
@@ -38,14 +38,14 @@ class ActionScale:
 
     @classmethod
     def of(cls, meaning: Mapping[str, Any], path: Any) -> ActionScale:
-        """Return the scale that a checkpoint from anyone tells of.
+        """Return the scale stored in a checkpoint, which may be untrusted.
 
         Args:
-            meaning: The fields.
+            meaning: Name, low and high, as stored.
             path: The checkpoint.
 
         Raises:
-            SysgymError: If it is none.
+            SysgymError: If the fields do not describe a scale.
         """
         name, low, high = (meaning.get(key) for key in ("name", "low", "high"))
         numbers = all(isinstance(value, int | float) for value in (low, high))
@@ -55,7 +55,7 @@ class ActionScale:
         return cls(name, low, high)  # type: ignore[arg-type]
 
     def rates(self, output: NDArray[Any]) -> Array:
-        """Return the rates for a policy's output, which is clipped to [-1, 1]."""
+        """Return the rates for a policy output, which is clipped to [-1, 1]."""
         share = 0.5 * (np.clip(np.asarray(output, dtype=np.float64), -1.0, 1.0) + 1.0)
         if self.name == "log":
             rates = self.low * (self.high / self.low) ** share
@@ -65,14 +65,14 @@ class ActionScale:
         return clipped
 
     def rates_of_many(self, outputs: NDArray[Any]) -> Array:
-        """Return the rates for the outputs of many worlds, to the last bit those of each one alone."""
+        """Return the rates for the outputs of many environments, bit-identical to :meth:`rates` of each."""
         if self.name == "linear" or not len(outputs):
             return self.rates(outputs)
-        # NumPy's power may round differently in the lanes of a longer array.
+        # NumPy's power may round differently in the vector lanes of a longer array.
         return np.stack([self.rates(output) for output in outputs])
 
     def outputs(self, rates: NDArray[Any]) -> Array:
-        """Return what asks for rates, which are clipped to [low, high]; the inverse of :meth:`rates`."""
+        """Return the outputs for given rates, clipped to [low, high]; the inverse of :meth:`rates`."""
         within = np.clip(np.asarray(rates, dtype=np.float64), self.low, self.high)
         if self.name == "log":
             share = np.log(within / self.low) / np.log(self.high / self.low)

@@ -1,4 +1,4 @@
-"""Start of episodes in all families: scenarios in any form, and episode seeds."""
+"""Resolution of scenarios and drawing of episode seeds, common to all families."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def resolve_scenario(
     overrides: Mapping[str, Any] | None,
     expect: type[ScenarioT],
 ) -> ScenarioT:
-    """Return the scenario that a name, a file, a resolved form or a scenario stands for, keys replaced.
+    """Return the scenario given by name, file, resolved form or object, with overrides applied.
 
     Args:
         scenario: The scenario in one of these forms.
         overrides: New values by dotted key.
-        expect: The schema of the family.
+        expect: Schema of the family.
 
     Raises:
-        ScenarioError: If it cannot be used, or is of another family.
+        ScenarioError: If the scenario cannot be used, or belongs to another family.
     """
     if isinstance(scenario, expect):
         found = scenario
@@ -42,13 +42,13 @@ def resolve_scenario(
 
 
 def check_registered(env_id: str) -> None:
-    """Check that Gymnasium has an environment.
+    """Check that an environment is registered with Gymnasium.
 
     Args:
-        env_id: As a scenario file names it.
+        env_id: Id of the environment, as in scenario files.
 
     Raises:
-        UnknownName: It has none of this id.
+        UnknownName: If no environment has this id.
     """
     if env_id not in gym.registry:
         known = [one.env_id for family in families().values() for one in family.environments]
@@ -58,11 +58,11 @@ def check_registered(env_id: str) -> None:
 def draw_episode_seed(
     rng: np.random.Generator, seeds: tuple[int, int], options: Mapping[str, Any] | None
 ) -> int:
-    """Return the seed of the next episode: drawn from the split, or pinned by ``options["episode_seed"]``.
+    """Return the seed of the next episode, drawn from the split or set by ``options["episode_seed"]``.
 
     Raises:
-        UnknownName: If there is another option.
-        SysgymError: If the pinned seed is no whole number from 0 to LARGEST_SEED.
+        UnknownName: If there is any other option.
+        SysgymError: If the given seed is not an integer from 0 to LARGEST_SEED.
     """
     options = options or {}
     for key in options:
@@ -70,7 +70,7 @@ def draw_episode_seed(
             raise UnknownName("reset option", key, ["episode_seed"])
     if "episode_seed" in options:
         pinned = options["episode_seed"]
-        # The largest seed is that of scenario files: whatever draws from it can hold it.
+        # The same limit as in scenario files, so that every generator accepts the seed.
         if isinstance(pinned, bool | np.bool_) or not isinstance(pinned, int | np.integer):
             raise SysgymError(f"reset option episode_seed: got {pinned!r:.80}, expected a whole number")
         if not 0 <= pinned <= LARGEST_SEED:

@@ -1,7 +1,7 @@
-"""The life of an environment: made, reset, stepped, closed; and errors that say where in it a call is wrong.
+"""Lifecycle of an environment: creation, reset, step, close; and errors for calls out of order.
 
-Gymnasium's wrappers check the same order of calls; the errors here are theirs too, so that code which catches
-``gymnasium.error.ResetNeeded`` need not know which of the two spoke.
+Gymnasium's wrappers check the same order of calls. The errors here derive from Gymnasium's, so code that
+catches ``gymnasium.error.ResetNeeded`` handles both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Kinds = Mapping[str, tuple[tuple[type, ...], str]]
 
 
 class NoEpisode(SysgymError, gym.error.ResetNeeded):
-    """Raised when a call needs an episode and none is under way."""
+    """Raised when a call needs an episode and none is in progress."""
 
 
 class ClosedEnvironment(SysgymError, gym.error.ClosedEnvironmentError):
@@ -34,15 +34,15 @@ class ClosedEnvironment(SysgymError, gym.error.ClosedEnvironmentError):
 
 
 class ActionError(SysgymError, ValueError):
-    """Raised when an action is none of the environment's; says what was expected."""
+    """Raised when an action is not valid for the environment; the message states what was expected."""
 
 
 class ArgumentError(SysgymError, ValueError):
-    """Raised when an environment is made with a value that it cannot use; names the argument."""
+    """Raised when an environment is created with an invalid value; the message names the argument."""
 
 
 class Phase(enum.Enum):
-    """Where in its life an environment is."""
+    """Phase of an environment's lifecycle."""
 
     MADE = "made"
     RUNNING = "running"
@@ -59,17 +59,17 @@ COMMON_ARGUMENTS: Kinds = {
     "overrides": ((Mapping, _OPTIONAL), 'a dict of dotted keys, such as {"control.episode_steps": 20}'),
     "render_mode": ((str, _OPTIONAL), 'a name such as "rgb_array", or None'),
 }
-"""Arguments that all environments have: types, and what is expected in words."""
+"""Arguments common to all environments: types, and the expected value in words."""
 
 
 class Lifecycle:
-    """Base of the environments: checks arguments and the order of calls.
+    """Base class of the environments; checks arguments and the order of calls.
 
-    An environment that is copied or pickled keeps its episode: the copy goes on where the original stood, and
-    neither sees the other any more.
+    A copied or pickled environment keeps its episode: the copy continues from the state of the original, and
+    the two are independent.
 
     Attributes:
-        ARGUMENTS: Types of the constructor's arguments, beyond those that all environments have.
+        ARGUMENTS: Types of the constructor's arguments, besides those common to all environments.
     """
 
     ARGUMENTS: ClassVar[Kinds] = {}
@@ -82,8 +82,8 @@ class Lifecycle:
         """Check names and types of the arguments.
 
         Raises:
-            UnknownName: If there is no argument of a name.
-            ArgumentError: If a value is of another type.
+            UnknownName: If an argument does not exist.
+            ArgumentError: If a value has the wrong type.
         """
         _check_arguments(cls, arguments, named)
         return super().__new__(cls)
@@ -91,7 +91,7 @@ class Lifecycle:
     def render(self) -> Any:
         """Return text (``ansi``) or a picture of shape (height, width, 3), uint8 (``rgb_array``).
 
-        With ``human``, resets and steps show the picture in a window by themselves, and None is returned.
+        With ``human``, resets and steps show the picture in a window, and None is returned.
         """
         if self.render_mode is None:
             gym.logger.warn(
@@ -104,7 +104,7 @@ class Lifecycle:
         return self._text() if self.render_mode == "ansi" else self._picture()
 
     def close(self) -> None:
-        """Give back what the environment holds; it cannot be used any more. Closing it again does nothing."""
+        """Release the environment's resources. It cannot be used afterwards. Closing twice is allowed."""
         if self._phase is not Phase.CLOSED:
             self._phase = Phase.CLOSED
             if self._window is not None:
@@ -112,7 +112,7 @@ class Lifecycle:
             self._release()
 
     def _release(self) -> None:
-        """Give back what the environment holds, apart from its window."""
+        """Release the environment's resources, except its window."""
 
     def _text(self) -> str:
         """Return the state as text."""
@@ -123,7 +123,7 @@ class Lifecycle:
         raise NotImplementedError
 
     def _show(self) -> None:
-        """Show the state in a window, where the environment was made for that."""
+        """Show the state in a window if the render mode is ``human``."""
         if self.render_mode == HUMAN:
             if self._window is None:
                 self._window = Window(type(self).__name__)
@@ -135,7 +135,7 @@ class Lifecycle:
             raise ClosedEnvironment(f"{type(self).__name__}: it is closed; make another environment")
 
     def _check_may_step(self) -> None:
-        """Raise NoEpisode or ClosedEnvironment unless an episode is under way."""
+        """Raise NoEpisode or ClosedEnvironment unless an episode is in progress."""
         if self._phase is Phase.RUNNING:
             return
         self._check_may_reset()
@@ -144,7 +144,7 @@ class Lifecycle:
         raise NoEpisode(f"{type(self).__name__}: no episode has begun; call reset() before step()")
 
     def _check_began(self, call: str) -> None:
-        """Raise NoEpisode or ClosedEnvironment unless there is an episode, be it over."""
+        """Raise NoEpisode or ClosedEnvironment unless an episode has begun, even if it is over."""
         self._check_may_reset()
         if self._phase is Phase.MADE:
             raise NoEpisode(f"{type(self).__name__}: no episode has begun; call reset() before {call}()")
@@ -163,7 +163,7 @@ def _check_arguments(cls: type, arguments: tuple[Any, ...], named: Mapping[str, 
         if name not in kinds:
             continue
         types, expected = kinds[name]
-        # True is an int to Python, and hardly ever meant as one.
+        # In Python True is an int, but it is hardly ever meant as one.
         if not isinstance(value, types) or isinstance(value, bool):
             raise ArgumentError(f"{name}: expected {expected}, got {value!r}")
     render_mode = named.get("render_mode")
@@ -175,15 +175,15 @@ def _check_arguments(cls: type, arguments: tuple[Any, ...], named: Mapping[str, 
 def finite_numbers(
     action: Any, shape: tuple[int, ...], rows: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
-    """Return an action as numbers.
+    """Return an action as an array of numbers.
 
     Args:
-        action: What the caller gave.
-        shape: That it must have.
-        rows: Which rows are looked at; None: all. The others may be anything.
+        action: Action given by the caller.
+        shape: Required shape.
+        rows: Rows to check; None: all. Other rows may hold any values.
 
     Raises:
-        ActionError: If it is no array of that shape of finite numbers.
+        ActionError: If the action is not an array of finite numbers of that shape.
     """
     try:
         given = np.asarray(action)
@@ -206,7 +206,7 @@ def finite_numbers(
 
 
 def of_space(action: Any, space: gym.Space[Any]) -> ActionError:
-    """Return the error for an action that is no element of a discrete space."""
+    """Return the error for an action outside a discrete space."""
     match space:
         case gym.spaces.Discrete():
             expected = f"a whole number from {space.start} to {space.start + space.n - 1}"

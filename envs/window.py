@@ -1,4 +1,4 @@
-"""A window on the screen that shows an environment's pictures. Needs the extra ``human`` (pygame)."""
+"""Window that shows the pictures of an environment. Requires the extra ``human`` (pygame)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from sysgym.scenarios.errors import MissingExtra, SysgymError
 
 _NOWHERE = ("dummy", "offscreen")
-"""Drivers of SDL that show nothing to anybody."""
+"""Drivers of SDL without a screen."""
 
 
 class Window:
-    """A window with one picture, opened by the first.
+    """Window with one picture, opened when the first picture is shown.
 
-    A copy of an environment has no window until it shows something itself.
+    A copy of an environment opens its own window when it first shows a picture.
 
     Args:
-        title: What the window is called.
+        title: Title of the window.
 
     Raises:
         MissingExtra: If the extra ``human`` is not installed.
@@ -32,11 +32,11 @@ class Window:
         self._clock: Any = None
 
     def show(self, picture: NDArray[np.uint8], frames_per_s: float) -> None:
-        """Show a picture, and wait as long as the number of frames a second asks for.
+        """Show a picture, and wait to keep to the frame rate.
 
         Args:
-            picture: Shape (height, width, 3).
-            frames_per_s: Pictures a second, at most.
+            picture: Picture, shape (height, width, 3).
+            frames_per_s: Highest frame rate.
 
         Raises:
             SysgymError: If there is no screen.
@@ -57,7 +57,7 @@ class Window:
             self._screen = self._clock = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy has: the title, and no window yet."""
+        """Return the state of a copy: the title, without a window."""
         return {"_title": self._title, "_screen": None, "_clock": None}
 
     def _open(self, pygame: Any, size: tuple[int, int]) -> None:

@@ -1,4 +1,4 @@
-"""Wrappers for imperfect worlds: noise in measurements, and decisions that take effect late."""
+"""Wrappers that add observation noise and action delay."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 
 class NoisyObservation(gym.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
-    """Multiplies every measured number by 1 + std * N(0, 1), and clips it into the space.
+    """Wrapper that multiplies every measured value by 1 + std * N(0, 1) and clips it to the space.
 
-    A number that is 0 stays 0. The noise is drawn from a generator that the environment's own one spawns at
-    every reset: it follows the seed, and the episodes are those that they would be without noise.
+    A value of 0 stays 0. The noise comes from a generator that the environment's own generator spawns at
+    every reset, so it follows the seed and leaves the episodes unchanged.
 
     Args:
-        env: An environment whose observation is a box of floats, or a dictionary of them.
-        relative_std: Standard deviation of the noise over the number, at least 0.
-        keys: Of a dictionary, the entries that are measurements; the others are masks and what is known.
+        env: Environment whose observation is a ``Box`` of floats, or a ``Dict`` of them.
+        relative_std: Standard deviation of the noise relative to the value, at least 0.
+        keys: For a ``Dict``, the keys of measured entries; masks and known values have no noise.
 
     Raises:
-        ValueError: If the deviation is negative, or what is to have noise is not a box of floats.
+        ValueError: If the deviation is negative, or a measured entry is not a ``Box`` of floats.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class NoisyObservation(gym.ObservationWrapper[Any, Any, Any], RecordConstructorA
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode, and its noise."""
+        """Begin an episode with new noise."""
         observation, info = self.env.reset(seed=seed, options=options)
         (self._rng,) = self.env.unwrapped.np_random.spawn(1)
         return self.observation(observation), info
@@ -62,24 +62,25 @@ class NoisyObservation(gym.ObservationWrapper[Any, Any, Any], RecordConstructorA
         return {**observation, **noisy}
 
     def _noisy(self, space: gym.spaces.Box, values: NDArray[Any]) -> NDArray[Any]:
-        # In float64, for a float32 could overflow; clipping then brings it back.
+        # In float64, because float32 could overflow before clipping.
         noise = 1.0 + self.relative_std * self._rng.standard_normal(values.shape)
         noisy: NDArray[Any] = np.clip(values * noise, space.low, space.high).astype(space.dtype)
         return noisy
 
 
 class DelayedAction(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Lets every action take effect some decisions later; until the first arrives, another is in force.
+    """Wrapper that delays every action by a number of decisions.
 
     Args:
-        env: An environment whose action is a box of floats.
-        delay: Decisions from an action to its effect; 0 changes nothing.
-        initial: In force until the first action arrives. None: the environment's ``resting_action`` if it has
-            one, else 0 in spaces that reach as far below 0 as above (nothing changes), and the largest
+        env: Environment whose action is a ``Box`` of floats.
+        delay: Number of decisions from an action to its effect; 0 changes nothing.
+        initial: Action in force until the first one takes effect. None: the environment's ``resting_action``
+            if it has one; otherwise 0 in symmetric spaces, where it changes nothing, and the largest action
             elsewhere.
 
     Raises:
-        ValueError: If the delay is negative, or the action something else or not in the space.
+        ValueError: If the delay is negative, the action space is not a ``Box`` of floats, or ``initial`` is
+            not in the space.
     """
 
     def __init__(self, env: gym.Env[Any, Any], delay: int, initial: NDArray[Any] | None = None) -> None:
@@ -104,11 +105,11 @@ class DelayedAction(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; nothing of the last one arrives any more."""
+        """Begin an episode; pending actions of the previous one are discarded."""
         self._waiting = deque(self.initial.copy() for _ in range(self.delay))
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Send an action off, and let the one that arrives take effect."""
+        """Queue an action, and apply the one that is due."""
         self._waiting.append(np.array(action))
         return self.env.step(self._waiting.popleft())

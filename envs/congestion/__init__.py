@@ -1,4 +1,4 @@
-"""Congestion control: a controller, or each sender, decides how fast a datacenter network sends."""
+"""Congestion control of datacenter networks, by one controller or by each sender."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ FAMILY = Family(
 
 
 def parallel_env(*arguments: Any, **named: Any) -> Any:
-    """Make an environment in which every flow or host is an agent (PettingZoo's ParallelEnv).
+    """Return an environment in which every flow or host is an agent (PettingZoo's ParallelEnv).
 
     Args:
-        *arguments: As :class:`sysgym.envs.congestion.parallel.ParallelCC` takes them.
-        **named: The same by name: ``scenario``, ``agents``, ``split``, ``preset``, ...
+        *arguments: Arguments of :class:`sysgym.envs.congestion.parallel.ParallelCC`.
+        **named: The same as keywords: ``scenario``, ``agents``, ``split``, ``preset``, ...
 
     Raises:
         MissingExtra: If the extra ``multiagent`` is not installed.

@@ -1,4 +1,4 @@
-"""Action spaces of the congestion environments: from an agent's numbers to rates, windows and back."""
+"""Action spaces of the congestion environments: conversion between actions and rates or windows."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ FloatArray = NDArray[np.float64]
 
 
 class RateActions:
-    """Send rates of all hosts, as fractions of their line rates.
+    """Action space of the send rates of all hosts, as fractions of their line rates.
 
     Args:
         n_hosts: Number of hosts.
-        least: Least fraction.
-        form: ``"linear"``, ``"log"`` or ``"native"``: what the numbers of an action mean.
+        least: Lowest fraction.
+        form: Scale of the actions: ``"linear"``, ``"log"`` or ``"native"``.
 
     Attributes:
-        space: Of actions.
-        native_space: Of rates.
+        space: Space of actions.
+        native_space: Space of rates.
 
     Raises:
         UnknownName: If there is no such form.
@@ -43,24 +43,24 @@ class RateActions:
 
     @property
     def native_bounds(self) -> tuple[float, float]:
-        """Least and largest rate."""
+        """Lowest and highest rate."""
         return float(self.native_space.low.min()), float(self.native_space.high.max())
 
     def action_for(self, native: NDArray[np.floating[Any]]) -> Array:
-        """Return the action that asks for rates, shape (n_hosts,), clipped to what can be asked for."""
+        """Return the action for given rates, shape (n_hosts,), clipped to the space."""
         within: Array = np.clip(native, self.native_space.low, self.native_space.high).astype(np.float32)
         return within if self._scale is None else self._scale.outputs(within)
 
     def rates(self, action: Array) -> FloatArray:
-        """Return the rates that an action stands for.
+        """Return the rates of an action.
 
         Raises:
-            ActionError: If it has another shape or a value is not a finite number.
+            ActionError: If the action has the wrong shape or a value that is not finite.
         """
         return self.rates_of(finite_numbers(action, self.space.shape))
 
     def rates_of(self, numbers: FloatArray) -> FloatArray:
-        """Return the rates of one or many worlds' actions, shape (..., n_hosts), finite numbers."""
+        """Return the rates of the actions of one or many environments, finite, shape (..., n_hosts)."""
         rates = numbers
         if self._scale is not None:
             scaled = self._scale.rates(numbers) if numbers.ndim == 1 else self._scale.rates_of_many(numbers)
@@ -69,14 +69,14 @@ class RateActions:
 
 
 class SenderActions:
-    """One number of a flow's sender: the native one of a preset, or its share of the preset's limit.
+    """Action space of the sender of one flow: a single number, native or scaled by the preset's limit.
 
     Args:
-        preset: What the native number means.
-        form: ``"linear"`` or ``"native"``.
+        preset: Preset that defines the native action.
+        form: Scale of the actions: ``"linear"`` or ``"native"``.
 
     Attributes:
-        space: Of actions.
+        space: Space of actions.
 
     Raises:
         UnknownName: If there is no such form.
@@ -92,32 +92,32 @@ class SenderActions:
 
     @property
     def native_bounds(self) -> tuple[float, float]:
-        """Least and largest native number."""
+        """Lowest and highest native action."""
         return -self._limit, self._limit
 
     @property
     def uncapped(self) -> Array:
-        """The action that leaves a transport to itself."""
+        """The action that does not restrict the transport."""
         return self.action_for(np.array([0.0 if self._window else self._limit]))
 
     def action_for(self, native: NDArray[np.floating[Any]]) -> Array:
-        """Return the action that stands for a native one, shape (1,), which is clipped."""
+        """Return the action for a native one, shape (1,), which is clipped."""
         within: Array = np.clip(native, -self._limit, self._limit).astype(np.float32)
         return within if self._scale is None else self._scale.outputs(within)
 
     def native_numbers(self, numbers: FloatArray) -> FloatArray:
-        """Return the native numbers that actions stand for, clipped, shape as given."""
+        """Return the native actions for actions, clipped, of the same shape."""
         native = numbers if self._scale is None else self._scale.rates(numbers).astype(np.float64)
         return np.clip(native, -self._limit, self._limit)
 
     def native_number(self, action: Array) -> float:
-        """Return an action's native number, clipped.
+        """Return the native action for an action, clipped.
 
         Raises:
-            ActionError: If it is not one finite number in an array of shape (1,).
+            ActionError: If the action is not one finite number in an array of shape (1,).
         """
         if self._scale is None and type(action) is np.ndarray and action.shape == (1,):
             number = float(action[0]) if action.dtype.kind == "f" else math.nan
-            if math.isfinite(number):  # the short way: a decision takes some 20 us in all
+            if math.isfinite(number):  # the fast path: a decision takes about 20 us in all
                 return min(max(number, -self._limit), self._limit)
         return float(self.native_numbers(finite_numbers(action, (1,)))[0])

@@ -17,22 +17,22 @@ BACKENDS = (LINUX, PACKETS)
 
 
 def check_backend(backend: str) -> None:
-    """Raise UnknownName unless there is a backend of that name."""
+    """Raise UnknownName unless a backend of that name exists."""
     if backend not in BACKENDS:
         raise UnknownName("backend", backend, BACKENDS)
 
 
 def law_of_agents(backend: str, transport: Transport, *, multiplied: bool) -> str | Transport:
-    """Return the transport of a flow whose pace, or window, an agent sets.
+    """Return the transport of a flow whose rate or window an agent sets.
 
     Args:
         backend: ``"packets"`` or ``"linux"``.
-        transport: Its law.
-        multiplied: Whether the agent multiplies its window.
+        transport: Congestion control law of the flow.
+        multiplied: Whether the agent multiplies the window of the flow.
 
     Raises:
         MissingExtra: If the extra ``emulator`` is not installed.
-        SysgymError: If the kernel has no such law whose window can be multiplied.
+        SysgymError: If the kernel has no version of the law whose window can be multiplied.
     """
     if backend == PACKETS:
         return transport
@@ -57,20 +57,20 @@ def network_on(
     transport: str | Transport,
     flow_transports: Mapping[int, str | Transport] | None = None,
 ) -> Network:
-    """Return a network: a ``PacketNetwork`` or a ``LinuxNetwork``.
+    """Return a new network: a ``PacketNetwork`` or a ``LinuxNetwork``.
 
     Args:
         backend: ``"packets"`` or ``"linux"``.
-        scenario: What it is like.
-        transport: Congestion control of its flows.
-        flow_transports: Flow -> its own law.
+        scenario: Scenario of the network.
+        transport: Congestion control law of all flows.
+        flow_transports: Mapping from flows to laws that differ from ``transport``.
 
     Raises:
         MissingExtra: If the extra ``emulator`` is not installed.
-        BackendUnavailable: If the kernel, or its service, cannot be had here.
-        ScenarioError: If the kernel cannot be what the scenario says.
+        BackendUnavailable: If the kernel or its service is not available.
+        ScenarioError: If the kernel cannot emulate the scenario.
         UnknownName: If there is no such transport.
-        SysgymError: If flows of the law ``neural`` have different networks, and the kernel takes one.
+        SysgymError: If flows of the law ``neural`` have different weights; the kernel supports one set.
     """
     if backend == PACKETS:
         return PacketNetwork(scenario, transport=transport, flow_transports=flow_transports)

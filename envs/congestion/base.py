@@ -35,9 +35,9 @@ class CongestionLifecycle(Lifecycle):
     """Base of the congestion environments.
 
     Attributes:
-        backend: What moves the network.
-        recorder: What draws it; None without a render mode.
-        actions: What the numbers of an action mean.
+        backend: Name of the network backend.
+        recorder: Recorder that draws the network; None without a render mode.
+        actions: Action space, which converts between actions and native ones.
     """
 
     ARGUMENTS: ClassVar[Kinds] = {
@@ -67,7 +67,7 @@ class CongestionLifecycle(Lifecycle):
         """The network of this episode.
 
         Raises:
-            NoEpisode: If there is none yet.
+            NoEpisode: If no episode has begun.
         """
         if self._network is None:
             self._check_began("network")
@@ -76,18 +76,18 @@ class CongestionLifecycle(Lifecycle):
 
     @property
     def native_bounds(self) -> tuple[float, float]:
-        """Least and largest native number of an action."""
+        """Lowest and highest native action."""
         return self.actions.native_bounds
 
     def action_for(self, native: NDArray[np.floating[Any]]) -> Array:
-        """Return the action that stands for native numbers, which are clipped."""
+        """Return the action for native values, which are clipped."""
         return self.actions.action_for(native)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy holds: everything.
+        """Return the state of a copy: all attributes.
 
         Raises:
-            SysgymError: If the network is one of the kernel.
+            SysgymError: If the network runs on the kernel, which cannot be copied.
         """
         if self.backend != PACKETS:
             raise SysgymError(
@@ -105,6 +105,6 @@ class CongestionLifecycle(Lifecycle):
         return self.recorder.picture()
 
     def _release(self) -> None:
-        """Give back what the network holds: on the kernel its interfaces and connections."""
+        """Release the resources of the network: on the kernel, its interfaces and connections."""
         if self._network is not None:
             self._network.close()

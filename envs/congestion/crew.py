@@ -1,4 +1,4 @@
-"""Threads that share the rows of a compiled call, which leaves Python to others meanwhile."""
+"""Threads that share the rows of a compiled call, which releases Python's global lock."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from itertools import pairwise
 from typing import Any
 
 WORTH_SHARING_S = 100e-6
-"""Waking a thread takes some tens of microseconds: less work than this is done alone."""
+"""Least work for more than one thread: waking a thread takes tens of microseconds."""
 
 CHUNKS_PER_THREAD = 4
-"""Worlds differ in how long they take: whoever is through takes the next chunk."""
+"""Chunks per thread. Rows differ in their cost, so a thread that is done takes the next chunk."""
 
 
 class Crew:
-    """The calling thread and its helpers.
+    """A pool of threads, the calling thread included.
 
     Args:
-        threads: How many work at a time; None: one a core that the process may use.
+        threads: Number of threads; None: one per core available to the process.
     """
 
     def __init__(self, threads: int | None = None) -> None:
@@ -29,10 +29,10 @@ class Crew:
         self._row_s = float("inf")
 
     def share(self, work: Callable[[int, int], None], n_rows: int) -> None:
-        """Call ``work(first, behind_last)`` for ranges that together are all rows, each row once.
+        """Call ``work(first, behind_last)`` for ranges of rows that cover every row once.
 
         Raises:
-            Exception: What the work raises, when all ranges are through or were given up.
+            Exception: Any exception of ``work``, after all ranges have finished or were abandoned.
         """
         n_helpers = min(self._threads, n_rows) - 1
         if n_helpers < 1 or n_rows * self._row_s < WORTH_SHARING_S:
@@ -44,19 +44,19 @@ class Crew:
         self._row_s = busy_s / n_rows
 
     def close(self) -> None:
-        """End the threads; they come back when they are needed."""
+        """End the threads; they are started again when needed."""
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy has: no threads until it needs them."""
+        """Return the state of a copy, which starts threads of its own when needed."""
         return {**self.__dict__, "_pool": None}
 
     def _share(self, work: Callable[[int, int], None], n_rows: int, n_helpers: int) -> float:
         n_chunks = min(CHUNKS_PER_THREAD * (n_helpers + 1), n_rows)
         bounds = [chunk * n_rows // n_chunks for chunk in range(n_chunks + 1)]
-        # An iterator over a list gives each chunk to one thread only.
+        # An iterator over a list hands each chunk to one thread only.
         chunks = iter(list(pairwise(bounds)))
 
         def take() -> float:

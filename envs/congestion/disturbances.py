@@ -11,13 +11,13 @@ def with_failed_link(
     """Return the scenario with one more link failure.
 
     Args:
-        scenario: The scenario; links that fail in it already still do.
+        scenario: The scenario; its own link failures are kept.
         link: Name of the link.
         down_share: Share of the episode after which the link goes down.
         up_share: Share of the episode after which it is up again.
 
     Raises:
-        ScenarioError: There is no such link.
+        ScenarioError: If there is no such link.
     """
     length_s = scenario.control.episode_steps * scenario.control.decision_interval_s
     began_s = scenario.control.warmup_s

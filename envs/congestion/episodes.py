@@ -1,4 +1,4 @@
-"""The congestion environments' scenarios in any form, and their episode seeds."""
+"""Scenarios and episode seeds of the congestion environments."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ ScenarioLike = str | PathLike[str] | Mapping[str, Any] | CongestionScenario
 
 
 def resolve_scenario(scenario: ScenarioLike, overrides: Mapping[str, Any] | None) -> CongestionScenario:
-    """Return the scenario that a name, a file, a resolved form or a scenario stands for, keys replaced."""
+    """Return the scenario given by name, file, resolved form or object, with overrides applied."""
     return episodes.resolve_scenario(scenario, overrides, CongestionScenario)

@@ -1,10 +1,10 @@
-"""Every flow or every host an agent: congestion control for several learners, as PettingZoo's ParallelEnv.
+"""Multi-agent congestion control: every flow or host is an agent of a PettingZoo ParallelEnv.
 
     from sysgym.envs.congestion import parallel_env
     env = parallel_env("dumbbell-10g", agents="flows", overrides={"workload.flows_per_pair": 2})
 
-Needs the extra ``multiagent``. All agents decide at once, in every interval; what each sees, does and is paid
-for is that of a preset of ``sysgym/FlowCC-v0``, so that a sender trained here plays there.
+Requires the extra ``multiagent``. All agents decide at once, in every interval. Observation, action and
+reward of each are those of a preset of ``sysgym/FlowCC-v0``, so a sender trained here can be used there.
 """
 
 from __future__ import annotations
@@ -58,30 +58,32 @@ SHARING = ("own", "mean")
 
 
 class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: ignore[misc]
-    """Every flow, or every host, of a congestion scenario is an agent.
+    """Multi-agent environment in which every flow or every host of a congestion scenario is an agent.
 
     Args:
         scenario: Name, file, resolved form or scenario of the congestion family.
         agents: ``"flows"``: ``flow_0``, ``flow_1``, ..., the flows of a long-lived workload by start time;
-            ``"hosts"``: one agent for each host, whatever its flows, by the hosts' names.
+            ``"hosts"``: one agent for each host, named after it.
         split: ``"train"``, ``"validation"`` or ``"test"``.
         preset: Observation, action and reward of each agent, by name or as a ``Preset``, as in
-            ``sysgym/FlowCC-v0``; a host has no window, so no ``"orca"``.
-        transport: Law of all flows; ``"paced"``: none but the agents. The rates of hosts are caps over it.
-        reward: The reward, or its name; None: the preset's.
-        sharing: ``"own"``: each agent has the reward of its own flow or host; ``"mean"``: all have the mean.
-        history: Intervals in the observation; None: the preset's own.
-        action_scale: ``"linear"``: actions within [-1, 1]; ``"native"``: the preset's own numbers.
+            ``sysgym/FlowCC-v0``. A host has no window, so ``"orca"`` is not available for hosts.
+        transport: Congestion control law of all flows; ``"paced"``: none but the agents. Rates of hosts are
+            caps on the law's own.
+        reward: The reward, or its name; None: that of the preset.
+        sharing: ``"own"``: each agent receives the reward of its own flow or host; ``"mean"``: all receive
+            the mean.
+        history: Intervals in the observation; None: the default of the preset.
+        action_scale: ``"linear"``: actions in [-1, 1]; ``"native"``: native actions of the preset.
         overrides: Dotted keys of the scenario to replace.
-        render_mode: None: there are no pictures.
-        backend: ``"packets"``: the simulator; ``"linux"``: real TCP and queues of the kernel, in wall time.
+        render_mode: Must be None; rendering is not supported.
+        backend: ``"packets"``: the simulator; ``"linux"``: TCP and queues of the kernel, in wall time.
 
     Raises:
         ScenarioError: If the scenario cannot be used.
         UnknownName: If a kind of agents, split, preset, transport, reward or backend does not exist.
         SysgymError: If the flows of the scenario end, so that they cannot be agents, or if preset and
-            transport leave the agents nothing to do.
-        BackendUnavailable: From ``reset``: if the kernel cannot be had here.
+            transport leave the agents nothing to control.
+        BackendUnavailable: From ``reset``: if the kernel is not available.
     """
 
     metadata: dict[str, Any] = {"name": "congestion_v0", "render_modes": []}  # noqa: RUF012, declared so
@@ -103,7 +105,7 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         render_mode: str | None = None,
         backend: str = PACKETS,
     ) -> None:
-        """Build the environment; the class documentation describes the arguments."""
+        """Create the environment; the class documentation describes the arguments."""
         check_backend(backend)
         for what, choice, known in (("kind of agents", agents, KINDS), ("sharing", sharing, SHARING)):
             if choice not in known:
@@ -137,16 +139,16 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         self._stepper: FlowStepper
 
     def observation_space(self, agent: str) -> Box:
-        """Return an agent's observation space, always the same object."""
+        """Return the observation space of an agent, always the same object."""
         return self._spaces[agent][0]
 
     def action_space(self, agent: str) -> Box:
-        """Return an agent's action space, always the same object."""
+        """Return the action space of an agent, always the same object."""
         return self._spaces[agent][1]
 
     @property
     def observation_index(self) -> list[str]:
-        """What stands at every index of an agent's observation, with its unit."""
+        """Name and unit of every value of an agent's observation."""
         return self.preset.index(self.history)
 
     def reset(
@@ -156,7 +158,7 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
 
         Args:
             seed: Seeds the generator that draws episode seeds.
-            options: ``{"episode_seed": int}`` pins the episode seed; others are for other environments.
+            options: ``{"episode_seed": int}`` sets the episode seed; other options are ignored.
 
         Raises:
             ClosedEnvironment: If the environment is closed.
@@ -190,10 +192,10 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
     ) -> tuple[
         dict[str, Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
     ]:
-        """Set every agent's rate or window, let one interval pass and measure it.
+        """Set the rate or window of every agent, simulate one interval and measure it.
 
         Raises:
-            NoEpisode: If no episode is under way.
+            NoEpisode: If no episode is in progress.
             ClosedEnvironment: If the environment is closed.
             ActionError: If an agent's action is missing or not one finite number in an array of shape (1,).
         """
@@ -221,11 +223,11 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         )
 
     def state(self) -> Array:
-        """Return the observations of all agents that are there, one after another, for a central critic."""
+        """Return the concatenated observations of all current agents, for a central critic."""
         return self._stepper.features.ravel().copy()
 
     def render(self) -> None:
-        """There are no pictures."""
+        """Do nothing: rendering is not supported."""
 
     def _check_agents(self) -> None:
         if self.kind == "flows" and self.scenario.workload.kind != "long_lived":
@@ -248,7 +250,7 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         return law_of_agents(self.backend, pacing, multiplied=self.preset.window)
 
     def _new_stepper(self, n: int) -> FlowStepper:
-        """Return what moves this many agents of one world."""
+        """Return a stepper of this many agents of one network."""
         law = self.transport.name
         if self.backend == PACKETS:
             return FlowStepper(n, self.preset, self.history, self.reward, self._weights, law)
@@ -270,7 +272,7 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         return intervals
 
     def _settings_of(self, network: Network, intervals: IntervalArray) -> dict[str, Any]:
-        """Return fields of the agents' rows, of the type ``AGENT``."""
+        """Return the settings of the agents: fields of ``AGENT`` records."""
         hosts, control = self.kind == "hosts", network.scenario.control
         first_s = FIRST_INTERVAL_RTTS * float(intervals["base_rtt_s"].max())
         return {
@@ -287,7 +289,7 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         if self.kind == "hosts":
             topology = build_topology(self.scenario.topology)
             return list(topology.node_names[: topology.n_hosts])
-        # What varies from episode to episode may change how many flows there are; the largest number counts.
+        # The number of flows may vary from episode to episode; use the largest.
         counts = [self.scenario]
         varied = self.scenario.splits[self.split].varied
         for key, values in varied.items():
@@ -299,7 +301,7 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         return [f"flow_{number}" for number in range(max(len(schedule.src) for schedule in schedules))]
 
     def _numbers(self, actions: Mapping[str, Array]) -> FloatArray:
-        """Return the native numbers of all agents' actions."""
+        """Return the native actions of all agents."""
         if not isinstance(actions, Mapping):
             raise ActionError(f"actions: expected a dict of every agent's action, got {actions!r}")
         found = []

@@ -1,4 +1,4 @@
-"""Many worlds of one environment stepped in one call: what both congestion environments share there."""
+"""Base of the vector environments of the congestion family."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BoolArray = NDArray[np.bool_]
 
 
 class World(Protocol):
-    """What the vector form needs of a single environment."""
+    """Protocol of the single environments in a vector environment."""
 
     metadata: dict[str, Any]
     render_mode: str | None
@@ -42,22 +42,23 @@ class World(Protocol):
         """Return a picture or text."""
 
     def close(self) -> None:
-        """End it."""
+        """Close the environment."""
 
 
 class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
-    """Worlds of one scenario side by side; made by ``gymnasium.make_vec``.
+    """Environments of one scenario, stepped together; made by ``gymnasium.make_vec``.
 
-    Every world has its own generator and gives what it would give alone, to the last bit. Actions, simulation
-    and what is measured are compiled and hold no lock of Python's, so that the worlds share the cores.
+    Every environment has its own random generator and produces bit-identical results to a single environment.
+    Actions, simulation and measurements are compiled and release Python's global lock, so the environments
+    run in parallel on all cores.
 
-    An episode that has ended begins again with the next step (``AutoresetMode.NEXT_STEP``): for that world
-    the step's action is not looked at, the reward is 0 and the observation the first of the new episode.
+    An environment whose episode has ended is reset by the next step (``AutoresetMode.NEXT_STEP``): its action
+    is ignored, its reward is 0, and its observation is the first of the new episode.
 
     Args:
-        envs: The worlds, of one kind.
-        stepper: What moves them together.
-        threads: How many work at a time; None: one a core that the process may use.
+        envs: Single environments of one kind.
+        stepper: Stepper that they share.
+        threads: Number of threads; None: one per core available to the process.
     """
 
     def __init__(self, envs: Sequence[World], stepper: Stepper, threads: int | None) -> None:
@@ -76,15 +77,15 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Begin an episode in every world.
+        """Begin an episode in every environment.
 
         Args:
-            seed: Of the first world, the others count on from it; or one for each.
-            options: Those of the single environment, for every world; ``reset_mask``, bool of shape
-                (num_envs,), chooses the worlds, and the others go on.
+            seed: Seed of the first environment, incremented for the others; or one seed for each.
+            options: Options of the single environment, for all of them; ``reset_mask``, bool of shape
+                (num_envs,), selects the environments to reset, and the others continue.
 
         Raises:
-            ValueError: If there is not one seed for each world, or a mask has another shape or type.
+            ValueError: If the number of seeds is wrong, or a mask has the wrong shape or type.
             ClosedEnvironment: If the environment is closed.
         """
         self._check_open()
@@ -103,15 +104,15 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         return self.observations().copy(), infos
 
     def step(self, actions: Array) -> tuple[Array, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
-        """Step every world; one whose episode has ended begins the next.
+        """Step every environment; reset those whose episode has ended.
 
         Args:
-            actions: Shape (num_envs, ...).
+            actions: Actions, shape (num_envs, ...).
 
         Raises:
             NoEpisode: If no episode has begun.
             ClosedEnvironment: If the environment is closed.
-            ActionError: If the shape is another or a value is not finite; then no world has moved.
+            ActionError: If the shape is wrong or a value is not finite; then no environment is stepped.
         """
         moving = ~self._ended
         rewards, truncations = self.advance(actions, moving)
@@ -124,19 +125,19 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         return self.observations().copy(), rewards, np.zeros_like(truncations), truncations, infos
 
     def advance(self, actions: Array, moving: BoolArray) -> tuple[FloatArray, BoolArray]:
-        """Step some worlds and reset none.
+        """Step some environments and reset none.
 
         Args:
-            actions: Shape (num_envs, ...).
-            moving: Which worlds, shape (num_envs,).
+            actions: Actions, shape (num_envs, ...).
+            moving: Environments to step, bool, shape (num_envs,).
 
         Returns:
-            Rewards, 0 for worlds that do not move, and which episodes have ended.
+            Rewards, 0 for environments that are not stepped, and which episodes have ended.
 
         Raises:
-            NoEpisode: If one of them has no episode.
+            NoEpisode: If one of them has no episode in progress.
             ClosedEnvironment: If the environment is closed.
-            ActionError: If the shape is another or a value is not finite; then no world has moved.
+            ActionError: If the shape is wrong or a value is not finite; then no environment is stepped.
         """
         self._check_open()
         rows = self._worlds.rows
@@ -152,25 +153,25 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         raise NotImplementedError
 
     def episode_metrics(self, world: int) -> dict[str, float]:
-        """Return the metrics of a world's episode so far."""
+        """Return the metrics of an environment's episode so far."""
         return self.envs[world]._episode_metrics()
 
     def render(self) -> tuple[Any, ...]:
-        """Return every world's picture or text."""
+        """Return the picture or text of every environment."""
         return tuple(env.render() for env in self.envs)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the threads and close the worlds."""
+        """End the threads and close the environments."""
         self._crew.close()
         for env in self.envs:
             env.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy holds: everything, the episodes too."""
+        """Return the state of a copy: all attributes, episodes included."""
         return self.__dict__
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
-        """Go on where the original stood; the worlds share their rows again."""
+        """Restore the state of the original; the environments share their rows again."""
         self.__dict__.update(attributes)
         self._share()
 
@@ -179,28 +180,28 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
             raise ClosedEnvironment(f"{type(self).__name__}: it is closed; make another environment")
 
     def _share(self) -> None:
-        """Give every world its row of what they share."""
+        """Assign every environment its row of the shared stepper."""
         raise NotImplementedError
 
     def _take(self, actions: FloatArray, moving: BoolArray) -> None:
-        """Give the worlds that move their actions, finite numbers, clipped to the action space."""
+        """Pass the environments to be stepped their actions, finite numbers, clipped to the action space."""
         raise NotImplementedError
 
     def _conclude(self, moved: BoolArray) -> FloatArray:
-        """Work out what the intervals that have passed say; returns rewards."""
+        """Conclude the intervals that have ended; return the rewards."""
         raise NotImplementedError
 
     def _infos(self, moved: BoolArray) -> dict[str, Any]:
-        """Return infos as Gymnasium arranges those of single environments; those not moved were reset."""
+        """Return infos in the form of Gymnasium's vector environments; those not stepped were reset."""
         raise NotImplementedError
 
 
 def check_arguments(num_envs: int, threads: int | None, arguments: Mapping[str, Any]) -> None:
-    """Check what a vector form is made with.
+    """Check the arguments of a vector environment.
 
     Raises:
-        ArgumentError: If there is no world, nobody to move it, or a window to show many of them.
-        SysgymError: If the backend is not the simulator: the kernel's networks go on by themselves.
+        ArgumentError: If there is no environment or no thread, or the render mode is a window.
+        SysgymError: If the backend is not the simulator; networks of the kernel run in wall time.
     """
     if num_envs < 1 or (threads is not None and threads < 1):
         raise ArgumentError(f"num_envs and threads: expected at least 1, got {num_envs} and {threads}")
@@ -217,8 +218,8 @@ def as_infos(values: dict[str, NDArray[Any]], present: BoolArray) -> dict[str, A
     """Return arrays with their masks, as Gymnasium's vector environments do.
 
     Args:
-        values: Name -> one value a world; NaN where it is not there.
-        present: Worlds that have any.
+        values: Mapping from names to arrays with one value per environment; NaN where missing.
+        present: Environments that have any values.
     """
     infos: dict[str, Any] = {}
     for name, array in values.items():
@@ -230,7 +231,7 @@ def as_infos(values: dict[str, NDArray[Any]], present: BoolArray) -> dict[str, A
 
 
 def _spread(seed: int | Sequence[int | None] | None, num_envs: int) -> Sequence[int | None]:
-    """Return a seed for every world, as Gymnasium's own vector environments do."""
+    """Return a seed for every environment, as Gymnasium's vector environments do."""
     if seed is None:
         return [None] * num_envs
     if isinstance(seed, int | np.integer):

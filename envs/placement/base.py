@@ -1,4 +1,4 @@
-"""Base of the placement environments: a drawn problem, masked decisions, one outcome."""
+"""Base class of the placement environments: a drawn problem, masked decisions, one outcome."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sysgym.scenarios import PlacementScenario
 
 
 class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
-    """Base of the family; see :class:`~sysgym.envs.placement.placement.CollectivePlacement`.
+    """Base class of the family; see :class:`~sysgym.envs.placement.placement.CollectivePlacement`.
 
     Attributes:
-        scenario: The world.
-        problem: Hierarchy, axes and reductions of this episode; nothing of it is hidden.
-        outcome: What the episode came to; None while it goes on.
+        scenario: The scenario.
+        problem: Hierarchy, axes and reductions of this episode; fully observable.
+        outcome: Outcome of the episode; None while it is in progress.
         episode_seed: Seed of this episode's problem.
         steps: Decisions taken.
     """
@@ -45,7 +45,7 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
         overrides: Mapping[str, Any] | None,
         render_mode: str | None,
     ) -> None:
-        """Build the environment.
+        """Create the environment.
 
         Raises:
             ScenarioError: If the scenario cannot be used.
@@ -72,7 +72,7 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
 
         Args:
             seed: Seeds the generator that draws episode seeds.
-            options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
+            options: ``{"episode_seed": int}`` sets the episode seed, which may lie outside the split.
 
         Raises:
             ClosedEnvironment: If the environment is closed.
@@ -89,12 +89,12 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
         return self._observe(), self._info()
 
     def step(self, action: int | np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Take one decision; one that the mask forbids ends the episode with the default's time.
+        """Take one decision; an action that the mask forbids ends the episode with the time of the default.
 
         Raises:
-            NoEpisode: If no episode is under way.
+            NoEpisode: If no episode is in progress.
             ClosedEnvironment: If the environment is closed.
-            ActionError: If the action is no element of its space.
+            ActionError: If the action is outside the space.
         """
         self._check_may_step()
         index = self._checked(action)
@@ -114,7 +114,7 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
         return self._observe(), float(sum(terms.values())), over, False, info
 
     def action_masks(self) -> BoolArray:
-        """Return which actions are allowed, bool [n actions]; none when the episode is over."""
+        """Return the mask of allowed actions, bool [n actions]; all False when the episode is over."""
         self._check_began("action_masks")
         return self._mask.copy()
 
@@ -125,7 +125,7 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
 
     @abstractmethod
     def _make_observation_space(self) -> gym.Space[Any]:
-        """The space of observations."""
+        """Return the observation space."""
 
     @abstractmethod
     def _begin(self, episode_seed: int) -> None:
@@ -133,27 +133,27 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
 
     @abstractmethod
     def _allowed(self) -> BoolArray:
-        """Which actions are allowed."""
+        """Return the mask of allowed actions."""
 
     @abstractmethod
     def _act(self, action: int) -> None:
-        """Carry an allowed action out; set :attr:`outcome` if it ends the episode."""
+        """Apply an allowed action; set :attr:`outcome` if it ends the episode."""
 
     @abstractmethod
     def _invalid(self) -> Outcome:
-        """What an episode comes to that ends with an action that is not allowed."""
+        """Return the outcome of an episode that ends with a forbidden action."""
 
     @abstractmethod
     def _observe(self) -> Observation:
-        """What the agent sees."""
+        """Return the observation."""
 
     @abstractmethod
     def _step_metrics(self) -> dict[str, float]:
-        """Metrics of the state."""
+        """Return the metrics of the state."""
 
     @abstractmethod
     def _episode_metrics(self) -> dict[str, float]:
-        """Metrics of the whole episode, which is over."""
+        """Return the metrics of the whole episode after its end."""
 
     def _terms(self) -> dict[str, float]:
         if self.outcome is None:

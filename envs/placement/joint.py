@@ -1,4 +1,4 @@
-"""``sysgym/JointPlacement-v0``: placement and programs chosen by measurements that cost."""
+"""``sysgym/JointPlacement-v0``: selection of placement and programs by costly measurements."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from sysgym.scenarios.errors import ScenarioError
 from sysgym.scenarios.schema.placement import Joint
 
 _TRUTH, _NOISE, _ORDER = range(3)
-"""Streams of an episode's random numbers, kept apart: what is hidden does not show in what is seen."""
+"""Independent random streams of an episode, so that observations reveal nothing about hidden factors."""
 
 
 class Truth:
-    """What the environment hides: for oracles and pictures, not for agents.
+    """Hidden state of the environment, for oracles and pictures, not for agents.
 
     Args:
-        system: What measurements are taken on.
-        candidates: What there is to choose from.
-        order: The candidate of each row of the observation.
+        system: System on which measurements are taken.
+        candidates: All candidates.
+        order: Index of the candidate in each row of the observation.
     """
 
     def __init__(self, system: TrueSystem, candidates: Candidates, order: IntArray) -> None:
-        """Keep them; times are computed when somebody asks."""
+        """Store the arguments; times are computed lazily."""
         self.system = system
         self._candidates, self._order = candidates, order
 
     @cached_property
     def times_s(self) -> NDArray[np.float64]:
-        """Expected time of the candidate in each row, [K]."""
+        """Expected time of the candidate in each row, shape [K]."""
         return self.system.expected_times_s(self._candidates.times)[self._order]
 
     @cached_property
@@ -67,26 +67,28 @@ class JointPlacement(PlacementEnv):
 
     ## Description
 
-    Bandwidths in data sheets rank placements and programs; on the machine another one may be the fastest. Links
-    of a level are slower or faster than stated, a library does better at one kind of collective than at another,
-    and other jobs take a share of every link, now more, now less. One can measure a candidate, with noise, and
-    that takes time: which ones, how often, and when is it enough?
+    Nominal bandwidths rank placements and programs, but on the real machine a different one may be the
+    fastest. Links of a level are slower or faster than stated, a library is more efficient for some kinds of
+    collective than for others, and other jobs use a varying share of every link. A candidate can be measured,
+    with noise and at a cost. The agent decides which candidates to measure, how often, and when to stop.
 
-    An episode is one problem with a list of candidates: the best pairs of a placement and programs by the data
-    sheets, no two of them alike, in an order drawn by the seed. What is hidden is a factor for every level and
-    one for every kind of collective, which slow down the same steps in all candidates. So a measurement of one
-    tells about the others that spend their time on the same links and collectives; the shares of time in the
-    observation say which. Judged is the expected time over all background traffic, which nobody measures.
+    An episode is one problem with a list of candidates: the best distinct pairs of a placement and programs
+    by nominal bandwidth, in an order drawn by the seed. Hidden are a factor for every level and one for every
+    kind of collective, which slow down the same steps in all candidates. A measurement of one candidate is
+    therefore informative about others that spend time on the same links and collectives; the observation
+    contains the shares of time. The reward uses the expected time over all background traffic, which cannot
+    be measured directly.
 
     ## Action Space
 
-    `Discrete(2 K)`, K being the scenario's `joint.candidates`: action i < K measures the candidate in row i;
-    K + i commits to it and ends the episode. `action_mask` shows which rows there are, and whether anything may
-    still be measured. An action that the mask forbids ends the episode with the default's time.
+    `Discrete(2 K)`, where K is the scenario's `joint.candidates`: action i < K measures the candidate in row
+    i; action K + i commits to it and ends the episode. `action_mask` is 0 for padded rows, and for
+    measurements once the budget is used up. An action that the mask forbids ends the episode with the time of
+    the default.
 
     ## Observation Space
 
-    `Dict` of `Box`es of float32; fewer than K candidates are padded with zeros.
+    `Dict` of float32 `Box`es; with fewer than K candidates, rows are padded with zeros.
 
     | Key | Shape | Meaning |
     | --- | --- | --- |
@@ -123,11 +125,12 @@ class JointPlacement(PlacementEnv):
     | `background` | mean of what others' traffic takes of every uplink | share of its bandwidth |
     | `background_sd` | standard deviation of the same from measurement to measurement | share of the bandwidth |
 
-    The default is the axes in the order given, reduced by all-reduces.
+    The default placement takes the axes in the order given; its reductions are all-reduces.
 
     ## Rewards
 
-    The sum of named terms, which `info["reward_terms"]` lists; the scenario may set their weights, 1 each.
+    The reward is the sum of named terms, which `info["reward_terms"]` lists; the scenario may set their
+    weights, by default 1.
 
     | Name | Terms |
     | --- | --- |
@@ -135,12 +138,13 @@ class JointPlacement(PlacementEnv):
 
     ## Starting State
 
-    The problem and the hidden factors of one episode seed, nothing measured. `reset(seed=...)` seeds the generator
-    that draws the episode seed from the split's range; `reset(options={"episode_seed": 20001})` pins it.
+    The problem and the hidden factors of one episode seed, without measurements. `reset(seed=...)` seeds the
+    generator that draws the episode seed from the split's range; `reset(options={"episode_seed": 20001})`
+    sets it.
 
     ## Episode End
 
-    Termination: when the agent commits, or takes an action that the mask forbids. So an episode has at most
+    Termination: when the agent commits, or takes an action that the mask forbids. An episode has at most
     `joint.budget` + 1 steps.
 
     Truncation: never.
@@ -164,25 +168,25 @@ class JointPlacement(PlacementEnv):
     - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
 
     `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.problem` the problem and
-    `env.unwrapped.candidate(row)` a candidate's matrix and programs. `env.unwrapped.truth` is what is hidden: for
-    oracles.
+    `env.unwrapped.candidate(row)` the matrix and programs of a candidate. `env.unwrapped.truth` is the hidden
+    state, for oracles.
 
     ## Registered Configurations
 
-    One id, `sysgym/JointPlacement-v0`; `scenario` chooses the world: `joint-unseen`, or a file of your own.
-    Scenarios of the other environments of the family can be played too.
+    One id, `sysgym/JointPlacement-v0`; `scenario` selects the configuration: `joint-unseen`, or a file of
+    your own. Scenarios of the other environments of the family can be used too.
 
     ## Baselines
 
-    Agents `default`, `greedy`, `topk`, `ucb`, `bayes`, `placement/oracle` (privileged) and learned ones.
-    `sysgym bench placement` plays them on unseen systems and `sysgym report` prints regret with confidence
-    intervals.
+    The agents `default`, `greedy`, `topk`, `ucb`, `bayes`, `placement/oracle` (privileged) and learned ones.
+    `sysgym bench placement` evaluates them on unseen systems and `sysgym report` prints regret with
+    confidence intervals.
 
     ## References
 
     - Xie, Norman, Grewe, Vytiniotis: Synthesizing Optimal Parallelism Placement and Reduction Strategies on
-      Hierarchical Systems for Deep Learning (P2). MLSys 2022, arXiv 2110.10548. Placements and programs ranked by
-      a simulator, the best ones measured. What is hidden here, and how, is our convention.
+      Hierarchical Systems for Deep Learning (P2). MLSys 2022, arXiv 2110.10548. Placements and programs
+      ranked by a simulator, the best ones measured. The model of the hidden factors is our own.
 
     ## Version History
 
@@ -199,10 +203,10 @@ class JointPlacement(PlacementEnv):
         overrides: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
-        """Build the environment; the class documentation describes the arguments.
+        """Create the environment; the class documentation describes the arguments.
 
         Raises:
-            ScenarioError: If the scenario cannot be used, or its collectives' algorithm is not pipelined.
+            ScenarioError: If the scenario cannot be used, or the algorithm of collectives is not pipelined.
             UnknownName: If a split or reward does not exist.
         """
         super().__init__(scenario, split, reward, overrides, render_mode)
@@ -212,7 +216,7 @@ class JointPlacement(PlacementEnv):
         """Return the placement and programs in a row of the observation.
 
         Raises:
-            IndexError: There is none.
+            IndexError: If the row has no candidate.
         """
         return self.candidates[int(self.order[row])]
 
@@ -328,7 +332,7 @@ class JointPlacement(PlacementEnv):
     def _episode_metrics(self) -> dict[str, float]:
         assert self.outcome is not None
         times_s = self.truth.times_s
-        # The first by the data sheets, wherever the order has put it.
+        # The first by nominal bandwidth, in whatever row it is.
         nominal_s = float(times_s[np.flatnonzero(self.order == 0)[0]])
         return self.outcome.metrics() | {
             "worst_time_s": float(times_s.max()),

@@ -1,4 +1,4 @@
-"""Metrics of one step and of a whole episode. What an environment does not have is absent."""
+"""Metrics of a step and of an episode. Inapplicable metrics are omitted."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ EPISODE_METRICS: dict[str, str] = {
 """Meaning of every episode metric."""
 
 TIE = 1e-9
-"""Times whose relative difference is smaller are equal: sums in another order."""
+"""Relative difference below which times are equal, because sums may be computed in different orders."""
 
 _LEAST_TIME_S = 1e-15
 
 
 def log_ratio(time_s: float, to_s: float) -> float:
-    """Return the natural logarithm of a ratio of times; exactly 0 where they tie.
+    """Return the natural logarithm of a ratio of times; exactly 0 if they are equal.
 
     Args:
-        time_s: A time; where nothing is sent it is 0.
-        to_s: What it is compared with.
+        time_s: A time; 0 if nothing is sent.
+        to_s: The time that it is compared with.
     """
     ratio = max(time_s, _LEAST_TIME_S) / max(to_s, _LEAST_TIME_S)
     return 0.0 if abs(ratio - 1.0) < TIE else math.log(ratio)
@@ -57,13 +57,13 @@ def log_ratio(time_s: float, to_s: float) -> float:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an episode came to.
+    """Outcome of an episode.
 
     Attributes:
-        time_s: Of what was chosen; the default's if the choice was not valid.
-        default_time_s: Of the default.
-        best_time_s: Of the best choice.
-        valid: Whether the choice can be carried out.
+        time_s: Time of the choice; that of the default if the choice was not valid.
+        default_time_s: Time of the default.
+        best_time_s: Time of the best choice.
+        valid: Whether the choice was valid.
     """
 
     time_s: float
@@ -78,11 +78,11 @@ class Outcome:
 
     @property
     def regret(self) -> float:
-        """Natural logarithm of the time over the best one."""
+        """Natural logarithm of the ratio of the time to the best one."""
         return log_ratio(self.time_s, self.best_time_s)
 
     def metrics(self) -> dict[str, float]:
-        """Return what all environments of the family report; see :data:`EPISODE_METRICS`."""
+        """Return the metrics common to all environments of the family; see :data:`EPISODE_METRICS`."""
         return {
             "time_s": self.time_s,
             "default_time_s": self.default_time_s,

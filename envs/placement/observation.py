@@ -1,7 +1,7 @@
-"""Observations of a problem: tables of one shape for all problems, padded with zeros.
+"""Observations of a problem: tables of fixed shape, padded with zeros.
 
-Quantities are decimal logarithms, so that a system ten times as fast is one step away; times of actions and
-candidates are natural logarithms of their ratio to the default's, as the reward is.
+Quantities are decimal logarithms, so a factor of ten is a difference of 1. Times of actions and candidates
+are natural logarithms of their ratio to the time of the default, like the reward.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ COLLECTIVE_NAMES = {
 }
 
 LARGEST = 40.0
-"""Bound of logarithms; what is larger is clipped."""
+"""Bound to which logarithms are clipped."""
 
 MOST_HOLDERS = 2**MOST_PROGRAM_LEVELS
-"""Devices of the smallest group that spans so many levels; what they hold stands for all groups."""
+"""Number of devices of the smallest group that spans all levels; its state represents all groups."""
 
 MOST_SPENT = 1e6
-"""Bound of the time spent, in times of the all-reduce; what is more is clipped."""
+"""Bound to which the time spent is clipped, in multiples of the all-reduce's time."""
 
 _LEAST_LATENCY_S = 1e-10
 _LEAST_BYTES = 1.0
@@ -113,7 +113,7 @@ NEXT_COLUMNS: Columns = {
     "equal": _log10("equal primes of this level that are left, the next one included"),
     "left": _share("primes that are left, the next one included", "all primes"),
 }
-"""Columns of ``next``: the decision that is due."""
+"""Columns of ``next``, the next decision."""
 
 SPAN_COLUMNS: Columns = {
     "exists": _flag("the reduction spans this level"),
@@ -173,8 +173,8 @@ def table_space(columns: Columns, *rows: int) -> gym.spaces.Box:
     """Return the space of a table with these columns, or of one row of it.
 
     Args:
-        columns: What stands in each column.
-        *rows: Number of rows; none for a single row, shape (columns,).
+        columns: The columns by name.
+        *rows: Number of rows; omitted for a single row, shape (columns,).
     """
     low, high = ([getattr(column, end) for column in columns.values()] for end in ("low", "high"))
     shape = (*rows, len(columns))
@@ -200,7 +200,7 @@ def log_ratio(time_s: Any, to_s: Any) -> Any:
 
     Args:
         time_s: Time or array of times.
-        to_s: What it is compared with.
+        to_s: Time that it is compared with.
     """
     ratio = np.maximum(time_s, _LEAST_TIME_S) / np.maximum(to_s, _LEAST_TIME_S)
     return np.clip(np.log(ratio), -LARGEST, LARGEST)
@@ -223,10 +223,10 @@ def microseconds(time_s: float) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def levels_table(hierarchy: Hierarchy) -> Array:
-    """Return the levels of a system, shape (MOST_LEVELS, columns); not to be written to.
+    """Return the levels of a system as a read-only array, shape (MOST_LEVELS, columns).
 
     Raises:
-        ValueError: The system has more levels than there is room for.
+        ValueError: If the system has more levels than the table has rows.
     """
     _fits("levels", hierarchy.n_levels, MOST_LEVELS)
     table = np.zeros((MOST_LEVELS, len(LEVEL_COLUMNS)), np.float32)
@@ -245,10 +245,10 @@ def levels_table(hierarchy: Hierarchy) -> Array:
 
 @functools.lru_cache(maxsize=1024)
 def reductions_table(problem: PlacementProblem) -> Array:
-    """Return the reductions of a problem, shape (MOST_REDUCTIONS, columns); not to be written to.
+    """Return the reductions of a problem as a read-only array, shape (MOST_REDUCTIONS, columns).
 
     Raises:
-        ValueError: The problem has more reductions or axes than there is room for.
+        ValueError: If the problem has more reductions or axes than the table has room for.
     """
     _fits("reductions", len(problem.reductions), MOST_REDUCTIONS)
     _fits("axes", problem.n_axes, MOST_AXES)
@@ -264,7 +264,7 @@ def axes_table(problem: PlacementProblem, matrix: Matrix) -> Array:
 
     Args:
         problem: The axes and reductions.
-        matrix: What is placed so far.
+        matrix: Matrix of the factors placed so far.
     """
     table = np.zeros((MOST_AXES, len(AXIS_COLUMNS)), np.float32)
     total = sum(reduction.size_bytes for reduction in problem.reductions)
@@ -276,18 +276,18 @@ def axes_table(problem: PlacementProblem, matrix: Matrix) -> Array:
 
 
 def matrix_table(matrix: Matrix) -> Array:
-    """Return log10 of a matrix's factors, shape (MOST_AXES, MOST_LEVELS)."""
+    """Return log10 of the factors of a matrix, shape (MOST_AXES, MOST_LEVELS)."""
     table = np.zeros((MOST_AXES, MOST_LEVELS), np.float32)
     table[: len(matrix), : len(matrix[0])] = np.log10(matrix)
     return table
 
 
 def next_table(steps: Sequence[tuple[int, int]], n_chosen: int) -> Array:
-    """Return the decision that is due, shape (columns,); zeros after the last.
+    """Return the next decision, shape (columns,); zeros after the last.
 
     Args:
-        steps: All (level, prime).
-        n_chosen: How many are placed.
+        steps: All decisions, pairs of (level, prime).
+        n_chosen: Number of decisions taken.
     """
     table = np.zeros(len(NEXT_COLUMNS), np.float32)
     if n_chosen < len(steps):
@@ -331,9 +331,9 @@ def span_table(hierarchy: Hierarchy, factors: Sequence[tuple[int, int]]) -> Arra
 
 @functools.lru_cache(maxsize=8)
 def holds_table(space: ProgramSpace) -> Array:
-    """Return what devices hold in every node, shape (n_nodes, MOST_HOLDERS, MOST_HOLDERS**2).
+    """Return the data that devices hold in every node, shape (n_nodes, MOST_HOLDERS, MOST_HOLDERS**2).
 
-    Not to be written to.
+    The array is read-only.
     """
     n_nodes, k, _ = space.states.shape
     table = np.zeros((n_nodes, MOST_HOLDERS, MOST_HOLDERS, MOST_HOLDERS), np.float32)
@@ -342,12 +342,12 @@ def holds_table(space: ProgramSpace) -> Array:
 
 
 def candidates_table(candidates: Candidates, order: IntArray, rows: int) -> Array:
-    """Return what is known of candidates before any measurement, shape (rows, columns).
+    """Return the candidates as known before any measurement, shape (rows, columns).
 
     Args:
-        candidates: K of them.
-        order: The candidate in each of the first K rows.
-        rows: Rows that there is room for.
+        candidates: K candidates.
+        order: Index of the candidate in each of the first K rows.
+        rows: Number of rows of the table.
     """
     times, default_s = candidates.times, float(candidates.default_times.nominal_s[0])
     table = np.zeros((rows, len(CANDIDATE_COLUMNS)), np.float32)

@@ -1,4 +1,4 @@
-"""``sysgym/CollectivePlacement-v0``: where the axes of a parallel job lie on a hierarchy of accelerators."""
+"""``sysgym/CollectivePlacement-v0``: placement of parallelism axes on a hierarchy of accelerators."""
 
 from __future__ import annotations
 
@@ -44,26 +44,28 @@ class CollectivePlacement(PlacementEnv):
     ## Description
 
     A training job divides its work along axes of parallelism: data, tensor, pipeline. Along some axes it
-    reduces vectors over all devices, again and again. Devices sit in nodes and racks, and a link between nodes
-    is far slower than one inside, and shared. Which axis lies where changes the time of the reductions by
-    orders of magnitude: this is the first half of P2's problem. A placement is a matrix of factors, a row for
-    each axis and a column for each level; the product of a row is the axis's size, of a column the level's
-    cardinality. Several reductions of different sizes share one placement.
+    repeatedly reduces vectors over all devices. Devices are grouped in nodes and racks, and links between
+    nodes are shared and far slower than links within a node. The placement of the axes changes the time of
+    the reductions by orders of magnitude; this is the first half of P2's problem. A placement is a matrix of
+    factors with a row for each axis and a column for each level. The product of a row is the size of the
+    axis, that of a column the cardinality of the level. Several reductions of different sizes share one
+    placement.
 
-    An episode is one problem. Every step assigns the next prime factor of a level, outermost level first, to an
-    axis; after the last one the matrix is complete, and a cost model says how long the reductions take. Equal
-    primes of a level go to axes in an order that does not descend, so every matrix is reached in exactly one
-    way. All optima are exact: there are few enough matrices to try them all.
+    An episode is one problem. Every step assigns the next prime factor of a level, outermost level first, to
+    an axis. After the last one the matrix is complete, and a cost model gives the time of the reductions.
+    Equal primes of a level are assigned to axes in non-descending order, so every matrix is reached in
+    exactly one way. All optima are exact, by exhaustive search.
 
     ## Action Space
 
-    `Discrete(4)`: the axis that gets the next prime. `action_mask` shows which can: an axis that still needs
-    the prime, and from which on the axes can take its equals. An action that the mask forbids ends the episode
-    with the default's time. A single device leaves nothing to place: action 0 ends the episode.
+    `Discrete(4)`: the axis that receives the next prime. `action_mask` allows an axis if it still needs the
+    prime, and if it and later axes can take the remaining equal primes. An action that the mask forbids ends
+    the episode with the time of the default. With a single device there is nothing to place: action 0 ends
+    the episode.
 
     ## Observation Space
 
-    `Dict` of `Box`es of float32, padded with zeros to four levels, axes and reductions; rows of levels are
+    `Dict` of float32 `Box`es, padded with zeros to four levels, axes and reductions; levels are ordered
     outermost first.
 
     | Key | Shape | Meaning |
@@ -115,19 +117,20 @@ class CollectivePlacement(PlacementEnv):
 
     ## Rewards
 
-    The sum of named terms, which `info["reward_terms"]` lists; the scenario may set their weights, 1 each.
+    The reward is the sum of named terms, which `info["reward_terms"]` lists; the scenario may set their
+    weights, by default 1.
 
     | Name | Terms |
     | --- | --- |
     | `default` | `speedup`: on the last step, ln(time of the default placement / time of the one chosen); `invalid`: -1 for an action that the mask forbids |
 
-    The default placement takes the axes in the order given, the last axis innermost, as the ranks of common
-    launchers do. So an agent that does what is usual gets 0.
+    The default placement takes the axes in the order given, the last axis innermost, like the rank order of
+    common launchers. An agent that chooses the default therefore receives 0.
 
     ## Starting State
 
-    The problem of one episode seed, nothing placed. `reset(seed=...)` seeds the generator that draws the episode
-    seed from the split's range; `reset(options={"episode_seed": 20001})` pins it.
+    The problem of one episode seed, with nothing placed. `reset(seed=...)` seeds the generator that draws the
+    episode seed from the split's range; `reset(options={"episode_seed": 20001})` sets it.
 
     ## Episode End
 
@@ -158,14 +161,15 @@ class CollectivePlacement(PlacementEnv):
 
     ## Registered Configurations
 
-    One id, `sysgym/CollectivePlacement-v0`; `scenario` chooses the world: `p2-systems`, `placement-unseen`, or a
-    file of your own. Scenarios of the other environments of the family can be played too.
+    One id, `sysgym/CollectivePlacement-v0`; `scenario` selects the configuration: `p2-systems`,
+    `placement-unseen`, or a file of your own. Scenarios of the other environments of the family can be used
+    too.
 
     ## Baselines
 
-    Agents `default`, `placement/random`, `greedy`, `annealing`, `exhaustive` and learned ones.
-    `sysgym bench placement` plays them on unseen systems and `sysgym report` prints regret with confidence
-    intervals.
+    The agents `default`, `placement/random`, `greedy`, `annealing`, `exhaustive` and learned ones.
+    `sysgym bench placement` evaluates them on unseen systems and `sysgym report` prints regret with
+    confidence intervals.
 
     ## References
 
@@ -187,7 +191,7 @@ class CollectivePlacement(PlacementEnv):
         overrides: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
-        """Build the environment; the class documentation describes the arguments.
+        """Create the environment; the class documentation describes the arguments.
 
         Raises:
             ScenarioError: If the scenario cannot be used.
@@ -219,7 +223,7 @@ class CollectivePlacement(PlacementEnv):
 
     @property
     def matrix(self) -> Matrix:
-        """What is placed so far; complete after the last step."""
+        """Factors placed so far; complete after the last step."""
         return matrix_of_steps(self.problem.hierarchy.cardinalities, self.problem.n_axes, self.chosen)
 
     def _allowed(self) -> BoolArray:

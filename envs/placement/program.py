@@ -1,4 +1,4 @@
-"""``sysgym/ReductionProgram-v0``: which collectives make a reduction fast on a hierarchy of accelerators."""
+"""``sysgym/ReductionProgram-v0``: synthesis of reductions on a hierarchy of accelerators."""
 
 from __future__ import annotations
 
@@ -50,33 +50,34 @@ N_ACTIONS = n_patterns(MOST_PROGRAM_LEVELS) * len(COLLECTIVES)
 
 
 class ReductionProgram(PlacementEnv):
-    """Build a program of collectives that does a reduction, faster than one all-reduce would.
+    """Build a program of collectives that performs a reduction faster than a single all-reduce.
 
     ## Description
 
-    A reduction over devices in several nodes can be one all-reduce, or a program of collectives on parts of
-    them: scatter the sums inside every node, all-reduce across nodes, gather inside. Which program is fastest
-    depends on the links, on how the group lies on them, and on how many groups share a NIC. This is the second
-    half of P2's problem: an instruction is a pattern of groups and a collective, and a program is valid if no
-    contribution is added twice and every device ends with the whole sum.
+    A reduction over devices in several nodes can be a single all-reduce, or a program of collectives on
+    subgroups: reduce-scatter within every node, all-reduce across nodes, all-gather within every node. The
+    fastest program depends on the links, on the placement of the group, and on the number of groups that
+    share a NIC. This is the second half of P2's problem. An instruction is a pattern of groups and a
+    collective; a program is valid if no contribution is added twice and every device ends with the complete
+    sum.
 
-    An episode is one reduction under one placement. Every step appends an instruction, which all groups run at
-    the same time; a cost model says how long it takes. The optimum is exact: programs are paths in a graph of
-    what devices hold.
+    An episode is one reduction under one placement. Every step appends an instruction, which all groups run
+    concurrently; a cost model gives its time. The optimum is exact: programs are paths in a graph whose nodes
+    are the states of the devices' data.
 
     ## Action Space
 
-    `Discrete(45)`: instruction `5 * pattern + collective`, with the patterns of `emulator.accelerators.programs`
-    in their order and the collectives all-reduce, reduce-scatter, all-gather, reduce, broadcast. The first 1, 4
-    and 9 patterns are those of one, two and three levels: all; inside, across, masters; and so on.
-    `env.unwrapped.action_of("inside:RS")` and `instruction_of(5)` translate. `action_mask` shows the instructions
-    whose preconditions hold and after which the reduction can be completed in the steps that are left
-    (`mask="live"`), or only the former (`"valid"`). An action that the mask forbids ends the episode with the
-    all-reduce's time.
+    `Discrete(45)`: instruction `5 * pattern + collective`, with the patterns of
+    `emulator.accelerators.programs` in their order and the collectives all-reduce, reduce-scatter,
+    all-gather, reduce, broadcast. The first 1, 4 and 9 patterns are those of one, two and three levels: all;
+    inside, across, masters; and so on. `env.unwrapped.action_of("inside:RS")` and `instruction_of(5)` convert
+    between the two. `action_mask` allows the instructions whose preconditions hold (`mask="valid"`), or of
+    these only the ones after which the reduction can be completed in the remaining steps (`"live"`). An
+    action that the mask forbids ends the episode with the time of the all-reduce.
 
     ## Observation Space
 
-    `Dict` of `Box`es of float32, padded with zeros to three levels.
+    `Dict` of float32 `Box`es, padded with zeros to three levels.
 
     | Key | Shape | Meaning |
     | --- | --- | --- |
@@ -101,12 +102,14 @@ class ReductionProgram(PlacementEnv):
     | `steps_left` | collectives that may still follow | count |
     | `spent` | time of the collectives so far | multiples of the all-reduce's time |
 
-    Programs do not depend on the factors of the levels, so `holds` is that of a group with two members per level:
-    2, 4 or 8 devices, and as many rows of the vector. Logarithms are clipped to -40 to 40.
+    The validity of programs does not depend on the factors of the levels, so `holds` describes a group with
+    two members per level: 2, 4 or 8 devices, and as many rows of the vector. Logarithms are clipped to
+    [-40, 40].
 
     ## Rewards
 
-    The sum of named terms, which `info["reward_terms"]` lists; the scenario may set their weights, 1 each.
+    The reward is the sum of named terms, which `info["reward_terms"]` lists; the scenario may set their
+    weights, by default 1.
 
     | Name | Terms |
     | --- | --- |
@@ -116,11 +119,11 @@ class ReductionProgram(PlacementEnv):
 
     The reduction and the placement of one episode seed; every device holds its own contribution.
     `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
-    `reset(options={"episode_seed": 20001})` pins it.
+    `reset(options={"episode_seed": 20001})` sets it.
 
     ## Episode End
 
-    Termination: when every device has the whole sum; after the scenario's `problem.program_steps`
+    Termination: when every device has the complete sum; after the scenario's `problem.program_steps`
     instructions; when no instruction is valid; or after an action that the mask forbids. A program that does
     not complete the reduction counts as the all-reduce.
 
@@ -145,27 +148,28 @@ class ReductionProgram(PlacementEnv):
     - `episode_seed`: the seed of this episode's problem.
     - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
 
-    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.task` the reduction with the
-    times of all instructions, `env.unwrapped.program` the program so far.
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.task` the reduction with
+    the times of all instructions, `env.unwrapped.program` the program so far.
 
     ## Registered Configurations
 
-    One id, `sysgym/ReductionProgram-v0`; `scenario` chooses the world: `program-p2`, `program-unseen`, or a file
-    of your own. Scenarios of the other environments of the family can be played too: the first reduction counts.
+    One id, `sysgym/ReductionProgram-v0`; `scenario` selects the configuration: `program-p2`,
+    `program-unseen`, or a file of your own. Scenarios of the other environments of the family can be used
+    too, with their first reduction.
 
     ## Baselines
 
-    Agents `default`, `placement/random`, `greedy`, `blueconnect`, `exhaustive` and learned ones.
-    `sysgym bench placement` plays them on unseen systems and `sysgym report` prints regret with confidence
-    intervals.
+    The agents `default`, `placement/random`, `greedy`, `blueconnect`, `exhaustive` and learned ones.
+    `sysgym bench placement` evaluates them on unseen systems and `sysgym report` prints regret with
+    confidence intervals.
 
     ## References
 
     - Xie, Norman, Grewe, Vytiniotis: Synthesizing Optimal Parallelism Placement and Reduction Strategies on
-      Hierarchical Systems for Deep Learning (P2). MLSys 2022, arXiv 2110.10548. The problem; the exact rules of
-      the language are our convention.
-    - Cho, Finkler, Serrano, Kung, Hunter: BlueConnect: Decomposing All-Reduce for Deep Learning on Heterogeneous
-      Network Hierarchy. MLSys 2019. Reduce-scatter, all-reduce, all-gather.
+      Hierarchical Systems for Deep Learning (P2). MLSys 2022, arXiv 2110.10548. The problem; the exact rules
+      of the language are our own.
+    - Cho, Finkler, Serrano, Kung, Hunter: BlueConnect: Decomposing All-Reduce for Deep Learning on
+      Heterogeneous Network Hierarchy. MLSys 2019. Reduce-scatter, all-reduce, all-gather.
 
     ## Version History
 
@@ -183,7 +187,7 @@ class ReductionProgram(PlacementEnv):
         mask: Mask = "live",
         render_mode: str | None = None,
     ) -> None:
-        """Build the environment; the class documentation describes the arguments.
+        """Create the environment; the class documentation describes the arguments.
 
         Raises:
             ScenarioError: If the scenario cannot be used.
@@ -195,10 +199,10 @@ class ReductionProgram(PlacementEnv):
         super().__init__(scenario, split, reward, overrides, render_mode)
 
     def action_of(self, instruction: Instruction | str) -> int:
-        """Return the index of an instruction of this episode's levels, such as ``inside:RS``.
+        """Return the action of an instruction on this episode's levels, such as ``inside:RS``.
 
         Raises:
-            UnknownName: There is no such pattern on these levels, or no such collective.
+            UnknownName: If these levels have no such pattern, or there is no such collective.
         """
         space = self.task.space
         if isinstance(instruction, str):
@@ -206,10 +210,10 @@ class ReductionProgram(PlacementEnv):
         return space.instructions.index(instruction)
 
     def instruction_of(self, action: int) -> Instruction:
-        """Return the instruction of an index, on this episode's levels.
+        """Return the instruction of an action, on this episode's levels.
 
         Raises:
-            IndexError: The reduction has fewer levels than the instruction needs.
+            IndexError: If the reduction has fewer levels than the instruction needs.
         """
         return self.task.space.instructions[action]
 
@@ -226,7 +230,7 @@ class ReductionProgram(PlacementEnv):
 
     @property
     def node(self) -> int:
-        """Where the program is in the space of the task."""
+        """Current node of the program in the space of the task."""
         return int(self.task.space.edge_target[self.edges[-1]]) if self.edges else 0
 
     @property

@@ -1,4 +1,4 @@
-"""Rewards by name: what an outcome is worth, as named terms whose sum is paid."""
+"""Rewards by name: functions of an outcome that return named terms, whose sum is the reward."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Reward:
     """A reward with its weights.
 
     Attributes:
-        name: What users type.
+        name: Name of the reward.
         weights: Weight of each term; a scenario may override them.
-        summary: One line for lists.
+        summary: One-line description for lists.
     """
 
     name: str
@@ -25,17 +25,17 @@ class Reward:
     summary: str = ""
 
     def terms(self, **parts: float) -> dict[str, float]:
-        """Return every term, weighted; those that are not given are 0.
+        """Return every term, weighted; terms that are not given are 0.
 
         Args:
-            **parts: Term -> what it is worth at weight 1.
+            **parts: Terms at weight 1.
         """
         return {name: weight * parts.get(name, 0.0) for name, weight in self.weights.items()}
 
     def with_weights(self, weights: Weights) -> Reward:
         """Return a copy with some weights replaced.
 
-        One scenario serves all environments of the family, so weights of the others' rewards are passed over.
+        A scenario may be used with all environments of the family, so weights of other rewards are ignored.
 
         Raises:
             UnknownName: If no placement reward has such a weight.
@@ -68,7 +68,7 @@ MEASURED: dict[str, Reward] = {
 
 
 def get_reward(rewards: Mapping[str, Reward], name: str) -> Reward:
-    """Return one of :data:`SPEEDUP` or :data:`MEASURED`; raises UnknownName."""
+    """Return a reward of :data:`SPEEDUP` or :data:`MEASURED` by name; raises UnknownName."""
     if name not in rewards:
         raise UnknownName("reward", name, rewards)
     return rewards[name]

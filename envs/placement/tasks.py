@@ -1,7 +1,6 @@
-"""Tasks: a problem's placements or a reduction's programs, with their times and the exact optimum.
+"""Tasks: the placements of a problem or the programs of a reduction, with times and the exact optimum.
 
-They depend on the drawn problem alone and are kept for those that come again; times are computed when
-somebody asks.
+Tasks depend on the drawn problem alone and are cached; times are computed lazily.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from sysgym.envs.placement.metrics import Outcome
 from sysgym.envs.placement.observation import Array, log_ratio, span_table
 
 KEPT = 512
-"""Tasks that are kept."""
+"""Number of tasks in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +44,11 @@ class PlacementTask:
     """The placements of a problem.
 
     Attributes:
-        problem: What is placed.
-        model: What says how long reductions take.
-        programs: ``all_reduce`` or ``synthesized``: how reductions run.
-        program_steps: Most collectives of a synthesized program.
-        steps: (level, prime) to be assigned, in order.
+        problem: The problem.
+        model: Cost model of reductions.
+        programs: Kind of programs that reductions run: ``all_reduce`` or ``synthesized``.
+        program_steps: Largest number of collectives in a synthesized program.
+        steps: Pairs of (level, prime) to assign, in order.
     """
 
     problem: PlacementProblem
@@ -70,7 +69,7 @@ class PlacementTask:
 
     @cached_property
     def default(self) -> Matrix:
-        """Axes in the order given, the last one innermost."""
+        """The default placement: axes in the order given, the last one innermost."""
         return default_matrix(self.problem.hierarchy.cardinalities, self.problem.axes)
 
     @cached_property
@@ -85,19 +84,19 @@ class PlacementTask:
 
     @property
     def best(self) -> Matrix:
-        """The best placement; of several the first."""
+        """The best placement, the first of several."""
         return self.matrices[int(self.times_s.argmin())]
 
     def time_s(self, matrix: Matrix) -> float:
         """Return the time of all reductions under a placement.
 
         Raises:
-            KeyError: It is not one of :attr:`matrices`.
+            KeyError: If the placement is not one of :attr:`matrices`.
         """
         return float(self.times_s[self._index[matrix]])
 
     def outcome(self, matrix: Matrix | None) -> Outcome:
-        """Return what a placement comes to; None: none that is valid."""
+        """Return the outcome of a placement; None stands for an invalid one."""
         time_s = self.default_time_s if matrix is None else self.time_s(matrix)
         return Outcome(time_s, self.default_time_s, self.best_time_s, valid=matrix is not None)
 
@@ -127,10 +126,10 @@ def placement_task(
     """Return the placements of a problem.
 
     Args:
-        problem: What is placed.
-        algorithm: Of the collectives, as in scenarios.
+        problem: The problem.
+        algorithm: Algorithm of the collectives, as in scenarios.
         programs: ``all_reduce`` or ``synthesized``.
-        program_steps: Most collectives of a synthesized program.
+        program_steps: Largest number of collectives in a synthesized program.
     """
     steps = prime_steps(problem.hierarchy.cardinalities)
     return PlacementTask(problem, CostModel(problem.hierarchy, algorithm), programs, program_steps, steps)
@@ -141,13 +140,13 @@ class ProgramTask:
     """The programs of a reduction under a placement.
 
     Attributes:
-        problem: With one reduction.
+        problem: Problem with one reduction.
         matrix: The placement.
-        model: What says how long instructions take.
-        factors: (level, factor) that the reduction spans, outermost first.
-        space: All programs of so many levels.
+        model: Cost model of instructions.
+        factors: Pairs of (level, factor) that the reduction spans, outermost first.
+        space: Space of all programs with this number of levels.
         edge_time_s: Time of each edge of the space, s.
-        span: The levels as agents see them.
+        span: Levels as observed by agents.
     """
 
     problem: PlacementProblem
@@ -160,7 +159,7 @@ class ProgramTask:
 
     @property
     def reduction(self) -> Reduction:
-        """What is reduced."""
+        """The reduction."""
         return self.problem.reductions[0]
 
     @cached_property
@@ -175,19 +174,19 @@ class ProgramTask:
 
     @cached_property
     def edge_log_cost(self) -> Array:
-        """Logarithm of each edge's time over the all-reduce's, float32 [n_edges]."""
+        """Logarithm of the ratio of each edge's time to that of the all-reduce, float32 [n_edges]."""
         return np.asarray(log_ratio(self.edge_time_s, self.all_reduce_time_s), np.float32)
 
     def time_s(self, program: Program) -> float:
         """Return the time of a program.
 
         Raises:
-            InvalidProgram: It is not valid.
+            InvalidProgram: If the program is not valid.
         """
         return float(self.edge_time_s[self.space.edges_of(program)].sum())
 
     def best(self, max_steps: int) -> tuple[Program, float]:
-        """Return the fastest program of at most so many steps, and its time."""
+        """Return the fastest program with at most a given number of steps, and its time."""
         return best_program(self.space, self.edge_time_s, max_steps)
 
 
@@ -196,9 +195,9 @@ def program_task(problem: PlacementProblem, matrix: Matrix, algorithm: str) -> P
     """Return the programs of a problem's first reduction.
 
     Args:
-        problem: With one reduction.
+        problem: Problem with one reduction.
         matrix: The placement.
-        algorithm: Of the collectives, as in scenarios.
+        algorithm: Algorithm of the collectives, as in scenarios.
     """
     model, reduction = CostModel(problem.hierarchy, algorithm), problem.reductions[0]
     factors = reduction_factors(matrix, reduction.axes)

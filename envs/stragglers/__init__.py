@@ -1,4 +1,4 @@
-"""Stragglers: predict which tasks of a job will be slow, or act so that the job ends sooner."""
+"""Prediction and mitigation of stragglers, the slow tasks of a parallel job."""
 
 from __future__ import annotations
 

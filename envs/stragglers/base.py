@@ -1,4 +1,4 @@
-"""Base of the straggler environments: a job that is watched from checkpoint to checkpoint."""
+"""Base class of the straggler environments: a job observed at successive checkpoints."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ Action = NDArray[np.int8] | NDArray[np.int64]
 
 
 class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
-    """Base of the two environments; see :class:`~sysgym.envs.stragglers.prediction.StragglerPrediction`.
+    """Base class of both environments; see :class:`~sysgym.envs.stragglers.prediction.StragglerPrediction`.
 
     Attributes:
-        scenario: The world.
-        counter_names: What is measured, C names.
-        job: The job of this episode, its future included: for oracles and pictures, not for agents.
-        world: The job's execution.
-        threshold_s: Latency from which on a task of this job is a straggler.
-        flags: When each task was flagged, or acted on first.
-        first_decision_s: When the first decision was due, after the job's submission.
+        scenario: The scenario.
+        counter_names: Names of the C measured counters.
+        job: The job of this episode, its future included; for oracles and pictures, not for agents.
+        world: Execution of the job.
+        threshold_s: Latency at and above which a task of this job is a straggler.
+        flags: Time at which each task was flagged, or first acted on.
+        first_decision_s: Time of the first decision, after the job's submission.
         episode_seed: Seed of this episode's job.
     """
 
@@ -56,7 +56,7 @@ class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
         source: JobSource | None,
         render_mode: str | None,
     ) -> None:
-        """Build the environment.
+        """Create the environment.
 
         Raises:
             ScenarioError: If the scenario cannot be used.
@@ -89,12 +89,12 @@ class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
 
     @property
     def counter_columns(self) -> tuple[str, ...]:
-        """What stands in each column of the observation's ``counters``."""
+        """Name of each column of the observation's ``counters``."""
         return self._observations.counter_columns
 
     @property
     def max_checkpoints(self) -> int:
-        """Most decisions in an episode."""
+        """Largest number of decisions in an episode."""
         return self.scenario.control.max_checkpoints
 
     def reset(
@@ -104,7 +104,7 @@ class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
 
         Args:
             seed: Seeds the generator that draws episode seeds.
-            options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
+            options: ``{"episode_seed": int}`` sets the episode seed, which may lie outside the split.
 
         Raises:
             ClosedEnvironment: If the environment is closed.
@@ -130,12 +130,12 @@ class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
         return self._observe(), self._info()
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Act on tasks and let one measuring window pass.
+        """Act on tasks and simulate one measuring window.
 
         Raises:
-            NoEpisode: If no episode is under way.
+            NoEpisode: If no episode is in progress.
             ClosedEnvironment: If the environment is closed.
-            ActionError: If the action is no element of its space.
+            ActionError: If the action is outside the space.
         """
         self._check_may_step()
         chosen = self._checked(action)
@@ -143,7 +143,7 @@ class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
         self._act(chosen)
         self._checkpoint += 1
         if self._checkpoint >= self.max_checkpoints:
-            # Nobody acts any more; what is left of the job belongs to this step.
+            # No further actions are possible; the rest of the job is part of this step.
             self.world.run_to_end()
         elif not self.world.done:
             self.world.advance(self.job.window_s)
@@ -165,27 +165,27 @@ class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
 
     @abstractmethod
     def _make_action_space(self, tasks_max: int) -> gym.Space[Any]:
-        """The space of actions."""
+        """Return the action space."""
 
     @abstractmethod
     def _spare_machines(self) -> int:
-        """Machines of the world beside one for each task."""
+        """Return the number of machines in addition to one per task."""
 
     @abstractmethod
     def _act(self, chosen: NDArray[np.int64]) -> None:
-        """Carry an action out; ``chosen`` is it for the job's real tasks."""
+        """Apply an action; ``chosen`` is its part for the job's real tasks."""
 
     @abstractmethod
     def _mask(self) -> BoolArray:
-        """Tasks that may be acted on."""
+        """Return the mask of tasks that may be acted on."""
 
     @abstractmethod
     def _outcome(self, before: Flags, *, over: bool) -> Any:
-        """What the reward is computed from."""
+        """Return the outcome of a step, from which the reward is computed."""
 
     @abstractmethod
     def _episode_metrics(self) -> dict[str, float]:
-        """Metrics of the whole episode."""
+        """Return the metrics of the whole episode."""
 
     def _checkpoint_metrics(self) -> dict[str, float]:
         return checkpoint_metrics(self._snapshot, self.flags)
@@ -194,7 +194,7 @@ class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
         return Scene(self.scenario.name, self.flags, self.world, self._checkpoint, self.VERB)
 
     def _warm_up(self) -> None:
-        """Let windows pass until enough tasks have finished for the first decision."""
+        """Simulate windows until enough tasks have finished for the first decision."""
         share = self._drawn.control.warmup_fraction
         while self.world.share_finished < share:
             self.world.advance(self.job.window_s)
@@ -202,7 +202,7 @@ class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
         self._snapshot = self.world.snapshot()
 
     def _raise_flags(self, tasks: NDArray[np.int64]) -> None:
-        """Note when tasks were flagged; only the first time counts."""
+        """Record the time at which tasks were flagged; only the first time counts."""
         raised_s: FloatArray = self.flags.raised_s.copy()
         raised_s[tasks] = np.minimum(raised_s[tasks], self.world.now_s)
         self.flags = Flags(self.job, self.threshold_s, raised_s)

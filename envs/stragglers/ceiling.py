@@ -1,4 +1,4 @@
-"""Lower bound of the completion time of a job, with all durations known."""
+"""Lower bound on the completion time of a job with known durations."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ SEARCH_STEPS = 8
 def best_completion_s(
     job: Job, first_decision_s: float, spare_machines: int, *, copies: bool = True
 ) -> float:
-    """Return the earliest completion found by acting at checkpoints, all durations known.
+    """Return the earliest completion found by acting at checkpoints, with all durations known.
 
-    Without a limit on machines it is exact: everything that helps is started as soon as it can be. With one
-    it is the best that a search finds, not a bound: for a target completion, the tasks that would end later
-    get their second attempt, those first that have to begin first, and the target is halved in on.
+    Without a limit on machines the result is exact: every useful attempt starts as early as possible. With a
+    limit it is the best result of a search, not a bound: for a target completion time, tasks that would end
+    later receive a second attempt, in the order of their latest start, and the target is found by bisection.
 
     Args:
         job: The job.
-        first_decision_s: The first checkpoint, after the job's submission; the others follow each window.
-        spare_machines: Machines beside one for each task; UNLIMITED (-1) for no limit.
-        copies: Whether copies are allowed, and several attempts at once; else one relaunch of each task.
+        first_decision_s: First checkpoint, after the job's submission; the others follow every window.
+        spare_machines: Machines in addition to one per task; UNLIMITED (-1) for no limit.
+        copies: Whether copies, and several attempts at once, are allowed; otherwise one relaunch per task.
     """
     unaided_s = job.completion_s
     if job.n_attempts < 2:
@@ -39,7 +39,7 @@ def best_completion_s(
 
 
 def _first_chance_s(job: Job, first_decision_s: float) -> FloatArray:
-    """The first checkpoint at which each task has started."""
+    """Return the first checkpoint at which each task has started."""
     late = np.maximum(job.start_s - first_decision_s, 0.0)
     return first_decision_s + np.ceil(late / job.window_s) * job.window_s
 
@@ -70,7 +70,7 @@ def _search(
 def _completion_s(
     job: Job, begin_s: FloatArray, chosen: NDArray[np.int64], spare_machines: int, *, copy: bool
 ) -> float:
-    """When the job completes if the chosen tasks, in this order, get an attempt at their first chance."""
+    """Return the completion time if the chosen tasks, in order, get an attempt as early as possible."""
     world = Execution(job, spare_machines)
     for time_s in np.unique(begin_s[chosen]):
         world.advance_to(float(time_s))

@@ -1,8 +1,8 @@
-"""Metrics of one checkpoint and of a whole episode. What a job or an environment does not have is absent.
+"""Metrics of a checkpoint and of an episode. Inapplicable metrics are omitted.
 
-A flag counts only if it was raised while the task had run for less than the threshold: a late flag tells
-nothing that the clock did not. In the mitigation environment a task counts as flagged when it is acted on
-first. Whether a task is a straggler is decided by how long its first attempt would take if nobody acted.
+A flag counts only if it was raised before the task had run for the threshold, because a late flag carries no
+information beyond the elapsed time. In the mitigation environment a task counts as flagged when it is first
+acted on. A task is a straggler if its first attempt would reach the threshold without any action.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CURVES = {
     "precision": "stragglers among the flags that were raised in time (absent: no flag) up to",
     "f1": "F1 of the flags raised up to",
 }
-"""Metrics of flags over normalised time: ``f1_at_30`` counts those raised up to 30 % of the threshold after
+"""Metrics of flags over normalised time: ``f1_at_30`` counts flags raised within 30 % of the threshold after
 the job's submission."""
 
 CHECKPOINT_METRICS: dict[str, str] = {
@@ -95,12 +95,12 @@ EPISODE_METRICS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Flags:
-    """The flags of an episode against the truth.
+    """Flags of an episode compared with the true stragglers.
 
     Attributes:
         job: The job.
-        threshold_s: Latency from which on a task is a straggler.
-        raised_s: When each task was flagged, after the job's submission; inf for never. Shape (n_tasks,).
+        threshold_s: Latency at and above which a task is a straggler.
+        raised_s: Time of each task's flag after the job's submission; inf for none. Shape (n_tasks,).
     """
 
     job: Job
@@ -109,12 +109,12 @@ class Flags:
 
     @cached_property
     def stragglers(self) -> BoolArray:
-        """Which tasks are stragglers."""
+        """Mask of the stragglers."""
         return self.job.stragglers(self.threshold_s)
 
     @property
     def flagged(self) -> BoolArray:
-        """Which tasks were flagged, in time or not."""
+        """Mask of the flagged tasks, in time or late."""
         return np.isfinite(self.raised_s)
 
     @property
@@ -124,17 +124,17 @@ class Flags:
 
     @property
     def true(self) -> BoolArray:
-        """Stragglers flagged in time."""
+        """Mask of the stragglers flagged in time."""
         return self.stragglers & (self.lead_s > 0.0)
 
     @property
     def false(self) -> BoolArray:
-        """Flagged tasks that are no stragglers."""
+        """Mask of the flagged tasks that are not stragglers."""
         return self.flagged & ~self.stragglers
 
     @property
     def late(self) -> BoolArray:
-        """Stragglers flagged too late."""
+        """Mask of the stragglers flagged too late."""
         return self.flagged & self.stragglers & ~self.true
 
     def until(self, time_s: float) -> Flags:
@@ -143,7 +143,7 @@ class Flags:
         return Flags(self.job, self.threshold_s, raised_s)
 
     def f1(self) -> float | None:
-        """Return the F1 score; None where there is neither a straggler nor a flag."""
+        """Return the F1 score; None if there is neither a straggler nor a flag."""
         true, wrong = int(self.true.sum()), int(self.false.sum())
         missed = int(self.stragglers.sum()) - true
         counted = 2 * true + wrong + missed
@@ -151,7 +151,7 @@ class Flags:
 
 
 def checkpoint_metrics(snapshot: Snapshot, flags: Flags) -> dict[str, float]:
-    """Return what both environments tell at a checkpoint; see :data:`CHECKPOINT_METRICS`."""
+    """Return the checkpoint metrics common to both environments; see :data:`CHECKPOINT_METRICS`."""
     return {
         "pending_tasks": float((snapshot.state == PENDING).sum()),
         "running_tasks": float((snapshot.state == RUNNING).sum()),
@@ -164,7 +164,7 @@ def checkpoint_metrics(snapshot: Snapshot, flags: Flags) -> dict[str, float]:
 
 
 def world_metrics(snapshot: Snapshot, world: Execution) -> dict[str, float]:
-    """Return what the mitigation environment adds at a checkpoint; see :data:`CHECKPOINT_METRICS`."""
+    """Return the checkpoint metrics of mitigation only; see :data:`CHECKPOINT_METRICS`."""
     metrics = {
         "relaunches": float(world.relaunches),
         "copies": float(world.copies),
@@ -178,7 +178,7 @@ def world_metrics(snapshot: Snapshot, world: Execution) -> dict[str, float]:
 
 
 def flag_metrics(flags: Flags) -> dict[str, float]:
-    """Return how good an episode's flags were; see :data:`EPISODE_METRICS`."""
+    """Return the metrics of an episode's flags; see :data:`EPISODE_METRICS`."""
     job, stragglers, true = flags.job, flags.stragglers, flags.true
     metrics = {
         "n_tasks": float(job.n_tasks),
@@ -207,7 +207,7 @@ def flag_metrics(flags: Flags) -> dict[str, float]:
 
 
 def _scores(flags: Flags) -> dict[str, float]:
-    """Return the metrics of :data:`CURVES` of all these flags, those that exist."""
+    """Return the metrics of :data:`CURVES` for these flags, without inapplicable ones."""
     n_stragglers = int(flags.stragglers.sum())
     n_others = flags.job.n_tasks - n_stragglers
     n_true, n_false = int(flags.true.sum()), int(flags.false.sum())
@@ -240,9 +240,9 @@ def prediction_metrics(flags: Flags, first_decision_s: float, spare_machines: in
     """Return the metrics of an episode of prediction; see :data:`EPISODE_METRICS`.
 
     Args:
-        flags: The episode's flags.
-        first_decision_s: When the first flags could be raised.
-        spare_machines: The scenario's.
+        flags: Flags of the episode.
+        first_decision_s: Time of the first decision.
+        spare_machines: Number of spare machines of the scenario.
     """
     job = flags.job
     metrics = flag_metrics(flags)
@@ -261,9 +261,9 @@ def mitigation_metrics(flags: Flags, world: Execution, first_decision_s: float) 
     """Return the metrics of an episode of mitigation; see :data:`EPISODE_METRICS`.
 
     Args:
-        flags: The first action on each task.
-        world: The job's execution, done.
-        first_decision_s: When the first action could be taken.
+        flags: First action on each task.
+        world: Completed execution of the job.
+        first_decision_s: Time of the first decision.
     """
     job = flags.job
     best_s = best_completion_s(job, first_decision_s, world.spare_machines)

@@ -1,4 +1,4 @@
-"""``sysgym/StragglerMitigation-v0``: which tasks of a running job to relaunch or to copy."""
+"""``sysgym/StragglerMitigation-v0``: relaunching and copying of a running job's tasks."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ NOTHING, RELAUNCH, COPY = 0, 1, 2
 
 
 class StragglerMitigation(StragglerEnv):
-    """Relaunch or copy the tasks of a running job that will be late, so that the job is done sooner.
+    """Relaunch or copy slow tasks of a running job, so that the job completes sooner.
 
     ## Description
 
-    The job of `sysgym/StragglerPrediction-v0`, with something to do about its stragglers. A relaunch kills a
-    task and starts it anew on another machine; a copy starts it a second time beside the first, and the first
-    of the two to finish wins. Both redraw the machine and what happens on it, but not the task's work: they
-    cure contention and faults, not data skew, so a perfect prediction of stragglers is not yet a policy. What
-    is killed, and what loses, is wasted.
+    The jobs are those of `sysgym/StragglerPrediction-v0`, and the agent can act on stragglers. A relaunch
+    kills a task and restarts it on another machine. A copy starts a second attempt beside the first; the task
+    finishes with whichever attempt finishes first. Both draw a new machine and its conditions, but the work
+    of the task stays the same: they remedy contention and faults, not data skew, so a perfect prediction of
+    stragglers is not yet a good policy. The machine time of killed and unsuccessful attempts is wasted.
 
-    What each attempt of each task takes is drawn before the episode begins: all policies face the same luck.
-    Where jobs are replayed from a trace, nobody knows what another attempt would have taken, and it is drawn
-    from what is known of the job.
+    The duration of every attempt of every task is drawn before the episode begins, so all policies face the
+    same randomness. For jobs replayed from a trace, the durations of further attempts are unknown and are
+    drawn from a model of the job.
 
-    Each task's first attempt has a machine of its own; `mitigation.spare_machines` more are there for
-    relaunches and copies, or as many as wanted (-1). With a limit, a relaunch or copy waits in line for the
-    next free machine while the task runs on: machines of finished tasks are free for it, those that a relaunch
-    left are set aside as suspect.
+    The first attempt of each task has its own machine. Relaunches and copies share
+    `mitigation.spare_machines` additional ones, without a limit if it is -1. With a limit, a relaunch or copy
+    waits for the next free machine while the task continues to run. Machines of finished tasks become free;
+    machines abandoned by a relaunch are suspect and are not used again.
 
     ## Action Space
 
-    `MultiDiscrete([3] * N)`, N being the scenario's `jobs.tasks_max`: for every task 0 nothing, 1 relaunch
+    `MultiDiscrete([3] * N)`, where N is the scenario's `jobs.tasks_max`: for every task 0 nothing, 1 relaunch
     (all its running attempts are killed), 2 copy. Actions on tasks that `mask` excludes have no effect: tasks
-    that do not run or do not exist, that wait for a machine already, and that have used all
-    `mitigation.attempts`. With `mitigation.actions_per_checkpoint` the first so many by index are carried out.
-    Relaunches are served before copies, each by index.
+    that do not run or do not exist, that already wait for a machine, or that have used all
+    `mitigation.attempts`. `mitigation.actions_per_checkpoint` limits the number of actions; those with the
+    lowest index are carried out. Relaunches are served before copies, each in the order of the index.
 
     ## Observation Space
 
-    `Dict` of `Box`es of float32. Times are in measuring windows of the job. Jobs with fewer than N tasks are
+    `Dict` of float32 `Box`es. Times are in measuring windows of the job. Jobs with fewer than N tasks are
     padded with zeros; in padded rows of `tasks` the first three columns are all 0.
-    `sysgym.envs.stragglers.view.JobView.of(observation)` cuts the padding off and names everything.
+    `sysgym.envs.stragglers.view.JobView.of(observation)` removes the padding and names all parts.
 
     | Key | Shape | Meaning |
     | --- | --- | --- |
@@ -83,31 +83,33 @@ class StragglerMitigation(StragglerEnv):
     | `free_machines` | machines that nobody uses; -1: no limit | fraction of tasks |
     | `n_tasks` | tasks of the job | fraction of N |
 
-    Everything is at least 0 (`free_machines`: -1) and at most 1e9; shares are at most 1. The counters of a
-    task are those of its oldest running attempt, or of the one that finished. The threshold is that of the job
-    without action.
+    All values are at least 0 (`free_machines`: -1) and at most 1e9; shares are at most 1. The counters of a
+    task are those of its oldest running attempt, or of the one that finished. The threshold is that of the
+    job without action.
 
     ## Rewards
 
-    The sum of named terms, which `info["reward_terms"]` lists; the scenario may set their weights, 1 each.
+    The reward is the sum of named terms, which `info["reward_terms"]` lists; the scenario may set their
+    weights, by default 1.
 
     | Name | Terms |
     | --- | --- |
-    | `default` | `time`: less the time that the job took since the last step; `waste`: less `mitigation.waste_price` times the machine-seconds of attempts killed or lost since then, over the number of tasks; both over the completion time without action |
+    | `default` | `time`: negative time of the job since the last step; `waste`: -`mitigation.waste_price` times the machine-seconds of attempts killed or lost since then, divided by the number of tasks; both divided by the completion time without action |
 
-    So a return is -(completion time + price * wasted machine time per task) / (completion time without
-    action): doing nothing returns exactly -1. The first step pays for the time before the first decision too.
+    The return is therefore -(completion time + price * wasted machine time per task) / (completion time
+    without action); doing nothing returns exactly -1. The first step includes the time before the first
+    decision.
 
     ## Starting State
 
     The job of one episode seed at the first checkpoint at which the scenario's `control.warmup_fraction` of
-    its tasks have finished. `reset(seed=...)` seeds the generator that draws the episode seed from the split's
-    range; `reset(options={"episode_seed": 20001})` pins it.
+    its tasks have finished. `reset(seed=...)` seeds the generator that draws the episode seed from the
+    split's range; `reset(options={"episode_seed": 20001})` sets it.
 
     ## Episode End
 
-    Termination: when all tasks have finished; or after `control.max_checkpoints` decisions, when what is left
-    of the job runs to its end without further action and belongs to that step.
+    Termination: when all tasks have finished; or after `control.max_checkpoints` decisions, when the job runs
+    to its end without further action as part of that step.
 
     Truncation: never.
 
@@ -119,7 +121,7 @@ class StragglerMitigation(StragglerEnv):
     | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
     | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"mitigation.spare_machines": 10}` |
-    | `source` | `JobSource` or None | None | where jobs come from instead of the scenario: an object with `job(split, episode_seed) -> Job` |
+    | `source` | `JobSource` or None | None | source of jobs other than the scenario: an object with `job(split, episode_seed) -> Job` |
     | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
 
     ## Info
@@ -131,23 +133,24 @@ class StragglerMitigation(StragglerEnv):
 
     ## Registered Configurations
 
-    One id, `sysgym/StragglerMitigation-v0`; `scenario` chooses the world: `google-2011`,
-    `google-2011-mitigation`, `google-2011-limited`, `alibaba-2018`, `alibaba-2018-hour`, or a file of your own.
+    One id, `sysgym/StragglerMitigation-v0`; `scenario` selects the configuration: `google-2011`,
+    `google-2011-mitigation`, `google-2011-limited`, `alibaba-2018`, `alibaba-2018-hour`, or a file of your
+    own.
 
     ## Baselines
 
-    Agents `none`, rules such as `spark`, `late`, `mantri` and `dolly`, predictors such as `nurd`, whose flags
-    become relaunches, and `oracle` (privileged). `sysgym bench stragglers` plays them on held-out jobs and
-    `sysgym report` prints scores with confidence intervals.
+    The agents `none`, rules such as `spark`, `late`, `mantri` and `dolly`, predictors such as `nurd`, whose
+    flags become relaunches, and `oracle` (privileged). `sysgym bench stragglers` evaluates them on held-out
+    jobs and `sysgym report` prints scores with confidence intervals.
 
     ## References
 
     - Ding, Rao, Song, Willett, Hoffmann: NURD: Negative-Unlabeled Learning for Online Datacenter Straggler
       Prediction. MLSys 2022, arXiv 2203.08339. Relaunching with and without a limit on machines.
     - Zaharia, Konwinski, Joseph, Katz, Stoica: Improving MapReduce Performance in Heterogeneous Environments.
-      OSDI 2008. Copies, and when they pay.
+      OSDI 2008. Copies, and their benefit.
     - Ananthanarayanan et al.: Reining in the Outliers in Map-Reduce Clusters using Mantri. OSDI 2010. Causes,
-      and relaunching or copying according to them.
+      and relaunching or copying depending on them.
 
     ## Version History
 
@@ -166,7 +169,7 @@ class StragglerMitigation(StragglerEnv):
         source: JobSource | None = None,
         render_mode: str | None = None,
     ) -> None:
-        """Build the environment; the class documentation describes the arguments.
+        """Create the environment; the class documentation describes the arguments.
 
         Raises:
             ScenarioError: If the scenario cannot be used.

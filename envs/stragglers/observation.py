@@ -1,7 +1,7 @@
-"""Observations of a job: status and counters of tasks, and a few numbers for the whole job.
+"""Observations of a job: status and counters of tasks, and features of the whole job.
 
-Nothing that the future decides is in it, except the threshold where the scenario gives it away. All lengths
-of time are in measuring windows of the job, so that long and short jobs look alike.
+Observations contain no information about the future, except the threshold if the scenario discloses it. All
+times are in measuring windows of the job, so that long and short jobs look alike.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Observation = dict[str, Array]
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9)
 LARGEST = 1e9
-"""Upper bound of counters and of times in windows; what is larger is clipped."""
+"""Upper bound to which counters and times in windows are clipped."""
 
 
 class Column(NamedTuple):
@@ -59,11 +59,11 @@ JOB_COLUMNS: dict[str, Column] = {
 
 
 class ObservationBuilder:
-    """Turns snapshots into observations of one shape.
+    """Builder of observations of fixed shape from snapshots.
 
     Args:
-        tasks_max: N, rows for tasks; jobs with fewer are padded with zeros.
-        counter_names: The C counters of a window.
+        tasks_max: Number N of rows for tasks; jobs with fewer tasks are padded with zeros.
+        counter_names: Names of the C counters of a window.
     """
 
     def __init__(self, tasks_max: int, counter_names: Sequence[str]) -> None:
@@ -107,12 +107,12 @@ class ObservationBuilder:
         """Return the observation at a checkpoint.
 
         Args:
-            snapshot: What can be seen of the job, n tasks.
-            window_s: The job's measuring window, s.
-            checkpoint: Decisions taken so far.
-            threshold_s: Latency from which on a task is a straggler; None if the agent must not know.
-            flagged: Tasks that were flagged or acted on, shape (n,).
-            mask: Tasks that may be, shape (n,).
+            snapshot: Observable state of the job, with n tasks.
+            window_s: Measuring window of the job, s.
+            checkpoint: Number of decisions taken so far.
+            threshold_s: Latency at and above which a task is a straggler; None to hide it from the agent.
+            flagged: Mask of tasks that were flagged or acted on, shape (n,).
+            mask: Mask of tasks that may be flagged or acted on, shape (n,).
         """
         n = len(snapshot.state)
         finished = snapshot.state == FINISHED
@@ -131,7 +131,7 @@ class ObservationBuilder:
         counters[:n, :columns] = np.clip(snapshot.counters_mean, 0.0, LARGEST)
         counters[:n, columns:] = np.clip(snapshot.counters_last, 0.0, LARGEST)
 
-        # Before anything has finished there is no quantile: 0.
+        # Before any task has finished, quantiles are 0.
         quantiles = np.quantile(latency[finished], QUANTILES) if finished.any() else np.zeros(len(QUANTILES))
         free = snapshot.free_machines
         job = [

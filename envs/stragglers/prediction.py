@@ -1,4 +1,4 @@
-"""``sysgym/StragglerPrediction-v0``: which tasks of a running job will be stragglers."""
+"""``sysgym/StragglerPrediction-v0``: online prediction of the stragglers of a running job."""
 
 from __future__ import annotations
 
@@ -20,33 +20,34 @@ from sysgym.scenarios import StragglerScenario
 
 
 class StragglerPrediction(StragglerEnv):
-    """Flag the tasks of a running job that will be stragglers, as early as can be told.
+    """Flag the tasks of a running job that will be stragglers, as early as possible.
 
     ## Description
 
-    A job of hundreds of parallel tasks is done when its last task is. A few tasks take far longer than the
-    rest, because of contention, a slow machine, a fault, or simply more data: stragglers. While the job runs,
-    counters of every task (CPU, memory, disk, ...) are measured window by window. This is NURD's problem:
-    tell from the tasks that have finished, none of them a straggler yet, and from the counters, which running
-    tasks will be stragglers. A straggler is a task whose latency, from its start to its end, reaches the
-    scenario's quantile of the job's latencies (0.9), or multiple of their median.
+    A job of hundreds of parallel tasks completes when its last task does. Stragglers are the few tasks that
+    take far longer than the rest, because of contention, a slow machine, a fault, or more data. While the job
+    runs, counters of every task (CPU, memory, disk, ...) are measured window by window. This is the problem
+    of NURD: predict which running tasks will be stragglers from their counters and from the finished tasks,
+    none of which is a straggler yet. A straggler is a task whose latency, from its start to its end, reaches
+    a quantile of the job's latencies (0.9), or a multiple of their median, as the scenario defines.
 
     An episode is one job. A checkpoint is at the end of each measuring window; one `step` raises flags there
-    and lets a window pass. Flags latch, and change nothing in the job's execution: what a scheduler would gain
-    from them is in the episode's metrics. Nothing observed at a checkpoint depends on what happens after it,
-    but for the threshold, which NURD gives to every method (`straggler.threshold_known`).
+    and simulates one window. Flags are permanent and do not affect the job's execution; the metrics of the
+    episode include the gain of a scheduler that uses them. Observations at a checkpoint do not depend on
+    later events, except for the threshold, which NURD discloses to every method
+    (`straggler.threshold_known`).
 
     ## Action Space
 
-    `MultiBinary(N)`: 1 flags a task, N being the scenario's `jobs.tasks_max`. Flags latch: 0 takes none back.
-    Flags of tasks that do not run, are flagged already or do not exist have no effect; `mask` shows for which
-    a flag counts.
+    `MultiBinary(N)`, where N is the scenario's `jobs.tasks_max`: 1 flags a task. Flags are permanent; 0 does
+    not remove one. Flags of tasks that do not run, do not exist or are already flagged have no effect; `mask`
+    is 1 for the tasks that can be flagged.
 
     ## Observation Space
 
-    `Dict` of `Box`es of float32. Times are in measuring windows of the job. Jobs with fewer than N tasks are
+    `Dict` of float32 `Box`es. Times are in measuring windows of the job. Jobs with fewer than N tasks are
     padded with zeros; in padded rows of `tasks` the first three columns are all 0.
-    `sysgym.envs.stragglers.view.JobView.of(observation)` cuts the padding off and names everything.
+    `sysgym.envs.stragglers.view.JobView.of(observation)` removes the padding and names all parts.
 
     | Key | Shape | Meaning |
     | --- | --- | --- |
@@ -77,31 +78,32 @@ class StragglerPrediction(StragglerEnv):
     | `free_machines` | machines that nobody uses; -1: no limit | fraction of tasks |
     | `n_tasks` | tasks of the job | fraction of N |
 
-    Everything is at least 0 (`free_machines`: -1) and at most 1e9; shares are at most 1. A finished task keeps
-    the counters of its whole life.
+    All values are at least 0 (`free_machines`: -1) and at most 1e9; shares are at most 1. A finished task
+    keeps the counters of its whole execution.
 
     ## Rewards
 
-    The sum of named terms, which `info["reward_terms"]` lists; the scenario may set their weights, 1 each.
+    The reward is the sum of named terms, which `info["reward_terms"]` lists; the scenario may set their
+    weights, by default 1.
 
     | Name | Terms |
     | --- | --- |
     | `default` | `true_flags`: (threshold - elapsed) / threshold of every straggler flagged in time, over the number of stragglers; `false_flags`: -1 for every flag of another task, over the number of other tasks that had not finished at the first decision; `missed`: on the last step, -1 for every straggler not flagged in time, over the number of stragglers |
 
-    So a return is a mean earliness less a false positive rate less a miss rate, at most 1. A flag is late, and
-    the straggler missed, if the task has run for the threshold already. Flagging nothing returns -1; flagging
-    everything that runs never returns more than 0.
+    The return is therefore the mean earliness minus the false positive rate minus the miss rate, at most 1. A
+    flag is late, and the straggler missed, if the task has already run for the threshold. Flagging nothing
+    returns -1; flagging every running task never returns more than 0.
 
     ## Starting State
 
     The job of one episode seed at the first checkpoint at which the scenario's `control.warmup_fraction` of
-    its tasks have finished. `reset(seed=...)` seeds the generator that draws the episode seed from the split's
-    range; `reset(options={"episode_seed": 20001})` pins it.
+    its tasks have finished. `reset(seed=...)` seeds the generator that draws the episode seed from the
+    split's range; `reset(options={"episode_seed": 20001})` sets it.
 
     ## Episode End
 
-    Termination: when all tasks have finished; or after `control.max_checkpoints` decisions, when what is left
-    of the job runs to its end without further flags and belongs to that step.
+    Termination: when all tasks have finished; or after `control.max_checkpoints` decisions, when the job runs
+    to its end without further flags as part of that step.
 
     Truncation: never.
 
@@ -113,27 +115,28 @@ class StragglerPrediction(StragglerEnv):
     | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
     | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"jobs.informativeness": 0.5}` |
-    | `source` | `JobSource` or None | None | where jobs come from instead of the scenario: an object with `job(split, episode_seed) -> Job` |
+    | `source` | `JobSource` or None | None | source of jobs other than the scenario: an object with `job(split, episode_seed) -> Job` |
     | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
 
     ## Info
 
-    - `reward_terms`: dict of the reward's named terms (`step` only). They tell the truth at once: agents learn
-      from them, and must not decide by them.
+    - `reward_terms`: dict of the reward's named terms (`step` only). They reveal the true stragglers, so
+      agents may learn from them but must not use them for decisions.
     - `metrics`: dict of the checkpoint's metrics, see `sysgym.envs.stragglers.metrics.CHECKPOINT_METRICS`.
     - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
     - `episode_seed`, `time_s`: the seed of this episode's job, and time since its submission.
 
     ## Registered Configurations
 
-    One id, `sysgym/StragglerPrediction-v0`; `scenario` chooses the world: `google-2011`,
-    `google-2011-mitigation`, `google-2011-limited`, `alibaba-2018`, `alibaba-2018-hour`, or a file of your own.
+    One id, `sysgym/StragglerPrediction-v0`; `scenario` selects the configuration: `google-2011`,
+    `google-2011-mitigation`, `google-2011-limited`, `alibaba-2018`, `alibaba-2018-hour`, or a file of your
+    own.
 
     ## Baselines
 
-    Agents `none`, `flag_all`, `random_rate`, rules such as `spark` and `late`, predictors such as `gbtr`,
-    `nurd`, `pu_bagging` and `wrangler`, and `oracle` (privileged). `sysgym bench stragglers` plays them on
-    held-out jobs and `sysgym report` prints scores with confidence intervals.
+    The agents `none`, `flag_all`, `random_rate`, rules such as `spark` and `late`, predictors such as `gbtr`,
+    `nurd`, `pu_bagging` and `wrangler`, and `oracle` (privileged). `sysgym bench stragglers` evaluates them
+    on held-out jobs and `sysgym report` prints scores with confidence intervals.
 
     ## References
 
@@ -158,7 +161,7 @@ class StragglerPrediction(StragglerEnv):
         source: JobSource | None = None,
         render_mode: str | None = None,
     ) -> None:
-        """Build the environment; the class documentation describes the arguments.
+        """Create the environment; the class documentation describes the arguments.
 
         Raises:
             ScenarioError: If the scenario cannot be used.
@@ -170,7 +173,7 @@ class StragglerPrediction(StragglerEnv):
         return gym.spaces.MultiBinary(tasks_max)
 
     def _spare_machines(self) -> int:
-        return UNLIMITED  # Nobody uses any.
+        return UNLIMITED  # Predictions use no machines.
 
     def _warm_up(self) -> None:
         super()._warm_up()

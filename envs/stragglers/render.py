@@ -1,4 +1,4 @@
-"""Rendering of an episode: tasks as bars, flags, and the truth that agents do not see."""
+"""Rendering of an episode: tasks as bars, flags, and the true stragglers, which agents do not see."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from sysgym.envs.stragglers.metrics import Flags
 TASKS_IN_TEXT = 12
 BAR_WIDTH = 32
 MOST_ROWS_APART = 60
-"""More rows than this are drawn without space between them."""
+"""Number of rows above which they are drawn without gaps."""
 
-# Stragglers and others, finished and running; colours that colour-blind readers tell apart.
+# Stragglers and others, finished and running; colours safe for colour-blind readers.
 _STRAGGLER_COLOURS = ("#f2bd84", "#d55e00")
 _OTHER_COLOURS = ("#b5cde4", "#0072b2")
 _REST_COLOUR = "#ececec"
 _KILLED_COLOUR = "#8c8c8c"
-# Shape says which it is even without colour.
+# Shapes distinguish the cases without colour.
 _MARKS = {"hit": ("^", "#007a3d"), "late": ("v", "white"), "false": ("X", "#c1121f")}
 _TIME_UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What is drawn.
+    """Data to draw.
 
     Attributes:
         title: Name of the scenario.
-        flags: Flags, or first actions, against the truth.
-        world: The job's execution.
-        checkpoint: Decisions taken.
-        verb: What was done to a task: ``"flagged"`` or ``"acted on"``.
+        flags: Flags, or first actions, compared with the true stragglers.
+        world: Execution of the job.
+        checkpoint: Number of decisions taken.
+        verb: Verb for an action on a task: ``"flagged"`` or ``"acted on"``.
     """
 
     title: str
@@ -58,7 +58,7 @@ class Scene:
 
     @property
     def caption(self) -> str:
-        """One line on where the job is."""
+        """One-line description of the state of the job."""
         finished = int(np.isfinite(self.world.finish_s).sum())
         job, now_s = self.flags.job, min(self.world.now_s, self.world.completion_s)
         state = "completed at" if self.world.done else "at"
@@ -69,7 +69,7 @@ class Scene:
 
     @property
     def straggler_line(self) -> str:
-        """One line on the stragglers."""
+        """One-line description of the stragglers."""
         flags = self.flags
         hit, late, all_of_them = (int(x.sum()) for x in (flags.true, flags.late, flags.stragglers))
         return (
@@ -79,7 +79,7 @@ class Scene:
 
     @property
     def other_line(self) -> str:
-        """One line on the other tasks."""
+        """One-line description of the other tasks."""
         return f"{_count(len(self.others), 'other task')}: {int(self.flags.false.sum())} {self.verb} falsely"
 
     def _sorted(self, which: BoolArray) -> NDArray[np.int64]:
@@ -88,7 +88,7 @@ class Scene:
 
 
 def text(scene: Scene) -> str:
-    """Return a few lines: where the job is, the score so far, and the tasks that run longest."""
+    """Return a few lines: the state of the job, the score so far, and the longest-running tasks."""
     flags, world = scene.flags, scene.world
     job, threshold_s = flags.job, flags.threshold_s
     lines = [scene.caption, f"  {scene.straggler_line}", f"  {scene.other_line}"]
@@ -164,7 +164,7 @@ def _draw_tasks(
         begun = np.isfinite(begin_s[:, attempt])
         end_s = np.where(np.isnan(over_s[:, attempt]), now_s, over_s[:, attempt])
         alive = begun & np.isnan(over_s[:, attempt])
-        # The one that finished, of those that ended when the task did, is the one that ran its full time.
+        # Of the attempts that ended with the task, the one that ran for its full duration finished it.
         full = np.isclose(end_s - begin_s[:, attempt], job.duration_s[tasks, attempt], rtol=1e-9)
         won = begun & ~alive & (over_s[:, attempt] == finish_s) & full
         copied = begun & (attempt > 0)
@@ -199,7 +199,7 @@ def _draw_tasks(
 
 
 def _label(axes: Any, x: float, name: str) -> None:
-    """Name a vertical line at its upper end."""
+    """Label a vertical line at its upper end."""
     transform = axes.get_xaxis_transform()
     axes.annotate(name, (x, 1.0), xycoords=transform, xytext=(2, 1), textcoords="offset points", fontsize=8)
 
@@ -213,7 +213,7 @@ def _bars(
     hatch: str | None = None,
     height: FloatArray | float = 1.0,
 ) -> None:
-    """Draw bars from ``left`` to ``right``, a row each; thin ones have an outline, so that they stand out."""
+    """Draw bars from ``left`` to ``right``, a row each; thin ones have an outline for visibility."""
     from matplotlib.collections import PolyCollection
 
     if len(rows) == 0:
@@ -266,7 +266,7 @@ def _legend(scene: Scene, threshold: str) -> tuple[list[Any], list[str]]:
 
 
 def _longest_s(scene: Scene) -> float:
-    """The end of the longest bar."""
+    """Return the end of the longest bar."""
     job, world = scene.flags.job, scene.world
     unfinished = np.isnan(world.finish_s)
     ran_s = np.where(unfinished, np.minimum(world.now_s, world.completion_s), world.finish_s) - job.start_s
@@ -295,7 +295,7 @@ def _count(number: int, noun: str, plural: str = "s", singular: str = "") -> str
 
 
 def _scale(value_s: float) -> tuple[float, str]:
-    # A unit of which there are at least three: "0.9 h" reads worse than "54 min".
+    # The largest unit with a value of at least three: "0.9 h" is less readable than "54 min".
     return next(((scale, unit) for scale, unit in _TIME_UNITS if value_s >= 3.0 * scale), _TIME_UNITS[-1])
 
 

@@ -1,4 +1,4 @@
-"""Rewards by name: pure functions of what a decision brought, each a dict of terms whose sum is paid."""
+"""Rewards by name: pure functions of an outcome that return named terms, whose sum is the reward."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Outcome = TypeVar("Outcome")
 
 
 class Flagging(NamedTuple):
-    """What the flags of one checkpoint were worth.
+    """Outcome of the flags raised at one checkpoint.
 
     Attributes:
         earliness: Sum over new flags of stragglers of (threshold - elapsed) / threshold, 0 for late ones.
-        false_flags: New flags of tasks that are no stragglers.
-        missed: On the last step, stragglers that were not flagged in time; 0 before.
-        n_stragglers: Stragglers of the job.
-        n_others: Other tasks that had not finished when the first decision was due.
+        false_flags: Number of new flags of tasks that are not stragglers.
+        missed: On the last step, the number of stragglers not flagged in time; 0 before.
+        n_stragglers: Number of stragglers of the job.
+        n_others: Number of other tasks that had not finished at the first decision.
     """
 
     earliness: float
@@ -31,14 +31,14 @@ class Flagging(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """What passed between two checkpoints.
+    """Outcome of mitigation between two checkpoints.
 
     Attributes:
-        time_s: Time that the job took, up to its completion.
-        wasted_s: Machine-seconds of attempts that were killed or lost.
-        n_tasks: Tasks of the job.
-        unaided_s: When the job would complete if nobody acted.
-        waste_price: The scenario's price of waste.
+        time_s: Duration, up to the completion of the job.
+        wasted_s: Machine-seconds of killed and unsuccessful attempts.
+        n_tasks: Number of tasks of the job.
+        unaided_s: Completion time of the job without action.
+        waste_price: Cost of wasted work in the scenario.
     """
 
     time_s: float
@@ -53,10 +53,10 @@ class Reward(Generic[Outcome]):
     """A reward with its weights.
 
     Attributes:
-        name: What users type.
-        function: Terms from an outcome and weights.
+        name: Name of the reward.
+        function: Function of an outcome and the weights that returns the terms.
         weights: Weight of each term; a scenario may override them.
-        summary: One line for lists.
+        summary: One-line description for lists.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Reward(Generic[Outcome]):
     def with_weights(self, weights: Weights) -> Reward[Outcome]:
         """Return a copy with some weights replaced.
 
-        One scenario serves both environments, so weights of the other one's rewards are passed over.
+        A scenario may be used with both environments, so weights of the other one's rewards are ignored.
 
         Raises:
             UnknownName: If no straggler reward has such a weight.
@@ -87,7 +87,7 @@ class Reward(Generic[Outcome]):
 
 
 def flags(outcome: Flagging, weights: Weights) -> dict[str, float]:
-    """Mean earliness of the stragglers flagged, less false flags, less stragglers missed."""
+    """Return the mean earliness of flagged stragglers minus the rates of false flags and of misses."""
     return {
         "true_flags": weights["true_flags"] * _share(outcome.earliness, outcome.n_stragglers),
         "false_flags": -weights["false_flags"] * _share(outcome.false_flags, outcome.n_others),
@@ -96,7 +96,7 @@ def flags(outcome: Flagging, weights: Weights) -> dict[str, float]:
 
 
 def time_and_waste(outcome: Passage, weights: Weights) -> dict[str, float]:
-    """Less the time that the job takes, less the price of the work that was thrown away."""
+    """Return the negative completion time minus the cost of wasted work."""
     waste_s = outcome.waste_price * outcome.wasted_s / outcome.n_tasks
     return {
         "time": -weights["time"] * outcome.time_s / outcome.unaided_s,
@@ -130,7 +130,7 @@ MITIGATION: dict[str, Reward[Passage]] = {
 
 
 def get_reward(rewards: Mapping[str, Reward[Any]], name: str) -> Reward[Any]:
-    """Return one of :data:`PREDICTION` or :data:`MITIGATION`; raises UnknownName."""
+    """Return a reward of :data:`PREDICTION` or :data:`MITIGATION` by name; raises UnknownName."""
     if name not in rewards:
         raise UnknownName("reward", name, rewards)
     return rewards[name]

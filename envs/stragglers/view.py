@@ -1,4 +1,4 @@
-"""An observation as arrays over the job's real tasks: what agents read."""
+"""View of an observation as arrays over the real tasks of a job, for agents."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _JOB = {name: column for column, name in enumerate(JOB_COLUMNS)}
 
 @dataclass(frozen=True)
 class JobView:
-    """What is known of a job of n tasks and C counters; lengths of time are in measuring windows.
+    """Observable state of a job of n tasks and C counters; times are in measuring windows.
 
     Attributes:
-        tasks_max: N, the length of an action; tasks n..N-1 do not exist.
-        pending: Tasks that have not started, shape (n,).
-        running: Tasks that run, shape (n,).
-        finished: Tasks that have finished, shape (n,).
+        tasks_max: Length N of an action; tasks n..N-1 do not exist.
+        pending: Mask of tasks that have not started, shape (n,).
+        running: Mask of running tasks, shape (n,).
+        finished: Mask of finished tasks, shape (n,).
         x: Mean of every counter over the complete windows of the attempt so far, shape (n, C).
-        last: The same of its last complete window, shape (n, C).
-        elapsed: How long the oldest running attempt has run, 0 for others, shape (n,).
-        latency: Latency of finished tasks, nan for others, shape (n,).
-        flagged: Tasks that were flagged or acted on, shape (n,).
-        attempts: Attempts started, shape (n,).
-        can_act: Tasks that may be flagged or acted on now, shape (n,).
-        threshold: Latency from which on a task is a straggler; nan if unknown.
-        quantiles: Quantiles .25, .5, .75 and .9 of the finished tasks' latencies; 0 before any.
+        last: Value of every counter in its last complete window, shape (n, C).
+        elapsed: Running time of the oldest running attempt, 0 for other tasks, shape (n,).
+        latency: Latency of finished tasks, NaN for others, shape (n,).
+        flagged: Mask of tasks that were flagged or acted on, shape (n,).
+        attempts: Number of attempts started, shape (n,).
+        can_act: Mask of tasks that may be flagged or acted on now, shape (n,).
+        threshold: Latency at and above which a task is a straggler; NaN if unknown.
+        quantiles: Quantiles .25, .5, .75 and .9 of the latencies of finished tasks; 0 before any.
         share_finished: Share of the tasks that have finished.
-        checkpoint: Decisions taken before.
-        free_machines: Machines that nobody uses, over n; -1 for no limit.
+        checkpoint: Number of decisions taken before.
+        free_machines: Number of free machines divided by n; -1 for no limit.
     """
 
     tasks_max: int
@@ -59,7 +59,7 @@ class JobView:
     def of(cls, observation: Mapping[str, NDArray[np.float32]]) -> JobView:
         """Return the view of one observation; its arrays are copies."""
         every = np.asarray(observation["tasks"], dtype=np.float64)
-        # Every real task is pending, running or finished; rows of zeros are padding and come last.
+        # Every real task is pending, running or finished; padding rows are all 0 and come last.
         n = int(every[:, : _TASK["finished"] + 1].sum())
         tasks, job = every[:n], np.asarray(observation["job"], dtype=np.float64)
         counters = np.asarray(observation["counters"], dtype=np.float64)[:n]
@@ -87,5 +87,5 @@ class JobView:
 
     @property
     def n_tasks(self) -> int:
-        """Tasks of the job."""
+        """Number of tasks of the job."""
         return len(self.running)

@@ -1,1 +1,1 @@
-"""Congestion control by one controller of all hosts."""
+"""Congestion control of all hosts by one controller."""

@@ -36,26 +36,26 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     ## Description
 
-    Hosts send to each other over a network of switches with short buffers. Send too slowly and capacity is
-    wasted; send too fast and queues grow, packets wait and are dropped. This is Iroko's problem: a central
-    controller reads switch and host statistics and allots every host a send rate. The network is simulated
-    packet by packet (`backend="packets"`): every data packet and ACK passes every hop, and loss, recovery and
-    time-outs happen as they do to a real sender.
+    Hosts send to each other over a network of switches with shallow buffers. Low send rates waste capacity;
+    high send rates build up queues, which delay and drop packets. This is the problem of Iroko: a central
+    controller reads the statistics of switches and hosts and assigns every host a send rate. The network is
+    simulated packet by packet (`backend="packets"`): every data packet and ACK passes every hop, and loss,
+    recovery and timeouts are those of the transport protocol.
 
-    Time has two clocks. The network's runs in nanoseconds; one `step` advances it by the scenario's decision
-    interval, in simulated time. Rates take effect at the beginning of the interval, and everything observed
-    and paid for is measured during that interval, after they took effect.
+    The network runs in simulated time with a resolution of nanoseconds. One `step` advances it by the
+    scenario's decision interval. Rates take effect at the beginning of the interval; observation and reward
+    are measured during the interval, after the rates took effect.
 
-    The congestion control law of the hosts is `transport`. With `"paced"` (the default) a host sends at
-    exactly the rate it was given. With any other (`"dctcp"`, `"cubic"`, ...) the law runs and the rate is a
-    cap over it; 1 means no cap. A classical contender is therefore the same environment with that transport
-    and an agent that always answers 1.
+    `transport` is the congestion control law of the hosts. With `"paced"` (the default) a host sends at
+    exactly the rate that the agent set. With any other law (`"dctcp"`, `"cubic"`, ...) the rate is a cap on
+    the law's own; 1 means no cap. A classical transport is therefore evaluated in the same environment, with
+    an agent that always sets 1.
 
     ## Action Space
 
-    `Box(-1, 1, (n_hosts,), float32)`: send rate of every host, headers included, enforced for the host as a
-    whole and not for each of its flows. -1 is the scenario's `min_rate_fraction` of the line rate, 1 the line
-    rate. Values outside are clipped; values that are not finite are an error.
+    `Box(-1, 1, (n_hosts,), float32)`: the send rate of every host, headers included, enforced per host and
+    not per flow. -1 is the scenario's `min_rate_fraction` of the line rate and 1 is the line rate. Values
+    outside the space are clipped; values that are not finite raise an error.
 
     | `action_scale` | Space | Rate of an action a, as a fraction of the line rate, with the floor f |
     | --- | --- | --- |
@@ -63,15 +63,15 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     | `log` | `Box(-1, 1)` | f to the power of (1 - a) / 2: equal steps are equal factors, for many small shares |
     | `native` | `Box(f, 1)` | a itself; agents of `sysgym.agents`, benchmarks and checkpoints use it |
 
-    `env.unwrapped.action_for(rates)` returns the action that asks for given fractions.
+    `env.unwrapped.action_for(rates)` returns the action for given fractions of the line rate.
 
     ## Observation Space
 
-    `Box(0, 1, (n,), float32)`: the feature groups chosen with `features`, one after another, each with one
-    value for every switch port or every host; with `history` H the last H intervals, the newest first. All
-    are scale-free and clipped to [0, 1]. What stands where depends on the scenario:
-    `env.unwrapped.observation_index` names every value with its unit. Switch ports come in the order of
-    `env.unwrapped.fabric.port_names`, hosts in that of `host_names`.
+    `Box(0, 1, (n,), float32)`: the feature groups selected by `features`, concatenated, each with one value
+    per switch port or per host; with `history` H, those of the last H intervals, the newest first. All values
+    are scale-free and clipped to [0, 1]. The layout depends on the scenario:
+    `env.unwrapped.observation_index` gives the name and unit of every value. Switch ports are in the order
+    of `env.unwrapped.fabric.port_names`, hosts in that of `host_names`.
 
     | Group | One for each | Meaning | Unit | Min | Max |
     | --- | --- | --- | --- | --- | --- |
@@ -87,13 +87,13 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     | `rtt` * | host | mean round trip; 0 without queueing or samples | 1 - base RTT / RTT | 0 | 1 |
     | `active` * | host | whether the host has something left to send | 0 or 1 | 0 | 1 |
 
-    `*`: in the default set, in this order. The base RTT is that of one full packet over the longest path of
-    the empty network.
+    `*`: in the default set, in this order. The base RTT is the round-trip time of one full-size packet over
+    the longest path of the empty network.
 
     ## Rewards
 
-    The sum of named terms, which `info["reward_terms"]` lists. `reward` names the function; the scenario may
-    set its weights.
+    The reward is the sum of named terms, which `info["reward_terms"]` lists. `reward` selects the function;
+    the scenario may set its weights.
 
     | Name | Terms |
     | --- | --- |
@@ -101,18 +101,18 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     | `action`, `queue`, `std_dev`, `joint_queue`, `fairness`, `fair_queue`, `gini`, `step` | Iroko's, as in its repository |
     | `iroko_paper` | Iroko's of 2018: bandwidth received, less squared queues, less the rates' standard deviation |
 
-    The ideal of an interval are the max-min fair rates of the flows that were active when it began, less
-    headers, and no more than those flows had left to send. Without demand the goodput term is 1, so finishing
-    early is never worth less than finishing late. The default reward is at most 1 a step. Iroko's rewards,
-    except `queue` and `iroko_paper`, pay for the rate that hosts are allowed, used or not; they are there for
-    comparison.
+    The ideal of an interval is given by the max-min fair rates of the flows that were active when it began,
+    excluding headers, and is limited to the data that those flows had left to send. Without demand the
+    goodput term is 1, so finishing early is never worth less than finishing late. The default reward is at
+    most 1 per step. Iroko's rewards, except `queue` and `iroko_paper`, pay for the rate that hosts are
+    allowed, whether or not they use it; they are included for comparison.
 
     ## Starting State
 
-    An empty network with the workload of one episode seed, run for the scenario's `warmup_s` without caps.
-    `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
-    `reset(options={"episode_seed": 20001})` pins it. The episode seed also decides what the split varies. The
-    first observation is a reading of that network.
+    An initially empty network with the workload of one episode seed, run for the scenario's `warmup_s`
+    without caps. `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
+    `reset(options={"episode_seed": 20001})` sets it. The episode seed also determines the scenario parameters
+    that the split varies. The first observation is measured on that network.
 
     ## Episode End
 
@@ -145,7 +145,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     ## Registered Configurations
 
-    One id, `sysgym/DatacenterCC-v0`; `scenario` chooses the world: `allreduce-ring-16`,
+    One id, `sysgym/DatacenterCC-v0`; `scenario` selects the configuration: `allreduce-ring-16`,
     `allreduce-tree-hadoop-mix`, `alltoall-fattree-k4`, `dumbbell-10g`, `fattree-k4-rpc`,
     `fattree-k4-websearch`, `fattree-k8-permutation`, `incast-32`, `incast-64`, `incast-websearch-mix`,
     `iroko-dumbbell-10m`, `iroko-dumbbell-1g`, `iroko-fattree-10m`, `iroko-fattree-1g`,
@@ -155,9 +155,9 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     ## Baselines
 
-    Agents `max`, `random`, `fixed_fair`, `aimd`, `oracle` (privileged) and anything trained with `sysgym
-    train`; classical transports under the agent `max`. `sysgym bench quick` plays them on held-out seeds and
-    `sysgym report` prints scores with confidence intervals.
+    The agents `max`, `random`, `fixed_fair`, `aimd`, `oracle` (privileged) and agents trained with `sysgym
+    train`; classical transports with the agent `max`. `sysgym bench quick` evaluates them on held-out seeds
+    and `sysgym report` prints scores with confidence intervals.
 
     ## References
 
@@ -192,12 +192,12 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
         overrides: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
-        """Build the environment; the class documentation describes the arguments.
+        """Create the environment; the class documentation describes the arguments.
 
         Raises:
             ScenarioError: If the scenario cannot be used.
             UnknownName: If a split, transport, reward, feature group, action scale or backend does not exist.
-            BackendUnavailable: If the backend cannot be had here, such as ``"linux"`` without its service.
+            BackendUnavailable: If the backend is not available, such as ``"linux"`` without its service.
         """
         check_backend(backend)
         self.scenario = resolve_scenario(scenario, overrides)
@@ -225,16 +225,16 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     @property
     def observation_index(self) -> list[str]:
-        """What stands at every index of the observation, with its unit."""
+        """Name and unit of every value of the observation."""
         return self.observations.index
 
     def observation_part(self, feature: str, age: int = 0) -> slice:
-        """Return where a feature group lies; ``age`` 0 is the newest interval. Raises UnknownName."""
+        """Return the slice of a feature group; ``age`` 0 is the newest interval. Raises UnknownName."""
         return self.observations.part(feature, age)
 
     @property
     def resting_action(self) -> Array:
-        """The action that leaves every host its line rate."""
+        """The action that gives every host its line rate."""
         return np.ones(self.fabric.n_hosts, np.float32)
 
     def reset(
@@ -244,7 +244,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
 
         Args:
             seed: Seeds the generator that draws episode seeds.
-            options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
+            options: ``{"episode_seed": int}`` sets the episode seed, which may lie outside the split.
 
         Raises:
             ClosedEnvironment: If the environment is closed.
@@ -270,12 +270,12 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
         return self.observations.newest(), self._info(interval)
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """Set the hosts' rates, let one decision interval pass and measure it.
+        """Set the rates of the hosts, simulate one decision interval and measure it.
 
         Raises:
-            NoEpisode: If no episode is under way.
+            NoEpisode: If no episode is in progress.
             ClosedEnvironment: If the environment is closed.
-            ActionError: If the action has another shape, or a value is not a finite number.
+            ActionError: If the action has the wrong shape or a value that is not finite.
         """
         self._check_may_step()
         interval = self._stepper.decide(self._row, self.actions.rates(action))
@@ -289,14 +289,14 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
         return self.observations.newest(), float(sum(terms.values())), False, truncated, info
 
     def _conclude(self, interval: Interval) -> dict[str, float]:
-        """Take an interval into the observation and the pictures; return the terms of its reward."""
+        """Add an interval to the observation and the recorder; return the terms of its reward."""
         if self.recorder is not None:
             self.recorder.record(interval)
         self.observations.push(interval)
         return self.reward.terms(interval)
 
     def _new_stepper(self, n: int) -> NetworkStepper:
-        """Return what moves this many worlds of this kind together; on the kernel there is only one."""
+        """Return a stepper of this many networks; on the kernel there is only one."""
         has_law = not self.transport.rate_driven
         if self.backend == PACKETS:
             return NetworkStepper(n, self.fabric, has_law=has_law)
@@ -305,7 +305,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
         return LinuxNetworkStepper(1, self.fabric, has_law=has_law)
 
     def _join(self, stepper: NetworkStepper, row: int, frames: Array) -> None:
-        """Move to a row of a stepper that other worlds share, and to its frames of observations."""
+        """Use a row of a shared stepper, and store observations in the shared array."""
         self._stepper, self._row = stepper, row
         self.observations.share(frames)
 

@@ -1,7 +1,6 @@
-"""Measurements of one decision interval: the difference of two readings of the network's counters.
+"""Measurements of one decision interval: differences between two readings of the network's counters.
 
-Observation, reward and metrics all read the same :class:`Interval`, so they cannot disagree about what was
-measured.
+Observation, reward and metrics are computed from the same :class:`Interval`, so they are always consistent.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Fabric:
-    """What does not change within an episode. Ports are the output ports of switches, as in ``port_links``.
+    """Constants of an episode. Ports are the output ports of switches, as in ``port_links``.
 
     Attributes:
         topology: The network.
@@ -33,12 +32,12 @@ class Fabric:
         host_names: Name of every host.
         port_rate_bps: Rate of every switch port, shape (n_ports,).
         line_rate_bps: Rate of every host's uplink, shape (n_hosts,).
-        exit_ports: Which switch ports lead to a host, shape (n_ports,).
-        buffer_bytes: Buffer of every switch port.
-        ecn_threshold_bytes: A packet that finds more in the queue is marked; None: no marking.
-        payload_fraction: Payload's share of a full packet.
-        base_rtt_s: Round trip of one full packet and its ACK over the longest of the shortest paths, network
-            empty.
+        exit_ports: Whether a switch port leads to a host, shape (n_ports,).
+        buffer_bytes: Buffer size of every switch port.
+        ecn_threshold_bytes: Queue length above which arriving packets are marked; None: no marking.
+        payload_fraction: Share of payload in a full-size packet.
+        base_rtt_s: Round-trip time of one full-size packet and its ACK over the longest of the shortest
+            paths of the empty network.
     """
 
     topology: Topology
@@ -65,11 +64,11 @@ class Fabric:
 
     @cached_property
     def exits(self) -> IntArray:
-        """Switch ports that lead to a host, ascending."""
+        """Indices of the switch ports that lead to a host, ascending."""
         return np.flatnonzero(self.exit_ports)
 
     def equals(self, other: Fabric) -> bool:
-        """Whether nothing that is measured depends on which of the two a network has."""
+        """Return whether measurements are the same with either fabric."""
         return (
             self.port_names == other.port_names
             and self.buffer_bytes == other.buffer_bytes
@@ -81,7 +80,7 @@ class Fabric:
 
     @classmethod
     def of(cls, scenario: CongestionScenario) -> Fabric:
-        """Read what the environment needs off a scenario."""
+        """Return the fabric of a scenario."""
         topology = build_topology(scenario.topology)
         ports = np.asarray(topology.switch_ports, dtype=np.int64)
         names = topology.node_names
@@ -105,7 +104,7 @@ class Fabric:
 
 @dataclass(frozen=True)
 class Reading:
-    """The network's counters at one moment; of many networks, each array has one axis more, the first."""
+    """Counters of a network at one moment; for many networks, arrays have an additional first axis."""
 
     now_s: float | FloatArray
     ports: PortCounters
@@ -114,18 +113,17 @@ class Reading:
 
 @dataclass(frozen=True)
 class Interval:
-    """What happened between two readings. Arrays over ports are those of switches, shape (n_ports,).
+    """Measurements between two readings. Arrays over ports cover switch ports only, shape (n_ports,).
 
-    Of many networks with a common fabric, all arrays have one axis more, the first, and what is one number of
-    a network is an array.
+    For many networks with a common fabric, all arrays have an additional first axis, and scalars are arrays.
 
     Attributes:
         fabric: The network.
         before: Reading at the beginning.
         after: Reading at the end.
-        action: Send rate in force, as a fraction of line rate, shape (n_hosts,).
-        ideal_bytes: Payload that each host would deliver at its max-min fair rate, shape (n_hosts,); nothing
-            for a host that had nothing to send when the interval began.
+        action: Send rate in force, as a fraction of the line rate, shape (n_hosts,).
+        ideal_bytes: Payload that each host would deliver at its max-min fair rate, shape (n_hosts,); 0 for a
+            host that had nothing to send at the beginning of the interval.
     """
 
     fabric: Fabric
@@ -136,12 +134,12 @@ class Interval:
 
     @cached_property
     def duration_s(self) -> FloatArray:
-        """Simulated time that passed; 0 for the moment of a reset without warm-up."""
+        """Duration in simulated time; 0 at a reset without warm-up."""
         return np.asarray(self.after.now_s - self.before.now_s)
 
     @cached_property
     def each_duration_s(self) -> FloatArray:
-        """The same, to reckon with arrays over ports or hosts: an axis of length 1 stands for them."""
+        """The same with an additional axis of length 1, for broadcasting against ports or hosts."""
         return self.duration_s[..., np.newaxis]
 
     def _of_ports(self, of_links: NDArray[Any]) -> FloatArray:
@@ -156,12 +154,12 @@ class Interval:
 
     @cached_property
     def queue_bytes(self) -> FloatArray:
-        """Queue of every port at the end."""
+        """Queue of every port at the end of the interval."""
         return self._of_ports(self.after.ports.queue_bytes)
 
     @cached_property
     def queue_mean_bytes(self) -> FloatArray:
-        """Mean queue of every port over time."""
+        """Time-averaged queue of every port."""
         mean_bytes = self.queue_bytes.copy()
         passed_s = self.each_duration_s
         return np.divide(
@@ -175,44 +173,44 @@ class Interval:
 
     @cached_property
     def sent_bytes(self) -> FloatArray:
-        """Bytes that every port put on the wire."""
+        """Bytes sent by every port."""
         return self._port_difference("sent_bytes")
 
     @cached_property
     def accepted_packets(self) -> FloatArray:
-        """Packets that every port took into its queue."""
+        """Packets accepted into the queue of every port."""
         return self._port_difference("accepted_packets")
 
     @cached_property
     def marked_packets(self) -> FloatArray:
-        """Packets that every port marked."""
+        """Packets marked by every port."""
         return self._port_difference("marked_packets")
 
     @cached_property
     def dropped_packets(self) -> FloatArray:
-        """Packets that every port dropped."""
+        """Packets dropped by every port."""
         return self._port_difference("dropped_packets")
 
     @cached_property
     def dropped_bytes(self) -> FloatArray:
-        """Bytes dropped anywhere, the hosts' own queues included; one number."""
+        """Bytes dropped in the whole network, the queues of hosts included; a scalar."""
         dropped = self.after.ports.dropped_bytes - self.before.ports.dropped_bytes
         return np.asarray(dropped.sum(axis=-1), dtype=np.float64)
 
     @cached_property
     def delivered_bytes(self) -> FloatArray:
-        """Payload that every host's flows delivered in order."""
+        """Payload delivered in order by the flows of every host."""
         return self._host_difference("delivered_bytes")
 
     @cached_property
     def arrived_bytes(self) -> FloatArray:
-        """Wire bytes that reached every host, shape (n_hosts,)."""
+        """Bytes on the wire that reached every host, shape (n_hosts,)."""
         arrived = self.after.ports.sent_bytes - self.before.ports.sent_bytes
         return np.asarray(np.take(arrived, self.fabric.topology.host_downlink, axis=-1), dtype=np.float64)
 
     @cached_property
     def rtt_mean_s(self) -> FloatArray:
-        """Mean round trip of every host's flows; nan without a sample."""
+        """Mean round-trip time of the flows of every host; NaN without a sample."""
         samples = self._host_difference("rtt_samples")
         mean_s = np.full(samples.shape, np.nan)
         np.divide(self._host_difference("rtt_sum_s"), samples, out=mean_s, where=samples > 0)
@@ -220,15 +218,15 @@ class Interval:
 
     @cached_property
     def active_flows(self) -> IntArray:
-        """Flows of every host with something left to send, at the end."""
+        """Number of flows of every host with data left to send, at the end of the interval."""
         return np.asarray(self.after.hosts.active_flows, dtype=np.int64)
 
     @cached_property
     def waiting_byte_s(self) -> FloatArray:
-        """Integral over time of the bytes that waited in switch queues, all ports; one number.
+        """Integral over time of the bytes waiting in switch queues, summed over ports; a scalar.
 
-        The counters also hold the packet being sent with what is left of it; half a packet for the time that
-        sending takes is therefore taken off (exact where a port's packets are of one size).
+        The counters include the remainder of the packet being sent. Half a packet for the transmission time
+        is therefore subtracted, which is exact if all packets of a port have the same size.
         """
         mean_packet_bytes = np.divide(
             self.sent_bytes,
@@ -242,15 +240,15 @@ class Interval:
 
     @cached_property
     def left_bytes(self) -> FloatArray:
-        """Bytes that left the network to the hosts; one number."""
+        """Bytes that left the network to the hosts; a scalar."""
         return np.asarray(np.take(self.sent_bytes, self.fabric.exits, axis=-1).sum(axis=-1))
 
     @cached_property
     def queueing_delay_s(self) -> FloatArray:
-        """Mean time that a byte which leaves the network has waited in switch queues.
+        """Mean time that bytes leaving the network have waited in switch queues; a scalar.
 
-        By Little's law: the integral of what waits over the bytes that left to the hosts. With a queue and
-        nothing leaving it is infinite. One number.
+        Little's law: the integral of the waiting bytes divided by the bytes that left to the hosts. Infinite
+        if bytes wait and none leave.
         """
         nothing_left_s = np.where(self.waiting_byte_s > 0.0, np.inf, 0.0)
         return np.divide(
@@ -259,7 +257,7 @@ class Interval:
 
     @cached_property
     def loss_fraction(self) -> FloatArray:
-        """Of the bytes that left the network, the share that was dropped; one number."""
+        """Share of bytes dropped among all bytes that left the network or were dropped; a scalar."""
         gone_bytes = self.dropped_bytes + self.left_bytes
         return np.divide(
             self.dropped_bytes, gone_bytes, out=np.zeros_like(gone_bytes), where=gone_bytes > 0.0

@@ -1,6 +1,6 @@
-"""Metrics in absolute units, of one interval and of a whole episode. What a scenario does not have is absent.
+"""Metrics of an interval and of an episode, in absolute units. Inapplicable metrics are omitted.
 
-Queues and drops are those of switch ports, unless said otherwise; an episode's metrics begin after the
+Queues and drops are those of switch ports unless stated otherwise. Metrics of an episode exclude the
 warm-up.
 """
 
@@ -69,7 +69,7 @@ def interval_metrics(interval: Interval) -> dict[str, float]:
 
 
 def interval_values(interval: Interval) -> dict[str, FloatArray]:
-    """Return the metrics of one network or of many, each of shape (n,); NaN where a network lacks one."""
+    """Return the metrics of one network or of many, each of shape (n,); NaN where inapplicable."""
     duration_s = np.maximum(interval.duration_s, np.finfo(np.float64).tiny)
     delay_s = interval.queueing_delay_s
     return {
@@ -86,7 +86,7 @@ def interval_values(interval: Interval) -> dict[str, FloatArray]:
 
 
 def _acknowledged(interval: Interval) -> dict[str, FloatArray]:
-    """What ACKs told in an interval; NaN without one."""
+    """Return the measurements of ACKs in an interval; NaN without one."""
     before, after = interval.before.hosts, interval.after.hosts
     acked = (after.acked_packets - before.acked_packets).sum(axis=-1)
     marked = (after.marked_packets - before.marked_packets).sum(axis=-1)
@@ -96,13 +96,13 @@ def _acknowledged(interval: Interval) -> dict[str, FloatArray]:
 
 
 def _over(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """Divides; NaN where there is nothing to divide by."""
+    """Return the quotient; NaN where the divisor is 0."""
     quotient: FloatArray = np.full(np.shape(whole), np.nan)
     return np.divide(part, whole, out=quotient, where=np.asarray(whole) > 0.0)
 
 
 def _fairness(delivered_bytes: FloatArray, ideal_bytes: FloatArray) -> FloatArray:
-    """Jain's index of goodput over fair share; NaN where fewer than two hosts have demand."""
+    """Return Jain's index of goodput over fair share; NaN where fewer than two hosts have demand."""
     if delivered_bytes.ndim > 1:
         return np.array([_fairness(*row) for row in zip(delivered_bytes, ideal_bytes, strict=True)])
     wanted = ideal_bytes > 0.0
@@ -115,8 +115,8 @@ def episode_metrics(episode: Interval, network: Network) -> dict[str, float]:
     """Return the metrics of a whole episode; see :data:`EPISODE_METRICS`.
 
     Args:
-        episode: From the end of the warm-up to now.
-        network: The world at the end. Percentiles of queues and flows are read off it, warm-up included.
+        episode: Interval from the end of the warm-up to now.
+        network: The network at the end, for percentiles of queues and flows, which include the warm-up.
     """
     fabric, duration_s = episode.fabric, float(episode.duration_s)
     before, after = episode.before.hosts, episode.after.hosts
@@ -141,7 +141,7 @@ def episode_metrics(episode: Interval, network: Network) -> dict[str, float]:
 
 
 def flow_metrics(flows: FlowTable, now_s: float) -> dict[str, float]:
-    """Return the metrics of flows, the whole schedule from time 0 on."""
+    """Return the metrics of all flows of the schedule, from time 0 on."""
     metrics = {}
     endless = flows.started & (flows.size_bytes < 0)
     if endless.any():
@@ -166,9 +166,9 @@ def flow_metrics(flows: FlowTable, now_s: float) -> dict[str, float]:
 def fct_slowdowns(flows: FlowTable, now_s: float) -> tuple[FloatArray, NDArray[np.int64]]:
     """Return slowdown and size of every flow that could have finished.
 
-    The slowdown is the completion time over that on an empty network. A flow that is not through counts with
-    its age, a lower bound, if it is old enough that it would be through on an empty network. Leaving it out
-    would reward who never finishes the unlucky flows.
+    The slowdown is the completion time divided by that on an empty network. An unfinished flow counts with
+    its age, a lower bound, if it is older than its completion time on an empty network. Omitting such flows
+    would reward controllers that starve some flows.
     """
     unfinished = np.isnan(flows.finish_s)
     age_s = np.where(unfinished, now_s, flows.finish_s) - flows.start_s
@@ -194,10 +194,10 @@ def _slowdown_metrics(flows: FlowTable, now_s: float) -> dict[str, float]:
 
 
 def round_completions_s(flows: FlowTable, now_s: float) -> FloatArray:
-    """Return how long every incast round took, from its first start to its last byte.
+    """Return the duration of every incast round, from its first start to its last byte.
 
-    A round that is not through counts with its age, once that is longer than its flows would take one after
-    another on an empty network; a younger one is left out.
+    An unfinished round counts with its age if it is older than its flows would take one after another on an
+    empty network; otherwise it is omitted.
     """
     durations = []
     for group in np.unique(flows.group[flows.started & (flows.group >= 0)]):

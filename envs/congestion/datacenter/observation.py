@@ -1,4 +1,4 @@
-"""Observations of a controller: named groups of scale-free features of switch ports or hosts, in [0, 1]."""
+"""Observations of a controller: named groups of scale-free features of ports or hosts, in [0, 1]."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Observation = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class FeatureGroup:
-    """One kind of feature.
+    """A named group of features.
 
     Attributes:
-        name: What users type.
-        scope: Whether it has one value a switch port or one a host.
-        unit: What 1 stands for.
-        meaning: One line for tables.
-        measure: Values from an interval, before clipping to [0, 1].
+        name: Name of the group.
+        scope: Whether the group has one value per switch port or per host.
+        unit: Unit, of which a value of 1 is one.
+        meaning: One-line description for tables.
+        measure: Function that returns the values of an interval, before clipping to [0, 1].
     """
 
     name: str
@@ -37,7 +37,7 @@ class FeatureGroup:
 
 
 def _share(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """Divide, with 0 where there is nothing to divide by."""
+    """Return the quotient; 0 where the divisor is 0."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0.0)
 
 
@@ -138,11 +138,11 @@ FEATURES: dict[str, FeatureGroup] = {
 """All feature groups by name."""
 
 DEFAULT_FEATURES = ("queue_delay", "mark_fraction", "utilization", "rate", "goodput", "rtt", "active")
-"""Enough to see load, queueing and demand, and nothing twice."""
+"""Default feature groups: load, queueing and demand, without redundancy."""
 
 
 def get_feature_group(group: str | FeatureGroup) -> FeatureGroup:
-    """Return a feature group by its name, or as it is; raises UnknownName."""
+    """Return a feature group given by name or as an object; raises UnknownName."""
     if isinstance(group, FeatureGroup):
         return group
     if group not in FEATURES:
@@ -151,16 +151,16 @@ def get_feature_group(group: str | FeatureGroup) -> FeatureGroup:
 
 
 class ObservationBuilder:
-    """Puts frames of features together, newest first.
+    """Builder of observations from the features of the latest intervals, newest first.
 
     Args:
         fabric: The network.
         features: Feature groups or their names, in the order of the observation.
-        history: How many intervals the observation holds.
+        history: Number of intervals in the observation.
 
     Raises:
         UnknownName: If there is no such feature group.
-        ArgumentError: If ``history`` is less than 1, or features are missing or named twice.
+        ArgumentError: If ``history`` is less than 1, or there are no features or duplicate ones.
     """
 
     def __init__(self, fabric: Fabric, features: Sequence[str | FeatureGroup], history: int) -> None:
@@ -186,11 +186,11 @@ class ObservationBuilder:
 
     @property
     def _groups(self) -> list[FeatureGroup]:
-        # Looked up: what measures a group of ours cannot be pickled, and a copy needs no copy of it.
+        # Looked up by name: the functions of built-in groups cannot be pickled, and copies can share them.
         return [self._own.get(name) or FEATURES[name] for name in self.features]
 
     def share(self, stack: Observation) -> None:
-        """Keep the frames in a part of a larger array, shape (history, frame_size), from now on."""
+        """Store the frames in a part of a larger array, shape (history, frame_size), from now on."""
         self._stack = stack
 
     @property
@@ -206,14 +206,14 @@ class ObservationBuilder:
         return names
 
     def part(self, feature: str, age: int = 0) -> slice:
-        """Return where a feature group lies in the observation.
+        """Return the slice of a feature group in the observation.
 
         Args:
             feature: Name of the group.
             age: 0 for the newest interval.
 
         Raises:
-            UnknownName: If the observation does not have it.
+            UnknownName: If the observation does not include the group.
         """
         if feature not in self._slices:
             raise UnknownName("feature of this observation", feature, self._slices)
@@ -223,11 +223,11 @@ class ObservationBuilder:
         return slice(within.start + offset, within.stop + offset)
 
     def reset(self, interval: Interval) -> None:
-        """Begin an episode: the present stands in for the past that there is not."""
+        """Begin an episode: all earlier intervals repeat the first one."""
         self._stack[:] = self.frame(interval)
 
     def push(self, interval: Interval) -> None:
-        """Put one more interval before the others."""
+        """Add an interval as the newest one."""
         self._stack[1:] = self._stack[:-1]
         self._stack[0] = self.frame(interval)
 
@@ -236,7 +236,7 @@ class ObservationBuilder:
         return self._stack.reshape(-1).copy()
 
     def frame(self, interval: Interval) -> Observation:
-        """Return the features of one interval, shape (frame_size,); of many networks, (n, frame_size)."""
+        """Return the features of one interval, shape (frame_size,); for many networks, (n, frame_size)."""
         frame = np.concatenate([group.measure(interval) for group in self._groups], axis=-1)
         clipped: Observation = np.clip(frame, 0.0, 1.0).astype(np.float32)
         return clipped

@@ -1,9 +1,9 @@
-"""Rewards by name: pure functions of what was measured, each a dict of named terms whose sum is the reward.
+"""Rewards by name: pure functions of an interval that return named terms, whose sum is the reward.
 
-The default pays for payload delivered and charges for queueing and loss. Beside it stand the rewards of Iroko
-(Ruffy et al., arXiv 1812.09975, and its public repository at 7941dd2), which pay for the rate that hosts are
-*allowed*, whether it is used or not: they are here for comparison with published work, and
-``tests/envs/congestion/test_rewards.py`` shows what is wrong with them.
+The default reward pays for delivered payload and penalizes queueing and loss. The rewards of Iroko (Ruffy
+et al., arXiv 1812.09975, and its public repository at 7941dd2) pay for the rate that hosts are *allowed*,
+whether or not they use it. They are included for comparison with published work;
+``tests/envs/congestion/test_rewards.py`` demonstrates their defects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Weights = Mapping[str, float]
 RewardFunction = Callable[[Interval, Weights], dict[str, float]]
 
 STEP_QUEUE_LIMIT = 0.30
-"""Queue above which Iroko's ``step`` reward turns against sending."""
+"""Queue, as a share of the buffer, above which Iroko's ``step`` reward penalizes sending."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Reward:
     """A reward with its weights.
 
     Attributes:
-        name: What users type.
-        function: Terms from an interval and weights.
-        weights: Weight of each term that has one; a scenario may override them.
-        summary: One line for lists.
-        of_many: Whether the function takes the intervals of many networks as one, too, and then returns an
-            array for each term.
+        name: Name of the reward.
+        function: Function of an interval and the weights that returns the terms.
+        weights: Weight of each weighted term; a scenario may override them.
+        summary: One-line description for lists.
+        of_many: Whether the function also accepts the combined interval of many networks, and then returns
+            an array for each term.
     """
 
     name: str
@@ -72,13 +72,12 @@ _REWARDS: dict[str, Reward] = {}
 def register_reward(
     name: str, *, of_many: bool = False, **weights: float
 ) -> Callable[[RewardFunction], RewardFunction]:
-    """Make a function known as a reward; use as a decorator.
+    """Register a function as a reward; use as a decorator.
 
     Args:
-        name: What users type.
-        of_many: See :class:`Reward`. Without it, the vector form calls the function for one network after
-            another.
-        **weights: Its weights and their defaults.
+        name: Name of the reward.
+        of_many: See :class:`Reward`. Otherwise the vector environment calls the function once per network.
+        **weights: Default weights.
     """
 
     def register(function: RewardFunction) -> RewardFunction:
@@ -90,7 +89,7 @@ def register_reward(
 
 
 def get_reward(reward: str | Reward) -> Reward:
-    """Return a reward by its name, or as it is; raises UnknownName."""
+    """Return a reward given by name or as an object; raises UnknownName."""
     if isinstance(reward, Reward):
         return reward
     if reward not in _REWARDS:
@@ -105,7 +104,7 @@ def list_rewards() -> list[str]:
 
 @register_reward("default", of_many=True, goodput=1.0, queueing=0.5, loss=1.0)
 def default(interval: Interval, weights: Weights) -> dict[str, Any]:
-    """Goodput against the max-min fair ideal, less queueing delay against the base RTT, less loss."""
+    """Goodput relative to the max-min fair ideal, minus penalties for queueing delay and loss."""
     delay_s = interval.queueing_delay_s
     return {
         "goodput": weights["goodput"] * goodput_of_ideal(interval.delivered_bytes, interval.ideal_bytes),
@@ -115,11 +114,10 @@ def default(interval: Interval, weights: Weights) -> dict[str, Any]:
 
 
 def goodput_of_ideal(delivered_bytes: FloatArray, ideal_bytes: FloatArray) -> FloatArray:
-    """Return the fair share that was delivered, in [0, 1]; one number, or one a network.
+    """Return the share of the ideal that was delivered, in [0, 1]; a scalar, or one value per network.
 
-    Each host counts up to its own ideal, so nothing is gained by one host's excess over another's share. With
-    no demand everything that was asked for is delivered: 1. So a burst that is served sooner is not worth
-    less.
+    Each host counts up to its own ideal, so exceeding it at the expense of another host gains nothing.
+    Without demand the value is 1, so serving a burst sooner is not worth less.
     """
     total_bytes: FloatArray = np.asarray(ideal_bytes.sum(axis=-1))
     fair_bytes: FloatArray = np.minimum(delivered_bytes, ideal_bytes).sum(axis=-1)
@@ -127,20 +125,20 @@ def goodput_of_ideal(delivered_bytes: FloatArray, ideal_bytes: FloatArray) -> Fl
 
 
 def share_of_round_trip(delay_s: FloatArray | float, base_rtt_s: float) -> FloatArray:
-    """Return the share of a round trip spent in queues; 0.5 where queueing doubles the base RTT."""
+    """Return the share of a round-trip time spent in queues; 0.5 where queueing doubles the base RTT."""
     whole_s: FloatArray = np.asarray(delay_s + base_rtt_s)
     return np.divide(delay_s, whole_s, out=np.ones_like(whole_s), where=np.isfinite(whole_s))
 
 
 def jain_index(values: FloatArray) -> float:
-    """Return Jain's fairness index, from 1/n to 1; 1 if nobody has anything."""
+    """Return Jain's fairness index, from 1/n to 1; 1 if all values are 0."""
     total_square = float(values.sum()) ** 2
     squares = float(np.square(values).sum())
     return total_square / (len(values) * squares) if squares > 0.0 else 1.0
 
 
 def gini_coefficient(values: FloatArray) -> float:
-    """Return the Gini coefficient of non-negative values, 0 for equal ones."""
+    """Return the Gini coefficient of non-negative values; 0 if all are equal."""
     total, n = float(values.sum()), len(values)
     rank = 2.0 * np.arange(1, n + 1) - n - 1.0
     return float((rank * np.sort(values)).sum()) / (n * total) if total > 0.0 else 0.0
@@ -159,19 +157,19 @@ def action(interval: Interval, weights: Weights) -> dict[str, float]:
 
 @register_reward("queue")
 def queue(interval: Interval, weights: Weights) -> dict[str, float]:
-    """Iroko: less the square of the sum of all queues."""
+    """Iroko: negative square of the sum of all queues."""
     return {"queue": -((float(interval.queue_bytes.sum()) / interval.fabric.buffer_bytes) ** 2)}
 
 
 @register_reward("std_dev")
 def std_dev(interval: Interval, weights: Weights) -> dict[str, float]:
-    """Iroko: less the standard deviation of the allowed rates."""
+    """Iroko: negative standard deviation of the allowed rates."""
     return {"std_dev": -float(interval.action.std())}
 
 
 @register_reward("joint_queue")
 def joint_queue(interval: Interval, weights: Weights) -> dict[str, float]:
-    """Iroko: mean allowed rate, against sending once the longest queue passes half its buffer."""
+    """Iroko: mean allowed rate, turned negative once the longest queue exceeds half its buffer."""
     mean = float(interval.action.mean())
     return {"action": mean, "joint_queue": -2.0 * _longest_queue(interval) * mean}
 
@@ -184,7 +182,7 @@ def fairness(interval: Interval, weights: Weights) -> dict[str, float]:
 
 @register_reward("fair_queue")
 def fair_queue(interval: Interval, weights: Weights) -> dict[str, float]:
-    """Iroko: allowed rate and its fairness, both scaled down by the longest queue."""
+    """Iroko: allowed rate and its fairness, both reduced in proportion to the longest queue."""
     mean, q = float(interval.action.mean()), _longest_queue(interval)
     return {
         "action": mean,
@@ -201,7 +199,7 @@ def gini(interval: Interval, weights: Weights) -> dict[str, float]:
 
 @register_reward("step")
 def step(interval: Interval, weights: Weights) -> dict[str, float]:
-    """Iroko's own default: allowed rate times equality below a queue limit, against sending above it."""
+    """Iroko's default: allowed rate and its equality; the negative allowed rate above a queue limit."""
     mean, q = float(interval.action.mean()), _longest_queue(interval)
     if q > STEP_QUEUE_LIMIT:
         return {"action": -mean, "queue": -q}
@@ -210,7 +208,7 @@ def step(interval: Interval, weights: Weights) -> dict[str, float]:
 
 @register_reward("iroko_paper")
 def iroko_paper(interval: Interval, weights: Weights) -> dict[str, float]:
-    """Iroko in 2018: received bandwidth, less squared queues, less the standard deviation of the rates."""
+    """Iroko in 2018: received bandwidth minus squared queues minus the standard deviation of the rates."""
     fabric = interval.fabric
     received_bits = interval.arrived_bytes * 8.0
     seconds = float(interval.duration_s)

@@ -1,4 +1,4 @@
-"""Many worlds of ``sysgym/DatacenterCC-v0`` in one environment."""
+"""Vector environment of ``sysgym/DatacenterCC-v0``."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ BoolArray = NDArray[np.bool_]
 
 
 class DatacenterCCVector(WorldVector):
-    """Worlds of one scenario side by side, each with a controller of its own.
+    """Environments of one scenario, stepped together, each with its own controller.
 
-    Where the worlds have a common fabric and the reward takes many at once, as the default does, features,
-    reward and metrics are worked out for all of them together; else for one after another.
+    If the environments have a common fabric and the reward supports many networks at once, as the default
+    does, then features, reward and metrics are computed for all of them together; otherwise one by one.
 
     Args:
-        num_envs: Number of worlds.
-        threads: How many are simulated at a time; None: one a core that the process may use.
-        **arguments: Those of :class:`DatacenterCC`, the same for every world.
+        num_envs: Number of environments.
+        threads: Number of threads; None: one per core available to the process.
+        **arguments: Arguments of :class:`DatacenterCC`, the same for every environment.
 
     Raises:
         ValueError: If ``num_envs`` or ``threads`` is less than 1.
@@ -90,7 +90,7 @@ class DatacenterCCVector(WorldVector):
         return infos
 
     def _metrics(self, moved: BoolArray, everyone: BoolArray) -> dict[str, Any]:
-        # What was worked out for rewards and features serves again, unless a world has begun anew since.
+        # Reuse the intervals computed for rewards and features, unless an environment has been reset since.
         intervals = self._intervals if moved.all() else self._stepper.intervals()
         if intervals is not None:
             return as_infos(interval_values(intervals), everyone)

@@ -1,1 +1,1 @@
-"""Congestion control by the sender of one flow."""
+"""Congestion control of one flow by its sender."""

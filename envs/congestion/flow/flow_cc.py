@@ -31,22 +31,22 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     ## Description
 
-    A sender knows what its ACKs tell: round trips, marks, what arrived and what was lost. From that it has to
-    find how fast the path can take its packets, without seeing a single queue. This is the problem of Aurora
-    (PCC-RL), Genet, Orca and of congestion control in network cards; `sysgym/DatacenterCC-v0` is the same
-    network seen by one controller of all hosts.
+    A sender observes only its ACKs: round-trip times, marks, deliveries and losses. From these it has to
+    infer how fast the path can carry its packets, without seeing any queue. This is the problem of Aurora
+    (PCC-RL), Genet, Orca and of congestion control in network cards. `sysgym/DatacenterCC-v0` is the same
+    network with one controller of all hosts.
 
-    The network is simulated packet by packet. All other flows of the scenario run a congestion control law of
-    their own, `flow.background`. The agent's flow never ends. One `step` lets an interval pass: the scenario's
-    decision interval, or so many round trips of the interval before (`flow.decision_rtts`). What is observed
-    and paid for is measured in that interval, after the action took effect.
+    The network is simulated packet by packet. All other flows of the scenario run the congestion control law
+    `flow.background`. The agent's flow never ends. One `step` simulates one interval: the scenario's decision
+    interval, or `flow.decision_rtts` round trips as measured in the interval before. Observation and reward
+    are measured in that interval, after the action took effect.
 
-    A preset is a way of being a sender: observation, action and reward together.
+    A preset defines the observation, action and reward of a sender.
 
     ## Action Space
 
-    `Box(-1, 1, (1,), float32)`: one number a, clipped to the space; one that is not finite is an error. A preset
-    has an action of its own, the native one: a times a limit.
+    `Box(-1, 1, (1,), float32)`: one number a, clipped to the space; a number that is not finite raises an
+    error. Each preset has a native action: a times a limit.
 
     | Preset | Native action n | Meaning of n |
     | --- | --- | --- |
@@ -54,13 +54,14 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
     | `datacenter` | a | the rate: -1 the least, 1 the line rate, logarithmic between them |
     | `orca` | a | the window of the law underneath times 4 to the power of n |
 
-    With `action_scale="native"` the space is that of n: `Box(-10, 10, (1,), float32)` for `aurora`, whose own has
-    no bounds and a d of 0.025. The rate counts headers and stays within `min_rate_fraction` and 1 of the line's.
+    With `action_scale="native"` the space is that of n, such as `Box(-10, 10, (1,), float32)` for `aurora`;
+    the original of Aurora has no bounds, and d = 0.025. The rate includes headers and stays between
+    `min_rate_fraction` and 1 of the line rate.
 
     ## Observation Space
 
-    `Box(low, high, (n,), float32)`: the preset's features, of the last `history` intervals, the newest first.
-    `env.unwrapped.observation_index` names every value.
+    `Box(low, high, (n,), float32)`: the features of the preset over the last `history` intervals, the newest
+    first. `env.unwrapped.observation_index` gives the name and unit of every value.
 
     | Preset | Feature | Meaning | Unit | Min | Max |
     | --- | --- | --- | --- | --- | --- |
@@ -82,12 +83,12 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
     | `orca` | `latency` | least RTT over the smoothed one | ratio | 0 | 1 |
     | `orca` | `delay_metric` | 1 up to 1.25 times the least RTT, beyond it that over the smoothed RTT | ratio | 0 | 1 |
 
-    Without `history` the presets have 10, 2 and 10 intervals. Aurora's paper puts the oldest interval first.
+    By default the presets have 10, 2 and 10 intervals. Aurora's paper puts the oldest interval first.
 
     ## Rewards
 
-    The sum of named terms, which `info["reward_terms"]` lists. `reward` names the function, the preset's own if
-    it is left out; the scenario may set its weights.
+    The reward is the sum of named terms, which `info["reward_terms"]` lists. `reward` selects the function,
+    by default that of the preset; the scenario may set its weights.
 
     | Name | Terms |
     | --- | --- |
@@ -95,15 +96,16 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
     | `datacenter` | `goodput`: payload delivered over what the path's slowest link can carry; `queueing`: -0.5 d / (d + base RTT), d the mean RTT less the base RTT; `loss`: -1.0 * share of packets lost |
     | `orca` | `throughput`: rate acknowledged over the best so far, times D; `loss`: -5 * rate lost over the best so far, times D; D is the feature `delay_metric` |
 
-    A packet is lost when the sender takes it for lost. All of them pay for the agent's own flow: fairness is
-    for the scenario's other flows to insist on.
+    A packet counts as lost when the sender declares it lost. All rewards consider the agent's own flow only;
+    none includes fairness towards other flows.
 
     ## Starting State
 
-    An empty network with the workload of one episode seed, run for the scenario's `warmup_s` and one interval
-    more, at least 1.5 base RTTs, at the rate `flow.start_rate`; a window starts as the transport does.
-    `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
-    `reset(options={"episode_seed": 20001})` pins it. The episode seed also decides what the split varies.
+    An initially empty network with the workload of one episode seed, run for the scenario's `warmup_s` and
+    one further interval of at least 1.5 base RTTs, at the rate `flow.start_rate`; a window starts as the
+    transport defines. `reset(seed=...)` seeds the generator that draws the episode seed from the split's
+    range; `reset(options={"episode_seed": 20001})` sets it. The episode seed also determines the scenario
+    parameters that the split varies.
 
     ## Episode End
 
@@ -136,14 +138,14 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     ## Registered Configurations
 
-    One id, `sysgym/FlowCC-v0`; `scenario` chooses the world: `aurora-links`, `genet-links`, `flow-1g-1ms`,
-    `flow-datacenter`, `flow-incast`, `linux-flow-100m` (also on the kernel), or any congestion scenario whose
-    flows never end, where the first flow is the agent's.
+    One id, `sysgym/FlowCC-v0`; `scenario` selects the configuration: `aurora-links`, `genet-links`,
+    `flow-1g-1ms`, `flow-datacenter`, `flow-incast`, `linux-flow-100m` (also on the kernel), or any congestion
+    scenario whose flows never end, where the first flow is the agent's.
 
     ## Baselines
 
-    Agents `flow_fixed`, `flow_aimd`, `flow_oracle` (privileged), `random`, and anything trained with `sysgym
-    train`; classical transports under the agent `max`.
+    The agents `flow_fixed`, `flow_aimd`, `flow_oracle` (privileged), `random`, and agents trained with
+    `sysgym train`; classical transports with the agent `max`.
 
     ## References
 
@@ -151,8 +153,8 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
       Control. ICML 2019, and its simulator PCC-RL. The preset `aurora` and the scenario `aurora-links`.
     - Xia et al.: Genet: Automatic Curriculum Generation for Learning Adaptation in Networking. SIGCOMM 2022.
       The ranges of `genet-links`.
-    - Abbasloo, Yen, Chao: Classic Meets Modern: a Pragmatic Learning-Based Congestion Control for the Internet
-      (Orca). SIGCOMM 2020. The preset `orca`.
+    - Abbasloo, Yen, Chao: Classic Meets Modern: a Pragmatic Learning-Based Congestion Control for the
+      Internet (Orca). SIGCOMM 2020. The preset `orca`.
 
     ## Version History
 
@@ -178,14 +180,14 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
         overrides: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
-        """Build the environment; the class documentation describes the arguments.
+        """Create the environment; the class documentation describes the arguments.
 
         Raises:
             ScenarioError: If the scenario cannot be used.
             UnknownName: If a split, preset, transport, reward, action scale or backend does not exist.
-            SysgymError: If ``history`` is not positive, or Orca's preset meets a law without a window, or one
-                that cannot be multiplied on the kernel.
-            BackendUnavailable: If the backend cannot be had here, such as ``"linux"`` without its service.
+            SysgymError: If ``history`` is not positive, or Orca's preset is used with a law that has no
+                window, or whose window cannot be multiplied on the kernel.
+            BackendUnavailable: If the backend is not available, such as ``"linux"`` without its service.
         """
         check_backend(backend)
         self.scenario = resolve_scenario(scenario, overrides)
@@ -214,12 +216,12 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     @property
     def observation_index(self) -> list[str]:
-        """What stands at every index of the observation, with its unit."""
+        """Name and unit of every value of the observation."""
         return self.preset.index(self.history)
 
     @property
     def uncapped_action(self) -> Array:
-        """The action that leaves a transport to itself."""
+        """The action that does not restrict the transport."""
         return self.actions.uncapped
 
     def reset(
@@ -229,7 +231,7 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
 
         Args:
             seed: Seeds the generator that draws episode seeds.
-            options: ``{"episode_seed": int}`` pins the episode seed; it may lie outside the split.
+            options: ``{"episode_seed": int}`` sets the episode seed, which may lie outside the split.
 
         Raises:
             ClosedEnvironment: If the environment is closed.
@@ -252,10 +254,10 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
         return self.sender.observation, self._info(interval)
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """Set the flow's rate or window, let one interval pass and measure it.
+        """Set the rate or window of the flow, simulate one interval and measure it.
 
         Raises:
-            NoEpisode: If no episode is under way.
+            NoEpisode: If no episode is in progress.
             ClosedEnvironment: If the environment is closed.
             ActionError: If the action is not one finite number in an array of shape (1,).
         """
@@ -280,12 +282,12 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
             network.advance(control.warmup_s)
         if self.recorder is not None:
             later_s = self.sender.interval_s + control.episode_steps * control.decision_interval_s
-            # Where intervals follow the round trip nobody knows when the episode ends.
+            # If intervals follow the round-trip time, the end of the episode is unknown.
             end_s = network.now_s + later_s if self.world.flow.decision_rtts is None else None
             self.recorder.clear(network, FLOW_ID, end_s)
 
     def _new_stepper(self, n: int) -> FlowStepper:
-        """Return what moves the flows of this many worlds together; on the kernel there is only one."""
+        """Return a stepper of this many flows; on the kernel there is only one."""
         law = self.transport.name
         if self.backend == PACKETS:
             return FlowStepper(n, self.preset, self.history, self.reward, self._weights, law)

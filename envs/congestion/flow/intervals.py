@@ -1,7 +1,7 @@
-"""Intervals of single flows, or of hosts: differences of their counters, in SI units.
+"""Measurements of flows or hosts over one interval: differences of their counters, in SI units.
 
-Compiled, because it runs once a decision at tens of thousands of decisions a second. Observation, reward and
-metrics all read the same record, so they cannot disagree about what was measured.
+The functions are compiled, because they run once per decision, at tens of thousands of decisions a second.
+Observation, reward and metrics read the same record, so they are always consistent.
 """
 
 from __future__ import annotations
@@ -16,60 +16,60 @@ from sysgym.emulator.packets.memory.numba_records import record_dtype
 
 FloatArray = NDArray[np.float64]
 IntervalArray = NDArray[np.void]
-"""Records of the type :data:`FLOW_INTERVAL`."""
+"""Array of :data:`FLOW_INTERVAL` records."""
 
 
 class FlowInterval:
-    """One interval of a flow or a host: the fields of :data:`FLOW_INTERVAL`."""
+    """Measurements of a flow or a host over one interval: the fields of :data:`FLOW_INTERVAL`."""
 
     duration_s: float
     sent_bps: float
-    """On the wire, retransmissions included."""
+    """Rate sent on the wire, retransmissions included."""
     arrived_bps: float
-    """The same of what was acknowledged: one ACK for each packet that arrived."""
+    """Rate acknowledged, on the wire: one ACK for each packet that arrived."""
     goodput_bps: float
-    """Payload delivered in order."""
+    """Rate of payload delivered in order."""
     rtt_s: float
-    """Mean of the interval's samples; 0 without one."""
+    """Mean round-trip time of the samples; 0 without one."""
     rtt_change_s: float
-    """Mean of the second half less that of the first; 0 where one of them has no sample."""
+    """Mean round-trip time of the second half minus that of the first; 0 if one has no sample."""
     samples: float
-    """ACKs, each with a sample."""
+    """Number of ACKs, each with a sample of the round-trip time."""
     loss_fraction: float
-    """Packets taken for lost, of those lost or acknowledged."""
+    """Share of packets declared lost among those lost or acknowledged."""
     lost_bps: float
     mark_fraction: float
-    """ACKs that echo a mark, of all."""
+    """Share of ACKs that echo an ECN mark."""
     in_flight_bits: float
-    """At the end."""
+    """Data in flight at the end of the interval."""
     cwnd_packets: float
-    """At the end."""
+    """Congestion window at the end of the interval."""
     srtt_s: float
-    """Smoothed round trip at the end."""
+    """Smoothed round-trip time at the end of the interval."""
     least_rtt_s: float
-    """Since the reset; 0 before the first sample."""
+    """Lowest round-trip time since the reset; 0 before the first sample."""
     best_bps: float
-    """Largest ``arrived_bps`` since the reset."""
+    """Highest ``arrived_bps`` since the reset."""
     active_flows: float
-    """1 with something to send at the end; a host: how many of its flows."""
+    """1 if the flow has data to send at the end; for a host, the number of such flows."""
     rate_bps: float
-    """Send rate in force; that of a window is the window a smoothed round trip."""
+    """Send rate in force; with a window, the window divided by the smoothed round-trip time."""
     asked_bps: float
-    """Send rate that the agent asked for last; the line rate before it has asked for one."""
-    # What does not change within an episode; written at its beginning.
+    """Send rate that the agent requested last; the line rate before its first request."""
+    # Constants of the episode, written at its beginning.
     base_rtt_s: float
-    """Round trip of the empty path."""
+    """Round-trip time of the empty path."""
     line_rate_bps: float
     least_rate_bps: float
-    """Least rate that can be asked for."""
+    """Lowest rate that can be requested."""
     slowest_link_bps: float
-    """On the path; a host: its uplink."""
+    """Rate of the slowest link on the path; for a host, of its uplink."""
     packet_bits: float
     payload_share: float
     windowed: float
-    """1 if a window decides how fast the flow sends; else ``rate_bps`` is written by who sets the rate."""
+    """1 if a window determines the rate of the flow; otherwise the rate is set and stored directly."""
     action_step: float
-    """Relative change of the rate by an action of 1, where actions change it so."""
+    """Relative change of the rate for an action of 1, in presets with relative actions."""
 
 
 FLOW_INTERVAL = record_dtype(FlowInterval)
@@ -79,9 +79,9 @@ FLOW_INTERVAL = record_dtype(FlowInterval)
 def measure(
     before: FlowCounters, middle: FlowCounters, after: FlowCounters, duration_s: float, interval: FlowInterval
 ) -> None:
-    """Fill in an interval from the counters at its beginning, middle and end.
+    """Compute an interval from the counters at its beginning, middle and end.
 
-    Pure but for ``interval``, where the constants of the episode and the best rate so far stand already.
+    Only ``interval`` is modified; it must hold the constants of the episode and the best rate so far.
     """
     to_bps = interval.packet_bits / duration_s if duration_s > 0.0 else 0.0
     acked = after.acked_packets - before.acked_packets
@@ -116,24 +116,24 @@ def measure(
 
 @njit(forceinline=True)
 def estimate_srtt(before: FlowCounters, after: FlowCounters) -> None:
-    """Let an interval's mean stand for the smoothed round trip of a host, which has none of its own."""
+    """Use the mean round-trip time of an interval as the smoothed one of a host, which has none."""
     samples = after.rtt_samples - before.rtt_samples
     if samples > 0.0:
         after.srtt_s = (after.rtt_sum_s - before.rtt_sum_s) / samples
 
 
 def zero_counters(*shape: int) -> FlowCounterArray:
-    """Return room for counters of flows or hosts."""
+    """Return zeroed counters of flows or hosts."""
     return np.zeros(shape, FLOW_COUNTERS)
 
 
 def flow_intervals(network: Network, flow_ids: NDArray[np.int64], min_rate_fraction: float) -> IntervalArray:
-    """Return intervals in which only the constants of each flow are filled in, shape (n,).
+    """Return intervals of flows with only the constants set, shape (n,).
 
     Args:
-        network: The world.
+        network: The network.
         flow_ids: Shape (n,).
-        min_rate_fraction: Least rate as a fraction of the line rate.
+        min_rate_fraction: Lowest rate as a fraction of the line rate.
     """
     ends, topology = network.scenario.transport, network.topology
     data, acks = network.routes()[flow_ids], network.routes(acks=True)[flow_ids]
@@ -148,12 +148,12 @@ def flow_intervals(network: Network, flow_ids: NDArray[np.int64], min_rate_fract
 
 
 def host_intervals(network: Network, base_rtt_s: float, min_rate_fraction: float) -> IntervalArray:
-    """Return the same for all hosts, shape (n_hosts,).
+    """Return intervals of all hosts with only the constants set, shape (n_hosts,).
 
     Args:
-        network: The world.
-        base_rtt_s: Round trip over the longest path of the empty network, the same for all hosts.
-        min_rate_fraction: Least rate as a fraction of the line rate.
+        network: The network.
+        base_rtt_s: Round-trip time over the longest path of the empty network, the same for all hosts.
+        min_rate_fraction: Lowest rate as a fraction of the line rate.
     """
     intervals: IntervalArray = np.zeros(network.n_hosts, FLOW_INTERVAL)
     intervals["base_rtt_s"] = base_rtt_s

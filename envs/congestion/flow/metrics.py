@@ -1,4 +1,4 @@
-"""Metrics of one flow among others, in absolute units: of an interval and of a whole episode."""
+"""Metrics of the agent's flow over an interval and over an episode, in absolute units."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _FIELDS = (
     "mark_fraction",
     "in_flight_bits",
 )
-"""Fields of an interval that the metrics are, in their order."""
+"""Fields of an interval that the metrics report, in their order."""
 
 _NUMBERS = Struct(f"{len(FLOW_INTERVAL.names or ())}d")
-"""An interval as plain numbers, faster than through its record."""
+"""Accessor of an interval's fields as plain numbers, faster than through the record."""
 
 _measured = itemgetter(*((FLOW_INTERVAL.names or ()).index(name) for name in _FIELDS))
 
@@ -64,7 +64,7 @@ EPISODE_METRICS: dict[str, str] = {
 
 
 def interval_metrics(interval: np.void) -> dict[str, float]:
-    """Return the metrics of one interval, a record of the type ``FLOW_INTERVAL``; see INTERVAL_METRICS."""
+    """Return the metrics of an interval, a ``FLOW_INTERVAL`` record; see :data:`INTERVAL_METRICS`."""
     numbers = _NUMBERS.unpack(interval.tobytes())
     metrics: dict[str, float] = dict(zip(INTERVAL_METRICS, _measured(numbers), strict=True))
     metrics["in_flight_bytes"] *= 0.125
@@ -72,20 +72,20 @@ def interval_metrics(interval: np.void) -> dict[str, float]:
 
 
 def metrics_of_many(intervals: IntervalArray) -> dict[str, FloatArray]:
-    """Return the metrics of many intervals, shape (n,) each; they change with the intervals."""
+    """Return the metrics of many intervals, shape (n,) each, as views of the intervals."""
     metrics = {name: intervals[field] for name, field in zip(INTERVAL_METRICS, _FIELDS, strict=True)}
     metrics["in_flight_bytes"] = 0.125 * metrics["in_flight_bytes"]
     return metrics
 
 
 class EpisodeMeter:
-    """Measures a flow's episode from one moment on.
+    """Metrics of a flow over an episode, from one moment on.
 
     Args:
-        network: The world, at the beginning.
-        counters: The flow's at the beginning, a record of the type ``FLOW_COUNTERS``.
-        interval: Its newest interval, of which the constants are read.
-        slowest_link: Of the flow's path.
+        network: The network at the beginning.
+        counters: Counters of the flow at the beginning, a ``FLOW_COUNTERS`` record.
+        interval: Newest interval of the flow, which supplies the constants.
+        slowest_link: Slowest link on the path of the flow.
     """
 
     def __init__(self, network: Network, counters: np.void, interval: np.void, slowest_link: int) -> None:
@@ -101,8 +101,8 @@ class EpisodeMeter:
         """Return the metrics up to now; see :data:`EPISODE_METRICS`.
 
         Args:
-            counters: The flow's, now.
-            fair_bps: Its max-min fair share of the links, headers included; None: there is none for all time.
+            counters: Current counters of the flow.
+            fair_bps: Max-min fair share of the flow, headers included; None: it varies over time.
         """
         network = self._network
         duration_s = network.now_s - self._began_s

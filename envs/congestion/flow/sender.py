@@ -1,4 +1,4 @@
-"""The agent's flow of one environment: its row of a stepper, and what heuristics ask of it."""
+"""The agent's flow in one environment: its row of a stepper, and accessors for heuristics."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Array = NDArray[np.float32]
 
 
 class Sender:
-    """One agent's flow.
+    """The flow of one agent.
 
     Args:
-        preset: What its actions mean.
-        actions: How they are given.
-        stepper: What moves it.
+        preset: Preset, which defines native actions.
+        actions: Action space.
+        stepper: Stepper that simulates the flow.
 
     Attributes:
-        stepper: What moves it.
-        row: Its row there.
+        stepper: Stepper that simulates the flow.
+        row: Row of the flow in the stepper.
     """
 
     def __init__(self, preset: Preset, actions: SenderActions, stepper: FlowStepper) -> None:
@@ -34,7 +34,7 @@ class Sender:
 
     @property
     def interval(self) -> np.void:
-        """The newest interval, a record of the type ``FLOW_INTERVAL``."""
+        """The newest interval, a ``FLOW_INTERVAL`` record."""
         record: np.void = self.stepper.intervals[self.row]
         return record
 
@@ -46,13 +46,13 @@ class Sender:
 
     @property
     def counters(self) -> np.void:
-        """Counters at the end of the newest interval, a record of the type ``FLOW_COUNTERS``."""
+        """Counters at the end of the newest interval, a ``FLOW_COUNTERS`` record."""
         record: np.void = self.stepper.counters[0, self.row]
         return record
 
     @property
     def rate_bps(self) -> float:
-        """Send rate in force; that of a window is the window a smoothed round trip."""
+        """Send rate in force; with a window, the window divided by the smoothed round-trip time."""
         return float(self.interval["rate_bps"])
 
     @property
@@ -62,7 +62,7 @@ class Sender:
 
     @property
     def line_rate_bps(self) -> float:
-        """Highest rate that the agent can choose: that of its host's link."""
+        """Highest rate that the agent can choose: the line rate of its host."""
         return float(self.interval["line_rate_bps"])
 
     @property
@@ -72,17 +72,17 @@ class Sender:
 
     @property
     def interval_s(self) -> float:
-        """How long the next interval lasts."""
+        """Length of the next interval."""
         return float(self.stepper.rows["interval_s"][self.row])
 
     @property
     def now_s(self) -> float:
-        """When the newest interval ended."""
+        """End of the newest interval."""
         return float(self.stepper.rows["now_s"][self.row])
 
     @property
     def is_over(self) -> bool:
-        """Whether the episode has had all its decisions."""
+        """Whether all decisions of the episode have been taken."""
         return is_over(self.stepper.rows, self.row)
 
     @property
@@ -91,24 +91,24 @@ class Sender:
         return self.stepper.reward_terms(self.row)
 
     def begin(self, network: Network, settings: dict[str, float], intervals: IntervalArray) -> None:
-        """Take up an episode; see :meth:`FlowStepper.begin`."""
+        """Begin an episode; see :meth:`FlowStepper.begin`."""
         self.stepper.begin(self.row, network, settings, intervals)
 
     def set_rate(self, rate_bps: float) -> None:
-        """Set a rate without letting time pass."""
+        """Set a rate without advancing time."""
         self.stepper.set_rates(self.row, np.array([rate_bps]))
 
     def pass_first_interval(self) -> np.void:
-        """Let an interval pass in which nobody decides anything, and return it."""
+        """Simulate an interval without a decision, and return it."""
         self.stepper.pass_first_interval(self.row, self.row + 1)
         return self.interval
 
     def decide(self, number: float) -> np.void:
-        """Let a native action take effect, and return the interval that follows; raises as the stepper."""
+        """Apply a native action and return the interval that follows; raises the errors of the stepper."""
         self.stepper.decide(self.row, self.row + 1, number)
         return self.interval
 
     def action_toward(self, rate_bps: float) -> Array:
-        """Return the action nearest to a send rate; of a window, to that rate's on the empty path."""
+        """Return the action nearest to a send rate, or to the window of that rate on the empty path."""
         interval = self.stepper.intervals.view(np.recarray)[self.row]
         return self._actions.action_for(np.array([self._preset.ask(interval, rate_bps)]))

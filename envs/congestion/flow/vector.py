@@ -1,4 +1,4 @@
-"""Many worlds of ``sysgym/FlowCC-v0`` in one environment."""
+"""Vector environment of ``sysgym/FlowCC-v0``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ BoolArray = NDArray[np.bool_]
 
 
 class FlowCCVector(WorldVector):
-    """Worlds of one scenario side by side, each with its own flow to send.
+    """Environments of one scenario, stepped together, each with its own agent's flow.
 
     Args:
-        num_envs: Number of worlds.
-        threads: How many are simulated at a time; None: one a core that the process may use.
-        **arguments: Those of :class:`FlowCC`, the same for every world.
+        num_envs: Number of environments.
+        threads: Number of threads; None: one per core available to the process.
+        **arguments: Arguments of :class:`FlowCC`, the same for every environment.
 
     Raises:
         ValueError: If ``num_envs`` or ``threads`` is less than 1.

@@ -1,4 +1,4 @@
-"""Networks of single flows: which flow is the agent's, over which transport, and what is fair."""
+"""Networks with an agent's flow: its schedule, transport and fair share."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ from sysgym.scenarios.errors import ScenarioError, SysgymError
 from sysgym.scenarios.schema.flow import Flow, flow_problems
 
 OWN_FLOW_STREAM = 0xF10
-"""Keeps the ports of the agent's flow apart from what the workload draws with the same seed."""
+"""Random stream of the agent's flow, distinct from that of the workload with the same seed."""
 
 LEAST_BUFFER_PACKETS = 2
 
 FIRST_INTERVAL_RTTS = 1.5
 
 FLOW_ID = 0
-"""The agent's flow is the first of its world."""
+"""Id of the agent's flow: the first of its network."""
 
 _OWN = np.array([FLOW_ID])
 
 
 class FlowWorld:
-    """The networks of an agent's flow, one episode after another.
+    """Networks of an agent's flow, a new one for each episode.
 
     Args:
-        scenario: The environment's.
-        backend: What moves the networks.
-        preset: Of the agent.
-        transport: Name of the agent's law, or the law; see :func:`sender_transport`.
+        scenario: Scenario of the environment.
+        backend: Name of the network backend.
+        preset: Preset of the agent.
+        transport: Congestion control law of the agent's flow, or its name; see :func:`sender_transport`.
 
     Attributes:
-        flow: Table of the agent's flow in the scenario.
-        transport: Law of the agent's flow.
-        network: Of this episode; None before the first.
-        slowest_link: On the flow's path.
+        flow: Table ``flow`` of the scenario.
+        transport: Congestion control law of the agent's flow.
+        network: Network of this episode; None before the first.
+        slowest_link: Slowest link on the path of the flow.
 
     Raises:
         ScenarioError: If no flow of the scenario can be the agent's.
-        UnknownName: If there is no such transport, or none for the other flows.
-        SysgymError: If the preset multiplies a window and the transport has none, or none of the kernel's.
+        UnknownName: If the transport of the agent's flow or of the other flows does not exist.
+        SysgymError: If the preset multiplies a window and the transport has none, or none on the kernel.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class FlowWorld:
         self.transport = sender_transport(preset, transport, self.flow)
         self._backend, self._preset = backend, preset
         self._law = law_of_agents(backend, self.transport, multiplied=preset.window)
-        get_transport(self.flow.background)  # an unknown name is told of now, and not in the first episode
+        get_transport(self.flow.background)  # raise for an unknown name now, not in the first episode
         self.network: Network | None = None
         self._drawn: CongestionScenario | None = None
         self.slowest_link = 0
@@ -79,15 +79,16 @@ class FlowWorld:
 
         Args:
             drawn: The scenario of this episode.
-            seed: Of the episode.
+            seed: Seed of the episode.
 
         Returns:
-            The network, how the agent steers its flow (fields of ``Agent``), and the flow's constants.
+            The network, the control settings of the agent (fields of ``Agent``), and the constants of the
+            flow.
         """
         flow = drawn.flow or self.flow
         network = self._network_of(drawn, flow)
         schedule = schedule_of(network, flow, seed)
-        # The rate is then the host's, which is the cheapest way to space packets.
+        # The rate is then that of the host, the cheapest way to pace packets.
         alone = isinstance(network, PacketNetwork) and is_alone(schedule)
         if isinstance(network, PacketNetwork):
             network.flow_transports[FLOW_ID] = pacing_transport(self.transport, alone=alone)
@@ -96,7 +97,7 @@ class FlowWorld:
         control = network.scenario.control
         intervals = flow_intervals(network, _OWN, control.min_rate_fraction)
         intervals["windowed"], intervals["action_step"] = not self.transport.rate_driven, flow.action_step
-        # Long enough for ACKs to come back before the first decision, as in Aurora.
+        # Long enough for ACKs to return before the first decision, as in Aurora.
         first_s = max(FIRST_INTERVAL_RTTS * float(intervals["base_rtt_s"][0]), SHORTEST_INTERVAL_S)
         if flow.decision_rtts is None:
             first_s = max(first_s, control.decision_interval_s)
@@ -114,12 +115,12 @@ class FlowWorld:
         return network, settings, intervals
 
     def fair_rate_bps(self) -> float:
-        """Return the flow's max-min fair share of the links now, room for ACKs left, headers included."""
+        """Return the current max-min fair share of the flow, headers included, leaving capacity for ACKs."""
         assert self.network is not None
         return float(fair_flow_rates_bps(self.network, _OWN)[0])
 
     def steady_fair_rate_bps(self) -> float | None:
-        """Return the share where it is that of all time, because neither flows nor links change."""
+        """Return the fair share if it is constant, because neither flows nor links change; otherwise None."""
         assert self.network is not None
         scenario = self.network.scenario
         steady = scenario.workload.kind == "long_lived" and not scenario.faults.rate_changes
@@ -136,9 +137,9 @@ class FlowWorld:
 
 
 def what_it_sets(preset: Preset, transport: Transport, *, alone: bool) -> int:
-    """Return what an action changes.
+    """Return the quantity that an action changes.
 
-    A flow that is alone on its host is capped there, which is the cheapest way to space packets.
+    A flow that is alone on its host is capped there, which is the cheapest way to pace packets.
     """
     if preset.window:
         return WINDOW
@@ -146,7 +147,7 @@ def what_it_sets(preset: Preset, transport: Transport, *, alone: bool) -> int:
 
 
 def flow_of(scenario: CongestionScenario) -> Flow:
-    """Return the table of the agent's flow; all defaults where the scenario has none.
+    """Return the table ``flow`` of a scenario; the defaults if it has none.
 
     Raises:
         ScenarioError: If no flow of the scenario can be the agent's.
@@ -159,10 +160,10 @@ def flow_of(scenario: CongestionScenario) -> Flow:
 
 
 def history_of(preset: Preset, history: int | None, flow: Flow) -> int:
-    """Return how many intervals the observation has: the caller's word, the scenario's, the preset's.
+    """Return the number of intervals in the observation, set by the caller, the scenario or the preset.
 
     Raises:
-        SysgymError: If it is not positive.
+        SysgymError: If the number is not positive.
     """
     chosen = history if history is not None else flow.history if flow.history is not None else preset.history
     if chosen < 1:
@@ -171,7 +172,7 @@ def history_of(preset: Preset, history: int | None, flow: Flow) -> int:
 
 
 def sender_transport(preset: Preset, transport: str | Transport, flow: Flow) -> Transport:
-    """Return the law of the agent's flow: none where the agent sets the rate, the one underneath in Orca.
+    """Return the law of the agent's flow: none if the agent sets the rate, the underlying one for Orca.
 
     Raises:
         UnknownName: If there is no such transport.
@@ -191,9 +192,9 @@ def sender_transport(preset: Preset, transport: str | Transport, flow: Flow) -> 
 
 
 def with_relative_buffer(scenario: CongestionScenario, flow: Flow) -> CongestionScenario:
-    """Return the scenario with buffers of ``flow.buffer_bdp`` bandwidth-delay products, if it has that key.
+    """Return the scenario with buffers of ``flow.buffer_bdp`` bandwidth-delay products, if that key is set.
 
-    The product is that of the slowest link and the longest round trip of the empty network.
+    The product is that of the slowest link and the longest round-trip time of the empty network.
     """
     if flow.buffer_bdp is None:
         return scenario
@@ -209,15 +210,15 @@ def pacing_transport(transport: Transport, *, alone: bool) -> Transport:
     """Return the law of a flow that its agent paces.
 
     Args:
-        transport: Its law.
-        alone: Whether its host sends nothing else. The rate is then the host's, which is the cheapest way to
-            space packets; otherwise it is the flow's own.
+        transport: Congestion control law of the flow.
+        alone: Whether its host has no other flow. The rate is then that of the host, which is the cheapest
+            way to pace packets; otherwise it is that of the flow.
     """
     return PACED_FLOW if transport == PACED and not alone else transport
 
 
 def schedule_of(network: Network, flow: Flow, seed: int) -> FlowSchedule:
-    """Return an episode's flows, the agent's first."""
+    """Return the flows of an episode, the agent's first."""
     schedule = network.draw_schedule(seed)
     if flow.sender is None or flow.receiver is None:
         return schedule
@@ -227,7 +228,7 @@ def schedule_of(network: Network, flow: Flow, seed: int) -> FlowSchedule:
 
 
 def slowest_link(network: Network, flow_id: int) -> int:
-    """Return the slowest link on a flow's path, the first if several are."""
+    """Return the slowest link on the path of a flow, the first of several."""
     links = network.routes()[flow_id]
     links = links[links >= 0]
     return int(links[network.topology.link_rate_bps[links].argmin()])
@@ -239,12 +240,12 @@ def is_alone(schedule: FlowSchedule) -> bool:
 
 
 def fair_flow_rates_bps(network: Network, flow_ids: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return max-min fair rates of some flows among all that are active now, room for ACKs left.
+    """Return max-min fair rates of some flows among all active ones, with capacity left for ACKs.
 
-    A flow that is not active counts as if it were.
+    The given flows count as active.
 
     Args:
-        network: The world.
+        network: The network.
         flow_ids: Shape (n,).
 
     Returns:

@@ -1,1 +1,1 @@
-"""Pictures of the congestion environments."""
+"""Rendering of the congestion environments."""

@@ -1,4 +1,4 @@
-"""The picture of an episode of a whole network: the network on the left, curves over time on the right."""
+"""Picture of an episode of a whole network: the network on the left, time series on the right."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ RANGE, LONGEST = "#bfe1f5", "#c3cad2"
 
 
 class EpisodePicture:
-    """Draws a history that goes on growing.
+    """Picture of a history, updated as the history grows.
 
     Args:
-        history: What to draw.
+        history: History to draw.
         scenario: Title.
-        contender: Who plays.
-        paced: Whether the agent alone decides how fast hosts send; otherwise what they send is shown, because
-            what they are allowed says little.
+        contender: Name of the agent or transport.
+        paced: Whether the agent alone determines the send rates of hosts; otherwise the measured send rates
+            are shown instead of the allowed ones.
     """
 
     def __init__(self, history: History, scenario: str, contender: str, *, paced: bool) -> None:
@@ -76,14 +76,14 @@ class EpisodePicture:
         self._named: tuple[list[tuple[int, int]], list[int], bool] | None = None
 
     def pixels(self) -> Picture:
-        """Return the picture as the history is now."""
+        """Return the picture of the current history."""
         history = self._history
         if not len(history):
             return self._frame.pixels()
         time_s = history.time_s.column
         begin_s, end_s = window(time_s, history.end_s)
         last_s = span_end(time_s, history.end_s)
-        # The first row is the reading of the reset, before any decision.
+        # The first row is measured at the reset, before any decision.
         self._frame.set_time(f"t = {clock(history.now_s, last_s)}", f"decision {len(history) - 1}")
         for panel in (self._queue_panel, self._rate_panel, self._goodput_panel):
             panel.set_span(begin_s, end_s, last_s)
@@ -91,7 +91,7 @@ class EpisodePicture:
         senders = history.senders[:MOST_HOSTS_DRAWN] if self._few else []
         self._name_curves(senders)
         self._update_queues(time_s)
-        # Before the first decision there is no rate that anyone chose.
+        # Before the first decision no rate has been set.
         if self._few:
             self._update_each(time_s[1:], senders)
         elif len(history) > 1:
@@ -128,7 +128,7 @@ class EpisodePicture:
         ]
 
     def _name_curves(self, senders: list[int]) -> None:
-        """Write legends anew if curves came or went."""
+        """Redraw legends if curves were added or removed."""
         history = self._history
         dropped = bool(history.dropped_packets.column.any())
         named = (history.curves, list(senders), dropped)
@@ -146,7 +146,7 @@ class EpisodePicture:
             self._goodput_panel.legend([(DASHED, IDEAL, INK)])
 
     def _name_ends(self, senders: list[int]) -> None:
-        """Write the names of curves where they end."""
+        """Write the names of curves at their ends."""
         fabric = self._history.fabric
         self._queue_panel.name_lines(
             [

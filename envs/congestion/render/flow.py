@@ -1,4 +1,4 @@
-"""Rendering of an episode of one flow: a line of text, or a picture drawn with matplotlib."""
+"""Rendering of an episode of one flow, as a line of text or a picture drawn with matplotlib."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ THERE, BACK = LINES[3], "#9aa3ad"
 
 
 class FlowRecorder:
-    """Keeps what is needed to draw an episode of one flow; reads the network, changes nothing in it.
+    """Recorder of an episode of one flow, for rendering; it does not modify the network.
 
     Args:
         scenario: Heading of pictures and text.
-        preset: Which agent's view of the flow it is.
-        transport: Law of the flow.
+        preset: Name of the preset.
+        transport: Congestion control law of the flow.
     """
 
     def __init__(self, scenario: str, preset: str, transport: str) -> None:
@@ -57,7 +57,7 @@ class FlowRecorder:
 
     @property
     def contender(self) -> str:
-        """Who plays, as pictures say it; preset and transport where nobody was named."""
+        """Name of the agent for pictures; preset and transport if none was given."""
         return self._contender or f"preset {self._preset}, transport {self._transport}"
 
     @contender.setter
@@ -69,18 +69,18 @@ class FlowRecorder:
         """Begin an episode.
 
         Args:
-            network: The world, reset.
-            flow: The agent's.
-            end_s: When the episode ends; None: not known, because intervals follow the round trip.
+            network: The network after its reset.
+            flow: The flow of the agent.
+            end_s: End of the episode; None: unknown, because intervals follow the round-trip time.
         """
         self._history = FlowHistory(network, flow, end_s)
         self._picture = None
 
     def record(self, interval: np.void) -> None:
-        """Remember one interval.
+        """Record one interval.
 
         Args:
-            interval: A record of the type ``FLOW_INTERVAL``.
+            interval: A ``FLOW_INTERVAL`` record.
 
         Raises:
             RuntimeError: If no episode has begun.
@@ -90,11 +90,11 @@ class FlowRecorder:
         self._history.add(interval)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy has: what was recorded; the picture is drawn anew."""
+        """Return the state of a copy: the recorded history; the picture is redrawn."""
         return {**self.__dict__, "_picture": None}
 
     def text(self) -> str:
-        """Return a line about the newest interval."""
+        """Return a one-line summary of the newest interval."""
         if self._history is None or not len(self._history):
             return "nothing yet: call reset()"
         metrics = interval_metrics(self._history.newest)
@@ -106,7 +106,7 @@ class FlowRecorder:
         )
 
     def picture(self) -> Picture:
-        """Return the network in the newest interval and the flow so far, shape (720, 1280, 3)."""
+        """Return a picture of the newest interval and the flow so far, shape (720, 1280, 3)."""
         if self._history is None:
             return Frame(self._scenario, self.contender).pixels()
         if self._picture is None:
@@ -115,12 +115,12 @@ class FlowRecorder:
 
 
 class FlowHistory:
-    """One flow's episode so far, a row for every interval; the first ends where the agent begins.
+    """Episode of one flow so far, a row for every interval; the first ends when the agent starts.
 
     Args:
-        network: The world, reset.
-        flow: The agent's.
-        end_s: When the episode ends; None: not known.
+        network: The network after its reset.
+        flow: The flow of the agent.
+        end_s: End of the episode; None: unknown.
     """
 
     def __init__(self, network: Network, flow: int, end_s: float | None) -> None:
@@ -149,7 +149,7 @@ class FlowHistory:
 
     @property
     def now_s(self) -> float:
-        """When the newest interval ended."""
+        """End of the newest interval."""
         return float(self.time_s.column[-1])
 
     @property
@@ -160,11 +160,11 @@ class FlowHistory:
 
     @property
     def intervals(self) -> IntervalArray:
-        """All intervals so far, records of the type ``FLOW_INTERVAL``."""
+        """All intervals so far, ``FLOW_INTERVAL`` records."""
         return np.ascontiguousarray(self._intervals.rows).view(FLOW_INTERVAL)[:, 0]
 
     def add(self, interval: np.void) -> None:
-        """Remember one interval."""
+        """Record one interval."""
         network = self.network
         ports, now_s = network.ports(), network.now_s
         if now_s > self._read_s:
@@ -186,12 +186,12 @@ class FlowHistory:
 
 
 class FlowPicture:
-    """Draws a history that goes on growing.
+    """Picture of a history, updated as the history grows.
 
     Args:
-        history: What to draw.
+        history: History to draw.
         scenario: Title.
-        contender: Who plays.
+        contender: Name of the agent or transport.
     """
 
     def __init__(self, history: FlowHistory, scenario: str, contender: str) -> None:
@@ -234,7 +234,7 @@ class FlowPicture:
         self._signals.legend([(SOLID, "marked", MARKS), (CROSS, "lost", LOSS)])
 
     def pixels(self) -> Picture:
-        """Return the picture as the history is now."""
+        """Return the picture of the current history."""
         history = self._history
         if not len(history):
             return self._frame.pixels()
@@ -282,14 +282,14 @@ class FlowPicture:
         return self._frame.pixels()
 
     def _name_ends(self) -> None:
-        """Write the names of curves where they end."""
+        """Write the names of curves at their ends."""
         self._rates.name_lines(
             [(self._rate, "sent", RATE), (self._goodput, "goodput", GOODPUT), (self._fair, "fair", INK)]
         )
         self._queues.name_lines([(self._queue_there, "data", THERE), (self._queue_back, "ACKs", BACK)])
 
     def _name_base(self, base_s: float) -> None:
-        """Draw the empty path's round trip, known with the first interval; names come over all curves."""
+        """Draw the round-trip time of the empty path, known from the first interval, with names on top."""
         self._base_named = True
         self._rtts.raise_limit(1.6 * base_s)
         self._rtts.level(base_s, f"empty path {time_text(base_s)}")

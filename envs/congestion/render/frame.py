@@ -1,8 +1,8 @@
-"""Frames of a network: a figure of fixed size, drawn once and then updated where it changed.
+"""Frames: figures of fixed size, drawn once and then updated where they change.
 
-A frame has still parts (axes, names, scales), which are drawn into a background, and moving ones (curves,
-colours, the time), which are drawn over a copy of it. Only when a scale has to grow is the background drawn
-anew. The size is even in both directions, as video codecs want it.
+A frame has static parts (axes, names, scales), which are drawn into a background, and moving parts (curves,
+colours, the time), which are drawn over a copy of it. The background is redrawn only when a scale has to
+grow. Width and height are even, as video codecs require.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LABEL_HEIGHT = 24.0
 """Pixels that a name beside a line needs."""
 INK, SOFT, FAINT = "#1c1e21", "#5d646d", "#d9dee5"
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Okabe and Ito's colours, which the colour-blind tell apart."""
+"""Okabe and Ito's palette, safe for colour-blind readers."""
 SOLID, DASHED, CROSS = "■", "╍╍", "✕"
 """Marks of curves in a legend."""
 TEXT_SHADE = 0.55
@@ -47,29 +47,29 @@ _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
 def prefix_scale(value: float) -> tuple[float, str]:
-    """Return the prefix in which a value reads best: its factor and its letter."""
+    """Return the SI prefix best suited to a value: its factor and its letter."""
     return next(((scale, prefix) for scale, prefix in _UNITS if value >= scale), _UNITS[-1])
 
 
 def time_scale(value_s: float) -> tuple[float, str]:
-    """Return the unit in which a time reads best: seconds in it, and its name."""
+    """Return the unit best suited to a time: its length in seconds, and its name."""
     return next(((scale, unit) for scale, unit in _TIME_UNITS if value_s >= scale), _TIME_UNITS[-1])
 
 
 def amount(value: float) -> str:
-    """Return three digits and a prefix; the unit follows."""
+    """Return a value with three digits and an SI prefix, without the unit."""
     scale, prefix = prefix_scale(value)
     return f"{value / scale:.3g} {prefix}"
 
 
 def time_text(value_s: float) -> str:
-    """Return a time in words, four digits."""
+    """Return a time with its unit, four digits."""
     scale, unit = time_scale(value_s)
     return f"{value_s / scale:.4g} {unit}"
 
 
 def round_up(value: float) -> float:
-    """Return the next round number, so that a scale that grows does so in few steps."""
+    """Return the next round number, so that a growing scale changes in few steps."""
     if not value > 0.0:
         return 1.0
     power = 10.0 ** np.floor(np.log10(value))
@@ -77,22 +77,22 @@ def round_up(value: float) -> float:
 
 
 def clock(now_s: float, end_s: float) -> str:
-    """Return a time with digits enough for an episode that ends then, so that a title does not jump."""
+    """Return a time with a fixed number of digits for the episode's length, so that titles do not shift."""
     scale, unit = time_scale(end_s)
     return f"{now_s / scale:.{0 if end_s / scale >= 1000 else 1 if end_s / scale >= 100 else 2}f} {unit}"
 
 
 def span_end(time_s: FloatArray, end_s: float | None) -> float:
-    """Return where the axis of time ends: with the episode, or if that is not known, some way ahead."""
+    """Return the end of the time axis: that of the episode, or if unknown, a time ahead of now."""
     begin_s, now_s = float(time_s[0]), float(time_s[-1])
-    # Sums of intervals are not exact.
+    # Sums of intervals have rounding errors.
     if end_s is not None and end_s > begin_s and now_s <= end_s + 1e-6 * (end_s - begin_s):
         return end_s
     return begin_s + round_up(1.02 * (now_s - begin_s) if now_s > begin_s else 1e-3)
 
 
 def darker(colour: str) -> str:
-    """Return a line's colour as a text of it needs it: with a contrast of at least 4.5:1 to white."""
+    """Return a colour darkened for use in text: with a contrast of at least 4.5:1 to white."""
     from matplotlib.colors import to_hex, to_rgb
 
     red, green, blue = (TEXT_SHADE * part for part in to_rgb(colour))
@@ -100,12 +100,12 @@ def darker(colour: str) -> str:
 
 
 def spread(heights: Sequence[float], room: float, top: float) -> list[float]:
-    """Return heights of names that would overlap, moved apart.
+    """Return the heights of labels, moved apart where they would overlap.
 
     Args:
-        heights: Where they belong, rising.
-        room: Height of one.
-        top: Highest place.
+        heights: Desired heights, ascending.
+        room: Height of one label.
+        top: Largest height allowed.
     """
     found: list[float] = []
     for height in heights:
@@ -117,10 +117,10 @@ def spread(heights: Sequence[float], room: float, top: float) -> list[float]:
 
 
 class Series:
-    """Rows that are appended one by one and read as one array.
+    """Growing array of rows.
 
     Args:
-        width: Numbers in a row.
+        width: Number of values in a row.
     """
 
     def __init__(self, width: int = 1) -> None:
@@ -139,21 +139,21 @@ class Series:
 
     @property
     def rows(self) -> FloatArray:
-        """All rows, shape (length, width); not a copy."""
+        """All rows, shape (length, width); a view."""
         return self._data[: self._length]
 
     @property
     def column(self) -> FloatArray:
-        """The first number of all rows, shape (length,)."""
+        """The first value of every row, shape (length,)."""
         return self._data[: self._length, 0]
 
 
 class Frame:
-    """One picture that is drawn again and again.
+    """Picture that is redrawn repeatedly.
 
     Args:
-        title: What is shown, large.
-        subtitle: Who plays.
+        title: Title, in large type.
+        subtitle: Subtitle, such as the name of the agent.
     """
 
     def __init__(self, title: str, subtitle: str) -> None:
@@ -170,42 +170,42 @@ class Frame:
         self._step = self.moves(self.text(1262, 658, "", fontsize=12, color=SOFT, ha="right"))
 
     def text(self, x: float, y: float, words: str, **style: Any) -> Text:
-        """Write somewhere; pixels."""
+        """Write text at a position in pixels."""
         return self.figure.text(x / WIDTH, y / HEIGHT, words, **{"color": INK, "fontsize": 12, **style})
 
     def axes(self, box: Box) -> Axes:
-        """Make axes somewhere."""
+        """Add axes at a position in pixels."""
         left, bottom, width, height = box
         return self.figure.add_axes((left / WIDTH, bottom / HEIGHT, width / WIDTH, height / HEIGHT))
 
     def pixel_axes(self, box: Box) -> Axes:
-        """Make axes without a frame whose unit is the pixel."""
+        """Add axes without a frame, in units of pixels."""
         axes = self.axes(box)
         axes.set(xlim=(0, box[2]), ylim=(0, box[3]))
         axes.axis("off")
         return axes
 
     def width_of(self, text: Text) -> float:
-        """Return how wide a text is, pixels."""
+        """Return the width of a text in pixels."""
         return float(text.get_window_extent(self._canvas.get_renderer()).width)
 
     def moves(self, artist: Any) -> Any:
-        """Note that an artist changes from frame to frame; later ones are drawn over earlier ones."""
+        """Mark an artist as moving; later ones are drawn over earlier ones."""
         artist.set_animated(True)
         self._moving.append(artist)
         return artist
 
     def spoil(self) -> None:
-        """Have the background drawn anew: something in it has changed."""
+        """Redraw the background with the next frame, because a part of it has changed."""
         self._background = None
 
     def set_time(self, now: str, step: str) -> None:
-        """Write the simulated time and the decision's number."""
+        """Show the simulated time and the number of the decision."""
         self._time.set_text(now)
         self._step.set_text(step)
 
     def pixels(self) -> Picture:
-        """Return the frame as it is now, shape (HEIGHT, WIDTH, 3)."""
+        """Return the current frame, shape (HEIGHT, WIDTH, 3)."""
         canvas = self._canvas
         if self._background is None:
             canvas.draw()
@@ -219,15 +219,15 @@ class Frame:
 
 
 class TimePanel:
-    """A quantity over the whole episode; the upper limit grows in round steps as it has to.
+    """Time series of a quantity; the upper limit grows in round steps as needed.
 
     Args:
-        frame: Where it is drawn.
-        row: Which of the rows at the right it is, from the top.
-        name: Of the quantity.
-        unit: Of it, without prefix: ``B``, ``b/s``, ``s`` or ``%`` (shown as it is).
-        floor: Least upper limit.
-        n_rows: How many rows there are; the last has the time's unit.
+        frame: Frame to draw in.
+        row: Index of the panel's row on the right, from the top.
+        name: Name of the quantity.
+        unit: Unit without prefix: ``B``, ``b/s``, ``s`` or ``%`` (shown as it is).
+        floor: Lowest upper limit.
+        n_rows: Number of rows; the last shows the unit of time.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ class TimePanel:
         return self._frame.moves(made)
 
     def level(self, value: float, words: str, *, dotted: bool = False) -> None:
-        """Draw a constant with its name, wherever the limit is."""
+        """Draw a constant with its name, at any upper limit."""
         drawn = self.axes.axhline(0.0, color=INK, linewidth=1.3, linestyle=":" if dotted else "--")
         label = self.axes.annotate(
             words,
@@ -296,7 +296,7 @@ class TimePanel:
         self._place_levels()
 
     def names_on_top(self) -> None:
-        """Draw the names of constants and of curves over all curves that there are by now."""
+        """Draw the names of constants and curves over all existing curves."""
         for _, _, label in self._levels:
             self._frame.moves(label)
         for line in self._lines:
@@ -309,10 +309,10 @@ class TimePanel:
             )  # fmt: skip
 
     def legend(self, entries: Sequence[tuple[str, str, str]]) -> None:
-        """Name curves in a row above the axes.
+        """Write a legend in a row above the axes.
 
         Args:
-            entries: Mark (``SOLID``, ``DASHED`` or ``CROSS``), name and colour of each.
+            entries: Mark (``SOLID``, ``DASHED`` or ``CROSS``), name and colour of each entry.
         """
         for text in self._legend:
             text.remove()
@@ -334,10 +334,10 @@ class TimePanel:
         self._frame.spoil()
 
     def name_lines(self, names: Sequence[tuple[Line2D, str, str]]) -> None:
-        """Write names at the ends of curves as they are now, moved apart; after :meth:`names_on_top`.
+        """Write names at the current ends of curves, moved apart; call after :meth:`names_on_top`.
 
         Args:
-            names: Curve, name and colour of each; those that have no points get none.
+            names: Curve, name and colour of each; curves without points are skipped.
         """
         for text in self._names.values():
             text.set_visible(False)
@@ -363,12 +363,12 @@ class TimePanel:
             text.xyann = ((NAME_GAP + shift) * 72.0 / DPI, 0.0)
 
     def shows(self, time_s: FloatArray) -> NDArray[np.bool_]:
-        """Return which times are not before the axis begins."""
+        """Return a mask of the times that are not before the beginning of the axis."""
         found: NDArray[np.bool_] = time_s >= self._begin_s
         return found
 
     def raise_limit(self, value: float) -> None:
-        """See that a value fits below the upper limit."""
+        """Raise the upper limit if necessary to show a value."""
         if not value > self.limit:
             return
         self.limit = round_up(value)
@@ -379,12 +379,12 @@ class TimePanel:
         self._frame.spoil()
 
     def set_span(self, begin_s: float, end_s: float, last_s: float | None = None) -> None:
-        """Set the time that the axis covers.
+        """Set the time span of the axis.
 
         Args:
-            begin_s: Where it begins.
-            end_s: Where it ends.
-            last_s: End of the episode, which decides the unit; None: the axis covers it.
+            begin_s: Beginning of the axis.
+            end_s: End of the axis.
+            last_s: End of the episode, which determines the unit; None: the end of the axis.
         """
         if (begin_s, end_s) == (self._begin_s, self._end_s):
             return
@@ -397,13 +397,13 @@ class TimePanel:
         self._frame.spoil()
 
     def draw(self, line: Line2D, time_s: FloatArray, values: FloatArray) -> None:
-        """Give a curve its points."""
+        """Set the points of a curve."""
         line.set_data(time_s / self._time_scale, values / self._scale)
 
     def draw_band(
         self, band: Any, time_s: FloatArray, low: FloatArray, high: FloatArray, *, steps: bool = True
     ) -> None:
-        """Give a band its edges; with steps they hold from the end of the interval before to each time."""
+        """Set the edges of a band; with steps, each value holds from the previous time to its own."""
         if len(time_s) < 2:
             band.set_verts([])
             return
@@ -427,7 +427,7 @@ class TimePanel:
             shown = value <= self.limit
             drawn.set_ydata([value / self._scale] * 2)
             label.xy = (0.0, value / self._scale)
-            # Below the line, where curves seldom are, if there is room.
+            # Below the line, where curves are rare, if there is room.
             below = value / self.limit * self._box[3] > LABEL_HEIGHT
             label.xyann = (3.0, -3.0 if below else 3.0)
             label.set_va("top" if below else "bottom")

@@ -1,4 +1,4 @@
-"""History of an episode, for drawing it."""
+"""History of an episode, for rendering."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LEAST_QUEUE_DRAWN = 0.05
 
 
 class History:
-    """An episode so far, a row for every interval; the first is the reading of the reset.
+    """Episode so far, a row for every interval; the first is measured at the reset.
 
-    Which ports and hosts have curves follows from what was recorded alone, and a curve keeps its colour.
+    The ports and hosts that have curves depend on the recorded values alone, and a curve keeps its colour.
 
     Args:
         fabric: The network.
-        end_s: When the episode ends; None: not known.
+        end_s: End of the episode; None: unknown.
     """
 
     def __init__(self, fabric: Fabric, end_s: float | None) -> None:
@@ -59,11 +59,11 @@ class History:
 
     @property
     def now_s(self) -> float:
-        """When the newest interval ended."""
+        """End of the newest interval."""
         return float(self.time_s.column[-1])
 
     def add(self, interval: Interval) -> None:
-        """Remember one interval."""
+        """Record one interval."""
         topology = self.fabric.topology
         duration_s = float(interval.duration_s)
         to_bps = 8.0 / duration_s if duration_s > 0.0 else 0.0
@@ -87,16 +87,16 @@ class History:
 
     @property
     def receivers(self) -> NDArray[np.bool_]:
-        """Hosts that have only received: their own packets are acknowledgements, shape (n_hosts,)."""
+        """Whether a host has only received data and sent ACKs, shape (n_hosts,)."""
         up = self.fabric.topology.host_uplink
-        # The two directions of a cable are neighbours.
+        # The two directions of a cable have adjacent indices.
         found: NDArray[np.bool_] = self.carried_bytes[up ^ 1] > LEAST_RECEIVED * self.carried_bytes[up]
         found[self.senders] = False
         return found
 
     @property
     def curves(self) -> list[tuple[int, int]]:
-        """Places of ports with curves and the ports, without those that hardly had a queue after all."""
+        """Positions and indices of the ports with curves, without those whose queues stayed small."""
         least = LEAST_QUEUE_DRAWN * float(self.longest_queue_bytes.max())
         return [
             (place, port) for place, port in enumerate(self.ports) if self.longest_queue_bytes[port] >= least

@@ -1,4 +1,4 @@
-"""Layout of a network in a picture: switches as boxes, ports on the sides that they lead to."""
+"""Layout of a network in a picture: switches as boxes, with ports on the sides facing their links."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ GAP_BESIDE = 2.4
 
 @dataclass(frozen=True)
 class Cells:
-    """The queues of a picture.
+    """Cells of a picture that show queues.
 
     Attributes:
         corner: Lower left corners, shape (n_cells, 2).
         size: Widths and heights, shape (n_cells, 2).
-        ports: The ports of all cells, one cell after the other.
-        begin: Where each cell's ports begin.
+        ports: Ports of all cells, concatenated.
+        begin: Index in ``ports`` of each cell's first port.
     """
 
     corner: FloatArray
@@ -55,18 +55,18 @@ class NetworkLayout:
 
     Args:
         topology: The network.
-        port_links: The link of every port whose queue has a place, shape (n_ports,).
-        width: Of the room.
-        height: Of the room.
+        port_links: Link of every port whose queue is shown, shape (n_ports,).
+        width: Available width.
+        height: Available height.
 
     Attributes:
-        x: Where every node stands, shape (n_nodes,).
-        host_y: Height of the hosts' row.
-        host_pitch: Least distance of two hosts.
-        tiers: Of every node, hosts 0, shape (n_nodes,).
-        boxes: Of every switch.
-        attach: By link, where it leaves its source; hosts' are left out.
-        cells: Places of the queues.
+        x: Horizontal position of every node, shape (n_nodes,).
+        host_y: Vertical position of the hosts.
+        host_pitch: Smallest distance between two hosts.
+        tiers: Tier of every node, 0 for hosts, shape (n_nodes,).
+        boxes: Box of every switch.
+        attach: By link, the point where it leaves its source; links of hosts are omitted.
+        cells: Cells of the queues.
     """
 
     def __init__(self, topology: Topology, port_links: IntArray, width: float, height: float) -> None:
@@ -81,7 +81,7 @@ class NetworkLayout:
         self.cells = self._place_ports()
 
     def _spread(self) -> FloatArray:
-        """Where every node stands, pixels from the left, shape (n_nodes,)."""
+        """Return the horizontal position of every node in pixels, shape (n_nodes,)."""
         topology, x = self._topology, self._positions[:, 0].copy()
         if self._beside.any():
             order = np.argsort(x[: topology.n_hosts], kind="stable")
@@ -95,7 +95,7 @@ class NetworkLayout:
         return margin + x * (self._width - 2 * margin)
 
     def _lay_out(self) -> None:
-        """Give every switch a box: above its hosts as wide as they are, higher ones evenly."""
+        """Assign every switch a box: leaves as wide as their hosts, higher switches evenly spaced."""
         topology, n_tiers = self._topology, int(self.tiers.max())
         room = (self._height - HOST_Y - 26.0) / n_tiers
         height = min(0.42 * room, 180.0)
@@ -127,11 +127,11 @@ class NetworkLayout:
                 self.boxes[int(node)] = (left, bottom, right - left, height)
 
     def _side_width(self) -> float:
-        """How wide the queue of a port at a switch's side is."""
+        """Return the width of the queue of a port at the side of a switch."""
         return float(np.clip(0.6 * self.host_pitch, 8.0, 26.0))
 
     def _place_ports(self) -> Cells:
-        """Give every port of a switch its place at the side that it leads to, and its queue a cell there."""
+        """Place every port of a switch at the side facing its link, with a cell for its queue."""
         topology = self._topology
         corners: list[tuple[float, float]] = []
         sizes: list[tuple[float, float]] = []

@@ -1,4 +1,4 @@
-"""A network as a picture: switches as boxes with their ports' queues in them, links as arrows."""
+"""Picture of a network: switches as boxes that contain the queues of their ports, links as arrows."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ KINDS = {"agg": "aggregation"}
 
 
 class NetworkPanel:
-    """Links coloured by how much of their rate was used, queues by their length.
+    """Network with links coloured by utilization and queues by length.
 
     Args:
-        frame: Where it is drawn.
+        frame: Frame to draw in.
         topology: The network.
-        port_links: The link of every port whose queue is shown, shape (n_ports,).
-        path: Links of one flow's path, which stands out; None: none does.
-        queue_word: Which queue of the interval it is that colours say.
+        port_links: Link of every port whose queue is shown, shape (n_ports,).
+        path: Links of a path to highlight; None: none.
+        queue_word: Name of the queue statistic shown, such as its mean over the interval.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class NetworkPanel:
         self._limit_bytes = 0.0
 
     def place(self, node: int) -> tuple[float, float]:
-        """Return where a host or switch stands, pixels from the panel's lower left corner."""
+        """Return the position of a host or switch, in pixels from the lower left corner of the panel."""
         if node < self._topology.n_hosts:
             return float(self._layout.x[node]), self._layout.host_y
         left, bottom, width, height = self._layout.boxes[node]
@@ -91,13 +91,13 @@ class NetworkPanel:
         """Show an interval.
 
         Args:
-            utilization: Share of every link's rate that was used, shape (n_links,).
+            utilization: Utilization of every link, as a fraction of its rate, shape (n_links,).
             queue_bytes: Queue of every port, shape (n_ports,).
-            limit_bytes: Where the queues' scale ends.
-            active: Which hosts have something to send, shape (n_hosts,).
-            threshold_bytes: Where marking begins.
-            host_colours: Of hosts that have a curve somewhere; the others are grey.
-            receivers: Hosts that data goes to and that send none, shape (n_hosts,); None: none is marked.
+            limit_bytes: Upper end of the scale of queues.
+            active: Whether a host has data to send, shape (n_hosts,).
+            threshold_bytes: Marking threshold.
+            host_colours: Colours of hosts that have a curve; the others are grey.
+            receivers: Whether a host only receives data, shape (n_hosts,); None: no host is marked so.
         """
         if limit_bytes != self._limit_bytes:
             self._limit_bytes = limit_bytes
@@ -178,7 +178,7 @@ class NetworkPanel:
                 )  # fmt: skip
 
     def _draw_links(self) -> tuple[Any, IntArray]:
-        """Draw an arrow for each link, or where there is no room a line for each cable."""
+        """Draw an arrow for each link, or a line for each cable if there is no room."""
         from matplotlib.collections import PolyCollection
 
         topology = self._topology
@@ -198,7 +198,7 @@ class NetworkPanel:
         along = end - begin
         length = np.maximum(np.hypot(along[:, 0], along[:, 1]), 1.0)[:, None]
         along = along / length
-        # Traffic keeps to the right.
+        # Links are drawn on the right side of their cable.
         right = np.column_stack((along[:, 1], -along[:, 0]))
         if apart:
             begin, end = begin + 0.62 * width * right, end + 0.62 * width * right
@@ -228,7 +228,7 @@ class NetworkPanel:
         )  # fmt: skip
 
     def _least_pitch(self, begin: FloatArray) -> float:
-        """Least distance of neighbouring links of one node."""
+        """Return the smallest distance between adjacent links of one node."""
         least = self._layout.host_pitch
         for node in self._layout.boxes:
             links = np.flatnonzero(self._topology.link_source == node)
@@ -316,7 +316,7 @@ class NetworkPanel:
                 self._queue_axis = axes
 
     def _rescale(self, limit_bytes: float, threshold_bytes: float | None) -> None:
-        """Write the queues' scale anew, and where marking begins."""
+        """Update the scale of queues and the marking threshold."""
         scale, prefix = prefix_scale(limit_bytes)
         shares, words = [0.0, 1.0], ["0", f"{limit_bytes / scale:.3g} {prefix}B"]
         threshold = (threshold_bytes or 0.0) / limit_bytes

@@ -1,4 +1,4 @@
-"""Rendering of an episode: bars in a terminal, or a picture drawn with matplotlib."""
+"""Rendering of an episode, as bars in a terminal or a picture drawn with matplotlib."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 class Recorder:
-    """Keeps what is needed to draw an episode.
+    """Recorder of an episode, for rendering.
 
     Args:
         fabric: The network.
@@ -41,7 +41,7 @@ class Recorder:
 
     @property
     def contender(self) -> str:
-        """Who plays, as pictures say it; the transport where nobody else was named."""
+        """Name of the agent for pictures; the transport if none was given."""
         return self._contender or f"transport {self._transport}"
 
     @contender.setter
@@ -54,26 +54,26 @@ class Recorder:
 
         Args:
             fabric: The network.
-            end_s: When the episode ends; None: not known.
+            end_s: End of the episode; None: unknown.
         """
         self._fabric = fabric
         self._history = History(fabric, end_s)
         self._picture = None
 
     def record(self, interval: Interval) -> None:
-        """Remember one interval."""
+        """Record one interval."""
         self._history.add(interval)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy has: what was recorded; the picture is drawn anew."""
+        """Return the state of a copy: the recorded history; the picture is redrawn."""
         return {**self.__dict__, "_picture": None}
 
     def text(self) -> str:
-        """Return the newest interval: a line for time, one for each of the busiest ports and hosts."""
+        """Return the newest interval as text: the time and a line for each of the busiest ports and hosts."""
         history, fabric = self._history, self._fabric
         if not len(history):
             return "nothing yet: call reset()"
-        # The first record is the reading of the reset, before any decision.
+        # The first record is measured at the reset, before any decision.
         lines = [
             f"{self._scenario}, {self._transport}   {time_text(history.now_s)}, decision {len(history) - 1}",
             f"queues of switch ports (full bar {amount(fabric.buffer_bytes)}B, the longest of the episode)",
@@ -102,7 +102,7 @@ class Recorder:
         return "\n".join(lines) + "\n"
 
     def picture(self) -> Picture:
-        """Return the network in the newest interval and the episode so far, shape (720, 1280, 3)."""
+        """Return a picture of the newest interval and the episode so far, shape (720, 1280, 3)."""
         from sysgym.envs.congestion.render.episode import EpisodePicture
 
         if self._picture is None:
@@ -112,27 +112,27 @@ class Recorder:
         return self._picture.pixels()
 
     def _ports_shown(self) -> list[int]:
-        """The ports that had the longest queues, without those that hardly had one, in the fabric's order."""
+        """Return the ports with the longest queues, without negligible ones, in the order of the fabric."""
         longest = self._history.longest_queue_bytes
         chosen = _largest(longest, PORTS_SHOWN)
         return sorted(port for port in chosen if longest[port] >= LEAST_QUEUE_SHOWN * longest[chosen[0]])
 
     def _hosts_shown(self) -> list[int]:
-        """The hosts that delivered most, in the fabric's order."""
+        """Return the hosts that delivered most, in the order of the fabric."""
         goodput = self._history.goodput_bps.rows.mean(axis=0)
         chosen = _largest(goodput, HOSTS_SHOWN)
         return sorted(host for host in chosen if goodput[host] > 0.0 or goodput[chosen[0]] == 0.0)
 
 
 def bar(fraction: float, width: int = BAR_WIDTH) -> str:
-    """Return a bar of fixed width, filled to an eighth of a character."""
+    """Return a bar of fixed width, with a resolution of an eighth of a character."""
     eighths = round(min(max(fraction, 0.0), 1.0) * width * 8)
     full, part = divmod(eighths, 8)
     return "|" + ("█" * full + (_EIGHTHS[part] if part else "")).ljust(width) + "|"
 
 
 def _largest(values: FloatArray, count: int) -> list[int]:
-    """Indices of the largest values; of equal ones the first come first."""
+    """Return the indices of the largest values; equal values keep their order."""
     return [int(index) for index in np.argsort(-values, kind="stable")[:count]]
 
 

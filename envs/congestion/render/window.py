@@ -1,4 +1,4 @@
-"""The time that a frame shows of an episode."""
+"""Time window of an episode shown by a frame."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from sysgym.envs.congestion.render.frame import span_end
 FloatArray = NDArray[np.float64]
 
 WINDOW_INTERVALS, WINDOW_STEPS = 160, 5
-"""Of a long episode a frame shows so many intervals; the window moves by one part in so many of them."""
+"""Largest number of intervals in a frame, and the number of steps in which the window moves by its length."""
 
 
 def window(time_s: FloatArray, end_s: float | None) -> tuple[float, float]:
-    """Return the time that a frame shows: a window that slides through a long episode, at its end all of it.
+    """Return the time window of a frame: it slides through a long episode and finally covers all of it.
 
-    The window moves in steps, because the axes have to be drawn anew each time that it does.
+    The window moves in steps, because each move redraws the axes.
 
     Args:
         time_s: Ends of the intervals so far, shape (n,).
-        end_s: When the episode ends; None: not known, then all of it is shown.
+        end_s: End of the episode; None: unknown, and the window covers all intervals.
     """
     begin_s, now_s, last_s = float(time_s[0]), float(time_s[-1]), span_end(time_s, end_s)
-    # Sums of intervals are not exact.
+    # Sums of intervals have rounding errors.
     if len(time_s) < 2 or end_s is None or now_s >= end_s - 1e-6 * (end_s - begin_s):
         return begin_s, last_s
     interval_s = float(f"{(now_s - begin_s) / (len(time_s) - 1):.5g}")

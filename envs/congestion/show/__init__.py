@@ -1,1 +1,1 @@
-"""Descriptions, pictures and cost estimates of congestion scenarios, for people who look at one."""
+"""Descriptions, pictures and cost estimates of congestion scenarios."""

@@ -1,4 +1,4 @@
-"""The work that simulating a congestion scenario takes."""
+"""Cost estimate of simulating a congestion scenario."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from sysgym.scenarios.family import Work
 
 
 def estimate_work(scenario: CongestionScenario, episodes: float, steps: float) -> Work:
-    """Return the work of whole episodes and of single steps.
+    """Return the cost of whole episodes and of single steps.
 
     Args:
         scenario: The scenario.
         episodes: Number of episodes.
-        steps: Number of steps; they count as parts of an episode.
+        steps: Number of steps, counted as fractions of an episode.
     """
     one = estimate(scenario)
     count = episodes + steps / scenario.control.episode_steps

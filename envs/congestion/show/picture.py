@@ -1,4 +1,4 @@
-"""A picture of a congestion scenario: its network, who sends to whom, and when."""
+"""Picture of a congestion scenario: its network, traffic matrix and flow starts."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 INK, SOFT, HOST, SWITCH = "#1c1e21", "#6b7280", "#0072b2", "#3f4650"
 LINKS = ("#9aa3ad", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
-"""Colours of links, the most frequent kind first (Okabe and Ito: the colour-blind tell them apart)."""
+"""Colours of links, the most frequent kind first (Okabe and Ito's palette, safe for the colour-blind)."""
 MOST_HOST_NAMES, MOST_SWITCH_NAMES = 40, 16
-"""Up to so many nodes of a tier have their names beside them; of more, the first and the last."""
+"""Largest number of nodes of a tier that are all named; of more, only the first and the last are."""
 MANY_FLOWS = 4000
-"""Above so many flows their marks are small and pale."""
+"""Number of flows above which their marks are small and pale."""
 DPI = 150
 
 
 def draw(scenario: CongestionScenario, path: Path) -> None:
-    """Write the picture; its suffix decides the format.
+    """Write the picture; the suffix of the file determines the format.
 
     Args:
-        scenario: What to draw; traffic is that of the first test episode.
+        scenario: Scenario to draw, with the traffic of its first test episode.
         path: File to write: .png, .svg or .pdf.
 
     Raises:
-        SysgymError: The format is not known, or the file cannot be written.
+        SysgymError: If the format is unknown, or the file cannot be written.
     """
     from matplotlib.figure import Figure
 
@@ -62,7 +62,7 @@ def draw(scenario: CongestionScenario, path: Path) -> None:
 
 
 def draw_network(axes: Axes, topology: Topology) -> None:
-    """Draw hosts, switches and cables; colours and widths tell rates apart."""
+    """Draw hosts, switches and cables; colours and widths distinguish rates."""
     from matplotlib.collections import LineCollection
 
     positions = node_positions(topology)
@@ -131,7 +131,7 @@ def draw_network(axes: Axes, topology: Topology) -> None:
 
 
 def _kind(topology: Topology, link: int) -> str:
-    """Return what a cable is like, both ways."""
+    """Return the properties of a cable in both directions."""
 
     def one_way(way: int) -> str:
         text = metric_text("rate_bps", float(topology.link_rate_bps[way]), exact=True)
@@ -146,7 +146,7 @@ def _kind(topology: Topology, link: int) -> str:
 
 
 def _draw_matrix(axes: Axes, topology: Topology, flows: FlowSchedule) -> None:
-    """Show what every host sends to every other, in the whole episode."""
+    """Draw the traffic matrix of the whole episode."""
     endless = bool(np.any(flows.size_bytes == LONG_LIVED))
     n = topology.n_hosts
     weights = np.ones(len(flows.src)) if endless else flows.size_bytes.astype(np.float64)
@@ -169,13 +169,13 @@ def _draw_matrix(axes: Axes, topology: Topology, flows: FlowSchedule) -> None:
 
 
 def _draw_starts(axes: Axes, topology: Topology, flows: FlowSchedule, horizon_s: float) -> None:
-    """Show when flows start at every host, their areas growing with their sizes."""
+    """Draw the flow starts of every host; areas grow with flow sizes."""
     start_s = _starts_s(topology, flows)
     timed = start_s <= horizon_s
     unit = unit_of("x_s", [horizon_s])
     endless = flows.size_bytes == LONG_LIVED
     sizes = np.maximum(flows.size_bytes[timed], 1)
-    # Six decades of size on areas from 4 to 100 points.
+    # Six decades of size are mapped to areas from 4 to 100 points.
     area = 4.0 + 16.0 * np.clip(np.log10(sizes / 100.0), 0.0, 6.0)
     area[endless[timed]] = 40.0
     axes.hlines(
@@ -212,7 +212,7 @@ def _draw_starts(axes: Axes, topology: Topology, flows: FlowSchedule, horizon_s:
 
 
 def _starts_s(topology: Topology, flows: FlowSchedule) -> NDArray[np.float64]:
-    """Return when flows start if each is sent at its host's line rate, with nothing in the way."""
+    """Return the start times of flows if each is sent at its host's line rate, without congestion."""
     line_rate_bps = topology.link_rate_bps[topology.host_uplink]
     start_s: NDArray[np.float64] = flows.start_ns.astype(np.float64) * 1e-9
     own_s = np.maximum(flows.size_bytes, 0) * 8.0 / line_rate_bps[flows.src]

@@ -1,4 +1,4 @@
-"""A congestion scenario in words: what its numbers mean together."""
+"""Description of a congestion scenario in words."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SEVERAL = 2000
 
 
 def in_words(scenario: CongestionScenario) -> Iterator[tuple[str, str]]:
-    """Yield heading and text of each paragraph."""
+    """Yield the heading and text of each paragraph."""
     topology = build_topology(scenario.topology)
     yield "Network", _network(scenario, topology)
     yield "Queues", _queues(scenario)
@@ -72,7 +72,7 @@ def _flow(flow: Flow, topology: Topology) -> str:
 
 
 def _exact(unit: str, value: float) -> str:
-    """Return a setting in its unit, ``s``, ``bps`` or ``bytes``."""
+    """Return a setting with its unit, ``s``, ``bps`` or ``bytes``."""
     return metric_text(f"x_{unit}", value, exact=True)
 
 
@@ -137,7 +137,7 @@ def _form(spec: TopologyTable, topology: Topology) -> str:
 
 
 def _farthest(scenario: CongestionScenario, topology: Topology) -> tuple[int, float, int]:
-    """Return links, empty round trip and number of shortest paths between host 0 and the one farthest off."""
+    """Return links, empty round-trip time and number of shortest paths from host 0 to the farthest host."""
     others = np.arange(1, topology.n_hosts)
     first, port = np.zeros_like(others), np.zeros_like(others)
     total_s = np.zeros(len(others))

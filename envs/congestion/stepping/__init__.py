@@ -1,7 +1,6 @@
-"""Decisions of the congestion environments: act, let an interval pass, read what happened.
+"""Decision stepping of the congestion environments: apply actions, simulate an interval, read counters.
 
-``FlowStepper`` moves the flows, or hosts, that agents steer one by one; ``NetworkStepper`` moves whole
-networks. Both hold many worlds at once, a row each, for single, vector and parallel environments alike, and
-take a decision of all of them in one compiled call. ``linux_stepper`` does the same with one network of the
-kernel, in wall time.
+``FlowStepper`` steps flows or hosts that agents control individually; ``NetworkStepper`` steps whole
+networks. Both hold a row per agent or network, serve single, vector and parallel environments, and step all
+rows in one compiled call. ``linux_stepper`` does the same for one network of the kernel, in wall time.
 """

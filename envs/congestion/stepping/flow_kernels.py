@@ -1,4 +1,4 @@
-"""Compiled kernels of :mod:`sysgym.envs.congestion.stepping.flow_stepper`, and the record of an agent."""
+"""Compiled kernels of :mod:`sysgym.envs.congestion.stepping.flow_stepper`, and the agent record."""
 
 from __future__ import annotations
 
@@ -26,51 +26,51 @@ from sysgym.envs.congestion.stepping.protocol import ACTS, BEGINS, DONE, FIRST_H
 FloatArray = NDArray[np.float64]
 
 WINDOW, HOST_CAP, FLOW_PACE, NOTHING = range(4)
-"""What an action sets: the flow's window, its host's cap, the flow's own pace, or nothing that it could."""
+"""Quantity that an action sets: the flow's window, its host's cap, its own pacing rate, or nothing."""
 
 NO_FLOW = -1
-"""Instead of a flow: the agent steers a host."""
+"""Stands for a flow's id if the agent controls a host."""
 
 SHORTEST_INTERVAL_S = 1e-6
 
 
 class Agent:
-    """How an agent steers, and how far its decision is: the fields of :data:`AGENT`.
+    """Control settings of an agent and the state of its decision: the fields of :data:`AGENT`.
 
-    Agents of one world are neighbours. What follows ``action`` is that of the world, and holds for its first
-    agent only.
+    Agents of one network have adjacent rows. The fields after ``action`` belong to the network and are valid
+    for its first agent only.
     """
 
     world: int
-    """Address of its record; 0 before the first episode and on the kernel."""
+    """Address of the network's record; 0 before the first episode and on the kernel."""
     flow: int
-    """NO_FLOW: a host is steered."""
+    """Flow under control; NO_FLOW if the agent controls a host."""
     host: int
     sets: int
     has_law: int
-    """1: a law sets the rate too, and the line rate is no cap."""
+    """1 if a congestion control law sets the rate too, so that the line rate means no cap."""
     decide: int
-    """Address of the preset's function, as the next two; see ``presets``."""
+    """Address of the preset's function, like the following two; see ``presets``."""
     observe: int
     pay: int
-    """Address of the reward's."""
+    """Address of the reward's function."""
     n_features: int
-    """Of one interval."""
+    """Number of features of one interval."""
     action: float
-    """What the agent decides next, a native number."""
+    """Next native action of the agent."""
     stage: int
     middle_ns: int
     end_ns: int
     interval_s: float
-    """Of the decision that is under way, or comes next."""
+    """Stage of the current decision, or of the next one."""
     longest_s: float
     decision_rtts: float
-    """An interval lasts so many round trips of the one before; 0: every interval is the longest."""
+    """Length of an interval in round trips of the previous one; 0: every interval has the longest length."""
     now_s: float
-    """At the end of the newest interval."""
+    """Time at the end of the newest interval."""
     episode_seed: int
     steps: int
-    """Decisions so far."""
+    """Number of decisions so far."""
     episode_steps: int
 
 
@@ -79,9 +79,9 @@ AGENT = record_dtype(Agent)
 
 @njit(forceinline=True)
 def take_rate(agent: Agent, rate_bps: float, interval: FlowInterval) -> float:
-    """Note a rate, kept between the least and the line rate; return what the network is told.
+    """Store a rate, clipped between the lowest and the line rate; return the limit for the network.
 
-    That is no limit at all where a law sets the rate too and nothing holds it back.
+    At the line rate there is no limit if a congestion control law sets the rate too.
     """
     rate_bps = min(max(rate_bps, interval.least_rate_bps), interval.line_rate_bps)
     interval.asked_bps = rate_bps
@@ -94,7 +94,7 @@ def take_rate(agent: Agent, rate_bps: float, interval: FlowInterval) -> float:
 
 @njit(forceinline=True)
 def _tell(agent: Agent, told: float) -> bool:
-    """Tell the network a rate, or the factor of a window; return whether that was possible."""
+    """Set a rate or the factor of a window in the network; return whether that was possible."""
     if agent.sets == WINDOW:
         multiply_window(world_at(agent.world, 0), agent.flow, told)
     elif agent.sets == HOST_CAP:
@@ -108,14 +108,14 @@ def _tell(agent: Agent, told: float) -> bool:
 
 @njit(forceinline=True)
 def wanted(agent: Agent, interval: FlowInterval) -> float:
-    """Return what the network is told for an agent's action: a rate, or the factor of a window."""
+    """Return the rate or the factor of a window for an action."""
     value = call_decide(agent.decide, interval, agent.action)
     return value if agent.sets == WINDOW else take_rate(agent, value, interval)
 
 
 @njit(forceinline=True)
 def plan_next_interval(agent: Agent, rtt_s: float) -> None:
-    """Let the next interval last as long as always, or so many round trips of the one that has ended."""
+    """Set the length of the next interval: constant, or a number of round trips of the previous one."""
     if agent.decision_rtts == 0.0:
         agent.interval_s = agent.longest_s
     elif rtt_s > 0.0:
@@ -151,7 +151,7 @@ def _conclude_all(
     weights: FloatArray,
     terms: FloatArray,
 ) -> None:
-    """Measure an interval, put its features before the older ones, and work out the terms, row by row."""
+    """Measure an interval, put its features before the older ones, and compute the terms, row by row."""
     for row in range(first, behind_last):
         if rows[row].flow == NO_FLOW:
             estimate_srtt(counters[0, row], counters[2, row])
@@ -167,13 +167,13 @@ def _conclude_all(
 
 @cached_kernel("sysgym.emulator.packets")
 def read_agents(rows: Rows, out: FlowCounterArray) -> None:
-    """Read the counters of agents now, shape (n,)."""
+    """Read the current counters of agents, shape (n,)."""
     _read_all(rows, 0, len(rows), out)
 
 
 @cached_kernel("sysgym.emulator.packets")
 def set_rates(rows: Rows, rates_bps: FloatArray, intervals: IntervalArray) -> None:
-    """Set rates of all agents of a world, shape (n,)."""
+    """Set the rates of all agents of a network, shape (n,)."""
     for row in range(len(rows)):
         _tell(rows[row], take_rate(rows[row], rates_bps[row], intervals[row]))
     if rows[0].sets == HOST_CAP:
@@ -191,7 +191,7 @@ def pass_intervals(
     weights: FloatArray,
     terms: FloatArray,
 ) -> int:
-    """Take each world from its stage as far as it gets; return how many of them Python has to look at."""
+    """Advance each network from its stage as far as possible; return the number that Python must handle."""
     n_left = 0
     begin = first
     while begin < behind_last:
@@ -237,14 +237,14 @@ def pass_intervals(
 
 @cached_kernel("sysgym.emulator.packets")
 def want_rates(rows: Rows, rates_bps: FloatArray, intervals: IntervalArray, told: FloatArray) -> None:
-    """Note rates and write what the network is to be told, shape (n,), without telling it."""
+    """Store rates and write the limits for the network, shape (n,), without setting them."""
     for row in range(len(rows)):
         told[row] = take_rate(rows[row], rates_bps[row], intervals[row])
 
 
 @cached_kernel("sysgym.emulator.packets")
 def want_actions(rows: Rows, intervals: IntervalArray, told: FloatArray) -> None:
-    """Do the same for actions: rates, or factors of windows."""
+    """Store actions and write the rates or factors of windows for the network, without setting them."""
     for row in range(len(rows)):
         told[row] = wanted(rows[row], intervals[row])
 
@@ -259,7 +259,7 @@ def conclude(
     weights: FloatArray,
     terms: FloatArray,
 ) -> None:
-    """End the interval of a world whose counters have been read."""
+    """Conclude the interval of a network whose counters have been read."""
     _conclude_all(
         rows,
         0,

@@ -1,8 +1,8 @@
-"""Batched stepping of agents that each steer one flow, or one host.
+"""Batched stepping of agents that each control one flow or one host.
 
-A decision has stages: the action takes effect, half an interval passes, the other half passes, and what
-happened is worked out. Where Python is needed on the way, because packets need more memory, a link fails, or
-packets are recorded, a world stops at its stage, Python moves it on, and the compiled call is made again.
+A decision has stages: apply the action, simulate the first and the second half of the interval, and compute
+the measurements. If Python is needed on the way, because packets need more memory, a link fails, or packets
+are recorded, a network stops at its stage, Python advances it, and the compiled call is repeated.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ FloatArray = NDArray[np.float64]
 
 
 class FlowStepper:
-    """Agents of one or many worlds of one kind, which steer flows or hosts.
+    """Stepper of agents that control flows or hosts, in one or many networks of the same kind.
 
     Attributes:
-        rows: Records of the type :data:`AGENT`, shape (n,).
-        intervals: The newest interval of each, records of the type ``FLOW_INTERVAL``, shape (n,).
+        rows: :data:`AGENT` records, shape (n,).
+        intervals: Newest interval of each agent, ``FLOW_INTERVAL`` records, shape (n,).
         features: Observations, shape (n, length).
-        terms: Of the reward, shape (n, n_terms).
-        counters: At the beginning, the middle and the end of the newest interval, records of the type
-            ``FLOW_COUNTERS``, shape (3, n). The first row is that of the end, too, when the interval is over.
+        terms: Reward terms, shape (n, n_terms).
+        counters: Counters at the beginning, the middle and the end of the newest interval, ``FLOW_COUNTERS``
+            records, shape (3, n). After the interval the first row holds the counters of the end, too.
 
     Args:
         n: Number of agents.
-        preset: What is observed, and what actions mean.
-        history: Intervals in an observation.
-        reward: What is paid.
-        weights: Of its terms, in their order.
-        law: Name of the transport underneath.
+        preset: Preset, which defines observations and actions.
+        history: Number of intervals in an observation.
+        reward: Reward of the agents.
+        weights: Weights of the reward terms, in their order.
+        law: Name of the underlying transport.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class FlowStepper:
     def begin(
         self, first: int, network: Network, settings: Mapping[str, Any], intervals: IntervalArray
     ) -> None:
-        """Take up an episode of a world.
+        """Begin an episode of a network.
 
         Args:
-            first: Its first agent.
-            network: The world, which holds until it begins again.
-            settings: Fields of its rows, one value for all or one for each; the others are worked out.
-            intervals: Of its agents, with the constants of the episode.
+            first: Index of its first agent.
+            network: The network, used until the next call for the same agents.
+            settings: Fields of its rows, one value for all or one for each; other fields are computed.
+            intervals: Intervals of its agents, with the constants of the episode.
         """
         behind_last = first + len(intervals)
         for name, value in settings.items():
@@ -86,28 +86,28 @@ class FlowStepper:
         self._attach(first, behind_last, network)
 
     def set_rates(self, first: int, rates_bps: FloatArray) -> None:
-        """Set rates of a world's agents without letting time pass."""
+        """Set the rates of the agents of a network without advancing time."""
         behind_last = first + len(rates_bps)
         set_rates(self.rows[first:behind_last], rates_bps, self.intervals[first:behind_last])
 
     def pass_first_interval(self, first: int, behind_last: int) -> None:
-        """Let an interval of a world pass in which nobody decides anything."""
+        """Simulate an interval of a network without a decision."""
         self._read_beginning(first, behind_last)
         self.rows["stage"][first] = BEGINS
         self.pass_intervals(first, behind_last)
         self.rows["steps"][first] = 0
 
     def decide(self, first: int, behind_last: int, actions: FloatArray | float) -> None:
-        """Let the actions of a world take effect and its interval pass; raises as :meth:`pass_intervals`."""
+        """Apply the actions of a network and simulate its interval; raises as :meth:`pass_intervals`."""
         self.rows["action"][first:behind_last] = actions
         self.rows["stage"][first] = ACTS
         self.pass_intervals(first, behind_last)
 
     def pass_intervals(self, first: int, behind_last: int) -> None:
-        """Take the decisions of rows ``first`` and on to their end; worlds that are done are left alone.
+        """Complete the decisions of rows ``first`` and following; finished networks are skipped.
 
         Raises:
-            SysgymError: If a flow that nothing can slow down was asked to send at less than its line rate.
+            SysgymError: If a rate below the line rate was set for a flow that cannot be limited.
         """
         while pass_intervals(
             self.rows,
@@ -124,11 +124,11 @@ class FlowStepper:
                     self._move_by_hand(row)
 
     def reward_terms(self, row: int) -> dict[str, float]:
-        """Return the named terms of an agent's newest reward."""
+        """Return the named terms of the newest reward of an agent."""
         return dict(zip(self._reward.terms, self.terms[row].tolist(), strict=True))
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
-        """Go on where the original stood, with the addresses of the copied networks."""
+        """Restore the state of the original, with the addresses of the copied networks."""
         self.__dict__.update(attributes)
         self._compile()
         for first, network in self._simulated.items():
@@ -136,21 +136,21 @@ class FlowStepper:
             self.rows["world"][of_world] = network.address
 
     def _compile(self) -> None:
-        """Write the addresses of the compiled functions of preset and reward, which hold in this process."""
+        """Write the addresses of the compiled preset and reward functions, valid in this process."""
         self.rows["decide"], self.rows["observe"] = self._preset.decide_address, self._preset.observe_address
         self.rows["pay"], self.rows["n_features"] = self._reward.address, len(self._preset.features)
 
     def _attach(self, first: int, behind_last: int, network: Network) -> None:
-        """Keep the network of an episode."""
+        """Store the network of an episode."""
         self._simulated[first] = simulated(network)
         self.rows["world"][first:behind_last] = self._simulated[first].address
 
     def _read_beginning(self, first: int, behind_last: int) -> None:
-        """Read the counters at the beginning of a world's first interval."""
+        """Read the counters at the beginning of the first interval of a network."""
         read_agents(self.rows[first:behind_last], self.counters[0, first:behind_last])
 
     def _move_by_hand(self, first: int) -> None:
-        """Do Python's part, where the compiled one could not go on."""
+        """Advance a network in Python, where compiled code cannot continue."""
         stage, network = int(self.rows["stage"][first]), self._simulated[first]
         if stage == REFUSED:
             raise self._no_pace(network)
@@ -159,7 +159,7 @@ class FlowStepper:
             network.advance_to(int(self.rows[until][first]))
 
     def _no_pace(self, network: Network) -> SysgymError:
-        """Return the error for a flow that nothing can slow down."""
+        """Return the error for a flow whose rate cannot be limited."""
         return SysgymError(
             f"{network.scenario.name}: the agent's flow shares host {self.rows['host'][0]} with others, and"
             f' "{self._law}" has no pace that could be capped: use the highest action'

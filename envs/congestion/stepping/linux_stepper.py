@@ -1,7 +1,7 @@
-"""Stepping of one network of the Linux kernel, which goes on by itself: decisions take wall time.
+"""Stepping of one network of the Linux kernel, in wall time.
 
-Rows, intervals and features are those of simulated networks, so that an environment does not see which of the
-two it has. Any :class:`~sysgym.emulator.network.Network` will do.
+Rows, intervals and features have the form of those of simulated networks, so environments need not
+distinguish the two. Any :class:`~sysgym.emulator.network.Network` can be used.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ FloatArray = NDArray[np.float64]
 
 
 class LinuxNetworkStepper(NetworkStepper):
-    """One network whose hosts' rates are set together; see :class:`NetworkStepper`."""
+    """Stepper of one network whose host rates are set together; see :class:`NetworkStepper`."""
 
     def pass_intervals(self, first: int, behind_last: int) -> None:
-        """Take the decision to its end."""
+        """Complete the decision."""
         settings = self.rows[0]
         if settings["stage"] == DONE:
             return
@@ -79,16 +79,16 @@ class LinuxNetworkStepper(NetworkStepper):
 
 
 class LinuxFlowStepper(FlowStepper):
-    """Agents of one network; see :class:`FlowStepper`. What they set goes there with the interval."""
+    """Stepper of the agents of one network; see :class:`FlowStepper`. Actions apply with the interval."""
 
     def set_rates(self, first: int, rates_bps: FloatArray) -> None:
-        """Set rates of the agents now, without an interval."""
+        """Set the rates of the agents now, without an interval."""
         told = np.empty(len(rates_bps))
         want_rates(self.rows, rates_bps, self.intervals, told)
         self._network.apply(self._controls(told))
 
     def pass_intervals(self, first: int, behind_last: int) -> None:
-        """Take the decisions to their end; raises as :meth:`FlowStepper.pass_intervals`."""
+        """Complete the decisions; raises as :meth:`FlowStepper.pass_intervals`."""
         settings, network = self.rows[0], self._network
         if settings["stage"] == DONE:
             return
@@ -117,17 +117,17 @@ class LinuxFlowStepper(FlowStepper):
         self._network = network
         self._senders: NDArray[np.int64] = np.asarray(network.schedule.src, dtype=np.int64)
         hosts = self.rows["flow"][0] == NO_FLOW
-        # What hosts have under way is the sum of their flows'.
+        # Data in flight of a host is the sum over its flows.
         self._read_flows = np.arange(len(self._senders)) if hosts else self.rows["flow"].copy()
 
     def _read_beginning(self, first: int, behind_last: int) -> None:
         self.counters[0] = self._step(Controls(), 0.0)
 
     def _controls(self, told: FloatArray) -> Controls:
-        """Return what is told as the network takes it.
+        """Return the rates and factors in the form that the network expects.
 
         Raises:
-            SysgymError: If a flow that nothing can slow down was asked to send at less than its line rate.
+            SysgymError: If a rate below the line rate was set for a flow that cannot be limited.
         """
         sets, network = int(self.rows["sets"][0]), self._network
         if sets == WINDOW:
@@ -143,14 +143,14 @@ class LinuxFlowStepper(FlowStepper):
         return Controls(flow_rates_bps=PerFlow(self._read_flows, told))
 
     def _step(self, controls: Controls, duration_s: float) -> FlowCounterArray:
-        """Let time pass; return the agents' counters, shape (n,)."""
+        """Advance time; return the counters of the agents, shape (n,)."""
         readings = self._network.step(controls, max(duration_s, 0.0), read_flows=self._read_flows)
         flows = readings.flow_counters
         assert flows is not None
         return self._of_hosts(readings, flows) if self.rows["flow"][0] == NO_FLOW else flows
 
     def _of_hosts(self, readings: Readings, flows: FlowCounterArray) -> FlowCounterArray:
-        """Return counters of hosts; of what is under way now, the sums of their active flows."""
+        """Return the counters of hosts; data in flight is summed over their active flows."""
         hosts, out = readings.hosts, zero_counters(len(self.rows))
         out["sent_packets"] = hosts.sent_packets
         out["acked_packets"] = hosts.acked_packets

@@ -1,7 +1,7 @@
-"""Batched stepping of whole networks: every host's rate is set, an interval passes, all counters are read.
+"""Batched stepping of whole networks: set the rate of every host, simulate an interval, read all counters.
 
-Where Python is needed on the way, because packets need more memory, a link fails, or packets are recorded, a
-row stops at its stage, Python moves that network on, and the compiled call is made again.
+If Python is needed on the way, because packets need more memory, a link fails, or packets are recorded, a row
+stops at its stage, Python advances that network, and the compiled call is repeated.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ FloatArray = NDArray[np.float64]
 
 
 class ControlledNetwork:
-    """How a network is steered, and how far its decision is: the fields of :data:`CONTROLLED_NETWORK`."""
+    """Control settings and decision state of a network: the fields of :data:`CONTROLLED_NETWORK`."""
 
     world: int
-    """Address of its record; 0 before the first episode and on the kernel."""
+    """Address of the network's record; 0 before the first episode and on the kernel."""
     has_law: int
-    """1: the hosts' transport sets rates too, and the line rate is no cap."""
+    """1 if the transport of the hosts sets rates too, so that the line rate means no cap."""
     flows_end: int
-    """1: no more than what is left to send counts as ideal."""
+    """1 if the ideal is limited to the data left to send."""
     stage: int
     end_ns: int
     interval_s: float
-    """Of the decision that is under way, or comes next."""
+    """Stage of the current decision, or of the next one."""
     payload_fraction: float
     began_s: float
-    """The newest interval."""
+    """Length of the newest interval."""
     ended_s: float
     episode_seed: int
     steps: int
-    """Decisions so far."""
+    """Number of decisions so far."""
     episode_steps: int
 
 
@@ -62,18 +62,18 @@ CONTROLLED_NETWORK = record_dtype(ControlledNetwork)
 
 
 class NetworkStepper:
-    """The networks of several worlds with the same hosts and links.
+    """Stepper of several networks with the same hosts and links.
 
     Attributes:
-        rows: Records of the type :data:`CONTROLLED_NETWORK`, shape (n,).
-        fabrics: Of each; where two are equal, they are the same object.
+        rows: :data:`CONTROLLED_NETWORK` records, shape (n,).
+        fabrics: Fabric of each network; equal fabrics are the same object.
         rates: Rates in force as fractions of the line rate, shape (n, n_hosts).
-        ideal_bytes: What each host would have delivered in the newest interval, shape (n, n_hosts).
+        ideal_bytes: Ideal payload of each host in the newest interval, shape (n, n_hosts).
 
     Args:
-        n: Number of worlds.
-        fabric: One of the networks; the others have as many hosts and links.
-        has_law: Whether the hosts' transport sets rates too, so that the line rate is no cap.
+        n: Number of networks.
+        fabric: Fabric of one of the networks; all have the same numbers of hosts and links.
+        has_law: Whether the transport of the hosts sets rates too, so that the line rate means no cap.
     """
 
     def __init__(self, n: int, fabric: Fabric, *, has_law: bool) -> None:
@@ -84,14 +84,14 @@ class NetworkStepper:
         self.ideal_bytes: FloatArray = np.zeros((n, n_hosts))
         self._line_rate_bps: FloatArray = np.zeros((n, n_hosts))
         self._link_rate_bps: FloatArray = np.zeros((n, n_links))
-        # Of the newest interval's beginning and end.
+        # Counters at the beginning and the end of the newest interval.
         self._ports: FloatArray = np.zeros((2, N_PORT_COUNTERS, n, n_links))
         self._hosts: FloatArray = np.zeros((2, N_HOST_COUNTERS, n, n_hosts))
         self._simulated: dict[int, PacketNetwork] = {}
         self.fabrics: list[Fabric] = [fabric] * n
 
     def begin(self, row: int, network: Network, fabric: Fabric, episode_seed: int) -> Interval:
-        """Take up an episode and let the end of its warm-up pass, without caps; return that interval."""
+        """Begin an episode and simulate the end of its warm-up, without caps; return that interval."""
         scenario, rows = network.scenario, self.rows
         self._attach(row, network)
         self.fabrics[row] = next((known for known in self.fabrics if known.equals(fabric)), fabric)
@@ -107,20 +107,20 @@ class NetworkStepper:
         return self.interval(row)
 
     def decide(self, row: int, rates: FloatArray) -> Interval:
-        """Let one network's rates take effect and its interval pass; return what was measured."""
+        """Apply the rates of one network and simulate its interval; return the measurements."""
         self.rates[row] = rates
         self.rows["stage"][row] = ACTS
         self.pass_intervals(row, row + 1)
         return self.interval(row)
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
-        """Go on where the original stood, with the addresses of the copied networks."""
+        """Restore the state of the original, with the addresses of the copied networks."""
         self.__dict__.update(attributes)
         for row, network in self._simulated.items():
             self.rows["world"][row] = network.address
 
     def pass_intervals(self, first: int, behind_last: int) -> None:
-        """Take the decisions of rows ``first`` and on to their end; rows that are done are left alone."""
+        """Complete the decisions of rows ``first`` and following; finished rows are skipped."""
         while _pass_intervals(
             self.rows,
             first,
@@ -139,7 +139,7 @@ class NetworkStepper:
                     self._link_rate_bps[row] = network.link_rate_bps
 
     def interval(self, row: int) -> Interval:
-        """Return one network's newest interval, as it is now."""
+        """Return a copy of the newest interval of one network."""
         settings = self.rows[row]
         began, ended = (
             Reading(
@@ -153,12 +153,12 @@ class NetworkStepper:
         return Interval(self.fabrics[row], began, ended, rates, ideal_bytes)
 
     def intervals(self) -> Interval | None:
-        """Return all networks' newest intervals as one, its arrays of shape (n, ...); they change with it.
+        """Return the newest intervals of all networks as one, with arrays of shape (n, ...) that are views.
 
-        None where the networks differ in rates, delays or buffers, so that there is no common fabric.
+        None if the networks differ in rates, delays or buffers, so that there is no common fabric.
         """
         fabric = self.fabrics[0]
-        if any(other is not fabric for other in self.fabrics):  # equal ones are the same since they began
+        if any(other is not fabric for other in self.fabrics):  # begin() makes equal ones the same
             return None
         began, ended = (
             Reading(self.rows[moment], PortCounters(*self._ports[place]), HostCounters(*self._hosts[place]))
@@ -167,12 +167,12 @@ class NetworkStepper:
         return Interval(fabric, began, ended, self.rates, self.ideal_bytes)
 
     def _attach(self, row: int, network: Network) -> None:
-        """Keep the network of an episode."""
+        """Store the network of an episode."""
         self._simulated[row] = simulated(network)
         self.rows["world"][row] = self._simulated[row].address
 
     def _warm_up(self, row: int, scenario: CongestionScenario) -> None:
-        """Let the warm-up pass, and measure the last interval of it."""
+        """Simulate the warm-up, and measure its last interval."""
         warmup_s, interval_s = scenario.control.warmup_s, scenario.control.decision_interval_s
         network = self._simulated[row]
         if warmup_s > interval_s:
@@ -190,7 +190,7 @@ class NetworkStepper:
 
 @njit(forceinline=True)
 def _set_rates(controlled: ControlledNetwork, rates: FloatArray, line_rate_bps: FloatArray) -> None:
-    """Cap every host; with a law of its own, a host that may send at its line rate has no cap."""
+    """Set the cap of every host; with a congestion control law, the line rate means no cap."""
     for host_id in range(len(rates)):
         capped = rates[host_id] < 1.0 or controlled.has_law == 0
         cap_bps = rates[host_id] * line_rate_bps[host_id] if capped else math.inf
@@ -200,7 +200,7 @@ def _set_rates(controlled: ControlledNetwork, rates: FloatArray, line_rate_bps: 
 
 @njit(forceinline=True)
 def _work_out_ideal(controlled: ControlledNetwork, link_rate_bps: FloatArray, out: FloatArray) -> None:
-    """Work out the payload that active flows would deliver in the interval at max-min fair rates, by host."""
+    """Compute the payload that active flows would deliver in the interval at max-min fair rates, by host."""
     world = world_at(controlled.world, 0)
     fair_host_rates(world, link_rate_bps, out)
     for host_id in range(len(out)):
@@ -224,7 +224,7 @@ def _pass_intervals(
     ports: FloatArray,
     hosts: FloatArray,
 ) -> int:
-    """Take each row from its stage as far as it gets; return how many rows Python has to look at."""
+    """Advance each row from its stage as far as possible; return the number that Python must handle."""
     n_left = 0
     for number in range(first, behind_last):
         row = rows[number]

@@ -1,4 +1,4 @@
-"""Parts common to all pictures: units, names, and figures as arrays."""
+"""Utilities common to all pictures: units, names, and figures as arrays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLLECTIVE_NAMES = {
     Collective.REDUCE: "Reduce",
     Collective.BROADCAST: "Broadcast",
 }
-# Okabe and Ito's colours, which colour-blind readers tell apart.
+# Okabe and Ito's palette, safe for colour-blind readers.
 COLLECTIVE_COLOURS = {
     Collective.ALL_REDUCE: "#0072b2",
     Collective.REDUCE_SCATTER: "#e69f00",
@@ -50,29 +50,29 @@ _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
 
 def time_scale(value_s: float) -> tuple[float, str]:
-    """Return the unit in which a time reads best: seconds in it, and its name."""
+    """Return the unit best suited to a time: its length in seconds, and its name."""
     return next(((scale, unit) for scale, unit in _TIMES if value_s >= scale), _TIMES[-1])
 
 
 def time(value_s: float) -> str:
-    """Return a time in words, three digits."""
+    """Return a time with its unit, three digits."""
     scale, unit = time_scale(value_s)
     return f"{_digits(value_s / scale)} {unit}"
 
 
 def size(value_bytes: float) -> str:
-    """Return a size in words, three digits."""
+    """Return a size with its unit, three digits."""
     scale, unit = next(((scale, unit) for scale, unit in _SIZES if value_bytes >= scale), _SIZES[-1])
     return f"{_digits(value_bytes / scale)} {unit}"
 
 
 def bandwidth(value_bytes_per_s: float) -> str:
-    """Return a bandwidth in words."""
+    """Return a bandwidth with its unit."""
     return f"{size(value_bytes_per_s)}/s"
 
 
 def compared(time_s: float, to_s: float, name: str) -> str:
-    """Return how a time compares with another one in words: ``3.2 times as fast as NAME``."""
+    """Return a comparison of two times in words: ``3.2 times as fast as NAME``."""
     log = log_ratio(to_s, time_s)
     if abs(log) < 5e-4:
         return f"as fast as {name}"
@@ -98,7 +98,7 @@ def system(problem: PlacementProblem) -> str:
 
 
 def plural(noun: str, count: int) -> str:
-    """Return a noun as its number wants it."""
+    """Return a noun in the singular or plural for a number."""
     return noun if count == 1 else f"{noun}s"
 
 
@@ -114,19 +114,19 @@ def instruction(one: Instruction, n_levels: int) -> str:
 
 
 def wrapped(lines: Iterable[str], width: float, font_size: float) -> str:
-    """Return lines, broken where they would not fit in a figure.
+    """Return lines wrapped to the width of a figure.
 
     Args:
-        lines: Text.
-        width: Of the figure, as in :func:`new_figure`.
-        font_size: In points; a letter of matplotlib's font is about 0.58 of it wide.
+        lines: Lines of text.
+        width: Width of the figure, as in :func:`new_figure`.
+        font_size: Font size in points; a letter of matplotlib's font is about 0.58 of it wide.
     """
     most = int(72 * width / (0.58 * font_size))
     return "\n".join(part for line in lines for part in textwrap.wrap(line, most) or [""])
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of so many hundreds of pixels."""
+    """Return an empty figure; width and height are in hundreds of pixels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

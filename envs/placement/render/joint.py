@@ -1,4 +1,4 @@
-"""Candidates as points: the time by the data sheet against the measured one."""
+"""Candidates as points: nominal against measured time."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ MOST_LABEL = 64
 
 @dataclass(frozen=True)
 class JointScene:
-    """What is drawn.
+    """Data to draw.
 
     Attributes:
         title: Name of the scenario.
         problem: The problem.
-        candidates: In the order of the rows.
-        times: What their nominal times are made of, in the same order.
+        candidates: Candidates in the order of the rows.
+        times: Components of their nominal times, in the same order.
         measured_s: Measured times of each candidate.
-        budget: Most measurements.
-        committed: The row that was chosen; None before.
-        true_s: Expected times, once the episode is over; None before.
-        outcome: What the episode came to; None while it goes on.
+        budget: Largest number of measurements.
+        committed: Row of the chosen candidate; None before.
+        true_s: Expected times after the end of the episode; None before.
+        outcome: Outcome of the episode; None while it is in progress.
     """
 
     title: str
@@ -62,12 +62,12 @@ class JointScene:
 
     @property
     def heading(self) -> str:
-        """One line on the problem."""
+        """One-line description of the problem."""
         return f"{self.title}: {axes_words(self.problem.axes)} on {system(self.problem)}"
 
     @property
     def verdict(self) -> list[str]:
-        """One or two lines on where the episode is."""
+        """One or two lines on the state of the episode."""
         taken = sum(map(len, self.measured_s))
         candidates = plural("candidate", len(self.times))
         words = f"{len(self.times)} {candidates}, {taken} of {self.budget} measurements taken"
@@ -83,7 +83,7 @@ class JointScene:
 
 
 def joint_text(scene: JointScene) -> str:
-    """Return a few lines: where the episode is, and the candidates that look best."""
+    """Return a few lines: the state of the episode, and the most promising candidates."""
     nominal_s = scene.times.nominal_s
     estimate_s = np.array(
         [
@@ -108,9 +108,9 @@ def joint_text(scene: JointScene) -> str:
 
 
 def joint_picture(scene: JointScene) -> Picture:
-    """Return a picture, shape (height, width, 3): a row for each candidate, fastest by the data sheet on top.
+    """Return a picture, shape (height, width, 3), with a row per candidate, nominally fastest on top.
 
-    Of many candidates only the first are drawn, and those that were measured or chosen or are the best.
+    If there are many candidates, only the first ones, measured ones, the chosen one and the best are drawn.
     """
     rows = _drawn_rows(scene)
     figure = new_figure(11.0, 2.4 + 0.235 * len(rows))
@@ -199,12 +199,12 @@ def _label(scene: JointScene, row: int) -> str:
 
 
 def _spread(times_s: tuple[float, ...]) -> float:
-    """Standard error of a mean; 0 for a single measurement."""
+    """Return the standard error of a mean; 0 for a single measurement."""
     return float(np.std(times_s, ddof=1)) / len(times_s) ** 0.5 if len(times_s) > 1 else 0.0
 
 
 def _plain_ticks(axis: Any, ratio: float) -> None:
-    """Numbers as people write them, where the axis spans less than a decade too."""
+    """Format ticks as plain numbers, even where the axis spans less than a decade."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     subs = (1.0, 2.0, 5.0) if ratio > 8.0 else tuple(float(one) for one in range(1, 10))

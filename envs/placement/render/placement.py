@@ -1,4 +1,4 @@
-"""A placement: devices in the boxes of their levels, coloured by who reduces with whom."""
+"""Picture of a placement: devices in the boxes of their levels, coloured by reduction group."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from sysgym.envs.placement.render.common import (
 from sysgym.envs.placement.tasks import PlacementTask
 
 MOST_DRAWN = 1152
-"""More devices than this are not drawn: of the outermost level only the first instances are."""
+"""Largest number of devices drawn; beyond it, only the first instances of the outermost level are."""
 
 MOST_STUBS = 8
 LEAST_FONT = 5.0
@@ -49,14 +49,14 @@ _EMPTY = "#dddddd"
 
 @dataclass(frozen=True)
 class PlacementScene:
-    """What is drawn.
+    """Data to draw.
 
     Attributes:
         title: Name of the scenario.
         task: The problem and all its placements.
-        chosen: The axis of each prime that is placed.
-        matrix: What is placed so far.
-        outcome: What the episode came to; None while it goes on.
+        chosen: Axis of each prime placed so far.
+        matrix: Matrix of the factors placed so far.
+        outcome: Outcome of the episode; None while it is in progress.
     """
 
     title: str
@@ -72,12 +72,12 @@ class PlacementScene:
 
     @property
     def complete(self) -> bool:
-        """Whether everything is placed."""
+        """Whether the placement is complete."""
         return len(self.chosen) == len(self.task.steps)
 
     @cached_property
     def link_times_s(self) -> NDArray[np.float64]:
-        """Time of each reduction on the fullest link of each level, [n_reductions, n_levels]."""
+        """Time of each reduction on the most loaded link of each level, [n_reductions, n_levels]."""
         return self.task.link_times_s(self.matrix)
 
     @cached_property
@@ -87,13 +87,13 @@ class PlacementScene:
 
     @property
     def heading(self) -> str:
-        """One line on the problem."""
+        """One-line description of the problem."""
         sizes = axes_words(self.problem.axes)
         return f"{self.title}: {sizes} on {system(self.problem)}"
 
     @property
     def verdict(self) -> str:
-        """One line on the result."""
+        """One-line description of the result."""
         task = self.task
         if self.outcome is not None and not self.outcome.valid:
             return f"not valid: counts as the default, {time(self.outcome.time_s)}"
@@ -110,7 +110,7 @@ class PlacementScene:
         return f"{time(time_s)}: {default}, {best}"
 
     def row(self, axis: int) -> str:
-        """Return one line on where an axis lies."""
+        """Return a one-line description of the placement of an axis."""
         parts = [
             f"{factor} {plural(level.name, factor)}"
             for factor, level in zip(self.matrix[axis], self.problem.hierarchy.levels, strict=True)
@@ -122,7 +122,7 @@ class PlacementScene:
 
 
 def placement_text(scene: PlacementScene) -> str:
-    """Return a few lines: the problem, the result, where axes lie, and how long links take."""
+    """Return a few lines: the problem, the result, the placement of axes, and the times on links."""
     problem = scene.problem
     lines = [scene.heading, f"  {scene.verdict}"]
     lines += [f"  {scene.row(axis)}" for axis in range(problem.n_axes)]
@@ -144,7 +144,7 @@ def placement_text(scene: PlacementScene) -> str:
 
 
 def placement_picture(scene: PlacementScene) -> Picture:
-    """Return a picture, shape (height, width, 3): for every reduction the devices, below them the links."""
+    """Return a picture, shape (height, width, 3): for every reduction the devices and the links below."""
     problem = scene.problem
     count = len(problem.reductions)
     boxes = _Boxes(problem)
@@ -173,7 +173,7 @@ def placement_picture(scene: PlacementScene) -> Picture:
 
 
 class _Boxes:
-    """Where devices and the boxes around them are drawn, in widths of a device."""
+    """Positions of devices and the boxes around them, in units of the width of a device."""
 
     def __init__(self, problem: PlacementProblem) -> None:
         levels = problem.hierarchy.levels
@@ -193,13 +193,13 @@ class _Boxes:
         self.uplinks = [level.uplinks for level in levels]
         # (level, first device, x, y, width, height) of every instance; y grows downwards.
         self.instances: list[tuple[int, int, float, float, float, float]] = []
-        # A single reduction has the whole width.
+        # A single reduction uses the whole width.
         self._aspect = 1.3 if len(problem.reductions) > 1 else 2.4
         self.width, self.height = self._size(0)
         self._place(0, 0, 0.0, 0.0)
 
     def _size(self, depth: int) -> tuple[float, float]:
-        """Size of the instances of all levels from a depth on, side by side."""
+        """Return the size of the instances of all levels from a depth on, side by side."""
         if depth == len(self.levels):
             return 0.86, 0.86
         width, height = self._box(depth)
@@ -208,7 +208,7 @@ class _Boxes:
         return columns * width + (columns - 1) * gap, rows * height + (rows - 1) * gap
 
     def _box(self, depth: int) -> tuple[float, float]:
-        """Size of one instance of a level."""
+        """Return the size of one instance of a level."""
         width, height = self._size(depth + 1)
         innermost = depth == len(self.levels) - 1
         return (width, height) if innermost else (width + 2 * _GAP, height + 1.7 * _GAP + _STUB)
@@ -219,7 +219,7 @@ class _Boxes:
     def _grid(self, depth: int) -> tuple[int, int]:
         count = self.shown[self.levels[depth]]
         width, height = self._box(depth)
-        # A shape that is somewhat wider than high, without an incomplete row where that is possible.
+        # Somewhat wider than high, and without an incomplete row if possible.
         wanted = max(1.0, min(float(count), math.sqrt(self._aspect * count * height / width)))
         divisors = [one for one in range(1, count + 1) if count % one == 0]
         columns = min(divisors, key=lambda one: abs(math.log(one / wanted)))
@@ -256,7 +256,7 @@ def _draw_devices(
     if groups is not None:
         group_of = {int(device): number for number, members in enumerate(groups) for device in members}
     longest_s = float(link_s.max()) or 1.0
-    # Points of a device's square, for the number in it.
+    # Size of a device's square in points, for the number in it.
     points = 0.86 * min(width_pixels / (boxes.width + 2 * _GAP), 600 / (boxes.height + 1)) * 72 / 100
     font_size = min(0.42 * points, 11.0)
     for level, device, x, y, width, height in boxes.instances:
@@ -348,7 +348,7 @@ def _words(link_s: float, *, known: bool) -> str:
 
 
 def _heat(share: float) -> tuple[float, float, float]:
-    """Colour from light grey to red."""
+    """Return a colour from light grey to red."""
     low, high = (0.87, 0.87, 0.87), (0.757, 0.071, 0.122)
     weight = math.sqrt(max(share, 0.0))
     red, green, blue = (a + weight * (b - a) for a, b in zip(low, high, strict=True))

@@ -1,4 +1,4 @@
-"""A program as a timeline, above the all-reduce and the best program."""
+"""Picture of a program as a timeline, above the all-reduce and the best program."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ FINISHED, BEST = "this program", "the best program"
 
 @dataclass(frozen=True)
 class ProgramScene:
-    """What is drawn.
+    """Data to draw.
 
     Attributes:
         title: Name of the scenario.
         task: The reduction and its placement.
         edges: Steps of the program so far, as edges of the task's space.
-        max_steps: Most steps.
-        outcome: What the episode came to; None while it goes on.
+        max_steps: Largest number of steps.
+        outcome: Outcome of the episode; None while it is in progress.
     """
 
     title: str
@@ -67,7 +67,7 @@ class ProgramScene:
 
     @property
     def groups(self) -> str:
-        """One line on who reduces with whom."""
+        """One-line description of the reduction groups."""
         task, hierarchy = self.task, self.task.problem.hierarchy
         spans = " x ".join(f"{factor} {hierarchy.levels[level].name}s" for level, factor in task.factors)
         members = 1
@@ -83,7 +83,7 @@ class ProgramScene:
 
     @property
     def patterns(self) -> str:
-        """One or two lines on what the patterns mean here."""
+        """One or two lines on the meaning of the patterns in this problem."""
         names = [self.task.problem.hierarchy.levels[level].name for level, _ in self.task.factors]
         if len(names) == 1:
             return f"all: the {names[0]}s of a group"
@@ -125,7 +125,7 @@ def program_text(scene: ProgramScene) -> str:
 
 
 def program_picture(scene: ProgramScene) -> Picture:
-    """Return the programs as timelines, shape (height, width, 3): a row for each step, one scale of time."""
+    """Return a picture of the timelines, shape (height, width, 3): a row per step, on a common time scale."""
     from matplotlib.patches import Patch
 
     task, programs = scene.task, scene.programs

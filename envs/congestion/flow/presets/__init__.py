@@ -1,7 +1,7 @@
-"""Presets of FlowCC by name: ways of being a flow's sender, one file each.
+"""Presets of FlowCC by name, one file each.
 
-A new one is a file with a :class:`Preset` and a line in the list below, or a user's own file, given with
-``--plugin``, that calls :func:`register_preset`.
+To add a preset, write a file with a :class:`Preset` and add a line to the list below, or call
+:func:`register_preset` in your own file and load it with ``--plugin``.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ REWARDS: dict[str, FlowReward] = {preset.reward.name: preset.reward for preset i
 
 
 def register_preset(preset: Preset) -> Preset:
-    """Make a preset, and its reward, known by their names.
+    """Register a preset and its reward by name.
 
     Raises:
-        SysgymError: If another preset, or another reward, has the name.
+        SysgymError: If another preset or another reward has the name.
     """
     if PRESETS.get(preset.name, preset) != preset:
         raise SysgymError(f'there is a preset "{preset.name}" already')
@@ -44,7 +44,7 @@ def register_preset(preset: Preset) -> Preset:
 
 
 def register_flow_reward(reward: FlowReward) -> FlowReward:
-    """Make a reward of flows known by its name.
+    """Register a flow reward by name.
 
     Raises:
         SysgymError: If another reward has the name.
@@ -56,7 +56,7 @@ def register_flow_reward(reward: FlowReward) -> FlowReward:
 
 
 def get_preset(preset: str | Preset) -> Preset:
-    """Return a preset by its name, or as it is; raises UnknownName."""
+    """Return a preset given by name or as an object; raises UnknownName."""
     if isinstance(preset, Preset):
         return preset
     if preset not in PRESETS:
@@ -65,7 +65,7 @@ def get_preset(preset: str | Preset) -> Preset:
 
 
 def get_flow_reward(reward: str | FlowReward) -> FlowReward:
-    """Return a reward of flows by its name, or as it is; raises UnknownName."""
+    """Return a flow reward given by name or as an object; raises UnknownName."""
     if isinstance(reward, FlowReward):
         return reward
     if reward not in REWARDS:

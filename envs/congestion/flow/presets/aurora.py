@@ -1,4 +1,4 @@
-"""Aurora's sender: latency gradient, latency ratio and send ratio; actions change the rate by a share.
+"""Preset of Aurora: latency gradient, latency ratio and send ratio; actions change the rate relatively.
 
 Source: Jay, Rotman, Godfrey, Schapira, Tamar, A Deep Reinforcement Learning Perspective on Internet
 Congestion Control, ICML 2019, and its simulator PCC-RL.
@@ -17,7 +17,7 @@ from sysgym.envs.congestion.flow.presets.base import (
 )
 
 ACTION_LIMIT = 10.0
-"""Aurora's own space is unbounded; with its step of 0.025 this is a quarter of the rate in one interval."""
+"""Bound of actions. Aurora's space is unbounded; with its step of 0.025, 10 changes a rate by a quarter."""
 
 PACKET_BITS = 8 * 1500
 REWARD_SCALE = 0.001
@@ -26,7 +26,7 @@ LARGEST_LATENCY_RATIO = 10_000.0
 
 
 def observe(interval: FlowInterval, out: Observation) -> None:
-    """Write the features; an interval without samples reads 0, 1, 1."""
+    """Write the features; 0, 1, 1 for an interval without samples."""
     out[0] = 0.0
     out[1] = 1.0
     out[2] = 1.0
@@ -40,7 +40,7 @@ def observe(interval: FlowInterval, out: Observation) -> None:
 
 
 def decide(interval: FlowInterval, action: float) -> float:
-    """Return the rate: the same factor up for an action a as down for -a."""
+    """Return the rate; actions a and -a change it by inverse factors."""
     change = interval.action_step * action
     if change >= 0.0:
         return interval.asked_bps * (1.0 + change)
@@ -48,13 +48,13 @@ def decide(interval: FlowInterval, action: float) -> float:
 
 
 def ask(interval: FlowInterval, rate_bps: float) -> float:
-    """Return the action that brings the rate to another; the inverse of :func:`decide`."""
+    """Return the action that leads to a given rate; the inverse of :func:`decide`."""
     ratio = rate_bps / interval.asked_bps
     return (ratio - 1.0 if ratio >= 1.0 else 1.0 - 1.0 / ratio) / interval.action_step
 
 
 def pay(interval: FlowInterval, weights: FloatArray, out: FloatArray) -> None:
-    """Write the terms, as PCC-RL's simulator pays."""
+    """Write the reward terms of PCC-RL's simulator."""
     out[0] = REWARD_SCALE * weights[0] * interval.arrived_bps / PACKET_BITS
     out[1] = -REWARD_SCALE * weights[1] * interval.rtt_s
     out[2] = -REWARD_SCALE * weights[2] * interval.loss_fraction

@@ -1,8 +1,8 @@
-"""Presets: observation, action and reward of a flow's sender, as functions of one interval.
+"""Presets: observation, action and reward of a sender, as functions of one interval.
 
-The functions take an interval: a record with the fields of
-:class:`~sysgym.envs.congestion.flow.intervals.FlowInterval`. They are compiled by numba: arithmetic, ``if``,
-loops, ``math`` and other ``njit`` functions may be used.
+The functions take an interval, a record with the fields of
+:class:`~sysgym.envs.congestion.flow.intervals.FlowInterval`. They are compiled by numba and may use
+arithmetic, ``if``, loops, ``math`` and other ``njit`` functions.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ FloatArray = NDArray[np.float64]
 Observation = NDArray[np.float32]
 
 Observe = Callable[[FlowInterval, Observation], None]
-"""Writes the features of an interval, in their order."""
+"""Function that writes the features of an interval, in their order."""
 
 Decide = Callable[[FlowInterval, float], float]
-"""Returns the rate in bit/s, or the factor of the window, for a native action after an interval."""
+"""Function that returns the rate in bit/s, or the factor of the window, for a native action."""
 
 Ask = Callable[[FlowInterval, float], float]
-"""Returns the native action that comes nearest to a rate in bit/s; runs in Python."""
+"""Python function that returns the native action nearest to a rate in bit/s."""
 
 Pay = Callable[[FlowInterval, FloatArray, FloatArray], None]
-"""Writes the terms of a reward from an interval and the weights, all in the order of the terms."""
+"""Function that writes the terms of a reward for an interval and weights, in the order of the terms."""
 
 _INTERVAL = numba.from_dtype(FLOW_INTERVAL)
 _OBSERVE = numba.void(_INTERVAL, numba.float32[::1])
@@ -53,12 +53,12 @@ class Feature:
     """One value of an observation.
 
     Attributes:
-        name: What tables call it.
-        meaning: One line.
-        unit: Of the value.
-        low: Least value.
-        high: Largest value.
-        empty: Value of an interval in which nothing came back.
+        name: Name of the feature.
+        meaning: One-line description.
+        unit: Unit of the value.
+        low: Lowest value.
+        high: Highest value.
+        empty: Value for an interval without ACKs.
     """
 
     name: str
@@ -71,13 +71,13 @@ class Feature:
 
 @dataclass(frozen=True)
 class FlowReward:
-    """A reward of a flow: the sum of named terms.
+    """Reward of a flow: the sum of named terms.
 
     Attributes:
-        name: What users type.
+        name: Name of the reward.
         terms: Names of the terms.
-        pay: Writes the terms.
-        weights: Term -> weight; a scenario may replace them.
+        pay: Function that writes the terms.
+        weights: Weight of each weighted term; a scenario may override them.
     """
 
     name: str
@@ -86,7 +86,7 @@ class FlowReward:
     weights: Mapping[str, float] = field(default_factory=dict)
 
     def weight_array(self, chosen: Mapping[str, float]) -> FloatArray:
-        """Return the weights in the order of the terms, some of them replaced; 0 for a term without one.
+        """Return the weights in the order of the terms, with overrides; 0 for a term without a weight.
 
         Raises:
             UnknownName: If the reward has no such weight.
@@ -99,25 +99,25 @@ class FlowReward:
 
     @property
     def address(self) -> int:
-        """Address of :attr:`pay`, compiled; raises SysgymError if it cannot be."""
+        """Address of :attr:`pay` as compiled; raises SysgymError if it cannot be compiled."""
         return address_of(_compiled(_PAY, self.pay), _PAY)
 
 
 @dataclass(frozen=True)
 class Preset:
-    """One way of being a flow's sender.
+    """Observation, action and reward of a sender.
 
     Attributes:
-        name: What users type.
-        features: The observation of one interval.
-        observe: Writes them.
-        decide: What an action means.
-        ask: Which action asks for a rate; for heuristics.
-        reward: What is paid, unless another reward is chosen.
-        history: Intervals in the observation, unless a scenario says otherwise.
-        action_limit: Native actions lie between minus this and this.
+        name: Name of the preset.
+        features: Features of one interval.
+        observe: Function that writes the features.
+        decide: Function from a native action to a rate, or to the factor of a window.
+        ask: Function from a rate to the native action that requests it; for heuristics.
+        reward: Default reward.
+        history: Default number of intervals in the observation.
+        action_limit: Bound of native actions, which lie in [-action_limit, action_limit].
         window: Whether an action multiplies a window; otherwise it sets a rate.
-        meaning: Of the native action n, one line.
+        meaning: One-line description of the native action n.
     """
 
     name: str
@@ -133,16 +133,16 @@ class Preset:
 
     @property
     def observe_address(self) -> int:
-        """Address of :attr:`observe`, compiled; raises SysgymError if it cannot be."""
+        """Address of :attr:`observe` as compiled; raises SysgymError if it cannot be compiled."""
         return address_of(_compiled(_OBSERVE, self.observe), _OBSERVE)
 
     @property
     def decide_address(self) -> int:
-        """Address of :attr:`decide`, compiled; raises SysgymError if it cannot be."""
+        """Address of :attr:`decide` as compiled; raises SysgymError if it cannot be compiled."""
         return address_of(_compiled(_DECIDE, self.decide), _DECIDE)
 
     def index(self, history: int) -> list[str]:
-        """Return what stands at every index of an observation, with its unit."""
+        """Return the name and unit of every value of an observation."""
         return [
             f"{feature.name}, {_when(age)} [{feature.unit}]"
             for age in range(history)
@@ -150,19 +150,19 @@ class Preset:
         ]
 
     def bounds(self, history: int) -> tuple[Observation, Observation]:
-        """Return least and largest observation."""
+        """Return the lower and upper bounds of an observation."""
         low = np.array([feature.low for feature in self.features], np.float32)
         high = np.array([feature.high for feature in self.features], np.float32)
         return np.tile(low, history), np.tile(high, history)
 
     def empty(self, history: int) -> Observation:
-        """Return the observation of somebody who has not heard anything yet."""
+        """Return the observation before the first ACK."""
         return np.tile(np.array([feature.empty for feature in self.features], np.float32), history)
 
 
 @njit(forceinline=True)
 def clipped(value: float, low: float, high: float) -> float:
-    """Return the value, at least ``low`` and at most ``high``."""
+    """Return the value clipped to [low, high]."""
     return min(max(value, low), high)
 
 
@@ -172,13 +172,13 @@ def _when(age: int) -> str:
 
 @cache
 def _compiled(signature: Any, function: FunctionType) -> Any:
-    """Compile a function of a preset or a reward, once a process; kept on disk where it has a file."""
+    """Compile a function of a preset or a reward, once per process; cached on disk if it is from a file."""
     try:
         return compile_for(
             signature, function, ["sysgym.envs.congestion"], boundscheck=True, no_cfunc_wrapper=True
         )
     except (numba.core.errors.NumbaError, KeyError) as error:
-        # Naming a field that a record lacks is a bare KeyError in numba.
+        # For a field that the record lacks, numba raises a bare KeyError.
         reason = f"an interval has no field {error}" if isinstance(error, KeyError) else error
         code = function.__code__
         raise SysgymError(

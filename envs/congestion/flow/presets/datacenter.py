@@ -1,4 +1,4 @@
-"""A datacenter's sender: marks, queueing, rate and loss, all scale-free; actions set the rate."""
+"""Preset for datacenters: scale-free marks, queueing, rate and loss; actions set the rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sysgym.envs.congestion.flow.presets.base import (
 
 @njit(forceinline=True)
 def queueing_delay_s(interval: FlowInterval) -> float:
-    """Return the mean round trip less that of the empty path; the smoothed one where no ACK came."""
+    """Return the mean round-trip time minus that of the empty path; the smoothed one without ACKs."""
     rtt_s = interval.rtt_s if interval.samples > 0.0 else interval.srtt_s
     return float(max(rtt_s - interval.base_rtt_s, 0.0))
 
@@ -41,20 +41,20 @@ def observe(interval: FlowInterval, out: Observation) -> None:
 
 
 def decide(interval: FlowInterval, action: float) -> float:
-    """Return the rate of an action between -1, the least rate, and 1, the line rate."""
+    """Return the rate for an action between -1, the lowest rate, and 1, the line rate."""
     ratio = interval.line_rate_bps / interval.least_rate_bps
     return interval.least_rate_bps * float(ratio ** (0.5 * (action + 1.0)))
 
 
 def ask(interval: FlowInterval, rate_bps: float) -> float:
-    """Return the action that asks for a rate, clipped to the possible ones; the inverse of :func:`decide`."""
+    """Return the action for a rate, clipped to the possible rates; the inverse of :func:`decide`."""
     rate_bps = min(max(rate_bps, interval.least_rate_bps), interval.line_rate_bps)
     span = math.log(interval.line_rate_bps / interval.least_rate_bps)
     return 2.0 * math.log(rate_bps / interval.least_rate_bps) / span - 1.0
 
 
 def pay(interval: FlowInterval, weights: FloatArray, out: FloatArray) -> None:
-    """Write the terms: payload against the path's slowest link, queueing delay, loss."""
+    """Write the reward terms: goodput over the rate of the slowest link, queueing delay, loss."""
     delay_s = queueing_delay_s(interval)
     out[0] = weights[0] * interval.goodput_bps / (interval.slowest_link_bps * interval.payload_share)
     out[1] = -weights[1] * delay_s / (delay_s + interval.base_rtt_s)

@@ -1,4 +1,4 @@
-"""Orca's sender: seven features relative to the best seen so far; actions multiply a law's window.
+"""Preset of Orca: seven features relative to the best values so far; actions multiply a window.
 
 Source: Abbasloo, Yen, Chao, Classic Meets Modern: a Pragmatic Learning-Based Congestion Control for the
 Internet, SIGCOMM 2020.
@@ -23,18 +23,18 @@ from sysgym.envs.congestion.flow.presets.base import (
 BASE = 4.0
 LOSS_WEIGHT = 5.0
 FREE_DELAY = 1.25
-"""Delay up to this multiple of the least RTT costs nothing."""
+"""Multiple of the lowest RTT up to which delay is not penalized."""
 
 
 @njit(forceinline=True)
 def delay_metric(interval: FlowInterval) -> float:
-    """Return 1 up to 1.25 times the least RTT; beyond it that over the smoothed RTT."""
+    """Return 1 up to 1.25 times the lowest RTT; above, that limit divided by the smoothed RTT."""
     free_s = FREE_DELAY * interval.least_rtt_s
     return 1.0 if interval.srtt_s <= free_s else free_s / interval.srtt_s
 
 
 def observe(interval: FlowInterval, out: Observation) -> None:
-    """Write the features; 0 without anything to divide by, 1 for the two that compare round trips."""
+    """Write the features; where the divisor is 0, they are 0, or 1 for ratios of round-trip times."""
     best_bps, srtt_s = interval.best_bps, interval.srtt_s
     for place in range(5):
         out[place] = 0.0
@@ -51,18 +51,18 @@ def observe(interval: FlowInterval, out: Observation) -> None:
 
 
 def decide(interval: FlowInterval, action: float) -> float:
-    """Return what the action multiplies the window by."""
+    """Return the factor of the window for an action."""
     return math.pow(BASE, action)
 
 
 def ask(interval: FlowInterval, rate_bps: float) -> float:
-    """Return the action toward the window that gives a rate on the empty path."""
+    """Return the action towards the window that corresponds to a rate on the empty path."""
     packets = max(rate_bps * interval.base_rtt_s / interval.packet_bits, 1.0)
     return math.log(packets / max(interval.cwnd_packets, 1.0), BASE)
 
 
 def pay(interval: FlowInterval, weights: FloatArray, out: FloatArray) -> None:
-    """Write the terms; the delay metric multiplies both and is no term of its own."""
+    """Write the reward terms; the delay metric multiplies both and is not a term of its own."""
     share = delay_metric(interval) / interval.best_bps if interval.best_bps > 0.0 else 0.0
     out[0] = weights[0] * interval.arrived_bps * share
     out[1] = -weights[1] * interval.lost_bps * share
