@@ -1,10 +1,9 @@
-"""Agents, heuristic and learned, one folder a family.
+"""Heuristic and learned agents, one folder per family.
 
     from sysgym.agents import make_agent
     agent = make_agent("aimd")
 
-Names are imported when first used, so that ``import sysgym`` stays light and nothing but training loads
-torch.
+Names are imported on first use, so that ``import sysgym`` stays light and only training loads torch.
 """
 
 from __future__ import annotations

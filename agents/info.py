@@ -1,4 +1,4 @@
-"""The declaration of an agent."""
+"""Declaration of an agent."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ class AgentInfo:
     """Declaration of an agent.
 
     Attributes:
-        name: What users type.
-        summary: One line for lists.
-        entry: Entry of its class or of a function that makes it, ``module:attribute``, or that itself.
+        name: Name of the agent.
+        summary: One-line description for lists.
+        entry: Entry point of its class or factory, ``module:attribute``, or the object itself.
         learned: Whether it needs a checkpoint.
         privileged: Whether it reads more than the observation.
-        family: Family whose environments it plays; empty where it may serve several.
-        trainer: Entry of a function that trains it; empty where it is not learned, or by stable-baselines3.
-        env_id: The one environment of the family that it plays; empty where it plays all of them.
-        transport: The transport that it brings; empty where it takes any, or has none.
-        algorithm: Entry of its :class:`sysgym.agents.learned.algorithms.Algorithm`, where that is not one of
-            the general ones.
-        exporter: Entry of a function (path) -> :class:`sysgym.agents.learned.deploy.source.Source` that reads
-            checkpoints of a form of its own for ``sysgym export``; empty where they are ordinary ones.
-        checkpoint_suffix: Suffix of such checkpoints.
+        family: Family whose environments it plays; empty if it may play several.
+        trainer: Entry point of a function that trains it; empty if it is not learned, or trained by
+            stable-baselines3.
+        env_id: The only environment of the family that it plays; empty if it plays all of them.
+        transport: Transport that it requires; empty if it accepts any, or has none.
+        algorithm: Entry point of its :class:`sysgym.agents.learned.algorithms.Algorithm`, if it is not a
+            general one.
+        exporter: Entry point of a function (path) -> :class:`sysgym.agents.learned.deploy.source.Source` that
+            reads checkpoints of a special format for ``sysgym export``; empty for ordinary checkpoints.
+        checkpoint_suffix: Suffix of checkpoints of that format.
     """
 
     name: str
@@ -45,11 +46,11 @@ class AgentInfo:
 
     @property
     def short_name(self) -> str:
-        """Name within its family. The name has the family's prefix only where two families share it."""
+        """Name within its family; the family's prefix of the full name is only used if names collide."""
         return self.name.removeprefix(f"{self.family}/")
 
     def factory(self) -> Callable[..., Any]:
-        """Return what makes the agent."""
+        """Return the class or function that makes the agent."""
         if not isinstance(self.entry, str):
             return self.entry
         found: Callable[..., Any] = load_entry(self.entry)

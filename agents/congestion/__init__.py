@@ -69,4 +69,4 @@ AGENTS = (
         algorithm="sysgym.agents.learned.congestion.hosts.algorithm:PPO_HOSTS",
     ),
 )
-"""The agents of the family; the general learning algorithms play it too."""
+"""Agents of the family, besides the general learning algorithms."""

@@ -1,4 +1,4 @@
-"""AIMD: what TCP does to a window, done to rates by a controller that sees the switches."""
+"""AIMD of host rates by a controller that observes the switches."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class AimdAgent:
     """Additive increase; multiplicative decrease on marks and queues on the host's own paths.
 
     Chiu and Jain, Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in Computer
-    Networks, Computer Networks and ISDN Systems, 1989: the one linear rule that ends in equal shares. A
-    host's rate falls if any switch port on any of its paths marked packets or held them up, and grows
-    otherwise while the host has something to send.
+    Networks, Computer Networks and ISDN Systems, 1989: the only linear rule that converges to equal shares. A
+    host's rate decreases if any switch port on its paths marks or delays packets; otherwise it increases
+    while the host has data to send.
 
     Args:
-        increase: Added in every interval without congestion, as a fraction of the line rate.
+        increase: Increase in every interval without congestion, as a fraction of the line rate.
         decrease: Factor in an interval with congestion.
-        delay_limit: Value of the feature ``queue_delay`` above which a port is congested; 0.5 doubles the
-            base RTT.
-        start: Rate at the beginning, as a fraction of the line rate.
+        delay_limit: Value of the feature ``queue_delay`` above which a port is congested; at 0.5 queueing
+            doubles the base RTT.
+        start: Initial rate, as a fraction of the line rate.
     """
 
     name = "aimd"
@@ -37,7 +37,7 @@ class AimdAgent:
         self.increase, self.decrease, self.delay_limit, self.start = increase, decrease, delay_limit, start
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Find out where the signals lie, and which ports each host's paths use."""
+        """Look up the congestion signals in the observation, and the ports on each host's paths."""
         world = congestion_env(env)
         self._marks = world.observation_part("mark_fraction")
         self._delays = world.observation_part("queue_delay")
@@ -47,7 +47,7 @@ class AimdAgent:
         self._rates = np.full(world.fabric.n_hosts, self.start)
 
     def act(self, observation: Any) -> Action:
-        """Grow or fall, host by host."""
+        """Increase or decrease the rate of each host."""
         congested_ports = (observation[self._marks] > 0.0) | (observation[self._delays] > self.delay_limit)
         congested = (self._uses & congested_ports).any(axis=1)
         grown = self._rates + self.increase * (observation[self._active] > 0.0)
@@ -59,9 +59,9 @@ class AimdAgent:
 
 
 def ports_of_hosts(world: DatacenterCC) -> NDArray[np.bool_]:
-    """Return which switch ports the paths of each host's data use, shape (n_hosts, n_ports)."""
+    """Return the mask of switch ports on the data paths of each host, shape (n_hosts, n_ports)."""
     paths = Paths(world)
     uses = np.zeros((world.fabric.n_hosts, world.fabric.topology.n_links + 1), dtype=np.bool_)
-    # Padding, -1, falls on the last column, which no port has.
+    # Padding, -1, indexes the last column, which belongs to no port.
     uses[paths.src[:, None], paths.data_links] = True
     return uses[:, world.fabric.port_links]

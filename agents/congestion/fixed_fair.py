@@ -1,4 +1,4 @@
-"""Fixed fair share: divide every bottleneck once, among all that could ever use it, and never look again."""
+"""Fixed fair share: every bottleneck is divided once among all hosts that may ever use it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from sysgym.agents.congestion.world import Action, Paths, congestion_env, static
 
 
 class FixedFairAgent:
-    """Every host's max-min fair share if all its flows were active, for good.
+    """Constant max-min fair share of every host, as if all flows were active.
 
-    What an operator can set who knows the topology and who talks to whom, but not when.
+    This is a static configuration by an operator who knows the topology and the traffic pairs, but not their
+    timing.
     """
 
     name = "fixed_fair"
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Work the shares out."""
+        """Compute the shares."""
         world = congestion_env(env)
         self._action: Action = world.action_for(static_shares(world, Paths(world)))
 
     def act(self, observation: Any) -> Action:
-        """Return them."""
+        """Return the shares."""
         return self._action

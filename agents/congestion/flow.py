@@ -1,4 +1,4 @@
-"""Senders of one flow, for ``sysgym/FlowCC-v0``: a rate that stays, a rule, and the fair share read off."""
+"""Heuristic senders for ``sysgym/FlowCC-v0``: a constant rate, AIMD, and the fair share."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sysgym.scenarios.errors import SysgymError
 
 
 def flow_env(env: gym.Env[Any, Any]) -> FlowCC:
-    """Return the environment under all wrappers.
+    """Return the environment without wrappers.
 
     Raises:
-        SysgymError: If it is another one.
+        SysgymError: If the environment is not FlowCC.
     """
     unwrapped = env.unwrapped
     if not isinstance(unwrapped, FlowCC):
@@ -25,9 +25,9 @@ def flow_env(env: gym.Env[Any, Any]) -> FlowCC:
 
 
 class FlowFixedAgent:
-    """The rate that the flow begins with, for good; of a window, the law underneath left to itself.
+    """Constant initial rate; with a window, the underlying law without changes.
 
-    What a sender can do that looks at nothing.
+    This sender ignores its observations.
     """
 
     name = "flow_fixed"
@@ -38,23 +38,23 @@ class FlowFixedAgent:
         self._rate_bps = self._env.sender.rate_bps
 
     def act(self, observation: Any) -> Action:
-        """Ask for it again."""
+        """Request the same rate again."""
         if self._env.preset.window:
             return np.zeros(1, np.float32)
         return self._env.sender.action_toward(self._rate_bps)
 
 
 class FlowAimdAgent:
-    """Additive increase, multiplicative decrease of a rate, by what the sender's own observation says.
+    """Additive increase, multiplicative decrease of a rate, based on the sender's own observation.
 
     Chiu and Jain, Analysis of the Increase and Decrease Algorithms for Congestion Avoidance in Computer
     Networks, 1989. Congestion is a mark, a loss above the limit, or a round trip above the limit.
 
     Args:
-        increase: Added in every interval without congestion, as a fraction of the line rate.
+        increase: Increase in every interval without congestion, as a fraction of the line rate.
         decrease: Factor in an interval with congestion.
-        rtt_limit: Round trip over the least one above which the path is congested.
-        loss_limit: Share of packets lost above which it is; some links lose packets without congestion.
+        rtt_limit: Ratio of the round-trip time to the lowest one above which the path is congested.
+        loss_limit: Loss fraction above which the path is congested; some links lose packets at random.
     """
 
     name = "flow_aimd"
@@ -71,13 +71,13 @@ class FlowAimdAgent:
         self.rtt_limit, self.loss_limit = rtt_limit, loss_limit
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Begin at the flow's own rate."""
+        """Start at the current rate of the flow."""
         self._env = flow_env(env)
         self._place = {feature.name: at for at, feature in enumerate(self._env.preset.features)}
         self._rate_bps = self._env.sender.rate_bps
 
     def act(self, observation: Any) -> Action:
-        """Grow or fall."""
+        """Increase or decrease the rate."""
         sender = self._env.sender
         if self._congested(observation):
             self._rate_bps *= self.decrease
@@ -91,7 +91,7 @@ class FlowAimdAgent:
             return float(observation[self._place[feature]])
 
         if self._env.preset.name == "aurora":
-            # What was sent and is not acknowledged was lost, or waits in a queue that grows.
+            # Unacknowledged data was lost, or waits in a growing queue.
             return seen("latency_ratio") > self.rtt_limit or seen("send_ratio") > 1.0 + self.loss_limit
         if self._env.preset.name == "datacenter":
             waiting = 1.0 - 1.0 / self.rtt_limit
@@ -104,25 +104,25 @@ class FlowAimdAgent:
 
 
 class FlowOracleAgent:
-    """The flow's max-min fair share of the links now, less what it takes to drain the queue before it.
+    """Current max-min fair share of the flow, reduced to drain the queues on its path.
 
-    Privileged: it reads links, queues and who else is sending off the network. It does not see the future.
+    Privileged: reads links, queues and active flows from the network. It does not see the future.
     """
 
     name = "flow_oracle"
     privileged = True
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Keep the world."""
+        """Store the environment."""
         self._env = flow_env(env)
         links = self._env.network.routes()[0]
         self._links = links[links >= 0]
 
     def act(self, observation: Any) -> Action:
-        """Ask for the fair share."""
+        """Request the fair share."""
         network = self._env.network
         rate_bps = self._env.world.fair_rate_bps()
-        # Two packets may meet by chance; a queue beyond that is too much traffic.
+        # Two packets may coincide by chance; a longer queue indicates overload.
         chance_bytes = 2.0 * network.scenario.transport.mtu_bytes
         excess_bytes = network.ports().queue_bytes[self._links[1:]] - chance_bytes
         drain_bps = 8.0 * max(float(excess_bytes.max(initial=0.0)), 0.0) / self._env.sender.interval_s

@@ -1,4 +1,4 @@
-"""Max: the highest rate, always. With a classical transport it stands for that transport alone."""
+"""Max: always the highest rate. With a classical transport, the results are those of the transport."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sysgym.agents.congestion.world import Action
 
 
 class MaxAgent:
-    """Always the highest rate: the transport is left to itself."""
+    """Always the highest rate, which does not restrict the transport."""
 
     name = "max"
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Look up the highest action."""
         highest: Action = env.action_space.high.copy()  # type: ignore[attr-defined]
-        # Where actions multiply a window, the highest is not the one that leaves it alone.
+        # Where actions multiply a window, the highest action is not the neutral one.
         self._action: Action = getattr(env.unwrapped, "uncapped_action", highest)
 
     def act(self, observation: Any) -> Action:
-        """Return it."""
+        """Return the highest action."""
         return self._action

@@ -1,4 +1,4 @@
-"""Oracle: fair rates for the traffic of this very moment, read off the network. A bound, not a competitor."""
+"""Oracle: fair rates for the current traffic, read from the network. A privileged reference."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from sysgym.agents.congestion.world import Action, Paths, congestion_env, static_shares
 
 LEAST_CAPACITY = 0.1
-"""Share of a link that is given out even while a long queue drains."""
+"""Share of a link that is allocated even while a long queue drains."""
 
 
 class OracleAgent:
-    """Max-min fair host rates for the flows active now, less what it takes to drain queues.
+    """Max-min fair host rates for the flows active now, reduced to drain queues.
 
-    Privileged: it sees which flows are active, on which paths, and all queues. It does not see the future: a
-    host that is idle when the interval begins may start in it, and is given what it would have if all paths
-    were in use.
+    Privileged: reads the active flows, their paths and all queues. It does not see the future: a host that is
+    idle at the beginning of the interval may start to send in it, and receives its share as if all paths were
+    in use.
     """
 
     name = "oracle"
@@ -31,12 +31,12 @@ class OracleAgent:
         self._idle_share = static_shares(self._env, self._paths)
 
     def act(self, observation: Any) -> Action:
-        """Divide the network among the flows active now."""
+        """Divide the capacity among the flows active now."""
         network, fabric = self._env.network, self._env.fabric
         flows = network.flows()
         active = np.flatnonzero(flows.started & np.isnan(flows.finish_s))
         load = self._paths.host_load(active)
-        # Packets of different hosts may meet by chance; a queue beyond one of each is too much traffic.
+        # Packets of different hosts may coincide by chance; more than one of each indicates overload.
         chance_bytes = self._env.scenario.transport.mtu_bytes * (load.data > 0.0).sum(axis=0)
         excess_bytes = np.maximum(network.ports().queue_bytes - chance_bytes, 0.0)
         rate_bps = fabric.topology.link_rate_bps

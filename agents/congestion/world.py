@@ -1,4 +1,4 @@
-"""The heuristics' view of their environment."""
+"""Access of heuristics to their environment, and fair rates."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FloatArray = NDArray[np.float64]
 ACK_ROUNDS = 4
 
 _FULL = 1e-9
-"""Share of a link's rate below which its spare room counts as none."""
+"""Share of a link's rate below which its spare capacity counts as none."""
 
 
 def congestion_env(env: gym.Env[Any, Any]) -> DatacenterCC:
-    """Return the environment under all wrappers.
+    """Return the environment without wrappers.
 
     Raises:
-        SysgymError: If it is of another family.
+        SysgymError: If the environment belongs to another family.
     """
     unwrapped = env.unwrapped
     if not isinstance(unwrapped, DatacenterCC):
@@ -33,12 +33,12 @@ def congestion_env(env: gym.Env[Any, Any]) -> DatacenterCC:
 
 
 class Paths:
-    """Which links the flows of an episode load, data one way and ACKs the other.
+    """Links loaded by the flows of an episode, with data in one direction and ACKs in the other.
 
-    It says who talks to whom over which way, and nothing of when.
+    The paths contain no information about the timing of flows.
 
     Args:
-        env: The environment, reset.
+        env: The environment after its reset.
     """
 
     def __init__(self, env: DatacenterCC) -> None:
@@ -53,28 +53,28 @@ class Paths:
         """One flow of each path."""
 
     def host_load(self, flows: NDArray[np.int64]) -> HostLoad:
-        """Return what the hosts put on the links, their flows taking turns.
+        """Return the load of the hosts on the links, with the flows of a host taking turns.
 
         Args:
-            flows: Indices of the flows that send.
+            flows: Indices of the active flows.
         """
         src = self.src[flows]
         n_flows = np.bincount(src, minlength=self._n_hosts)
         turn = 1.0 / n_flows[src]
         data, acks = (np.zeros((self._n_hosts, self._n_links + 1)) for _ in range(2))
-        # Padding, -1, falls on the last column, which is cut off.
+        # Padding, -1, indexes the last column, which is dropped.
         np.add.at(data, (src[:, None], self.data_links[flows]), turn[:, None])
         np.add.at(acks, (src[:, None], self.ack_links[flows]), self._ack_bytes_per_byte * turn[:, None])
         return HostLoad(data[:, :-1], acks[:, :-1], n_flows)
 
 
 class HostLoad(NamedTuple):
-    """What each host's flows put on each link for each byte that the host sends.
+    """Bytes on each link per byte that a host sends.
 
     Attributes:
-        data: Shape (n_hosts, n_links).
-        acks: The same of the ACKs that come back.
-        n_flows: How many flows each host has, shape (n_hosts,).
+        data: Load of data packets, shape (n_hosts, n_links).
+        acks: Load of the returning ACKs, shape (n_hosts, n_links).
+        n_flows: Number of flows of each host, shape (n_hosts,).
     """
 
     data: FloatArray
@@ -82,16 +82,16 @@ class HostLoad(NamedTuple):
     n_flows: NDArray[np.int64]
 
     def fair_rates_bps(self, capacity_bps: FloatArray) -> FloatArray:
-        """Return max-min fair host rates, room for ACKs left, shape (n_hosts,); 0 for a host without flows.
+        """Return max-min fair host rates, leaving capacity for ACKs, shape (n_hosts,); 0 without flows.
 
-        Unlike max-min fair rates of flows, these are rates that hosts can be given: a host's flows take
-        turns, so none of them can be slowed down alone.
+        Unlike max-min fair rates of flows, these rates can be assigned to hosts: the flows of a host take
+        turns, so none of them can be slowed down individually.
 
         Args:
             capacity_bps: Shape (n_links,).
         """
         rates = progressive_filling(self.data, self.n_flows, capacity_bps)
-        # ACKs are few: what they take converges by the share that they are of the data.
+        # The iteration converges quickly, because ACKs are a small share of the data.
         for _ in range(ACK_ROUNDS):
             rest_bps = np.maximum(capacity_bps - rates @ self.acks, 0.5 * capacity_bps)
             rates = progressive_filling(self.data, self.n_flows, rest_bps)
@@ -99,10 +99,10 @@ class HostLoad(NamedTuple):
 
 
 def progressive_filling(load: FloatArray, weight: NDArray[Any], capacity_bps: FloatArray) -> FloatArray:
-    """Let all rates grow together, each by its weight, until a link is full; hosts that load it then stop.
+    """Return weighted max-min fair rates: all rates grow together until a link of theirs is full.
 
     Args:
-        load: What a host puts on a link for each byte it sends, shape (n_hosts, n_links).
+        load: Bytes on each link per byte that a host sends, shape (n_hosts, n_links).
         weight: Shape (n_hosts,); hosts of weight 0 get no rate.
         capacity_bps: Shape (n_links,).
 
@@ -124,9 +124,9 @@ def progressive_filling(load: FloatArray, weight: NDArray[Any], capacity_bps: Fl
 
 
 def static_shares(env: DatacenterCC, paths: Paths) -> FloatArray:
-    """Return every host's fair rate if all paths were in use at once, as a fraction of its line rate.
+    """Return the fair rate of every host with all paths in use, as a fraction of its line rate.
 
-    A host that never sends data gets its line rate: only ACKs leave it.
+    A host that never sends data gets its line rate, because it sends only ACKs.
     """
     load = paths.host_load(paths.distinct)
     rates_bps = load.fair_rates_bps(env.fabric.topology.link_rate_bps)

@@ -1,10 +1,10 @@
-"""Learned agents: training with stable-baselines3, checkpoints, and policies that play without torch.
+"""Learned agents: training with stable-baselines3, checkpoints, and policies that run without torch.
 
     from sysgym.agents.learned import load, train
     checkpoint = train("ppo", "iroko-dumbbell-10m", total_steps=40_000, out="runs/ppo")
     agent = load(checkpoint)
 
-Training needs the extra ``train``; playing a checkpoint of an ordinary policy does not.
+Training requires the extra ``train``; playing a checkpoint of an ordinary policy does not.
 """
 
 from __future__ import annotations

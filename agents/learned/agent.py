@@ -1,4 +1,4 @@
-"""A trained policy that sets numbers, as an agent."""
+"""Agent that plays a trained policy with continuous actions."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Array = NDArray[np.float32]
 
 
 class LearnedAgent:
-    """Plays the mean action of a checkpoint's policy: no exploration.
+    """Agent that plays the mean action of a checkpoint's policy, without exploration.
 
     Args:
-        checkpoint: As read.
+        checkpoint: The checkpoint.
         trust: Whether code in the checkpoint may run.
 
     Attributes:
-        name: Of the algorithm.
-        env_kwargs: What the environment must be made with for this policy.
-        meta: What the checkpoint belongs to.
+        name: Name of the algorithm.
+        env_kwargs: Arguments that the environment must be created with for this policy.
+        meta: Metadata of the checkpoint.
 
     Raises:
-        SysgymError: If its actions are of another kind, or its policy cannot be played, or not without trust.
+        SysgymError: If its actions are of another kind, or the policy cannot be played, or not without trust.
     """
 
     def __init__(self, checkpoint: Checkpoint, *, trust: bool = False) -> None:
@@ -45,10 +45,10 @@ class LearnedAgent:
         self._policy: Callable[[Any], NDArray[Any]] = checkpoint.policy or _torch_policy(checkpoint, trust)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Check that the environment is of the kind that the policy was trained on.
+        """Check that the environment matches the policy's training environment.
 
         Raises:
-            SysgymError: If it is not.
+            SysgymError: If it does not match.
         """
         index = getattr(env.unwrapped, "observation_index", None)
         if index != self.meta.observation_index:
@@ -62,11 +62,11 @@ class LearnedAgent:
         self._speak_to(env)
 
     def act(self, observation: Any) -> Array:
-        """Return the action that asks for the policy's rates."""
+        """Return the action for the policy's rates."""
         return self._action_for(self._scale.rates(self._policy(observation)))
 
     def _speak_to(self, env: gym.Env[Any, Any]) -> None:
-        # Policies speak in native numbers; the environment knows how to ask for them.
+        # Policies output native values; the environment converts them to its own actions.
         self._action_for = getattr(env.unwrapped, "action_for", np.asarray)
 
 
@@ -78,7 +78,7 @@ def _first_difference(got: list[str], expected: list[str]) -> tuple[str, str]:
 
 
 def _torch_policy(checkpoint: Checkpoint, trust: bool) -> Callable[[Any], NDArray[Any]]:
-    """Return the policy of a network that NumPy does not know."""
+    """Return the policy in torch, for a network that is not supported in NumPy."""
     algorithm = get_algorithm(checkpoint.meta.agent)
     if checkpoint.learner:
         algorithm.load_class()  # the extra may be missing

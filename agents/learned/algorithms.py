@@ -1,4 +1,4 @@
-"""The learning algorithms: where they come from, and settings that suit the problems here."""
+"""Learning algorithms: their packages, and hyper-parameters suited to these environments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXTRA = "train"
 SET_POLICY = "sysgym.agents.learned.set_policy:SetPolicy"
 
 _POLICY_KEYS = ("log_std_init", "net_arch")
-"""Hyper-parameters that stable-baselines3 takes inside ``policy_kwargs``."""
+"""Hyper-parameters that stable-baselines3 expects in ``policy_kwargs``."""
 
 _NOT_TO_CHOOSE = frozenset(
     (
@@ -32,17 +32,17 @@ _NOT_TO_CHOOSE = frozenset(
         "action_noise",
     )
 )
-"""Arguments of the package's classes that training sets itself."""
+"""Arguments of the algorithm classes that training sets itself."""
 
 ACTION_NOISE_STD = "action_noise_std"
-"""Exploration of algorithms whose policy has none of its own: normal noise, of actions between -1 and 1."""
+"""Hyper-parameter: standard deviation of a deterministic policy's exploration, for actions in [-1, 1]."""
 
 _NETWORK = {"net_arch": (64, 64)}
 
-# What a rate does to queues is over within a few decisions: a short horizon has all of it, with less noise.
-# Exploration is narrow because the network punishes the sum of all hosts' noise, not each one's.
+# The effect of a rate on queues ends within a few decisions: a short horizon suffices and reduces variance.
+# Exploration is narrow because the noise of all hosts adds up in the network.
 _ON_POLICY = {"gamma": 0.5, "gae_lambda": 0.9, "log_std_init": -2.0, **_NETWORK}
-# What is chosen in a few steps is paid at the end: nothing to discount.
+# Episodes of a few steps with a final reward need no discounting.
 _MASKED = {
     "n_steps": 256,
     "batch_size": 256,
@@ -63,15 +63,15 @@ class Algorithm:
     """A learning algorithm.
 
     Attributes:
-        name: What users type.
-        module: Package it comes from.
-        class_name: Its class there.
-        hyper_parameters: Settings that differ from the package's own.
-        discrete_actions: Whether it can choose one of a few actions, beside numbers within bounds.
-        masks: Whether it needs to be told which actions are allowed.
-        over_sets: Whether its policy sees a set: of choices, or of hosts.
-        over_hosts: Whether its policy is one network for every host.
-        policy: Name of the package's policy, or ``module:class`` of one of ours.
+        name: Name of the algorithm.
+        module: Module of its class.
+        class_name: Name of its class.
+        hyper_parameters: Hyper-parameters that differ from the package's defaults.
+        discrete_actions: Whether it supports discrete actions besides continuous ones.
+        masks: Whether it requires a mask of the allowed actions.
+        over_sets: Whether its policy observes a set, of choices or of hosts.
+        over_hosts: Whether its policy applies one network to every host.
+        policy: Name of a policy of the package, or ``module:class`` of one of sysgym's.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Algorithm:
     policy: str = "MlpPolicy"
 
     def load_policy(self) -> Any:
-        """Return what the class takes as its policy.
+        """Return the policy argument of the class.
 
         Raises:
             MissingExtra: If the extra is not installed.
@@ -110,7 +110,7 @@ class Algorithm:
             raise MissingExtra(EXTRA, f"training {self.name}") from error
 
     def arguments(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the class: the package's, ours over them, and the user's over both.
+        """Return the arguments of the class: defaults, overridden by the algorithm's, then by the user's.
 
         Raises:
             UnknownName: If the algorithm has no such hyper-parameter.
@@ -159,20 +159,20 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm("ddpg", "stable_baselines3", "DDPG", _DETERMINISTIC, discrete_actions=False),
     )
 }
-"""The general ones; families may declare more."""
+"""General algorithms; families may declare more."""
 
 
 def declared_algorithms() -> dict[str, str]:
-    """Return name -> entry of the algorithms that families declare."""
+    """Return a mapping from the names to the entry points of the algorithms that families declare."""
     infos = (agent_info(agent) for agent in list_agents())
     return {info.name: info.algorithm for info in infos if info.algorithm}
 
 
 def get_algorithm(name: str) -> Algorithm:
-    """Return an algorithm, a general one or one that a family declares.
+    """Return an algorithm, a general one or one declared by a family.
 
     Raises:
-        UnknownName: There is none of this name.
+        UnknownName: If there is no algorithm of this name.
     """
     if name in ALGORITHMS:
         return ALGORITHMS[name]

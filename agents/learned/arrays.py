@@ -1,7 +1,7 @@
-"""Arrays, numbers and texts in npz files. Reading one runs no code, and takes no more memory than allowed.
+"""Arrays, numbers and strings in npz files. Reading a file runs no code and uses bounded memory.
 
-A tree is nested dicts and lists of numbers, texts, None and arrays; as a file it is an npz archive with one
-more member, ``tree``, the JSON form of the tree in which arrays are named.
+A tree is made of nested dicts and lists of numbers, strings, None and arrays. Its file is an npz archive with
+an additional member ``tree``: the JSON form of the tree, which refers to arrays by name.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 LARGEST_UNPACKED_BYTES = 2**28
-"""Of what is compressed; stored members are as large as the file itself."""
+"""Limit of the unpacked size of compressed members; stored members are limited by the file itself."""
 
 LARGEST_TREE_BYTES = 4_000_000
-"""Of the JSON form of a tree; arrays are beside it."""
+"""Limit of the JSON form of a tree, without arrays."""
 
 _TREE = "tree"
 _ARRAY = "__array__"
 _KINDS = "biufUS"
-"""Booleans, numbers and texts: what needs no pickle."""
+"""Kinds of NumPy dtypes that need no pickle: booleans, numbers and strings."""
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def read_member(archive: zipfile.ZipFile, name: str, most_bytes: int | None = None) -> bytes:
-    """Return a member of an archive from anyone.
+    """Return a member of an untrusted archive.
 
     Args:
-        archive: After :func:`check_members`.
-        name: Of the member.
-        most_bytes: A larger one is refused; None leaves it at what the archive may hold in all.
+        archive: Archive that has passed :func:`check_members`.
+        name: Name of the member.
+        most_bytes: Largest unpacked size; None: the limit of the whole archive.
 
     Raises:
-        ValueError: If it would unpack to more.
-        zipfile.BadZipFile: If it does not hold what the archive says.
+        ValueError: If the member would unpack to more.
+        zipfile.BadZipFile: If the member does not match its entry in the archive.
         KeyError: If there is no such member.
     """
     info = archive.getinfo(name)
@@ -52,20 +52,20 @@ def read_member(archive: zipfile.ZipFile, name: str, most_bytes: int | None = No
             f"at most {most_bytes / 1e6:,.0f} MB are read"
         )
     with archive.open(info) as file:
-        # ZipFile.read would unpack all that is there before it finds the size in the archive to be a lie.
+        # ZipFile.read would unpack everything before it detects a wrong size in the archive.
         return file.read(info.file_size + 1)
 
 
 def check_members(archive: zipfile.ZipFile, n_bytes: int) -> None:
-    """Check that what an archive from anyone says it holds is not too much to be read.
+    """Check the declared sizes of the members of an untrusted archive.
 
     Args:
         archive: The archive.
-        n_bytes: Its size. What is not compressed cannot be more, unless members lie on one another.
+        n_bytes: Size of the archive. Stored members cannot exceed it, unless they overlap.
 
     Raises:
-        ValueError: If its members are more than :data:`LARGEST_UNPACKED_BYTES` together, less those that are
-            stored, if those are more than the file, or if two have one name.
+        ValueError: If compressed members exceed :data:`LARGEST_UNPACKED_BYTES` in total, stored members
+            exceed the file, or two members have the same name.
     """
     members = archive.infolist()
     if len({info.filename for info in members}) < len(members):
@@ -89,9 +89,9 @@ def read_arrays(data: bytes) -> dict[str, NDArray[Any]]:
     """Return the arrays of an npz file.
 
     Raises:
-        ValueError: If an array holds Python objects, or is not as long as its header says, or as of
+        ValueError: If an array holds Python objects or does not match its header, or as in
             :func:`check_members`.
-        zipfile.BadZipFile: If it is no archive.
+        zipfile.BadZipFile: If the file is not an archive.
     """
     with zipfile.ZipFile(BytesIO(data)) as archive:
         check_members(archive, len(data))
@@ -111,7 +111,7 @@ def write_tree(tree: Any) -> bytes:
     """Return a tree as an npz file.
 
     Raises:
-        TypeError: If it holds anything but dicts, lists, numbers, texts, None and arrays.
+        TypeError: If it holds anything but dicts, lists, numbers, strings, None and arrays.
     """
     arrays: dict[str, NDArray[Any]] = {}
 
@@ -138,8 +138,8 @@ def read_tree(data: bytes) -> Any:
     """Return the tree of an npz file.
 
     Raises:
-        ValueError: If it is not one, its JSON form is larger than :data:`LARGEST_TREE_BYTES`, or as of
-            :func:`read_arrays`.
+        ValueError: If the file is not a tree, its JSON form is larger than :data:`LARGEST_TREE_BYTES`, or as
+            in :func:`read_arrays`.
         KeyError: If an array is missing.
         RecursionError: If it is nested too deeply.
         zipfile.BadZipFile: If it is no archive.

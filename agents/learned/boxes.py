@@ -1,6 +1,6 @@
-"""Learning in environments whose observation is a box of numbers and whose action is a box or one of a few.
+"""Learning in environments with a Box observation and a Box or Discrete action.
 
-This is what a family declares as its ``learning`` unless it says something else.
+This is the default ``learning`` of a family.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ CHOICE = "choice"
 
 
 class BoxProblem:
-    """A scenario whose environment observes a box, as a learner sees it.
+    """Learning problem of a scenario whose environment has a Box observation.
 
-    Numbers of an action are scaled to [-1, 1].
+    Continuous actions are scaled to [-1, 1].
 
     Args:
         scenario: The scenario.
 
     Raises:
-        SysgymError: The observation or the action is of another kind.
+        SysgymError: If the observation or the action is of another kind.
     """
 
     set_shape: SetShape | None = None
@@ -65,31 +65,31 @@ class BoxProblem:
         return gym.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
 
     def envs(self, n_envs: int, seed: int) -> Any:
-        """Return environments in one process; stable-baselines3 seeds them."""
+        """Return a vector environment in one process; stable-baselines3 seeds it."""
         from sysgym.agents.learned.replayable import ReplayableVecEnv
 
         return ReplayableVecEnv(self.make_env, n_envs)
 
     def observation_index(self) -> list[str]:
-        """Return what stands at every index of the observation."""
+        """Return the name of every value of the observation."""
         return self._index
 
     def action_meaning(self) -> dict[str, Any]:
-        """Return the scale of an action's numbers, or that an action is one of a few."""
+        """Return the scale of continuous actions, or that actions are discrete."""
         return self._meaning
 
 
 def made(scenario: Scenario, **arguments: Any) -> gym.Env[Any, Any]:
-    """Return a scenario's environment, as agents and benchmarks make it."""
+    """Return the environment of a scenario, created as for agents and benchmarks."""
     own = get_family(scenario.family).agent_arguments(scenario.env_id)
     return gym.make(scenario.env_id, scenario=scenario, disable_env_checker=True, **own, **arguments)
 
 
 def index_of(env: gym.Env[Any, Any]) -> list[str]:
-    """Return what stands at every index of the observation; numbers where the environment does not say.
+    """Return the name of every value of the observation; indices if the environment has no names.
 
     Raises:
-        SysgymError: The observation is no vector of numbers.
+        SysgymError: If the observation is not a vector of numbers.
     """
     space = env.observation_space
     if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
@@ -99,18 +99,18 @@ def index_of(env: gym.Env[Any, Any]) -> list[str]:
 
 
 class BoxAgent:
-    """Plays the mean action of a policy, or its highest score.
+    """Agent that plays the mean action of a policy, or the action with the highest score.
 
     Args:
-        checkpoint: As read.
-        act: Maps an observation to an action; None: as the checkpoint's network says.
+        checkpoint: The checkpoint.
+        act: Function from an observation to an action; None: the checkpoint's network.
 
     Attributes:
-        name: Of the algorithm.
-        meta: What the checkpoint belongs to.
+        name: Name of the algorithm.
+        meta: Metadata of the checkpoint.
 
     Raises:
-        SysgymError: The policy is no network that NumPy plays.
+        SysgymError: If the policy is not a network supported in NumPy.
     """
 
     def __init__(self, checkpoint: Checkpoint, act: Callable[[Any], Any] | None = None) -> None:
@@ -124,10 +124,10 @@ class BoxAgent:
         self._act = act
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Check that the environment is of the kind that the policy was trained on.
+        """Check that the environment matches the policy's training environment.
 
         Raises:
-            SysgymError: If it is not.
+            SysgymError: If it does not match.
         """
         index, actions = index_of(env), env.action_space
         if index != self.meta.observation_index:
@@ -154,7 +154,7 @@ def _decision(checkpoint: Checkpoint) -> Callable[[Any], Any]:
 
 
 class BoxLearning(Learning):
-    """One plain network from the environment's observation to its action."""
+    """Learning with one plain network from the environment's observation to its action."""
 
     def problem(
         self,
@@ -164,7 +164,7 @@ class BoxLearning(Learning):
         *,
         over_hosts: bool = False,
     ) -> Problem:
-        """Return a scenario as a learner sees it."""
+        """Return the learning problem of a scenario."""
         refuse_settings(scenario, env_kwargs, action_scale)
         return BoxProblem(scenario)
 

@@ -1,4 +1,4 @@
-"""The learned agents that serve every family."""
+"""Learned agents available for every family."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Checkpoints: one zip file with the learner's state, the policy as plain arrays, and what they belong to.
+"""Checkpoints: zip files with the learner's state, the policy as plain arrays, and metadata.
 
-``meta.json`` says what was trained on what; ``policy.npz`` plays without torch (absent where the policy is
-not a plain network); ``learner.npz`` is what training goes on from (absent in a checkpoint that is for
-playing only). None of them can hold code. Checkpoints of the format before this one had ``model.zip`` instead
-of ``learner.npz``, a file of stable-baselines3 with pickles inside, which is read only by who trusts it.
+``meta.json`` describes the training; ``policy.npz`` can be played without torch (absent if the policy is not
+a plain network); ``learner.npz`` is the state from which training resumes (absent in a checkpoint for playing
+only). None of them can hold code. Checkpoints of the previous format have ``model.zip`` instead of
+``learner.npz``, a file of stable-baselines3 that contains pickles and is read only if it is trusted.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from sysgym.scenarios.names import AGENT_NAME, ENV_ID, FILE_NAME, LONGEST_NAME
 
 FORMAT = "sysgym-checkpoint-2"
 PICKLED_FORMAT = "sysgym-checkpoint-1"
-"""Before :data:`FORMAT`; the learner's state is a pickle in it."""
+"""The format before :data:`FORMAT`, in which the learner's state is a pickle."""
 
 LARGEST_META_BYTES = 4_000_000
-"""Two hundred times the longest of the package's entries."""
+"""Limit of the size of ``meta.json``: two hundred times the largest of the package's own."""
 
 MOST_FRAMES = 64
-"""Decision intervals of an observation."""
+"""Limit of the number of decision intervals in an observation."""
 
 _MOST_FEATURES = 100
 _NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 _Label = Annotated[str, StringConstraints(pattern=_NO_CONTROLS, max_length=1000)]
-"""One line that is shown and exported as it is."""
+"""A single line of text, which is shown and exported unchanged."""
 _EnvId = Annotated[str, StringConstraints(pattern=ENV_ID, max_length=LONGEST_NAME)]
 _AgentName = Annotated[str, StringConstraints(pattern=AGENT_NAME, max_length=LONGEST_NAME)]
 
@@ -63,27 +63,27 @@ _ENV_KEYWORDS: Mapping[str, Callable[[Any], bool]] = {
     "history": lambda value: type(value) is int and 1 <= value <= MOST_FRAMES,
     "reward": _is_name,
 }
-"""What else an environment is made with, and whether a value can be one."""
+"""Other arguments of environments, each with a check of its value."""
 
 
 @dataclass(frozen=True)
 class CheckpointMeta:
-    """What a checkpoint belongs to.
+    """Metadata of a checkpoint.
 
     Attributes:
         agent: Name of the algorithm, such as ``ppo``.
         env_id: Gymnasium id.
-        scenario: The scenario, resolved.
-        env_kwargs: What else the environment was made with and has to be made with again.
-        observation_index: What stood at every index of the observation.
+        scenario: The resolved scenario.
+        env_kwargs: Other arguments that the environment was, and must be, created with.
+        observation_index: Name of every value of the observation.
         action_scale: Name, low and high of the action scale.
         total_steps: Environment steps so far.
-        wall_s: Time spent training so far, s.
+        wall_s: Training time so far, s.
         seed: Seed of the training run.
-        n_envs: Environments side by side.
-        hyper_parameters: All that were set.
-        versions: Of what trained it.
-        distilled_from: Of a student: its teacher, and how it was taught; empty otherwise.
+        n_envs: Number of parallel environments.
+        hyper_parameters: All hyper-parameters that were set.
+        versions: Versions of the packages used in training.
+        distilled_from: For a student, its teacher and the distillation recipe; empty otherwise.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
@@ -114,10 +114,10 @@ class CheckpointMeta:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> CheckpointMeta:
-        """Read what ``json.dumps(asdict(meta))`` wrote, from anyone.
+        """Return the metadata from untrusted text written by ``json.dumps(asdict(meta))``.
 
         Raises:
-            ValueError: If a field is missing, unknown or of another type.
+            ValueError: If a field is missing, unknown or of the wrong type.
         """
         if len(text) > LARGEST_META_BYTES:
             raise ValueError(f"longer than {LARGEST_META_BYTES / 1e6:g} MB")
@@ -150,16 +150,16 @@ def _meta_reader() -> TypeAdapter[CheckpointMeta]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint as read.
+    """Contents of a checkpoint.
 
     Attributes:
-        path: Where it came from.
-        meta: What it belongs to.
-        policy: The policy, if it is a network that NumPy plays.
-        learner: What training goes on from, as :mod:`.learner` writes it; empty in a checkpoint that is for
+        path: Path of the file.
+        meta: Metadata.
+        policy: The policy, if it is a network supported in NumPy.
+        learner: State from which training resumes, as written by :mod:`.learner`; empty in a checkpoint for
             playing only.
-        pickled: stable-baselines3's file, which can hold code, where nothing else plays the policy: in a
-            checkpoint of :data:`PICKLED_FORMAT`; empty otherwise.
+        pickled: File of stable-baselines3, which can hold code, in a checkpoint of :data:`PICKLED_FORMAT`
+            whose policy cannot be played otherwise; empty otherwise.
     """
 
     path: Path
@@ -170,7 +170,7 @@ class Checkpoint:
 
 
 def write_checkpoint(path: Path, meta: CheckpointMeta, policy: Network | None, learner: bytes) -> None:
-    """Write a checkpoint; a reader sees the old file or the whole new one, never a part."""
+    """Write a checkpoint atomically: a reader sees either the old file or the complete new one."""
     make_folder(path.parent)
     file = BytesIO()
     text = json.dumps({"format": FORMAT, **asdict(meta)}, indent=1)
@@ -184,12 +184,12 @@ def write_checkpoint(path: Path, meta: CheckpointMeta, policy: Network | None, l
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes, how: int) -> None:
-    # A ZipInfo has no time of its own: the same content is the same file.
+    # A ZipInfo has no timestamp, so the same contents give the same file.
     archive.writestr(zipfile.ZipInfo(name), data, compress_type=how)
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the version of each package; those that are not installed are left out."""
+    """Return the version of each installed package."""
     found = {}
     for package in packages:
         with suppress(metadata.PackageNotFoundError):
@@ -201,7 +201,7 @@ def read_checkpoint(path: str | PathLike[str]) -> Checkpoint:
     """Read a checkpoint.
 
     Raises:
-        SysgymError: If there is none, or the file is something else.
+        SysgymError: If the file does not exist or is not a checkpoint.
     """
     path = Path(path)
     if not path.is_file():
@@ -211,7 +211,7 @@ def read_checkpoint(path: str | PathLike[str]) -> Checkpoint:
     except SysgymError:
         raise
     except Exception as error:
-        # What a damaged or foreign archive raises in zipfile, json and NumPy has no common root.
+        # The exceptions of zipfile, json and NumPy for damaged or foreign archives have no common base.
         raise SysgymError(f"{path}: not a checkpoint of sysgym ({error})") from error
 
 

@@ -1,4 +1,4 @@
-"""Episodes in progress, in a few numbers: the seed and the actions so far lead to the same point again."""
+"""Episodes in progress, represented by their seed and the actions so far."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class ActionsSoFar:
-    """The actions in the current episode of environments side by side.
+    """Actions so far in the current episodes of parallel environments.
 
     Args:
         n_envs: Number of environments.
@@ -21,21 +21,21 @@ class ActionsSoFar:
         self._taken: list[list[NDArray[Any]]] = [[] for _ in range(n_envs)]
 
     def begin(self, number: int) -> None:
-        """Forget an environment's actions: it begins an episode."""
+        """Clear the actions of an environment at the beginning of an episode."""
         self._taken[number] = []
 
     def add(self, actions: Sequence[Any] | NDArray[Any], moving: Sequence[Any] | NDArray[np.bool_]) -> None:
-        """Note one action of every environment that moves."""
+        """Record one action of every environment that is stepped."""
         for taken, action, moves in zip(self._taken, actions, moving, strict=True):
             if moves:
                 taken.append(np.array(action))
 
     def state(self, envs: Sequence[gym.Env[Any, Any]], infos: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Return what leads every environment to where it is.
+        """Return the state of every environment: seeds and actions.
 
         Args:
             envs: The environments.
-            infos: Those of the resets that began the episodes.
+            infos: Infos of the resets that began the episodes.
         """
         return [
             {
@@ -48,7 +48,7 @@ class ActionsSoFar:
 
 
 def begin_again(env: gym.Env[Any, Any], state: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Begin the episode of a state; the ones after it will be those that would have followed."""
+    """Begin the episode of a state; later episodes are those that would have followed."""
     found = env.reset(options={"episode_seed": int(state["episode_seed"])})
     env.unwrapped.np_random.bit_generator.state = state["random"]
     return found

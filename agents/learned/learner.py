@@ -1,7 +1,7 @@
-"""The whole state of a learner of stable-baselines3 as arrays and numbers: nothing is pickled. Needs torch.
+"""Complete state of a stable-baselines3 learner as arrays and numbers, without pickles. Requires torch.
 
-Networks, optimisers, counters, what the environments were doing and every source of chance: training that
-goes on from it does what it would have done without the stop, to the last bit.
+The state covers networks, optimisers, counters, environments and all random generators. Resumed training is
+bit-identical to training without interruption.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _CLASSES = {"activation_fn": torch.nn.Module, "features_extractor_class": BaseFe
 """Keys of ``policy_kwargs`` that name a class a policy plays with, and what it must be: torch's other modules
 take numbers of layers, which a stranger could choose."""
 _OPTIMIZER_KEYS = ("optimizer_class", "optimizer_kwargs")
-"""Those that it is only trained with."""
+"""Keys that are used in training only."""
 _PACKAGES = ("torch.nn.", "stable_baselines3.", "sb3_contrib.")
-"""Whose classes a checkpoint may name; others are a user's own code."""
+"""Packages whose classes a checkpoint may name; other classes are the user's own code."""
 _REPLAYED = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 REPLAY_BUFFERS_KEPT = 2
-"""They are by far the largest part: one for the newest checkpoint, and one to fall back to."""
+"""Number of replay buffers kept, which are large: for the newest checkpoint and the one before."""
 
 Tree = dict[str, Any]
 
@@ -55,10 +55,10 @@ def parameters_of(model: Any) -> Tree:
 
 
 def state_of(model: Any) -> Tree:
-    """Return all that a learner goes on from, between two rollouts, but its replay buffer.
+    """Return the state of a learner between two rollouts, without its replay buffer.
 
     Args:
-        model: Of stable-baselines3, on environments of :mod:`.problems`.
+        model: Model of stable-baselines3, on environments of :mod:`.problems`.
     """
     return {
         **parameters_of(model),
@@ -72,10 +72,10 @@ def state_of(model: Any) -> Tree:
 
 
 def restore(model: Any, state: Mapping[str, Any]) -> None:
-    """Bring a new learner to a state.
+    """Restore the state of a learner.
 
     Raises:
-        Exception: Of any kind, if the state is of another learner.
+        Exception: Any exception, if the state belongs to another learner.
     """
     model.set_parameters({name: _as_tensors(one) for name, one in state["parameters"].items()}, device="cpu")
     for name in model._get_torch_save_params()[1]:
@@ -114,7 +114,7 @@ def _check_observations(found: Any, space: Any, n_envs: int) -> None:
 
 
 def restore_chance(model: Any, state: Mapping[str, Any]) -> None:
-    """Bring every source of chance to a state, and the exploration that was drawn from it."""
+    """Restore all random generators, and the exploration noise drawn from them."""
     found = state["random"]
     kind, numbers, gauss = found["python"]
     random.setstate((kind, tuple(numbers.tolist()), gauss))
@@ -137,7 +137,7 @@ def _random_state(model: Any) -> Tree:
 
 
 def _noise_of(model: Any) -> dict[str, Any]:
-    """Return exploration that is drawn once a rollout, by who has it."""
+    """Return exploration noise that is drawn once per rollout, by its owner."""
     owners = {path: recursive_getattr(model, path, None) for path in ("policy", "policy.actor")}
     distributions: dict[str, Any] = {
         path: getattr(owner, "action_dist", None) for path, owner in owners.items()
@@ -150,7 +150,7 @@ def _noise_of(model: Any) -> dict[str, Any]:
 
 
 def replay_buffer_bytes(model: Any) -> bytes | None:
-    """Return what a learner has seen as an npz file; None for one that keeps nothing."""
+    """Return the replay buffer of a learner as an npz file; None for a learner without one."""
     buffer = getattr(model, "replay_buffer", None)
     if buffer is None:
         return None
@@ -161,10 +161,10 @@ def replay_buffer_bytes(model: Any) -> bytes | None:
 
 
 def restore_replay_buffer(model: Any, data: bytes) -> None:
-    """Give a new learner what it has seen.
+    """Restore the replay buffer of a learner.
 
     Raises:
-        Exception: Of any kind, if it is another's.
+        Exception: Any exception, if the buffer belongs to another learner.
     """
     found, buffer = read_tree(data), model.replay_buffer
     for name, rows in found["arrays"].items():
@@ -177,12 +177,12 @@ def restore_replay_buffer(model: Any, data: bytes) -> None:
 
 
 def replay_buffer_path(checkpoint: Path) -> Path:
-    """Return where the replay buffer of a checkpoint lies."""
+    """Return the path of the replay buffer of a checkpoint."""
     return checkpoint.with_suffix(".replay.npz")
 
 
 def save_replay_buffer(model: Any, checkpoint: Path) -> None:
-    """Write what an off-policy learner has seen beside its checkpoint; others have nothing to write."""
+    """Write the replay buffer of an off-policy learner beside its checkpoint."""
     data = replay_buffer_bytes(model)
     if data is not None:
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
@@ -190,18 +190,18 @@ def save_replay_buffer(model: Any, checkpoint: Path) -> None:
 
 
 def drop_old_replay_buffers(folder: Path) -> None:
-    """Leave a run the newest :data:`REPLAY_BUFFERS_KEPT`."""
+    """Delete the replay buffers of a run except the newest :data:`REPLAY_BUFFERS_KEPT`."""
     found = sorted(folder.glob("step_*.replay.npz"), key=lambda path: int(path.name[5:].partition(".")[0]))
     for path in found[:-REPLAY_BUFFERS_KEPT]:
         path.unlink()
 
 
 def torch_model(checkpoint: Checkpoint, *, trust: bool = False) -> Any:
-    """Return a checkpoint's model of stable-baselines3 for playing, built here and filled with the arrays.
+    """Return the stable-baselines3 model of a checkpoint for playing, built from its arrays.
 
     Args:
-        checkpoint: With a learner.
-        trust: Whether a class that the checkpoint names may be imported from anywhere.
+        checkpoint: Checkpoint with the state of a learner.
+        trust: Whether classes named in the checkpoint may be imported from any package.
 
     Raises:
         SysgymError: If its settings name a class of neither torch nor stable-baselines3, or do not fit its
@@ -230,7 +230,7 @@ def torch_model(checkpoint: Checkpoint, *, trust: bool = False) -> Any:
         model.policy.set_training_mode(False)
     except SysgymError as error:
         raise SysgymError(f"{checkpoint.path}: {error}") from error
-    except Exception as error:  # settings from anyone can be wrong in any way
+    except Exception as error:  # untrusted settings can be wrong in any way
         reason = str(error).partition("\n")[0]
         raise SysgymError(
             f"{checkpoint.path}: its policy cannot be built from its settings and arrays ({reason})"
@@ -239,7 +239,7 @@ def torch_model(checkpoint: Checkpoint, *, trust: bool = False) -> Any:
 
 
 def _check_layers(policy_settings: Tree, n_arrays: int) -> None:
-    """Refuse settings of more layers than there are arrays: even without memory each takes its time."""
+    """Reject settings with more layers than arrays, because creating each layer takes time."""
     n_layers, pending = 0, [policy_settings.get("net_arch")]
     while pending:
         found = pending.pop()
@@ -253,10 +253,10 @@ def _check_layers(policy_settings: Tree, n_arrays: int) -> None:
 
 
 def _empty_model(algorithm: Any, envs: Any, policy_settings: Tree, chosen: Tree) -> Any:
-    """Return a learner for playing whose network has shapes but no memory: it may be absurdly large."""
+    """Return a learner for playing whose network has no memory yet, because its size is untrusted."""
     kind, policy = algorithm.load_class(), algorithm.load_policy()
     policy = kind.policy_aliases[policy] if isinstance(policy, str) else policy
-    # Policies ask themselves where to put their parts, and say the processor while they have none.
+    # A policy without parameters reports the processor as its device.
     nowhere = {"device": torch.device("meta"), "to": lambda self, *_: self}
     shapes = type(policy.__name__, (policy,), nowhere)
     model = kind(
@@ -279,7 +279,7 @@ def _empty_model(algorithm: Any, envs: Any, policy_settings: Tree, chosen: Tree)
 
 
 def _class(name: Any, kind: type, trust: bool) -> Any:
-    """Return the class of a name, as checkpoints have them."""
+    """Return the class of a name in a checkpoint."""
     module, _, attribute = str(name).rpartition(".")
     if not f"{module}.".startswith(_PACKAGES) and not trust:
         raise SysgymError(
@@ -293,7 +293,7 @@ def _class(name: Any, kind: type, trust: bool) -> Any:
 
 
 def _as_arrays(value: Any) -> Any:
-    """Return a state of torch with arrays in the place of tensors."""
+    """Return a torch state with tensors replaced by arrays."""
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().numpy().copy()
     if isinstance(value, Mapping):
@@ -302,7 +302,7 @@ def _as_arrays(value: Any) -> Any:
 
 
 def _as_tensors(value: Any) -> Any:
-    """Return a state of torch from one with arrays; optimisers number what they keep."""
+    """Return a torch state with arrays replaced by tensors; optimisers use integer keys."""
     if isinstance(value, np.ndarray):
         return torch.from_numpy(value.copy())
     if isinstance(value, dict):

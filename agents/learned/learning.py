@@ -1,4 +1,4 @@
-"""A family as learned agents see it: problems to train on, policies to play, graphs to export."""
+"""Interface of a family to learned agents: learning problems, agents, and exports."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.family import load_entry
 
 Runner = Callable[..., Decided]
-"""Answers of an exported policy: observations, shape (n, size), and masks where it has some -> decisions."""
+"""Function of an exported policy: from observations, shape (n, size), and masks, if any, to decisions."""
 
 
 class PolicyAgent(Agent, Protocol):
-    """An agent that plays a checkpoint."""
+    """Agent that plays a checkpoint."""
 
     meta: CheckpointMeta
-    """What the checkpoint belongs to."""
+    """Metadata of the checkpoint."""
 
 
 class Learning:
-    """How learned agents see a family; families derive from it and declare an object.
+    """Interface of a family to learned agents; families declare an object of a subclass.
 
-    The methods that are not overridden suit policies that are one plain network, from the observation to the
-    numbers of an action or to a score for each action.
+    The default methods suit policies of one plain network, from the observation to a continuous action or to
+    a score for each discrete action.
     """
 
     def problem(
@@ -43,16 +43,16 @@ class Learning:
         *,
         over_hosts: bool = False,
     ) -> Problem:
-        """Return a scenario as a learner sees it.
+        """Return the learning problem of a scenario.
 
         Args:
             scenario: The scenario.
-            env_kwargs: What else the environments are made with.
+            env_kwargs: Other arguments of the environments.
             action_scale: Name of the action scale.
-            over_hosts: Whether the learner is one network for every host.
+            over_hosts: Whether the policy applies one network to every host.
 
         Raises:
-            SysgymError: A setting is chosen that the family does not have.
+            SysgymError: If a setting is chosen that the family does not have.
         """
         raise NotImplementedError
 
@@ -60,11 +60,11 @@ class Learning:
         """Return the agent that plays a checkpoint.
 
         Args:
-            checkpoint: As read; instead of its network it may have any function with the same answers.
+            checkpoint: The checkpoint; its network may be replaced by any function with the same signature.
             trust: Whether code in the checkpoint may run.
 
         Raises:
-            SysgymError: The policy cannot be played, or not without trust.
+            SysgymError: If the policy cannot be played, or not without trust.
         """
         raise NotImplementedError
 
@@ -72,17 +72,17 @@ class Learning:
         """Return the agent that plays an exported policy.
 
         Args:
-            checkpoint: What the policy was exported from, without its network.
-            runner: Gives the policy's answers.
+            checkpoint: Checkpoint from which the policy was exported, without its network.
+            runner: Function that returns the policy's answers.
         """
         raise NotImplementedError
 
     def graph(self, checkpoint: Checkpoint) -> PolicyGraph:
-        """Return the whole policy of a checkpoint whose network is one that NumPy plays."""
+        """Return the whole policy of a checkpoint whose network is supported in NumPy."""
         raise NotImplementedError
 
     def chooses(self, meta: CheckpointMeta) -> bool:
-        """Return whether an action of the policy is one of a few."""
+        """Return whether the actions of the policy are discrete."""
         return "low" not in meta.action_scale
 
     def network(self, checkpoint: Checkpoint) -> Any:
@@ -90,28 +90,28 @@ class Learning:
         return checkpoint.policy
 
     def graph_on_observations(self, checkpoint: Checkpoint) -> PolicyGraph:
-        """Return the whole policy of a checkpoint, also where its network serves any number of parts."""
+        """Return the whole policy of a checkpoint, also if its network supports any number of parts."""
         return graph_of(checkpoint)
 
     def action_scale(self, meta: CheckpointMeta) -> str:
-        """Return the name with which training is asked for the action scale of a checkpoint."""
+        """Return the name of the action scale of a checkpoint, as an argument of training."""
         return "log"
 
     def signature(self, observation_index: Sequence[str], *, over_hosts: bool = False) -> Sequence[str]:
-        """Return what two observations must share for one policy to play both."""
+        """Return the properties of an observation that must be equal for one policy to play two."""
         return observation_index
 
     def bounds(self, env_id: str) -> Mapping[str, Bound] | None:
-        """Return kind of feature -> largest error of its measurement; None where nothing is measured."""
+        """Return a mapping from kinds of features to error bounds; None if nothing is measured."""
         return None
 
 
 def learning_of(family: str) -> Learning:
-    """Return how learned agents see a family.
+    """Return the interface of a family to learned agents.
 
     Raises:
-        UnknownName: There is no such family.
-        SysgymError: Its declaration names something else.
+        UnknownName: If there is no such family.
+        SysgymError: If its declaration names an object of another type.
     """
     entry = get_family(family).learning
     found = load_entry(entry)
@@ -123,17 +123,17 @@ def learning_of(family: str) -> Learning:
 def problem_of(
     scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str, *, over_hosts: bool = False
 ) -> Problem:
-    """Return a scenario as a learner sees it; arguments and errors as of :meth:`Learning.problem`."""
+    """Return the learning problem of a scenario; arguments and errors as of :meth:`Learning.problem`."""
     learning = learning_of(scenario.family)
     return learning.problem(scenario, env_kwargs, action_scale, over_hosts=over_hosts)
 
 
 def agent_that(checkpoint: Checkpoint, answer: Callable[[Any], NDArray[Any]]) -> PolicyAgent:
-    """Return the checkpoint's agent with something else in the place of its network.
+    """Return the agent of a checkpoint with its network replaced by a function.
 
     Args:
-        checkpoint: Whose agent.
-        answer: Maps what the network would see to what it would put out.
+        checkpoint: The checkpoint.
+        answer: Function from the inputs of the network to its outputs.
     """
     network: Any = answer
     return learning_of(checkpoint.meta.family).agent(replace(checkpoint, policy=network))
@@ -142,11 +142,11 @@ def agent_that(checkpoint: Checkpoint, answer: Callable[[Any], NDArray[Any]]) ->
 def graph_of(checkpoint: Checkpoint) -> PolicyGraph:
     """Return the whole policy of a checkpoint.
 
-    Observations are clipped to the bounds of the environment's space, which changes nothing in it: what a
-    deployed policy is given may be anything.
+    Observations are clipped to the bounds of the environment's space. This changes nothing inside the space,
+    but a deployed policy may receive any values.
 
     Raises:
-        SysgymError: If its network is not one that NumPy plays, or one for every host.
+        SysgymError: If its network is not supported in NumPy, or is shared by all hosts.
     """
     if checkpoint.policy is None:
         raise SysgymError(
@@ -157,10 +157,10 @@ def graph_of(checkpoint: Checkpoint) -> PolicyGraph:
 
 
 def network_on_observations(checkpoint: Checkpoint) -> Any:
-    """Return a checkpoint's network, from the observations of the environment that it was trained on.
+    """Return a checkpoint's network as a function of its training environment's observations.
 
     Raises:
-        SysgymError: If NumPy does not play it.
+        SysgymError: If the network is not supported in NumPy.
     """
     if checkpoint.policy is None:
         raise SysgymError(f"{checkpoint.path}: its policy is no network that plays without torch")

@@ -1,4 +1,4 @@
-"""Checkpoints as agents."""
+"""Loading of checkpoints as agents."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from sysgym.scenarios.errors import SysgymError
 
 
 def load(checkpoint: str | PathLike[str], *, trust: bool = False) -> PolicyAgent:
-    """Load a checkpoint: an agent of the family that it was trained in.
+    """Load a checkpoint as an agent of its family.
 
     Args:
-        checkpoint: The file, which anyone may have made.
-        trust: Whether code in it may run; needed by files of older versions with a pickle inside, and by
-            policies made with classes of their maker's.
+        checkpoint: Path of the file, which may be untrusted.
+        trust: Whether code in it may run; required by files of older versions, which contain a pickle, and by
+            policies with custom classes.
 
     Raises:
-        SysgymError: If it is not one, or holds code that is not trusted.
+        SysgymError: If the file is not a checkpoint, or holds code and is not trusted.
         MissingExtra: If its policy needs torch, which is not installed.
     """
     found = read_checkpoint(checkpoint)
@@ -26,10 +26,10 @@ def load(checkpoint: str | PathLike[str], *, trust: bool = False) -> PolicyAgent
 
 
 def load_agent(*, checkpoint: str | PathLike[str], expected: str, trust: bool = False) -> PolicyAgent:
-    """Load a checkpoint and check whose it is; what ``make_agent`` calls.
+    """Load a checkpoint and check its algorithm; called by ``make_agent``.
 
     Raises:
-        SysgymError: If it is of another algorithm.
+        SysgymError: If the checkpoint belongs to another algorithm.
     """
     agent = load(checkpoint, trust=trust)
     if agent.name != expected:

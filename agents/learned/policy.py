@@ -1,4 +1,4 @@
-"""Policies as plain NumPy: a small network answers in microseconds and needs no torch."""
+"""Policy networks in NumPy, which run in microseconds and without torch."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from sysgym.agents.learned.arrays import read_arrays, write_arrays
 Array = NDArray[np.float32]
 
 LARGEST_DIFFERENCE = 1e-4
-"""Between the network in torch and in NumPy; beyond it the network is not what it was taken for."""
+"""Largest difference between the network in torch and its conversion to NumPy."""
 
 ACTIVATIONS = ("identity", "relu", "tanh")
 
 
 @dataclass(frozen=True)
 class Mlp:
-    """Layers of weights, bias and activation.
+    """Multilayer perceptron.
 
     Attributes:
-        weights: Of each layer, shape (n_out, n_in).
-        biases: Of each layer, shape (n_out,).
-        activations: Of each layer, one of :data:`ACTIVATIONS`.
+        weights: Weights of each layer, shape (n_out, n_in).
+        biases: Biases of each layer, shape (n_out,).
+        activations: Activation of each layer, one of :data:`ACTIVATIONS`.
     """
 
     weights: tuple[Array, ...]
@@ -37,7 +37,7 @@ class Mlp:
         return self.layer_outputs(observation)[-1]
 
     def layer_outputs(self, observation: NDArray[Any]) -> list[Array]:
-        """Return what each layer puts out, the last one's being the network's output."""
+        """Return the output of each layer; that of the last one is the output of the network."""
         values: Array = np.asarray(observation, dtype=np.float32)
         outputs = []
         for weight, bias, activation in zip(self.weights, self.biases, self.activations, strict=True):
@@ -58,10 +58,10 @@ class Mlp:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Mlp:
-        """Read what :meth:`to_bytes` wrote, from anyone.
+        """Return the network from untrusted bytes written by :meth:`to_bytes`.
 
         Raises:
-            ValueError: If it is no network: layers that do not fit, or other activations or numbers.
+            ValueError: If layers do not fit together, or activations or values are invalid.
             KeyError: If a layer is missing.
         """
         arrays = read_arrays(data)
@@ -94,7 +94,7 @@ def _check_layers(
 
 
 def mlp_of(model: Any) -> Mlp | None:
-    """Return the network behind a model's deterministic action, or None if it is not a plain one.
+    """Return the network of a model's deterministic action, or None if it is not a plain one.
 
     Args:
         model: A stable-baselines3 model with actions in [-1, 1], or discrete ones.

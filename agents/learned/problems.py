@@ -1,4 +1,4 @@
-"""The learner's view of a scenario: environments, and the meaning of a policy's inputs and outputs."""
+"""Learning problems: environments, and the meaning of a policy's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from sysgym.scenarios import Scenario
 from sysgym.scenarios.errors import SysgymError
 
 MASK = "action_mask"
-"""Key of observations whose value says which actions are allowed."""
+"""Key of the mask of allowed actions in observations."""
 
 
 class Problem(Protocol):
-    """A scenario as a learner sees it."""
+    """Learning problem of a scenario."""
 
     discrete_actions: bool
-    """Whether an action is one of a few; otherwise it is numbers within bounds."""
+    """Whether actions are discrete; otherwise they are continuous within bounds."""
 
     env_kwargs: Mapping[str, Any]
-    """What else an environment is made with, to be made so again when the policy plays."""
+    """Other arguments of the environment, which are used again when the policy plays."""
 
     set_shape: SetShape | None
-    """How the observation lists the choices, where some of them are forbidden; None elsewhere."""
+    """Layout of the choices in the observation if actions are masked; otherwise None."""
 
     def envs(self, n_envs: int, seed: int) -> Any:
-        """Return environments side by side: a ``VecEnv`` of stable-baselines3 that tells its ``state``.
+        """Return a ``VecEnv`` of stable-baselines3 with the methods ``state`` and ``set_state``.
 
-        ``set_state`` of another one brings that to where this is.
+        ``set_state`` of another one restores a state.
         """
 
     def observation_index(self) -> list[str]:
-        """Return what stands at every index of the observation."""
+        """Return the name of every value of the observation."""
 
     def action_meaning(self) -> dict[str, Any]:
-        """Return how a policy's output is read; has a ``name``."""
+        """Return the meaning of a policy's output; has a ``name``."""
 
 
 def refuse_settings(scenario: Scenario, env_kwargs: Mapping[str, Any], action_scale: str) -> None:
-    """Check that nothing is chosen where the environment has no choices.
+    """Check that no settings are given for an environment that has none.
 
     Args:
         scenario: The scenario.
@@ -47,7 +47,7 @@ def refuse_settings(scenario: Scenario, env_kwargs: Mapping[str, Any], action_sc
         action_scale: Name of the action scale.
 
     Raises:
-        SysgymError: Something is: a choice must not be passed over in silence.
+        SysgymError: If a setting is given, which must not be ignored silently.
     """
     for name, choice, only in (
         ("features", env_kwargs.get("features"), None),

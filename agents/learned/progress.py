@@ -1,4 +1,4 @@
-"""Progress of a training: a bar, or a function that is told."""
+"""Progress of training: a bar, or a callback."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 Progress = bool | Callable[[int], None]
-"""True for a bar in the terminal, or a function that is told the number of steps done."""
+"""True for a bar in the terminal, or a callback with the number of steps done."""
 
 
 @contextmanager
 def telling(progress: Progress, label: str, total_steps: int) -> Iterator[Callable[[int], None] | None]:
-    """Give what is told the number of steps done: a bar if ``progress`` is True, a function as it is."""
+    """Return the callback for the number of steps done: a bar if ``progress`` is True, else ``progress``."""
     if progress is not True:
         yield progress if callable(progress) else None
         return
@@ -22,7 +22,7 @@ def telling(progress: Progress, label: str, total_steps: int) -> Iterator[Callab
 
 
 def new_bar() -> Any:
-    """Return a bar of rich, not yet shown; its tasks have a field ``note``."""
+    """Return a progress bar of rich, not yet shown; its tasks have a field ``note``."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     return Progress(

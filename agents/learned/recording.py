@@ -1,4 +1,4 @@
-"""Output of a training run: checkpoints, curves and a progress bar. Needs stable-baselines3."""
+"""Output of a training run: checkpoints, curves and a progress bar. Requires stable-baselines3."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _LOGGED_METRICS = ("goodput_bps", "queue_delay_mean_s", "drop_fraction")
 
 
 class Recording(BaseCallback):
-    """Writes checkpoints, curves and episode metrics, and shows how far the run is; use as a context.
+    """Recorder of checkpoints, curves, episode metrics and progress; use as a context manager.
 
     Args:
         training: The run.
-        total_steps: Where it ends.
+        total_steps: Number of steps at the end of the run.
         checkpoint_every: Environment steps between checkpoints.
-        progress: True for a bar, or a function that is told the number of steps done.
-        resumed: What the run goes on from, if it does.
+        progress: True for a bar, or a callback with the number of steps done.
+        resumed: Checkpoint from which the run resumes, if any.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Recording(BaseCallback):
 
     @property
     def wall_s(self) -> float:
-        """Time spent on this run, earlier sittings included."""
+        """Time spent on this run, earlier sessions included."""
         return self._earlier_s + time.perf_counter() - self._began_s
 
     def __enter__(self) -> Self:
-        """Show the bar, and keep Ctrl-C until the learner is in one piece."""
+        """Show the bar, and defer Ctrl-C until the learner is in a consistent state."""
         self._interrupted = self._context.enter_context(interrupts_kept())
         if self._progress is True:
             self._bar = new_bar()
@@ -85,7 +85,7 @@ class Recording(BaseCallback):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._context.close()
         if self._bar is not None:
             self._tell()
@@ -93,10 +93,10 @@ class Recording(BaseCallback):
 
     def _on_rollout_start(self) -> None:
         if self._resumed is not None and self._resumed.state["in_rollout"]:
-            # The rollout that the checkpoint was written in had drawn its noise, which this one takes over.
+            # The checkpoint was written in a rollout whose noise had been drawn; this rollout reuses it.
             restore_chance(self.model, self._resumed.state)
         self._resumed = None
-        # Between rollouts the learner is in one piece: what it has collected, it has learned from.
+        # Between rollouts the learner is consistent: it has learned from all collected data.
         interrupted = self._interrupted()
         if self.num_timesteps > self._saved_at and (
             interrupted or self.num_timesteps - self._saved_at >= self._every
@@ -142,7 +142,7 @@ class Recording(BaseCallback):
 
 
 def _cut_curve(path: Path, total_steps: int) -> None:
-    """Begin the curve, or drop what lies behind the checkpoint that the run goes on from."""
+    """Begin the curve, or delete the part after the checkpoint from which the run resumes."""
     rows = []
     if path.is_file():
         with path.open(newline="") as file:

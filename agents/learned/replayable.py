@@ -1,4 +1,4 @@
-"""Environments in one process whose episodes can be resumed. Needs stable-baselines3."""
+"""Vector environment whose episodes can be resumed. Requires stable-baselines3."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sysgym.agents.learned.episodes import ActionsSoFar, begin_again
 
 
 class ReplayableVecEnv(DummyVecEnv):
-    """Environments in one process whose state can be saved and restored.
+    """Vector environment in one process whose state can be saved and restored.
 
-    The state is the seed of each episode and its actions so far. So the environments must be deterministic,
-    and have ``episode_seed`` in the ``info`` and among the options of ``reset``.
+    The state is the seed of each episode and its actions so far. Environments must be deterministic, and have
+    ``episode_seed`` in the ``info`` and among the options of ``reset``.
 
     Args:
-        make_env: Makes one.
-        n_envs: How many.
+        make_env: Function that returns one environment.
+        n_envs: Number of environments.
     """
 
     def __init__(self, make_env: Callable[[], gym.Env[Any, Any]], n_envs: int) -> None:
@@ -28,13 +28,13 @@ class ReplayableVecEnv(DummyVecEnv):
         self._so_far = ActionsSoFar(n_envs)
 
     def reset(self) -> Any:
-        """Begin an episode everywhere."""
+        """Begin an episode in every environment."""
         for number in range(self.num_envs):
             self._so_far.begin(number)
         return super().reset()
 
     def step_wait(self) -> Any:
-        """Take the actions."""
+        """Step every environment."""
         self._so_far.add(self.actions, [True] * self.num_envs)
         found = super().step_wait()
         for number, over in enumerate(found[2]):
@@ -43,11 +43,11 @@ class ReplayableVecEnv(DummyVecEnv):
         return found
 
     def state(self) -> list[Any]:
-        """Return what leads every environment to where it is; :meth:`set_state` takes it."""
+        """Return the state of every environment, for :meth:`set_state`."""
         return self._so_far.state(self.envs, self.reset_infos)
 
     def set_state(self, state: list[Any]) -> None:
-        """Bring the environments to where others were."""
+        """Restore the states of other environments."""
         for number, one in enumerate(state):
             env = self.envs[number]
             _, self.reset_infos[number] = begin_again(env, one)

@@ -1,4 +1,4 @@
-"""Resuming of a training run from its newest intact checkpoint. Needs torch."""
+"""Resuming of a training run from its newest intact checkpoint. Requires torch."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.files import read_limited
 
 LARGEST_REPLAY_BUFFER_BYTES = 8_000_000_000
-"""Of a replay buffer; a million transitions have a few hundred megabytes."""
+"""Limit of the size of a replay buffer; a million transitions have a few hundred megabytes."""
 
 
 @dataclass(frozen=True)
 class Resumed:
-    """The checkpoint that a run goes on from.
+    """Checkpoint from which a run resumes.
 
     Attributes:
-        meta: What it belongs to.
-        state: All of the learner, as :func:`.learner.state_of` returned it.
+        meta: Metadata.
+        state: State of the learner, as returned by :func:`.learner.state_of`.
     """
 
     meta: CheckpointMeta
@@ -35,23 +35,23 @@ class Resumed:
 
 
 class _Broken(SysgymError):
-    """A checkpoint that cannot be read whole."""
+    """Raised for a checkpoint that cannot be read completely."""
 
 
 def go_on(
     training: Training, new_model: Callable[[], Any], checkpoints: list[Path]
 ) -> tuple[Any, Resumed | None]:
-    """Return a learner at the newest checkpoint that is whole, or at the beginning if there is none.
+    """Return a learner at the newest intact checkpoint, or a new learner if there is no checkpoint.
 
-    Warns of checkpoints that are broken.
+    Broken checkpoints cause a warning.
 
     Args:
         training: The run.
-        new_model: Makes its learner, of stable-baselines3.
-        checkpoints: The run's, newest first.
+        new_model: Function that returns a new learner of stable-baselines3.
+        checkpoints: Checkpoints of the run, newest first.
 
     Raises:
-        SysgymError: If one is of another training or holds no learner, or if none is whole.
+        SysgymError: If a checkpoint belongs to another training run or holds no learner, or none is intact.
     """
     broken: list[_Broken] = []
     for path in checkpoints:
@@ -83,7 +83,7 @@ def _restored(training: Training, new_model: Callable[[], Any], path: Path) -> t
     try:
         state: Mapping[str, Any] = read_tree(checkpoint.learner)
         restore(model, state)
-    except Exception as error:  # damaged state fails wherever torch, NumPy or an environment notices
+    except Exception as error:  # damaged state can raise anything in torch, NumPy or an environment
         raise _Broken(f"{path}: its learner cannot be restored ({_first_line(error)})") from error
     if getattr(model, "replay_buffer", None) is not None:
         buffer = replay_buffer_path(path)
@@ -104,10 +104,10 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def interrupts_kept() -> Iterator[Callable[[], bool]]:
-    """Keep the first Ctrl-C until it is asked for; a second one goes where it would have gone.
+    """Defer the first Ctrl-C; a second one is handled as usual.
 
     Yields:
-        Whether there was one.
+        Function that returns whether there was one.
     """
     before = signal.getsignal(signal.SIGINT)
     seen = False
@@ -118,10 +118,10 @@ def interrupts_kept() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
     try:
-        if callable(before):  # it is not where workers leave Ctrl-C to their parent
+        if callable(before):  # it is not callable in workers that leave Ctrl-C to their parent
             signal.signal(signal.SIGINT, keep)
     except ValueError:
-        pass  # only the main thread is told of signals
+        pass  # only the main thread receives signals
     try:
         yield lambda: seen
     finally:

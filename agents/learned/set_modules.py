@@ -1,4 +1,4 @@
-"""Actor and critic over sets, :mod:`sysgym.agents.learned.set_net`, for PPO of both packages. Needs torch."""
+"""Actor and critic over sets (:mod:`sysgym.agents.learned.set_net`) for PPO. Requires torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 from sysgym.agents.learned.policy import Mlp, mlp_of
 from sysgym.agents.learned.set_net import Network, SetNet, SetShape
 
-if TYPE_CHECKING:  # the packages' policies have no common base with these methods
+if TYPE_CHECKING:  # the policies of the two packages have no common base with these methods
     from stable_baselines3.common.policies import ActorCriticPolicy as Policy
 else:
     Policy = object
@@ -19,12 +19,12 @@ HIDDEN = 64
 
 
 class SetModules(nn.Module):
-    """Scores of all actions for the actor, the pooled code for the critic.
+    """Network that returns the scores of all actions for the actor and the pooled code for the critic.
 
-    Stands where stable-baselines3 has its ``mlp_extractor``.
+    It replaces the ``mlp_extractor`` of stable-baselines3.
 
     Args:
-        shape: How observations are read.
+        shape: Layout of observations.
         hidden: Width of all layers.
     """
 
@@ -70,16 +70,16 @@ class SetModules(nn.Module):
 
 
 class SetActorCritic(Policy):
-    """Actor and critic over a set of members; goes before a policy of the packages.
+    """Mixin of an actor and critic over a set, placed before a policy class of the packages.
 
     Args:
-        set_shape: The fields of :class:`SetShape`; a dict, because checkpoints keep it.
-        *args: As stable-baselines3 passes them.
-        **kwargs: As stable-baselines3 passes them.
+        set_shape: Fields of :class:`SetShape`, as a dict because checkpoints store it.
+        *args: Arguments from stable-baselines3.
+        **kwargs: Keyword arguments from stable-baselines3.
     """
 
     first_output: float | None = None
-    """Of an untrained actor, for every member; None: about 0."""
+    """Output of an untrained actor for every member; None: about 0."""
 
     def __init__(self, *args: Any, set_shape: dict[str, int], **kwargs: Any) -> None:
         self.set_shape = SetShape(**set_shape)
@@ -90,7 +90,7 @@ class SetActorCritic(Policy):
 
     def _build(self, lr_schedule: Any) -> None:
         super()._build(lr_schedule)
-        # The modules score members themselves; the extra layer of the package would mix them.
+        # The modules score each member separately; the additional layer of the package would mix them.
         self.action_net = nn.Identity()
         modules: Any = self.mlp_extractor
         with torch.no_grad():
@@ -105,7 +105,7 @@ class SetActorCritic(Policy):
 
 
 def network_of(model: Any) -> Network | None:
-    """Return the network behind a model's deterministic action, or None if NumPy does not know its kind.
+    """Return the network of a model's deterministic action, or None if it is not supported in NumPy.
 
     Args:
         model: A stable-baselines3 model.

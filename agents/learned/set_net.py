@@ -1,4 +1,4 @@
-"""A network that scores the members of a set, as plain NumPy: shared by all members, blind to their order."""
+"""Permutation-equivariant network in NumPy that scores the members of a set."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class SetShape:
-    """How a flat observation is read: rows one after the other, then what belongs to all of them.
+    """Layout of a flat observation: concatenated rows, then a common context.
 
     Attributes:
-        n_rows: Members that there is room for.
-        row_size: Numbers of each; the first is 1 where the member exists and 0 where it is padding.
-        context_size: Numbers that belong to the whole.
-        heads: Actions of each member; action ``head * n_rows + row`` belongs to ``row``.
+        n_rows: Largest number of members.
+        row_size: Values per member; the first is 1 if the member exists and 0 for padding.
+        context_size: Number of context values.
+        heads: Actions per member; action ``head * n_rows + row`` belongs to ``row``.
     """
 
     n_rows: int
@@ -45,14 +45,14 @@ class SetShape:
 
 @dataclass(frozen=True)
 class SetNet:
-    """Encodes every member together with the context, pools, and scores each member beside the pool.
+    """Network that encodes every member with the context, pools the codes, and scores each member.
 
-    After Zaheer et al., Deep Sets, NeurIPS 2017: scores follow their members if members change places.
+    After Zaheer et al., Deep Sets, NeurIPS 2017. Scores are permuted with the members.
 
     Attributes:
-        shape: How observations are read.
-        encoder: From (row, context) to a code.
-        head: From (code, mean of codes, maximum of codes) to the scores of the member's actions.
+        shape: Layout of observations.
+        encoder: Network from (row, context) to a code.
+        head: Network from (code, mean of codes, maximum of codes) to the scores of the member's actions.
     """
 
     shape: SetShape
@@ -89,10 +89,10 @@ class SetNet:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SetNet:
-        """Read what :meth:`to_bytes` wrote, from anyone.
+        """Return the network from untrusted bytes written by :meth:`to_bytes`.
 
         Raises:
-            ValueError: If it is no network, or its parts do not fit the shape of the set.
+            ValueError: If the bytes are not a network, or its parts do not fit the shape of the set.
             KeyError: If a part is missing.
         """
         arrays = read_arrays(data)
@@ -108,10 +108,10 @@ class SetNet:
 
 @dataclass(frozen=True, eq=False)
 class RearrangedNet:
-    """A network over sets, with the function that rearranges an environment's observations for it.
+    """Network over sets, with a function that rearranges an environment's observations for it.
 
     Attributes:
-        rows: Maps observations, shape (n, size), to those of the network.
+        rows: Function from observations, shape (n, size), to inputs of the network.
         net: The network.
     """
 
@@ -127,16 +127,16 @@ Network = Mlp | SetNet
 
 
 def check_sizes(network: Any, n_inputs: int, n_outputs: int, shown: Any) -> None:
-    """Check that a network from anyone takes an environment's observation and gives its actions.
+    """Check that the sizes of an untrusted network match an environment's observation and action.
 
     Args:
-        network: Anything but a network is passed over.
-        n_inputs: Numbers in the observation.
-        n_outputs: Numbers in an action, or actions to choose from.
-        shown: What messages call it.
+        network: The network; objects of other types are ignored.
+        n_inputs: Length of the observation.
+        n_outputs: Length of an action, or number of discrete actions.
+        shown: Name of the network in messages.
 
     Raises:
-        SysgymError: If not.
+        SysgymError: If the sizes do not match.
     """
     if isinstance(network, Mlp):
         sizes = (network.weights[0].shape[1], len(network.biases[-1]))
@@ -152,6 +152,6 @@ def check_sizes(network: Any, n_inputs: int, n_outputs: int, shown: Any) -> None
 
 
 def network_from_bytes(data: bytes) -> Network:
-    """Read whichever network the bytes hold."""
+    """Return the network from untrusted bytes, of either kind."""
     is_set = "set_shape" in read_arrays(data)
     return SetNet.from_bytes(data) if is_set else Mlp.from_bytes(data)

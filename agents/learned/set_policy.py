@@ -1,4 +1,4 @@
-"""The policy over sets for sb3-contrib's MaskablePPO. Needs torch."""
+"""Policy over sets for sb3-contrib's MaskablePPO. Requires torch."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from sysgym.agents.learned.set_modules import SetActorCritic
 
 
 class SetPolicy(SetActorCritic, MaskableActorCriticPolicy):  # type: ignore[misc]  # two forms of forward
-    """Actor and critic over a set of choices, of which some are forbidden."""
+    """Actor and critic over a set of masked choices."""

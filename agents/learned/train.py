@@ -1,7 +1,7 @@
-"""Training: an algorithm of stable-baselines3 on the train split of a scenario, with checkpoints and resume.
+"""Training with stable-baselines3 on the train split of a scenario, with checkpoints and resuming.
 
-A run's folder holds ``checkpoints/step_000040960.zip`` and the like, off-policy with a ``.replay.npz`` beside
-the newest two, ``final.zip``, ``progress.csv`` and ``tensorboard/``. Nothing of it is a pickle.
+The folder of a run contains ``checkpoints/step_000040960.zip`` etc. (for off-policy algorithms with a
+``.replay.npz`` beside the newest two), ``final.zip``, ``progress.csv`` and ``tensorboard/``, without pickles.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sysgym.scenarios.files import write_atomically
 
 FINAL = "final.zip"
 CHECKPOINTS_A_RUN = 10
-"""Without ``checkpoint_every``, a run has about this many checkpoints."""
+"""Approximate number of checkpoints of a run without ``checkpoint_every``."""
 
 _CHECKPOINT_NAME = re.compile(r"step_(\d+)\.zip")
 
@@ -56,27 +56,28 @@ def train(
 ) -> Path:
     """Train an agent on the train split of a scenario.
 
-    Same arguments and machine, same policy: to the last bit, and whether it was stopped on the way or not.
-    Ctrl-C lets the rollout end and writes a checkpoint before the exception goes on; a second one does not.
-    A checkpoint that is broken is passed over, with a warning, for the one before it.
+    The same arguments on the same machine give a bit-identical policy, with or without interruption. Ctrl-C
+    completes the rollout and writes a checkpoint before the exception is raised; a second Ctrl-C does not
+    wait. Broken checkpoints are skipped with a warning.
 
     Args:
         agent: Learning algorithm, such as ``ppo``.
         scenario: Name, file or scenario.
-        total_steps: Environment steps, those of earlier sittings included; rounded up to whole rollouts.
+        total_steps: Environment steps, those of earlier sessions included; rounded up to whole rollouts.
         out: Folder of the run.
-        seed: Seed of everything random in it.
-        n_envs: Environments side by side, in one process.
-        resume: Go on from the newest checkpoint in ``out``, if there is one.
-        hyper_parameters: Over those of :mod:`sysgym.agents.learned.algorithms`.
+        seed: Seed of all random numbers.
+        n_envs: Number of parallel environments, in one process.
+        resume: Whether to resume from the newest checkpoint in ``out``, if there is one.
+        hyper_parameters: Overrides of those in :mod:`sysgym.agents.learned.algorithms`.
         overrides: Dotted keys of the scenario to replace.
-        features: Feature groups of the observation; None: the environment's own.
+        features: Feature groups of the observation; None: the environment's default.
         history: Intervals in the observation.
         reward: Name of the reward; None: the scenario's.
         action_scale: ``"log"`` or ``"linear"``.
         checkpoint_every: Environment steps between checkpoints; None: a tenth of ``total_steps``.
-        n_threads: Of torch. A small network is slower on several, and a benchmark trains one agent a core.
-        progress: True for a bar in the terminal, or a function that is told the number of steps done.
+        n_threads: Threads of torch. Small networks are slower with several, and a benchmark trains one agent
+            per core.
+        progress: True for a bar in the terminal, or a callback with the number of steps done.
 
     Returns:
         The final checkpoint.
@@ -84,9 +85,9 @@ def train(
     Raises:
         MissingExtra: If the extra ``train`` is not installed.
         UnknownName: If there is no such agent, scenario, hyper-parameter, feature or reward.
-        SysgymError: If the algorithm cannot learn actions of the scenario's kind, if a setting is not one of
-            this scenario's or agent's, if ``resume`` meets a checkpoint of another training, if ``out`` holds
-            a run and ``resume`` is not set, or if a hyper-parameter cannot be written into a checkpoint.
+        SysgymError: If the algorithm does not support the actions of the scenario, a setting does not apply
+            to the scenario or agent, ``resume`` finds a checkpoint of another training run, ``out`` holds a
+            run and ``resume`` is not set, or a hyper-parameter cannot be written into a checkpoint.
     """
     resolved = _resolve(scenario, overrides)
     check_registered(resolved.env_id)
@@ -143,7 +144,7 @@ def _train_by(
     progress: Progress,
     hyper_parameters: Mapping[str, Any],
 ) -> Path:
-    """Train an agent that brings a trainer of its own; what else the function takes is a hyper-parameter."""
+    """Train an agent that has its own trainer, whose further arguments are hyper-parameters."""
     module, _, function = trainer.partition(":")
     train_it = getattr(import_module(module), function)
     taken = set(inspect.signature(train_it).parameters)
@@ -167,7 +168,7 @@ def _train_by(
 
 
 def checkpoints_in(folder: str | PathLike[str]) -> list[Path]:
-    """Return the checkpoints in a run's folder, that with the most steps first."""
+    """Return the checkpoints in the folder of a run, with the most steps first."""
     found = [
         (int(match[1]), path)
         for path in (Path(folder) / CHECKPOINT_FOLDER).glob("step_*.zip")
@@ -189,7 +190,7 @@ def _run(
         import torch
 
         import_module("stable_baselines3")
-        import_module("tensorboard")  # stable-baselines3 wants it for its log, and asks for it late
+        import_module("tensorboard")  # stable-baselines3 needs it for its log, and imports it late
     except ImportError as error:
         raise MissingExtra(EXTRA, "training") from error
     from sysgym.agents.learned.recording import Recording
@@ -202,7 +203,7 @@ def _run(
         recording = Recording(training, total_steps, checkpoint_every, progress, resumed)
         if model.num_timesteps < total_steps:
             with recording:
-                # stable-baselines3 counts from the present step.
+                # stable-baselines3 counts from the current step.
                 model.learn(
                     total_steps - model.num_timesteps,
                     callback=recording,
@@ -220,7 +221,7 @@ def _run(
 
 
 def _new_model(training: Training, arguments: Mapping[str, Any], envs: Any) -> Any:
-    # Seeding torch is left to stable-baselines3, which seeds everything that it uses.
+    # stable-baselines3 seeds torch and everything else that it uses.
     arguments = dict(arguments)
     if deviation := arguments.pop(ACTION_NOISE_STD, 0.0):
         from stable_baselines3.common.noise import NormalActionNoise
@@ -245,7 +246,7 @@ def _resolve(scenario: str | PathLike[str] | Scenario, overrides: Mapping[str, A
 
 
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as they come back from a checkpoint: tuples as lists, classes by name."""
+    """Return values in the form read from a checkpoint: tuples as lists, classes by name."""
     values_again: dict[str, Any] = json.loads(json.dumps(dict(values), default=_class_name))
     return values_again
 

@@ -1,4 +1,4 @@
-"""One training run: what is trained on what, and the checkpoints in its folder."""
+"""Training run: its settings, and the checkpoints in its folder."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ CHECKPOINT_FOLDER = "checkpoints"
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained on what; made by :func:`train`.
+    """Settings of a training run; made by :func:`train`.
 
     Attributes:
         algorithm: The learning algorithm.
         scenario: The scenario.
-        problem: What the learner faces in it.
+        problem: Learning problem of the scenario.
         seed: Seed of the run.
-        n_envs: Environments side by side.
-        hyper_parameters: Those that the caller set, as a checkpoint holds them.
-        folder: Where everything goes.
+        n_envs: Number of parallel environments.
+        hyper_parameters: Hyper-parameters set by the caller, in the form of checkpoints.
+        folder: Output folder.
     """
 
     algorithm: Algorithm
@@ -46,17 +46,17 @@ class Training:
     folder: Path
 
     def checkpoint_path(self, total_steps: int) -> Path:
-        """Return where the checkpoint of a step count lies."""
+        """Return the path of the checkpoint of a step count."""
         return self.folder / CHECKPOINT_FOLDER / f"step_{total_steps:09d}.zip"
 
     def save(self, model: Any, wall_s: float, returns: Iterable[float], *, in_rollout: bool) -> Path:
-        """Write a checkpoint of the learner's whole state; returns its path.
+        """Write a checkpoint of the learner's complete state; return its path.
 
         Args:
             model: The learner, between two rollouts.
             wall_s: Time spent on the run.
-            returns: Of the newest episodes, which the curve averages.
-            in_rollout: Whether the next rollout has begun, and drawn what it draws once.
+            returns: Returns of the newest episodes, which the curve averages.
+            in_rollout: Whether the next rollout has begun and has drawn its exploration noise.
         """
         from sysgym.agents.learned.learner import (
             drop_old_replay_buffers,
@@ -80,7 +80,7 @@ class Training:
             versions=trained_with(),
         )
         path = self.checkpoint_path(model.num_timesteps)
-        # The buffer first: a run that is killed in between still has one for its newest checkpoint.
+        # The buffer first, so that a run killed in between still has one for its newest checkpoint.
         save_replay_buffer(model, path)
         state = {**state_of(model), "in_rollout": in_rollout, "returns": list(returns)}
         write_checkpoint(path, meta, network_of(model), write_tree(state))
@@ -88,10 +88,10 @@ class Training:
         return path
 
     def check_same(self, checkpoint: Checkpoint) -> None:
-        """Check that a checkpoint is of this training.
+        """Check that a checkpoint belongs to this training run.
 
         Raises:
-            SysgymError: If it was trained on something else, or otherwise.
+            SysgymError: If its settings differ.
         """
         meta = checkpoint.meta
         for what, got, expected in (

@@ -1,1 +1,1 @@
-"""Learned agents of the congestion family, and the general algorithms' view of it."""
+"""Learned agents of the congestion family, and its interface to the general algorithms."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from sysgym.agents.learned.trust.bound import KNOWN, Bound
 
 RTT = 0.02
-"""Relative error of a round trip."""
+"""Relative error of a round-trip time."""
 LOSS = 0.001
-"""Of a loss fraction, absolute: 0.1 percentage points."""
+"""Absolute error of a loss fraction: 0.1 percentage points."""
 BUFFER = 0.01
-"""Of a queue, in buffers."""
+"""Absolute error of a queue, as a share of the buffer."""
 
 _SQUASHED_RTT = Bound("RTT ±2 %", rest=RTT)
 _RATIO_RTT = Bound("RTT ±2 %", relative=RTT)

@@ -1,4 +1,4 @@
-"""The congestion family as learned agents see it."""
+"""Interface of the congestion family to learned agents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONTROLLERS, FLOWS = "sysgym/DatacenterCC-v0", "sysgym/FlowCC-v0"
 
 
 class RateLearning(Learning):
-    """Policies set rates: of all hosts, of one flow, or of every host by one network."""
+    """Learning of rates: of all hosts, of one flow, or of every host by a shared network."""
 
     def problem(
         self,
@@ -41,7 +41,7 @@ class RateLearning(Learning):
         *,
         over_hosts: bool = False,
     ) -> Problem:
-        """Return a scenario as a learner sees it."""
+        """Return the learning problem of a scenario."""
         if over_hosts and scenario.env_id != CONTROLLERS:
             raise SysgymError(f"{scenario.name}: one policy for all hosts plays {CONTROLLERS} only")
         if scenario.env_id != FLOWS:
@@ -84,7 +84,7 @@ class RateLearning(Learning):
         return PolicyGraph(network, inputs, scale)
 
     def chooses(self, meta: CheckpointMeta) -> bool:
-        """Return that an action is numbers."""
+        """Return False: actions are continuous."""
         return False
 
     def network(self, checkpoint: Checkpoint) -> Any:
@@ -97,7 +97,7 @@ class RateLearning(Learning):
         )
 
     def graph_on_observations(self, checkpoint: Checkpoint) -> PolicyGraph:
-        """Return the whole policy of a checkpoint, also where its network serves any number of hosts."""
+        """Return the whole policy of a checkpoint, also if its network supports any number of hosts."""
         meta = checkpoint.meta
         if not isinstance(checkpoint.policy, SetNet):
             return graph_of(checkpoint)
@@ -106,21 +106,21 @@ class RateLearning(Learning):
         return hosts_graph(network, len(meta.observation_index), scale)
 
     def action_scale(self, meta: CheckpointMeta) -> str:
-        """Return the name with which training is asked for the action scale of a checkpoint."""
+        """Return the name of the action scale of a checkpoint, as an argument of training."""
         name = str(meta.action_scale.get("name"))
         return name if name in SCALES and meta.env_id != FLOWS else "log"
 
     def signature(self, observation_index: Sequence[str], *, over_hosts: bool = False) -> Sequence[str]:
-        """Return what two observations must share for one policy to play both."""
+        """Return the properties of an observation that must be equal for one policy to play two."""
         return HostRows(observation_index).features if over_hosts else observation_index
 
     def bounds(self, env_id: str) -> Mapping[str, Bound] | None:
-        """Return kind of feature -> largest error of its measurement."""
+        """Return a mapping from kinds of features to bounds of their measurement errors."""
         return {CONTROLLERS: OF_CONTROLLERS, FLOWS: OF_FLOWS}.get(env_id)
 
 
 class _Exported(LearnedAgent):
-    """Plays the rates of an exported file, which has the action scale in it."""
+    """Agent that plays an exported file, which includes the action scale."""
 
     def __init__(self, checkpoint: Checkpoint, runner: Runner) -> None:
         super().__init__(checkpoint)

@@ -1,4 +1,4 @@
-"""Problems of the congestion family, as a learner sees them."""
+"""Learning problems of the congestion family."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sysgym.scenarios import Scenario
 
 
 class Rates:
-    """The rates of hosts, or of one flow, as a learner sees them.
+    """Learning problem with the rates of hosts, or of one flow, as actions.
 
     Args:
         scenario: The scenario.
-        env_kwargs: What else the environments are made with.
+        env_kwargs: Other arguments of the environments.
         action_scale: Name of the action scale.
     """
 
@@ -38,42 +38,42 @@ class Rates:
         )
 
     def envs(self, n_envs: int, seed: int) -> Any:
-        """Return environments in one process, in their vector form; stable-baselines3 seeds them."""
+        """Return the vector environment in one process; stable-baselines3 seeds it."""
         from sysgym.agents.learned.congestion.side_by_side import SideBySide
 
         return SideBySide(self._scenario, n_envs, self.env_kwargs, self._scale)
 
     def observation_index(self) -> list[str]:
-        """Return the environment's own index."""
+        """Return the observation index of the environment."""
         index: list[str] = getattr(self.make_env().unwrapped, "observation_index", [])
         return index
 
     def action_meaning(self) -> dict[str, Any]:
-        """Return the scale."""
+        """Return the action scale."""
         world: Any = self.make_env().unwrapped
         return {"name": self._scale, "low": world.native_bounds[0], "high": world.native_bounds[1]}
 
 
 class FlowRates(Rates):
-    """One flow: an action is in the environment's own, symmetric units, so that the scale is linear.
+    """Learning problem of one flow. Native actions are symmetric, so the scale is linear.
 
     Args:
         scenario: The scenario.
-        env_kwargs: What else the environments are made with.
+        env_kwargs: Other arguments of the environments.
     """
 
     def __init__(self, scenario: Scenario, env_kwargs: Mapping[str, Any]) -> None:
-        # One interval is the trainer's default and stands for the preset's own number.
+        # One interval, the trainer's default, stands for the preset's own number.
         kept = {name: value for name, value in env_kwargs.items() if (name, value) != ("history", 1)}
         super().__init__(scenario, kept, "linear")
 
 
 class HostRates(Rates):
-    """The rates of hosts, seen host by host: for one network that serves all of them.
+    """Learning problem with observations by host, for a network shared by all hosts.
 
     Args:
         scenario: The scenario.
-        env_kwargs: What else the environments are made with.
+        env_kwargs: Other arguments of the environments.
         action_scale: Name of the action scale.
     """
 
@@ -85,7 +85,7 @@ class HostRates(Rates):
         self.set_shape = self._rows.shape
 
     def envs(self, n_envs: int, seed: int) -> Any:
-        """Return environments in one process, in their vector form."""
+        """Return the vector environment in one process."""
         from sysgym.agents.learned.congestion.hosts.policy import RowsOfHosts
 
         return RowsOfHosts(super().envs(n_envs, seed), self._rows)

@@ -1,12 +1,12 @@
-"""One policy for all agents of a parallel environment: each agent is a slot of stable-baselines3's VecEnv.
+"""VecEnv of stable-baselines3 in which every agent of a parallel environment is a slot.
 
     from stable_baselines3 import PPO
     from sysgym.agents.learned.congestion.shared_policy import AgentsAsSlots
     slots = AgentsAsSlots(lambda: parallel_env("flow-1g-1ms", overrides={"workload.flows_per_pair": 4}))
     model = PPO("MlpPolicy", slots)
 
-Agents act at once and see only themselves, so what one learns serves all, and the policy plays one flow of
-``sysgym/FlowCC-v0`` as it is.
+All agents share one policy. Each observes only itself, so the policy can also be used in
+``sysgym/FlowCC-v0`` without changes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sysgym.scenarios.errors import SysgymError
 
 
 class AgentsAsSlots(VecEnv):
-    """The agents of some parallel environments, side by side.
+    """Vector environment of the agents of parallel environments.
 
-    An environment that is over begins again in the same step, as a VecEnv does; the last observation is in
-    ``infos[slot]["terminal_observation"]``, the return of the episode in ``infos[slot]["episode"]``.
+    An environment whose episode ends is reset in the same step, as in other VecEnvs; the last observation is
+    in ``infos[slot]["terminal_observation"]``, the return of the episode in ``infos[slot]["episode"]``.
 
     Args:
-        make_env: Makes one parallel environment whose agents have equal spaces.
-        n_worlds: How many of them.
+        make_env: Function that returns a parallel environment whose agents have equal spaces.
+        n_worlds: Number of parallel environments.
 
     Raises:
         SysgymError: If the agents' spaces differ.
@@ -50,18 +50,18 @@ class AgentsAsSlots(VecEnv):
         self._began_s = time.perf_counter()
 
     def reset(self) -> NDArray[np.float32]:
-        """Begin an episode in every world; seeds are those given by ``seed``."""
+        """Begin an episode in every environment, with the seeds given by ``seed``."""
         found = [self._reset_world(place, self._seeds[place]) for place in range(len(self.worlds))]
         self._reset_seeds()
         self._reset_options()
         return np.concatenate(found)
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Keep the actions, shape (slots, ...)."""
+        """Store the actions, shape (slots, ...)."""
         self._actions = actions
 
     def step_wait(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], list[Any]]:
-        """Let every world pass an interval."""
+        """Step every environment."""
         parts = [self._step_world(place) for place in range(len(self.worlds))]
         observations, rewards, dones = (np.concatenate([part[at] for part in parts]) for at in range(3))
         return observations, rewards.astype(np.float32), dones, [info for part in parts for info in part[3]]
@@ -101,25 +101,25 @@ class AgentsAsSlots(VecEnv):
         return slice(place * len(self.names), (place + 1) * len(self.names))
 
     def close(self) -> None:
-        """Close the worlds."""
+        """Close the environments."""
         for world in self.worlds:
             world.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Return an attribute of the worlds behind some slots."""
+        """Return an attribute of the environments of some slots."""
         return [getattr(world, attr_name) for world in self._worlds_of(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set an attribute of the worlds behind some slots."""
+        """Set an attribute of the environments of some slots."""
         for world in self._worlds_of(indices):
             setattr(world, attr_name, value)
 
     def env_method(self, method_name: str, *arguments: Any, indices: Any = None, **named: Any) -> list[Any]:
-        """Call a method of the worlds behind some slots."""
+        """Call a method of the environments of some slots."""
         return [getattr(world, method_name)(*arguments, **named) for world in self._worlds_of(indices)]
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
-        """No slot is wrapped; returns are in ``infos`` as Monitor would put them."""
+        """Return False for every slot; returns of episodes are in ``infos``, as with Monitor."""
         return [False for _ in self._worlds_of(indices)]
 
     def _worlds_of(self, indices: int | Sequence[int] | None) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The vector forms of the congestion environments as a ``VecEnv``. Needs stable-baselines3."""
+"""``VecEnv`` of the congestion family's vector environments. Requires stable-baselines3."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sysgym.scenarios import Scenario
 
 
 class SideBySide(VecEnv):
-    """Worlds stepped in one call, on all cores: the numbers of ``DummyVecEnv`` of ``Monitor``, faster.
+    """Vector environment stepped on all cores, with the results of ``DummyVecEnv`` of ``Monitor``.
 
-    Infos have what learning needs: how episodes ended, and their metrics.
+    Infos contain only what learning needs: the ends of episodes and their metrics.
 
     Args:
-        scenario: Of an environment with a vector form.
-        n_envs: Number of worlds.
-        env_kwargs: What else the environment is made with.
+        scenario: Scenario of an environment with a vector form.
+        n_envs: Number of environments.
+        env_kwargs: Other arguments of the environment.
         action_scale: Name of the action scale.
     """
 
@@ -50,7 +50,7 @@ class SideBySide(VecEnv):
         super().__init__(n_envs, made.single_observation_space, made.single_action_space)
 
     def reset(self) -> Any:
-        """Begin an episode in every world; seeds and options of the caller hold once."""
+        """Begin an episode in every environment; the caller's seeds and options apply once."""
         for world in range(self.num_envs):
             self._reset(world, self._seeds[world])
         self._reset_seeds()
@@ -58,11 +58,11 @@ class SideBySide(VecEnv):
         return self.worlds.observations().copy()
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Take the actions."""
+        """Store the actions."""
         self._actions = actions
 
     def step_wait(self) -> Any:
-        """Step the worlds; one whose episode ends begins the next at once, as stable-baselines3 wants it."""
+        """Step the environments; reset those whose episode ends at once, as stable-baselines3 expects."""
         rewards, ends = self._advance(self._actions, self._everyone)
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": end} for end in ends.tolist()]
         for world in np.flatnonzero(ends).tolist():
@@ -75,11 +75,11 @@ class SideBySide(VecEnv):
         return self.worlds.observations().copy(), rewards.astype(np.float32), ends, infos
 
     def state(self) -> list[Any]:
-        """Return what leads every world to where it is; :meth:`set_state` takes it."""
+        """Return the state of every environment, for :meth:`set_state`."""
         return self._so_far.state(self.worlds.envs, self.reset_infos)
 
     def set_state(self, state: list[Any]) -> None:
-        """Bring the worlds to where others were."""
+        """Restore the states of other environments."""
         for world, one in enumerate(state):
             _, self.reset_infos[world] = begin_again(self.worlds.envs[world], one)
             self._begin(world)
@@ -92,30 +92,30 @@ class SideBySide(VecEnv):
             self._advance(actions, step < steps)
 
     def close(self) -> None:
-        """Close the worlds."""
+        """Close the environments."""
         self.worlds.close()
 
     def get_images(self) -> Sequence[Any]:
-        """Return every world's picture."""
+        """Return the picture of every environment."""
         return list(self.worlds.render())
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Return an attribute of some worlds."""
+        """Return an attribute of some environments."""
         return [getattr(env, attr_name) for env in self._chosen(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set an attribute of some worlds."""
+        """Set an attribute of some environments."""
         for env in self._chosen(indices):
             setattr(env, attr_name, value)
 
     def env_method(self, method_name: str, *arguments: Any, indices: Any = None, **named: Any) -> list[Any]:
-        """Call a method of some worlds."""
+        """Call a method of some environments."""
         return [getattr(env, method_name)(*arguments, **named) for env in self._chosen(indices)]
 
     def env_is_wrapped(
         self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: Any = None
     ) -> Any:
-        """Say that episodes are recorded as ``Monitor`` does, and that there is no other wrapper."""
+        """Return whether a wrapper is ``Monitor``, whose recording of episodes is built in."""
         return [wrapper_class is Monitor for _ in self._chosen(indices)]
 
     def _chosen(self, indices: Any) -> list[Any]:
@@ -131,7 +131,7 @@ class SideBySide(VecEnv):
         self._so_far.begin(world)
 
     def _advance(self, actions: NDArray[Any], moving: NDArray[np.bool_]) -> tuple[Any, Any]:
-        """Step some worlds; returns rewards and which episodes have ended."""
+        """Step some environments; return rewards and which episodes have ended."""
         self._so_far.add(actions, moving)
         rewards, ends = self.worlds.advance(actions, moving)
         self._returns += rewards

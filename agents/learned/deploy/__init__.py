@@ -1,1 +1,1 @@
-"""Trained policies outside of Python: as ONNX, as C, as smaller students, and all of them compared."""
+"""Export of trained policies: ONNX, C, distilled students, and the comparison of all forms."""

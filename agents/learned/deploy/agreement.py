@@ -1,4 +1,4 @@
-"""Agreement between two forms of a policy, and the check of an exported one."""
+"""Agreement between two forms of a policy, and checks of exported policies."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from sysgym.agents.learned.deploy.quantize import int8_twin
 from sysgym.scenarios.errors import SysgymError
 
 ABSOLUTE, RELATIVE = 1e-5, 1e-4
-"""Of a value, what it may differ by: ABSOLUTE + RELATIVE * |reference|."""
+"""Tolerance of a value: ABSOLUTE + RELATIVE * |reference|."""
 
 N_OBSERVATIONS = 64
 
 
 def difference(expected: Decided, got: Decided, chosen: bool) -> tuple[str | None, float, int]:
-    """Compare answers.
+    """Compare the answers of two forms of a policy.
 
     Args:
-        expected: The reference.
-        got: What to compare with it.
-        chosen: Whether the action is the largest value's index.
+        expected: Reference answers.
+        got: Answers to compare with it.
+        chosen: Whether the action is the index of the largest value.
 
     Returns:
-        What is wrong, or None; the largest difference as a multiple of what is allowed; and how many actions
-        differ between values too close to tell apart.
+        The error in words, or None; the largest difference as a multiple of the tolerance; and the number of
+        actions that differ because their values are within the tolerance.
     """
     if got.values.shape != expected.values.shape or got.action.shape != expected.action.shape:
         return f"shape {got.values.shape} where the reference has {expected.values.shape}", np.inf, 0
@@ -48,7 +48,7 @@ def difference(expected: Decided, got: Decided, chosen: bool) -> tuple[str | Non
     for row in other:
         scores = expected.values[row].astype(np.float64)
         margin = scores.max() - scores[got.action[row]]
-        # Both scores may be off by what is allowed.
+        # Both scores may differ by the tolerance.
         if margin > 2.0 * (ABSOLUTE + RELATIVE * np.abs(scores[np.isfinite(scores)]).max()):
             return (
                 (
@@ -62,7 +62,7 @@ def difference(expected: Decided, got: Decided, chosen: bool) -> tuple[str | Non
 
 
 def sample_inputs(graph: PolicyGraph, n: int, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Return observations within the policy's bounds, and masks that allow about half."""
+    """Return observations within the policy's bounds, and masks that allow about half of the actions."""
     rng = np.random.default_rng(seed)
     observations = rng.uniform(-1.0, 1.0, (n, graph.inputs.size))
     if graph.inputs.select is None and graph.inputs.low is not None and graph.inputs.high is not None:
@@ -75,24 +75,24 @@ def sample_inputs(graph: PolicyGraph, n: int, seed: int = 0) -> tuple[NDArray[An
 
 
 def check_onnx(graph: PolicyGraph, data: bytes) -> None:
-    """Check that a model answers as its policy does.
+    """Check that an ONNX model agrees with its policy.
 
     Raises:
         MissingExtra: If the extra ``export`` is not installed.
-        SysgymError: If it does not.
+        SysgymError: If it does not agree.
     """
     observations, masks = sample_inputs(graph, N_OBSERVATIONS)
     _check(graph, graph(observations, masks), OnnxRunner(data)(observations, masks), "ONNX Runtime")
 
 
 def check_header(graph: PolicyGraph, header: str, weights: str, name: str) -> bool:
-    """Check that a header answers as its policy does, with 8-bit weights as they stand for.
+    """Check that a C header agrees with its policy, 8-bit weights with their dequantised values.
 
     Returns:
-        Whether there is a compiler to check it with.
+        Whether a compiler for the check is installed.
 
     Raises:
-        SysgymError: If it does not.
+        SysgymError: If it does not agree.
     """
     if find_compiler() is None:
         return False

@@ -1,7 +1,7 @@
-"""Policies as one C header: no allocation, no library but math.h, C99 and C++.
+"""Export of policies as a C header: C99 and C++, no allocation, no library except math.h.
 
-``mlp_header`` writes any plain network, ``policy_header`` a whole policy: what happens to the observation
-before the network and to its output after it is in the function too.
+``mlp_header`` writes a plain network; ``policy_header`` writes a whole policy, including the processing of
+the observation before the network and of its output.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sysgym.scenarios.errors import SysgymError, UnknownName
 WEIGHTS = ("float32", "int8")
 
 INT8_LIMIT_BYTES = 4096
-"""What 8-bit weights have to fit in unless another limit is asked for: a page of memory."""
+"""Default limit of the size of 8-bit weights: a page of memory."""
 
 _ACTIVATION = {"tanh": "tanhf({0})", "relu": "({0} > 0.0f ? {0} : 0.0f)"}
 _LINE = 110
 
 
 def table_bytes(network: Network, weights: str) -> int:
-    """Return how many bytes of tables a network has in C: weights, their scales, biases."""
+    """Return the size in bytes of a network's tables in C: weights, their scales, biases."""
     if weights not in WEIGHTS:
         raise UnknownName("form of weights", weights, WEIGHTS)
     each = 4 if weights == "float32" else 1
@@ -39,15 +39,15 @@ def table_bytes(network: Network, weights: str) -> int:
 
 
 def choose_weights(network: Network, weights: str | None, limit_bytes: int | None) -> str:
-    """Return the form of weights that is within the limit: float32 if possible, or what is asked for.
+    """Return a form of weights within the size limit: the requested one, or float32 if possible.
 
     Args:
-        network: To be written.
-        weights: The form; None: whichever fits.
-        limit_bytes: Of the tables; None: none for float32, :data:`INT8_LIMIT_BYTES` for int8.
+        network: Network to write.
+        weights: Requested form; None: any that fits.
+        limit_bytes: Limit of the tables; None: unlimited for float32, :data:`INT8_LIMIT_BYTES` for int8.
 
     Raises:
-        SysgymError: If it does not fit.
+        SysgymError: If no form fits.
         UnknownName: If there is no such form.
     """
     tried = WEIGHTS if weights is None else (weights,)
@@ -75,12 +75,12 @@ def policy_header(
 
     Args:
         graph: The policy.
-        name: Of the function, a C identifier.
+        name: Name of the function, a C identifier.
         weights: ``"float32"`` or ``"int8"``.
-        about: Lines of the comment above everything.
+        about: Lines of the header comment.
 
     Raises:
-        SysgymError: If the name is no identifier or a weight is not finite.
+        SysgymError: If the name is not an identifier or a weight is not finite.
     """
     lines = _network(graph.network, f"{name}_network", weights)
     lines += [*_inputs(graph.inputs, name), ""]
@@ -104,15 +104,15 @@ def mlp_header(
     """Return the header of a plain network: ``void network(const float *input, float *output)``.
 
     Args:
-        layer_weights: Of each layer, shape (n_out, n_in).
-        biases: Of each layer, shape (n_out,).
-        activations: Of each layer: ``"identity"``, ``"relu"`` or ``"tanh"``.
-        name: Of the function, a C identifier.
+        layer_weights: Weights of each layer, shape (n_out, n_in).
+        biases: Biases of each layer, shape (n_out,).
+        activations: Activation of each layer: ``"identity"``, ``"relu"`` or ``"tanh"``.
+        name: Name of the function, a C identifier.
         weights: ``"float32"`` or ``"int8"``.
-        about: Lines of the comment above everything.
+        about: Lines of the header comment.
 
     Raises:
-        SysgymError: If the name is no identifier or a weight is not finite.
+        SysgymError: If the name is not an identifier or a weight is not finite.
     """
     mlp = Mlp(
         tuple(np.asarray(weight, np.float32) for weight in layer_weights),
@@ -148,9 +148,9 @@ def _wrapped(name: str, lines: list[str], sizes: dict[str, int], about: Sequence
 
 
 def _in_comment(line: str) -> str:
-    """Return a line that cannot end the comment it stands in.
+    """Return a line that cannot end the comment that contains it.
 
-    What a checkpoint says is a stranger's. A compiler joins lines at a backslash, reads ``??/`` as one, and
+    The text of a checkpoint is untrusted. A compiler joins lines at a backslash, reads ``??/`` as one, and
     only then looks for the end of a comment.
     """
     return re.sub(r"[^ -~]|[\\?]", "_", line).replace("*/", "* /").replace("/*", "/ *")
@@ -167,7 +167,7 @@ def _network(network: Network, name: str, weights: str) -> list[str]:
 
 
 def _mlp(mlp: Mlp, name: str, weights: str) -> list[str]:
-    """Tables, and a function that runs through the layers."""
+    """Return the tables, and a function that evaluates the layers."""
     if weights not in WEIGHTS:
         raise UnknownName("form of weights", weights, WEIGHTS)
     tables: list[str] = []
@@ -187,7 +187,7 @@ def _mlp(mlp: Mlp, name: str, weights: str) -> list[str]:
             tables += _table("float", f"{name}_weight_{index}", weight.T.ravel(), _number)
         tables += _table("float", f"{name}_bias_{index}", bias, _number)
         body += [] if last else [f"    float {target}[{n_out}];"]
-        # Outputs in the inner loop: a compiler may then use vectors without changing the order of a sum.
+        # Outputs are in the inner loop, so a compiler can vectorise without changing the order of a sum.
         table = f"{name}_weight_{index}[j * {n_out} + i]"
         term, factor = table, ""
         if weights == "int8":
@@ -257,11 +257,11 @@ def _set_net(net: SetNet, name: str) -> list[str]:
 
 
 def _inputs(inputs: Inputs, name: str) -> list[str]:
-    """Tables, and a function from the observation to what the network sees."""
+    """Return the tables, and a function from the observation to the inputs of the network."""
     tables: list[str] = []
 
     def per_input(values: NDArray[Any] | None, what: str) -> str | None:
-        """Return the expression for a value of each input: a number if it is the same for all."""
+        """Return the expression for a value of each input; a constant if all are equal."""
         if values is None:
             return None
         if (values == values[0]).all():
@@ -349,7 +349,7 @@ def _choice(choice: Choice, name: str) -> list[str]:
 
 
 def _table(kind: str, name: str, values: Any, text: Callable[[Any], str]) -> list[str]:
-    """A constant array, wrapped."""
+    """Return a constant array with wrapped lines."""
     lines, line = [], "   "
     for value in values:
         word = f" {text(value)},"
@@ -361,6 +361,6 @@ def _table(kind: str, name: str, values: Any, text: Callable[[Any], str]) -> lis
 
 
 def _number(value: Any) -> str:
-    """Return a float literal that reads back to the last bit."""
+    """Return a float literal that is read back exactly."""
     text = f"{float(np.float32(value)):.9g}"
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"

@@ -1,4 +1,4 @@
-"""A policy's C header, compiled by the machine's compiler into a program of its own."""
+"""Compiled C header of a policy, run as a separate program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sysgym.scenarios.errors import SysgymError
 
 FLAGS = ("-std=c99", "-O3", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 
-# Observations come in by standard input, values and actions leave by standard output, time by standard error.
+# Observations come from standard input; values and actions go to standard output, times to standard error.
 _MAIN = """\
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,22 +64,22 @@ class _Ran(NamedTuple):
 
 
 def find_compiler() -> str | None:
-    """Return a C compiler, or None if there is none."""
+    """Return the path of a C compiler, or None if there is none."""
     return next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
 
 
 class CompiledRunner:
-    """A policy as a compiled program; use as a context, or call :meth:`close`.
+    """Policy as a compiled program; use as a context manager, or call :meth:`close`.
 
     Args:
         graph: The policy.
         weights: ``"float32"`` or ``"int8"``.
-        header: The header's text; None: as :func:`.c_header.policy_header` writes it.
-        name: Of the header's function.
-        flags: Of the compiler.
+        header: Text of the header; None: that of :func:`.c_header.policy_header`.
+        name: Name of the header's function.
+        flags: Flags of the compiler.
 
     Raises:
-        SysgymError: If there is no compiler, or it finds fault with the header.
+        SysgymError: If there is no compiler, or it rejects the header.
     """
 
     def __init__(
@@ -117,11 +117,11 @@ class CompiledRunner:
             raise SysgymError(f"{compiler} does not compile the header:\n{done.stderr[-4000:]}")
 
     def __call__(self, observations: NDArray[Any], masks: NDArray[Any] | None = None) -> Decided:
-        """Return the answers to a batch; arguments as of :class:`.graph.PolicyGraph`."""
+        """Return the answers to a batch; arguments as for :class:`.graph.PolicyGraph`."""
         return self._run(observations, masks, 1).decided
 
     def decision_s(self, observations: NDArray[Any], masks: NDArray[Any] | None, repeats: int) -> float:
-        """Return the processor's time a decision, s."""
+        """Return the processor time per decision, s."""
         return self._run(observations, masks, repeats).cpu_s / (repeats * len(observations))
 
     def _run(self, observations: NDArray[Any], masks: NDArray[Any] | None, repeats: int) -> _Ran:

@@ -1,11 +1,10 @@
-"""Distillation: a small network learns to answer as a trained policy does, on the states that it leads to.
+"""Distillation of a trained policy into a smaller network, on the states that the student visits.
 
 States come from roll-outs of the student (DAgger: Ross et al., AISTATS 2011), the first from the teacher's.
-What is matched is logits at a temperature where actions are chosen (Hinton et al., arXiv 1503.02531), the
-mean action otherwise: the classical form, which with augmentation is what a survey found to be reliable
-(Ruffy and Chahal, arXiv 1912.10850). The augmentation is noise on observations, which the teacher answers
-too. The student is a policy of the teacher's algorithm and a checkpoint like any other. Needs the extra
-``train``.
+The student matches logits at a temperature for discrete actions (Hinton et al., arXiv 1503.02531), and the
+mean action otherwise. With augmentation, a survey found this classical form to be reliable (Ruffy and Chahal,
+arXiv 1912.10850). The augmentation is noise on observations, for which the teacher is evaluated too. The
+student is a policy of the teacher's algorithm and an ordinary checkpoint. Requires the extra ``train``.
 """
 
 from __future__ import annotations
@@ -41,18 +40,19 @@ Masks = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a student is distilled.
+    """Hyper-parameters of a distillation.
 
     Attributes:
-        hidden: Widths of its hidden layers.
-        total_steps: Environment steps that states are collected from.
-        rounds: Roll-outs, each followed by learning; the first is the teacher's, the others the student's.
-        updates: Gradient steps a round.
-        batch_size: States of each.
-        learning_rate: Of Adam; falls to a tenth.
+        hidden: Widths of the student's hidden layers.
+        total_steps: Environment steps from which states are collected.
+        rounds: Number of roll-outs, each followed by learning; the first is the teacher's, the others the
+            student's.
+        updates: Gradient steps per round.
+        batch_size: States per gradient step.
+        learning_rate: Initial learning rate of Adam; decays to a tenth.
         noise: Standard deviation of the noise on observations, as a share of each input's own.
-        temperature: Of the logits, where actions are chosen.
-        n_envs: Environments side by side.
+        temperature: Temperature of the logits of discrete actions.
+        n_envs: Number of parallel environments.
     """
 
     hidden: tuple[int, ...]
@@ -66,7 +66,7 @@ class Recipe:
     n_envs: int = 4
 
     def __post_init__(self) -> None:
-        """Check the numbers; raises SysgymError."""
+        """Check the values; raises SysgymError."""
         if not self.hidden or min(self.hidden) < 1:
             raise SysgymError(f"hidden layers need a width of at least 1, got {self.hidden}")
         for name in ("rounds", "updates", "batch_size", "n_envs", "learning_rate", "temperature"):
@@ -80,12 +80,12 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Distilled:
-    """A student.
+    """Distilled student.
 
     Attributes:
-        checkpoint: Where it lies.
-        difference: From the teacher on the last round's states: mean absolute difference of the mean action
-            in [-1, 1], or the share of states where it chooses another action.
+        checkpoint: Path of its checkpoint.
+        difference: Difference from the teacher on the last round's states: mean absolute difference of the
+            mean action in [-1, 1], or the share of states with a different discrete action.
     """
 
     checkpoint: Path
@@ -93,7 +93,7 @@ class Distilled:
 
 
 def student_algorithm(meta: CheckpointMeta) -> Algorithm:
-    """Return the algorithm whose policy a student has: the teacher's, with a plain network.
+    """Return the algorithm of a student: the teacher's, with a plain network.
 
     Raises:
         UnknownName: If the teacher was not trained by one of the learning algorithms.
@@ -111,7 +111,7 @@ def student_hyper_parameters(meta: CheckpointMeta, hidden: tuple[int, ...]) -> d
 
 
 def action_scale_name(meta: CheckpointMeta) -> str:
-    """Return what training is told of the action scale to get the teacher's."""
+    """Return the name of the teacher's action scale, as an argument of training."""
     return learning_of(meta.family).action_scale(meta)
 
 
@@ -125,18 +125,18 @@ def distill(
 ) -> Distilled:
     """Distill a teacher into a student.
 
-    Same arguments and machine, same student.
+    The same arguments on the same machine give the same student.
 
     Args:
-        teacher: What to imitate.
-        recipe: How.
-        out: Folder; the student is ``final.zip`` in it.
-        seed: Of everything random.
-        progress: Told the number of environment steps done.
+        teacher: Checkpoint of the teacher.
+        recipe: Hyper-parameters.
+        out: Output folder; the student is ``final.zip`` in it.
+        seed: Seed of all random numbers.
+        progress: Callback with the number of environment steps done.
 
     Raises:
         MissingExtra: If the extra ``train`` is not installed.
-        SysgymError: If the teacher's policy is no network that NumPy plays.
+        SysgymError: If the teacher's policy is not a network supported in NumPy.
     """
     try:
         import stable_baselines3  # noqa: F401
@@ -166,7 +166,7 @@ def distill(
                 progress(done)
     finally:
         envs.close()
-    if hasattr(model.policy, "actor_target"):  # what learning would go on with
+    if hasattr(model.policy, "actor_target"):  # further training would start from it
         model.policy.actor_target.load_state_dict(model.policy.actor.state_dict())
     model.num_timesteps = done
     student = mlp_of(model)
@@ -199,14 +199,14 @@ def distill(
 
 
 class _School:
-    """A student, its teacher, and the states they have been in.
+    """A student, its teacher, and the collected states.
 
     Args:
-        teacher: Whose answers count.
-        model: The student's, of stable-baselines3.
-        problem: What both face.
-        recipe: How it learns.
-        seed: Of noise and batches.
+        teacher: The teacher.
+        model: Model of the student in stable-baselines3.
+        problem: Learning problem of both.
+        recipe: Hyper-parameters.
+        seed: Seed of noise and batches.
     """
 
     def __init__(self, teacher: Network, model: Any, problem: Problem, recipe: Recipe, seed: int) -> None:
@@ -225,7 +225,7 @@ class _School:
         self._masks: list[Masks] = []
 
     def rounds(self, envs: Any) -> Iterator[int]:
-        """Collect and learn, in turns; yields the environment steps of each collection step."""
+        """Collect states and learn, in turns; yield the environment steps of each collection step."""
         envs.seed(self._model.seed)
         observations = envs.reset()
         actor: Network = self._teacher
@@ -284,11 +284,11 @@ class _School:
             wanted, output = (logits.masked_fill(forbidden, -1e8) for logits in (wanted, output))
         temperature = self._recipe.temperature
         wanted, output = (functional.log_softmax(x / temperature, dim=1) for x in (wanted, output))
-        # The gradient shrinks with the square of the temperature; the factor brings it back.
+        # The gradient shrinks with the square of the temperature; the factor compensates for it.
         return temperature**2 * functional.kl_div(output, wanted, reduction="batchmean", log_target=True)
 
     def difference(self, student: Mlp) -> float:
-        """Return how far the student is from the teacher on the last round's states."""
+        """Return the difference of the student from the teacher on the last round's states."""
         observations = np.concatenate(self._observations[self._round_begins :])
         ours, theirs = student(observations), self._teacher(observations)
         if not self._discrete:

@@ -1,4 +1,4 @@
-"""Differential testing: torch, NumPy, ONNX Runtime and compiled C have to give the same answers.
+"""Differential testing of policies in torch, NumPy, ONNX Runtime and compiled C.
 
 Needs the extras ``train`` and ``export``.
 """
@@ -36,12 +36,12 @@ Decide = Callable[..., Decided]
 
 @dataclass(frozen=True)
 class Runner:
-    """Something that plays policies.
+    """Implementation that plays policies.
 
     Attributes:
-        name: For tables and files.
-        open: Makes what answers for a policy, as a context.
-        int8: Whether its weights are 8-bit integers; then the reference is their twin in NumPy.
+        name: Name for tables and files.
+        open: Function from a policy to a context manager that answers observations.
+        int8: Whether it uses 8-bit weights; the reference is then the dequantised network in NumPy.
     """
 
     name: str
@@ -61,19 +61,19 @@ C_INT8 = Runner("c-int8", lambda graph: CompiledRunner(graph, "int8"), int8=True
 
 
 def runners_here() -> tuple[Runner, ...]:
-    """Return all runners that this machine has: those in C need a compiler."""
+    """Return all runners available on this machine; those in C need a compiler."""
     return (NUMPY, ONNX_RUNTIME, *((C, C_INT8) if find_compiler() else ()))
 
 
 class Disagreement(Exception):
-    """A runner whose answer is not the reference's.
+    """Answer of a runner that differs from the reference.
 
     Attributes:
         made: The case.
-        runner: Who.
-        expected: The reference; None if there is no network to run.
-        got: What it answered; None likewise.
-        reason: In words.
+        runner: Name of the runner.
+        expected: Reference answer; None if there is no network to run.
+        got: Answer of the runner; None likewise.
+        reason: Description in words.
     """
 
     def __init__(
@@ -85,13 +85,13 @@ class Disagreement(Exception):
 
 @dataclass
 class Tally:
-    """What was compared.
+    """Statistics of a comparison.
 
     Attributes:
-        cases: Cases that said something, by kind.
-        discarded: Cases whose reference is not a number.
-        largest: Runner -> largest difference, as a multiple of what is allowed.
-        near_ties: Answers with another action, between scores too close to tell apart.
+        cases: Number of valid cases by kind.
+        discarded: Number of cases whose reference is not a number.
+        largest: Largest difference of each runner, as a multiple of the tolerance.
+        near_ties: Number of answers with a different action whose scores are within the tolerance.
     """
 
     cases: Counter[str] = field(default_factory=Counter)
@@ -102,13 +102,13 @@ class Tally:
 
 @dataclass(frozen=True)
 class Failure:
-    """A disagreement, as small as it could be made, on disk.
+    """Minimised disagreement, stored on disk.
 
     Attributes:
-        runner: Who disagreed.
-        reason: In words.
-        case: What shows it.
-        files: The model, if there is one, and the arrays.
+        runner: Name of the runner.
+        reason: Description in words.
+        case: Case that reproduces it.
+        files: Files of the model, if there is one, and of the arrays.
     """
 
     runner: str
@@ -126,23 +126,23 @@ def fuzz(
     folder: Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Tally, list[Failure]]:
-    """Draw cases and compare every runner with torch; disagreements are shrunk and stored.
+    """Draw cases and compare every runner with torch; disagreements are minimised and stored.
 
     Args:
-        n_examples: Cases to draw.
-        seed_: Of the drawing.
-        runners: To compare; None: :func:`runners_here`.
-        kinds: Of policies.
-        folder: For failures; None: they are not stored.
-        progress: Told the number of cases so far, those of shrinking included.
+        n_examples: Number of cases to draw.
+        seed_: Seed of the draws.
+        runners: Runners to compare; None: :func:`runners_here`.
+        kinds: Kinds of policies.
+        folder: Folder for failures; None: they are not stored.
+        progress: Callback with the number of cases so far, those of shrinking included.
 
     Returns:
-        What was compared, and the failures, one a runner.
+        The statistics, and the failures, at most one per runner.
     """
     remaining = list(runners_here() if runners is None else runners)
     tally = Tally(largest={runner.name: 0.0 for runner in remaining})
     failures: list[Failure] = []
-    # The engine stops soon after the first failure: those who did not cause it go on without who did.
+    # The engine stops soon after the first failure, so continue without the runner that failed.
     while remaining and (found := _first_failure(n_examples, seed_, remaining, kinds, tally, progress)):
         failures.append(_store(found, folder))
         remaining = [runner for runner in remaining if runner is not found.runner]
@@ -157,7 +157,7 @@ def _first_failure(
     tally: Tally,
     progress: Callable[[int], None] | None,
 ) -> Disagreement | None:
-    """Return the first disagreement, as small as it can be made, or None."""
+    """Return the first disagreement, minimised, or None."""
     done = 0
 
     @seed(seed_)
@@ -187,7 +187,7 @@ def _first_failure(
 
 
 def check(case: Case, runners: Sequence[Runner], tally: Tally) -> Iterator[Disagreement]:
-    """Compare all runners on one case; yields those that disagree."""
+    """Compare all runners on one case; yield the disagreements."""
     made = make(case)
     if made.reference is not None and np.isnan(made.reference.values).any():
         tally.discarded += 1
@@ -214,14 +214,14 @@ def replay(path: Path, runners: Sequence[Runner] | None = None) -> tuple[Case, M
     """Run a stored failure again.
 
     Args:
-        path: Its ``.npz``.
-        runners: To compare; None: :func:`runners_here`.
+        path: Path of its ``.npz`` file.
+        runners: Runners to compare; None: :func:`runners_here`.
 
     Returns:
-        The case, and what is wrong, by runner; empty if all agree by now.
+        The case, and the errors by runner; empty if all agree now.
 
     Raises:
-        SysgymError: If the file is none of a failure.
+        SysgymError: If the file is not a stored failure.
     """
     try:
         case = Case.from_json(str(read_arrays(read_limited(path, LARGEST_FAILURE_BYTES))["case"]))

@@ -1,8 +1,8 @@
-"""Policies and observations drawn at random, all of them valid: what differential testing feeds to runners.
+"""Random policies and observations for differential testing.
 
-The policies are stable-baselines3's own, with weights drawn by NumPy, so that a case is the same case
-everywhere. After NNSmith (Liu et al., ASPLOS 2023): models valid by construction, and a case whose reference
-is not a number says nothing. Needs the extras ``train`` and ``export``.
+The policies are stable-baselines3's own, with weights drawn by NumPy, so that a case is the same on every
+machine. As in NNSmith (Liu et al., ASPLOS 2023), models are valid by construction, and cases whose reference
+is not a number are discarded. Requires the extras ``train`` and ``export``.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Array = NDArray[np.float32]
 RATES = ("ppo", "sac", "tqc", "td3")
 CHOICES = ("ppo_choice", "maskable_ppo", "maskable_ppo_set")
 KINDS = (*RATES, *CHOICES)
-"""One of each way in which a policy is put together: a2c and trpo are built as ppo is, ddpg as td3."""
+"""One algorithm for each structure of a policy: a2c and trpo have that of ppo, ddpg that of td3."""
 
 BOUNDS = {"unit": (0.0, 1.0), "symmetric": (-4.0, 4.0), "none": (-10.0, 10.0)}
-"""Where observations lie; the last has no bounds, and is drawn within these."""
+"""Ranges of observations; the last is unbounded, and values are drawn within these."""
 
 PLACES = ("inside", "low", "high", "corner", "zero", "outside")
-"""Of an observation, in its space and beyond it."""
+"""Places of an observation, inside and outside its space."""
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 _RANGES = {
@@ -60,24 +60,24 @@ _MOST_HIDDEN, _MOST_PLACES = 3, 6
 
 @dataclass(frozen=True)
 class Case:
-    """A policy and observations; all arrays follow from it.
+    """Description of a policy and observations, which determines all arrays.
 
     Attributes:
         kind: One of :data:`KINDS`.
-        n_inputs: Numbers that the network sees; of a set, its members.
-        n_outputs: Numbers of an action, or actions; of a set, heads.
-        hidden: Widths of hidden layers; not of a set.
-        activation: After each hidden layer.
-        row_size: Of a set: numbers a member.
-        context_size: Of a set: numbers of the whole.
+        n_inputs: Number of inputs of the network; for a set, of its members.
+        n_outputs: Length of an action, or number of actions; for a set, of heads.
+        hidden: Widths of hidden layers; not for a set.
+        activation: Activation after each hidden layer.
+        row_size: For a set, the number of values per member.
+        context_size: For a set, the number of context values.
         bounds: One of :data:`BOUNDS`.
-        n_ignored: Numbers of the observation that are not selected; 0: all are used, in their order.
+        n_ignored: Number of unused values of the observation; 0: all are used, in order.
         normalised: Whether an offset is subtracted and a scale multiplied.
-        scale: How an output becomes a rate.
-        low_exponent: The lowest rate is 2 to this.
-        gain: Of the weights, over what keeps a signal's size.
-        places: Of each observation.
-        seed: Of everything else.
+        scale: Scale from outputs to rates.
+        low_exponent: Exponent of the lowest rate, to base 2.
+        gain: Gain of the weights, relative to one that preserves the size of a signal.
+        places: Place of each observation.
+        seed: Seed of all other random numbers.
     """
 
     kind: str
@@ -103,7 +103,7 @@ class Case:
 
     @property
     def set_shape(self) -> SetShape:
-        """The shape of its set."""
+        """Shape of the set."""
         return SetShape(self.n_inputs, self.row_size, self.context_size, self.n_outputs)
 
     def to_json(self) -> str:
@@ -112,10 +112,10 @@ class Case:
 
     @classmethod
     def from_json(cls, text: str) -> Case:
-        """Read what :meth:`to_json` wrote.
+        """Return the case written by :meth:`to_json`.
 
         Raises:
-            ValueError: It is no case that :func:`cases` draws.
+            ValueError: If it is not a case that :func:`cases` can draw.
         """
         data = parse_json(text)
         if not isinstance(data, dict) or data.keys() != {one.name for one in fields(cls)}:
@@ -142,7 +142,7 @@ def cases(kinds: tuple[str, ...] = KINDS) -> st.SearchStrategy[Case]:
     """Draw a case; the simplest is a linear policy of one input and one output.
 
     Args:
-        kinds: To draw from.
+        kinds: Kinds to draw from.
     """
     number = {name: st.integers(*ends) for name, ends in _RANGES.items()}
     one_of = {name: st.sampled_from(known) for name, known in _KNOWN.items()}
@@ -171,11 +171,11 @@ class Made:
     """A case as arrays.
 
     Attributes:
-        case: What it was made from.
-        graph: The policy as it is deployed; None if the network in torch is not taken over.
+        case: The case.
+        graph: The policy as deployed; None if the network in torch cannot be converted.
         observations: Shape (n, size).
-        masks: Shape (n, n_outputs), or None where everything is allowed.
-        reference: What torch answers; None if there is no graph.
+        masks: Shape (n, n_outputs), or None if everything is allowed.
+        reference: Answers of torch; None if there is no graph.
     """
 
     case: Case
@@ -186,12 +186,12 @@ class Made:
 
 
 def make(case: Case) -> Made:
-    """Make a case's policy in torch, take it over, and ask torch for the reference."""
+    """Return a case as arrays: build its policy in torch, convert it, and compute the reference."""
     rng = np.random.default_rng(case.seed)
     policy, model = _policy(case, rng)
     try:
         network = network_of(model)
-    except ValueError:  # torch makes no distribution of what is not a number
+    except ValueError:  # torch rejects distributions with NaN
         nothing = np.full((1, 1), np.nan, np.float32)
         return Made(case, None, nothing, None, Decided(nothing, nothing))
     inputs = _inputs(case, rng)
@@ -210,7 +210,7 @@ def make(case: Case) -> Made:
 
 
 def _policy(case: Case, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Return the policy of stable-baselines3, and what stands for its model."""
+    """Return the policy of stable-baselines3, and a stand-in for its model."""
     from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
     from sb3_contrib.tqc.policies import TQCPolicy
     from stable_baselines3.common.policies import ActorCriticPolicy
@@ -250,7 +250,7 @@ def _policy(case: Case, rng: np.random.Generator) -> tuple[Any, Any]:
 
 
 def _eager(case: Case, policy: Any, values: torch.Tensor) -> torch.Tensor:
-    """Return what the policy puts out before it is clipped, or its scores."""
+    """Return the output of the policy before clipping, or its scores."""
     output: torch.Tensor
     if case.kind in ("ppo", *CHOICES):
         output = policy.action_net(policy.mlp_extractor.forward_actor(values))
@@ -267,7 +267,7 @@ def _inputs(case: Case, rng: np.random.Generator) -> Inputs:
         size += case.n_ignored
         select = tuple(int(index) for index in rng.permutation(size)[:n_used])
     offset = scale = None
-    if case.normalised and not case.over_set:  # the flags of a set's members stay flags
+    if case.normalised and not case.over_set:  # the flags of a set's members are not normalised
         offset = rng.normal(size=n_used).astype(np.float32)
         scale = rng.uniform(0.25, 4.0, n_used).astype(np.float32)
     if case.bounds == "none":

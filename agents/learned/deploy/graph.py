@@ -1,7 +1,7 @@
-"""A policy from the environment's observation to the environment's action, as one description.
+"""Description of a whole policy, from the environment's observation to its action.
 
-Everything that leaves Python is written from it: :mod:`.onnx_file`, :mod:`.c_header`. Called, it is the
-reference in NumPy.
+All exports are written from it: :mod:`.onnx_file`, :mod:`.c_header`. It is callable, as the reference
+implementation in NumPy.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What happens to an observation before the network sees it: select, clip, then (x - offset) * scale.
+    """Preprocessing of an observation: select, clip, then (x - offset) * scale.
 
     Attributes:
-        size: Numbers in the environment's observation.
-        select: Indices of those that are used, in the network's order; None: all.
-        low: Least value of each that is used, shape (n_used,); None: as it comes.
-        high: Largest value of each; None: as it comes.
-        offset: Subtracted from each; None: 0.
-        scale: Each is multiplied by it; None: 1.
+        size: Length of the environment's observation.
+        select: Indices of the values used, in the network's order; None: all.
+        low: Lower bound of each used value, shape (n_used,); None: no clipping.
+        high: Upper bound of each used value; None: no clipping.
+        offset: Offset subtracted from each; None: 0.
+        scale: Factor of each; None: 1.
     """
 
     size: int
@@ -52,11 +52,11 @@ class Inputs:
 
     @property
     def n_used(self) -> int:
-        """How many numbers the network sees."""
+        """Number of inputs of the network."""
         return self.size if self.select is None else len(self.select)
 
     def __call__(self, observations: NDArray[Any]) -> Array:
-        """Return what the network sees of a batch, shape (n, n_used)."""
+        """Return the inputs of the network for a batch, shape (n, n_used)."""
         values: Array = np.asarray(observations, dtype=np.float32)
         if self.select is not None:
             values = values[:, list(self.select)]
@@ -71,7 +71,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Choice:
-    """The network scores actions, and the highest score wins.
+    """Discrete action: the one with the highest score.
 
     Attributes:
         masked: Whether some actions may be forbidden.
@@ -81,11 +81,11 @@ class Choice:
 
 
 class Decided(NamedTuple):
-    """What a policy answers to a batch of observations.
+    """Answers of a policy to a batch of observations.
 
     Attributes:
-        action: As the environment takes it: float32 (n, n_outputs), or int64 (n,).
-        values: What has to agree between runners: the same, or the scores, -inf where forbidden.
+        action: Action for the environment: float32 (n, n_outputs), or int64 (n,).
+        values: Values that must agree between runners: the action, or the scores, -inf where forbidden.
     """
 
     action: NDArray[Any]
@@ -94,13 +94,13 @@ class Decided(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PolicyGraph:
-    """A whole policy.
+    """Whole policy.
 
     Attributes:
-        network: In the middle.
-        inputs: Before it.
-        outputs: After it: how numbers in [-1, 1] become an action, or that the highest score wins; None:
-            they are the action.
+        network: The network.
+        inputs: Preprocessing of observations.
+        outputs: Postprocessing: the scale from [-1, 1] to an action, or the choice of the highest score;
+            None: outputs are the action.
     """
 
     network: Network
@@ -114,17 +114,17 @@ class PolicyGraph:
 
     @property
     def n_outputs(self) -> int:
-        """Numbers in an action, or actions to choose from."""
+        """Length of an action, or number of discrete actions."""
         return n_outputs(self.network)
 
     @property
     def masked(self) -> bool:
-        """Whether it needs to be told what is allowed."""
+        """Whether the policy requires a mask."""
         return isinstance(self.outputs, Choice) and self.outputs.masked
 
     @property
     def n_parameters(self) -> int:
-        """Weights and biases."""
+        """Number of weights and biases."""
         return n_parameters(self.network)
 
     def __call__(self, observations: NDArray[Any], masks: NDArray[Any] | None = None) -> Decided:
@@ -132,12 +132,12 @@ class PolicyGraph:
 
         Args:
             observations: Shape (n, size).
-            masks: What is allowed, shape (n, n_outputs); needed if :attr:`masked`.
+            masks: Masks of allowed actions, shape (n, n_outputs); required if :attr:`masked`.
         """
         return self.decide(self.network(self.inputs(observations)), masks)
 
     def decide(self, output: NDArray[Any], masks: NDArray[Any] | None = None) -> Decided:
-        """Return the answers for what the network puts out."""
+        """Return the answers for outputs of the network."""
         if isinstance(self.outputs, ActionScale):
             rates = self.outputs.rates(output)
             return Decided(rates, rates)
@@ -150,7 +150,7 @@ class PolicyGraph:
 
 
 def parts(network: Network) -> tuple[Mlp, ...]:
-    """Return the plain networks that a network consists of."""
+    """Return the plain networks that make up a network."""
     return (network.encoder, network.head) if isinstance(network, SetNet) else (network,)
 
 
@@ -160,22 +160,22 @@ def layers(mlp: Mlp) -> list[tuple[Array, Array]]:
 
 
 def n_parameters(network: Network) -> int:
-    """Return how many weights and biases a network has."""
+    """Return the number of weights and biases of a network."""
     return sum(weight.size + bias.size for mlp in parts(network) for weight, bias in layers(mlp))
 
 
 def n_inputs(network: Network) -> int:
-    """Return how many numbers a network takes."""
+    """Return the number of inputs of a network."""
     if isinstance(network, SetNet):
         return network.shape.observation_size
     return int(network.weights[0].shape[1])
 
 
 def n_outputs(network: Network) -> int:
-    """Return how many numbers a network gives."""
+    """Return the number of outputs of a network."""
     return network.shape.n_actions if isinstance(network, SetNet) else int(network.weights[-1].shape[0])
 
 
 def bounds_of(values: NDArray[Any]) -> Array | None:
-    """Return the bounds of a space as an input's; None where there are none at all."""
+    """Return the bounds of a space for :class:`Inputs`; None if it is unbounded."""
     return values.astype(np.float32) if np.isfinite(values).all() else None

@@ -16,20 +16,21 @@ from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, onnx_model
 from sysgym.scenarios.errors import MissingExtra
 
 SECONDS_EACH = 0.3
-"""Spent on timing one form; the fastest of several rounds counts, for others use the machine too."""
+"""Time spent on timing one form; the fastest of several rounds counts, because the machine is shared."""
 ROUNDS = 5
 
 
 @dataclass(frozen=True)
 class Form:
-    """A policy in one form, as measured.
+    """Measurements of a policy in one form.
 
     Attributes:
-        name: Of the form.
-        bytes: Of its file, or of its tables in C.
-        decision_us: For one decision, microseconds.
-        largest_difference: From the reference in NumPy, of any value; nan for forbidden actions only.
-        same_action: Share of observations on which the largest output is the same.
+        name: Name of the form.
+        bytes: Size of its file, or of its tables in C.
+        decision_us: Time of one decision in microseconds.
+        largest_difference: Largest difference of any value from the reference in NumPy; NaN if all actions
+            are forbidden.
+        same_action: Share of observations with the same largest output.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Form:
 
 
 def measure(graph: PolicyGraph) -> Iterator[Form]:
-    """Measure a policy in every form that can be had here: NumPy, ONNX Runtime, C.
+    """Measure a policy in every form available here: NumPy, ONNX Runtime, C.
 
     Args:
         graph: The policy.
@@ -49,7 +50,7 @@ def measure(graph: PolicyGraph) -> Iterator[Form]:
     reference = graph(observations, masks)
 
     def timed(decide: Callable[..., Decided]) -> float:
-        """One observation at a time, as a controller gets them."""
+        """Return the time per decision, one observation at a time, as in a controller."""
         each = [
             (observations[i : i + 1], None if masks is None else masks[i : i + 1])
             for i in range(len(observations))

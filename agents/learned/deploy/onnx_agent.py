@@ -1,4 +1,4 @@
-"""An exported policy as an agent: ``sysgym run SCENARIO --agent onnx --checkpoint FILE.onnx``."""
+"""Agent that plays an exported policy: ``sysgym run SCENARIO --agent onnx --checkpoint FILE.onnx``."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Array = NDArray[np.float32]
 
 
 def load_onnx(*, checkpoint: str | PathLike[str], expected: str = "onnx") -> Agent:
-    """Load an exported policy as an agent of the family that it was trained in; what ``make_agent`` calls.
+    """Load an exported policy as an agent of its family; called by ``make_agent``.
 
     Args:
-        checkpoint: The file.
-        expected: The agent's name, always ``onnx``.
+        checkpoint: Path of the file.
+        expected: Name of the agent, always ``onnx``.
 
     Raises:
         MissingExtra: If the extra ``export`` is not installed.
@@ -38,7 +38,7 @@ def load_onnx(*, checkpoint: str | PathLike[str], expected: str = "onnx") -> Age
     def scores(observations: NDArray[Any]) -> Array:
         return runner(observations).values
 
-    # In the place of the network stands what gives the file's answers; nobody looks inside.
+    # The runner of the file takes the place of the network.
     network: Any = scores
     found = Checkpoint(Path(checkpoint), meta, network, b"")
     return learning.exported_agent(found, runner)

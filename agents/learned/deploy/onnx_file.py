@@ -1,8 +1,8 @@
-"""Policies as ONNX: the graph is written by hand from the description, and needs no torch.
+"""Export of policies as ONNX, written directly from the description, without torch.
 
-Inputs are ``observation``, float32 (batch, size), and for policies that choose among what is allowed
-``action_mask``, bool (batch, n_actions). Outputs are ``action``, float32 (batch, n) in the environment's
-units or int64 (batch,), and with a choice also ``scores``.
+Inputs are ``observation``, float32 (batch, size), and for masked policies ``action_mask``, bool (batch,
+n_actions). Outputs are ``action``, float32 (batch, n) in the environment's units or int64 (batch,), and for
+discrete actions also ``scores``.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ OPERATORS = frozenset(
         "Where",
     )
 )
-"""What exported policies consist of."""
+"""Operators of exported policies."""
 
 MOST_NUMBERS = 10_000_000
-"""Between two operators, for one observation; the package's largest policy has a thousand."""
+"""Limit of the values between two operators per observation; the package's largest policy has a thousand."""
 
 LARGEST_MODEL_BYTES = 256_000_000
-"""A larger file is refused unread."""
+"""Limit of the size of a file that is read."""
 
 OPSET = 17
 IR_VERSION = 8
-"""What ONNX Runtime has read since 1.13; nothing here needs more."""
+"""Version of the operator set, supported by ONNX Runtime since 1.13."""
 
 
 def onnx_model(graph: PolicyGraph, properties: Mapping[str, str] | None = None) -> onnx.ModelProto:
@@ -123,7 +123,7 @@ def onnx_model(graph: PolicyGraph, properties: Mapping[str, str] | None = None) 
 
 
 def checkpoint_properties(checkpoint: Checkpoint) -> dict[str, str]:
-    """Return what a model says about where it comes from and what its inputs are."""
+    """Return the metadata of a model: its origin and its inputs."""
     meta = checkpoint.meta
     versions = {**meta.versions, "onnx": metadata.version("onnx")}
     return {
@@ -140,11 +140,11 @@ def checkpoint_properties(checkpoint: Checkpoint) -> dict[str, str]:
 
 
 def onnx_bytes(graph: PolicyGraph, properties: Callable[[], Mapping[str, str]]) -> bytes:
-    """Return the file of a policy.
+    """Return the contents of a policy's file.
 
     Args:
         graph: The policy.
-        properties: Gives the metadata; they name the version of the package that writes.
+        properties: Function that returns the metadata, which include the version of the package.
 
     Raises:
         MissingExtra: If the extra ``export`` is not installed.
@@ -158,30 +158,30 @@ def onnx_bytes(graph: PolicyGraph, properties: Callable[[], Mapping[str, str]]) 
 
 
 def export_onnx(checkpoint: Checkpoint) -> bytes:
-    """Return the file of a checkpoint's policy.
+    """Return the contents of the file of a checkpoint's policy.
 
     Raises:
         MissingExtra: If the extra ``export`` is not installed.
-        SysgymError: If its network is of no kind that can be exported.
+        SysgymError: If its network cannot be exported.
     """
     return onnx_bytes(graph_of(checkpoint), lambda: checkpoint_properties(checkpoint))
 
 
 class OnnxRunner:
-    """A policy in ONNX Runtime, on one thread of the processor.
+    """Policy in ONNX Runtime, on one thread.
 
     Args:
-        source: The file, or its bytes.
+        source: Path of the file, or its contents.
 
     Attributes:
         properties: Metadata of the model.
-        n_inputs: Numbers in an observation.
-        masked: Whether it needs to be told what is allowed.
-        chooses: Whether it answers with the number of an action, not with rates.
+        n_inputs: Length of an observation.
+        masked: Whether the policy requires a mask.
+        chooses: Whether actions are discrete.
 
     Raises:
         MissingExtra: If the extra ``export`` is not installed.
-        SysgymError: If it is no policy in ONNX.
+        SysgymError: If it is not a policy in ONNX.
     """
 
     def __init__(self, source: str | PathLike[str] | bytes) -> None:
@@ -197,7 +197,7 @@ class OnnxRunner:
         _check_contents(data, shown)
         try:
             self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # the runtime's exceptions have no common root of their own
+        except Exception as error:  # the runtime's exceptions have no common base
             raise SysgymError(f"{shown}: not a model that ONNX Runtime reads ({error})") from error
         taken = {one.name: one.shape for one in self._session.get_inputs()}
         given = [one.name for one in self._session.get_outputs()]
@@ -214,7 +214,7 @@ class OnnxRunner:
         self._try(sizes)
 
     def _try(self, sizes: Sequence[Sequence[int]]) -> None:
-        """Find out whether a policy answers a batch with as many answers."""
+        """Check that a policy returns one answer per observation of a batch."""
         batch = 2
         mask = np.ones((batch, *sizes[-1]), np.bool_) if self.masked else None
         found = self(np.zeros((batch, *sizes[0]), np.float32), mask)
@@ -225,7 +225,7 @@ class OnnxRunner:
         self.chooses = found.action.ndim == 1
 
     def __call__(self, observations: NDArray[Any], masks: NDArray[Any] | None = None) -> Decided:
-        """Return the answers to a batch; arguments as of :class:`.graph.PolicyGraph`."""
+        """Return the answers to a batch; arguments as for :class:`.graph.PolicyGraph`."""
         feed: dict[str, NDArray[Any]] = {"observation": np.asarray(observations, np.float32)}
         if self.masked:
             feed["action_mask"] = np.asarray(masks, np.bool_)
@@ -236,7 +236,7 @@ class OnnxRunner:
         return Decided(found[0], found[-1])
 
     def meta(self) -> CheckpointMeta:
-        """Return what the policy belongs to.
+        """Return the metadata of the policy's checkpoint.
 
         Raises:
             SysgymError: If the file was not exported from a checkpoint.
@@ -250,13 +250,13 @@ class OnnxRunner:
 
 
 def _check_contents(data: bytes, shown: str) -> None:
-    """Check that a model from anyone is what an export is: a few plain operators, and all numbers inside.
+    """Check that an untrusted model contains only the operators of exports and all weights inline.
 
-    The runtime would read weights from any file that the model names, and run loops without an end.
+    The runtime would read weights from any file that the model names, and run infinite loops.
 
     Raises:
         MissingExtra: If the extra ``export`` is not installed.
-        SysgymError: If it holds anything else.
+        SysgymError: If the model contains anything else.
     """
     try:
         import onnx
@@ -289,7 +289,7 @@ def _check_contents(data: bytes, shown: str) -> None:
 
 
 class _Build:
-    """Nodes and constants of a graph that grows."""
+    """Builder of a graph: its nodes and constants."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -323,7 +323,7 @@ class _Build:
         return values
 
     def mlp(self, values: str, mlp: Mlp) -> str:
-        """Layers over the last axis."""
+        """Add layers over the last axis."""
         for (weight, bias), activation in zip(layers(mlp), mlp.activations, strict=True):
             product = self.node("MatMul", values, self.constant(weight.T))
             values = self.node("Add", product, self.constant(bias))
@@ -353,7 +353,7 @@ class _Build:
         return self.node("Reshape", scores, self.constant([-1, shape.n_actions], np.int64))
 
     def beside_all(self, values: str, shape: Any) -> str:
-        """Repeat what belongs to the whole for every row."""
+        """Repeat the context for every row."""
         lifted = self.node("Unsqueeze", values, self.constant([1], np.int64))
         return self.node("Tile", lifted, self.constant([1, shape.n_rows, 1], np.int64))
 

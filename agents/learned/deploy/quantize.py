@@ -1,4 +1,4 @@
-"""Weights as 8-bit integers: a scale for each row, so that a quiet output does not pay for a loud one."""
+"""Quantisation of weights to 8-bit integers, with a scale per row."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ LARGEST = 127
 
 @dataclass(frozen=True, eq=False)
 class QuantizedLayer:
-    """A layer whose weight is ``scale[:, None] * integers``; biases and activations stay float32.
+    """Layer whose weight is ``scale[:, None] * integers``; biases and activations stay float32.
+
+    A scale per row keeps the precision of outputs with small weights.
 
     Attributes:
-        integers: int8, shape (n_out, n_in), within +-127.
-        scale: Of each row, shape (n_out,).
+        integers: Quantised weights, int8, shape (n_out, n_in), within +-127.
+        scale: Scale of each row, shape (n_out,).
     """
 
     integers: NDArray[np.int8]
@@ -30,7 +32,7 @@ class QuantizedLayer:
 
     @classmethod
     def of(cls, weight: NDArray[Any]) -> QuantizedLayer:
-        """Round a weight to the nearest that can be held."""
+        """Return a weight rounded to the nearest representable values."""
         largest = np.abs(weight).max(axis=1)
         scale = np.where(largest > 0.0, largest / LARGEST, 1.0).astype(np.float32)
         integers = np.clip(np.rint(weight / scale[:, None]), -LARGEST, LARGEST).astype(np.int8)
@@ -38,13 +40,13 @@ class QuantizedLayer:
 
     @property
     def weight(self) -> Array:
-        """What the integers stand for."""
+        """The dequantised weight."""
         found: Array = self.integers.astype(np.float32) * self.scale[:, None]
         return found
 
 
 def int8_twin(network: Network) -> Network:
-    """Return the network that the 8-bit weights stand for, in float32: what the C header computes."""
+    """Return the network with dequantised 8-bit weights, in float32, as computed by the C header."""
     if isinstance(network, SetNet):
         return replace(network, encoder=_twin(network.encoder), head=_twin(network.head))
     return _twin(network)

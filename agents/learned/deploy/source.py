@@ -1,4 +1,4 @@
-"""Policies as ``sysgym export`` reads them: ordinary checkpoints, and forms that single agents declare."""
+"""Sources of ``sysgym export``: ordinary checkpoints, and formats declared by single agents."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sysgym.scenarios.family import load_entry
 
 @dataclass(frozen=True)
 class Source:
-    """A policy to export.
+    """Policy to export.
 
     Attributes:
         graph: The policy.
-        about: Lines above its code.
-        properties: Returns the metadata of its ONNX model.
-        hint: Command that plays the model, without the file; empty where nothing plays it.
+        about: Lines of the header comment.
+        properties: Function that returns the metadata of its ONNX model.
+        hint: Command that plays the model, without the file; empty if no agent plays it.
     """
 
     graph: PolicyGraph
@@ -32,10 +32,10 @@ class Source:
 
 
 def read_source(path: Path) -> Source:
-    """Read a checkpoint for export; its suffix says whose form it has.
+    """Read a checkpoint for export; its suffix determines the format.
 
     Raises:
-        SysgymError: It is no checkpoint, or its policy cannot be exported.
+        SysgymError: If it is not a checkpoint, or its policy cannot be exported.
     """
     for info in (agent_info(name) for name in list_agents()):
         if info.exporter and info.checkpoint_suffix == path.suffix:

@@ -1,1 +1,1 @@
-"""Learning on the placement family: actions as members of a set, some of them masked."""
+"""Learning for the placement family: actions as members of a set, with a mask."""

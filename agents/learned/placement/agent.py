@@ -1,4 +1,4 @@
-"""A policy that was trained on choices, as an agent."""
+"""Agent that plays a policy over choices."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sysgym.scenarios.errors import SysgymError
 
 
 class ChoiceAgent:
-    """Takes the action with the highest score among those that are allowed.
+    """Agent that takes the allowed action with the highest score.
 
     Args:
-        checkpoint: As read.
+        checkpoint: The checkpoint.
 
     Attributes:
-        name: Of the algorithm.
-        meta: What the checkpoint belongs to.
+        name: Name of the algorithm.
+        meta: Metadata of the checkpoint.
 
     Raises:
-        SysgymError: If the policy is not a network that NumPy plays.
+        SysgymError: If the policy is not a network supported in NumPy.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -35,7 +35,7 @@ class ChoiceAgent:
         self._path, self._scores = checkpoint.path, checkpoint.policy
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Check that the environment is of the kind that the policy was trained on.
+        """Check that the environment matches the policy's training environment.
 
         Raises:
             SysgymError: If its observation has another shape.

@@ -1,8 +1,8 @@
-"""An observation as a set of choices: a row for all that may be chosen, and what belongs to all of them.
+"""Observations as a set of choices: a row for each choice, and a common context.
 
-The rows are axes where axes are placed, instructions where a program is built, candidates where measurements
-are made. A policy over the set treats all rows alike; a plain network sees them one after the other. The
-first column of a row says whether it exists.
+The rows are axes for placement, instructions for programs, and candidates for measurements. A policy over the
+set treats all rows alike; a plain network receives their concatenation. The first column of a row is 1 if the
+row exists.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Parts = tuple[Array, Array]
 """Rows, shape (n_rows, row_size), and context, shape (context_size,)."""
 
 LARGEST_GAP = 4.0
-"""Of a candidate's log cost over the best one's; what is further off is as bad."""
+"""Bound of a candidate's log cost relative to the best one's, to which it is clipped."""
 
 _CANDIDATES = {name: index for index, name in enumerate(CANDIDATE_COLUMNS)}
 _LEVELS = [f"level_{level}" for level in range(MOST_LEVELS)]
@@ -35,10 +35,10 @@ N_COLLECTIVES = len(COLLECTIVES)
 
 
 def placement_parts(observation: Observation) -> Parts:
-    """Axes: each with what of it is placed where, and the reductions over it."""
+    """Return the axes as rows: each with its placed factors and the reductions over it."""
     axes, reductions = observation["axes"], observation["reductions"]
     over = reductions[:, 2 : 2 + len(axes)].T
-    # Sizes are logarithms around 0; what is not reduced over an axis is told apart by the flags.
+    # Sizes are logarithms around 0; flags distinguish reductions that do not involve an axis.
     rows = np.hstack(
         [axes, observation["matrix"], over, over * reductions[:, 1], _mask(observation, len(axes))]
     )
@@ -47,7 +47,7 @@ def placement_parts(observation: Observation) -> Parts:
 
 
 def joint_parts(observation: Observation) -> Parts:
-    """Candidates: each with what is measured of it, and what the measurements of all say about it."""
+    """Return the candidates as rows: each with its own measurements, and an estimate from all of them."""
     table, columns = observation["candidates"].astype(np.float64), _CANDIDATES
     budget = dict(zip(BUDGET_COLUMNS, observation["budget"].tolist(), strict=True))
     exists = table[:, columns["exists"]] > 0.0
@@ -62,10 +62,10 @@ def joint_parts(observation: Observation) -> Parts:
 
 
 def _expected(table: NDArray[np.float64], budget: Mapping[str, float]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return what each candidate's log cost is expected to be, and how sure that is.
+    """Return the expected log cost of each candidate and its uncertainty.
 
-    The hidden factors of levels and collectives are taken to act linearly, by the shares of time that they
-    concern: then what is measured is Gaussian, and what is not follows from it.
+    The hidden factors of levels and collectives are assumed to act linearly, in proportion to the shares of
+    time. Measurements are then Gaussian, and the posterior of unmeasured candidates follows from them.
     """
     shares = np.hstack(
         [
@@ -86,7 +86,7 @@ def _expected(table: NDArray[np.float64], budget: Mapping[str, float]) -> tuple[
 
 
 def program_parts(observation: Observation) -> Parts:
-    """Instructions: each with its time, and what it is; of what devices hold, how much."""
+    """Return the instructions as rows: each with its time and kind; the context has the progress."""
     mask = observation[MASK]
     patterns, collectives = np.divmod(np.arange(len(mask)), N_COLLECTIVES)
     kinds = [np.eye(patterns[-1] + 1)[patterns], np.eye(N_COLLECTIVES)[collectives]]
@@ -117,7 +117,7 @@ def choice_vector(observation: Observation) -> Array:
 
 
 def choice_names(space: gym.spaces.Dict) -> list[str]:
-    """Return what the vector is made of; equal for environments that a policy can play alike."""
+    """Return the names of the vector's values; equal for environments that one policy can play."""
     return [f"{key} {' x '.join(map(str, box.shape))}" for key, box in sorted(space.items()) if box.shape]
 
 
@@ -133,10 +133,10 @@ def set_shape(env: gym.Env[Any, Any]) -> SetShape:
 
 
 class ChoiceVectors(gym.ObservationWrapper[Array, Any, Any]):
-    """The environment with :func:`choice_vector` as its observation.
+    """Wrapper with :func:`choice_vector` as the observation.
 
     Args:
-        env: One of the family.
+        env: Environment of the family.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -150,13 +150,13 @@ class ChoiceVectors(gym.ObservationWrapper[Array, Any, Any]):
         return choice_vector(observation)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which actions are allowed; what sb3-contrib asks for."""
+        """Return the mask of allowed actions, for sb3-contrib."""
         masks: NDArray[np.bool_] = self.env.unwrapped.action_masks()  # type: ignore[attr-defined]
         return masks
 
 
 class Choices:
-    """The learner's problem: an environment of the placement family as choices.
+    """Learning problem of the placement family, with observations as choices.
 
     Args:
         scenario: The scenario.
@@ -178,23 +178,23 @@ class Choices:
         )
 
     def envs(self, n_envs: int, seed: int) -> Any:
-        """Return environments in one process; stable-baselines3 seeds them."""
+        """Return a vector environment in one process; stable-baselines3 seeds it."""
         from sysgym.agents.learned.replayable import ReplayableVecEnv
 
         return ReplayableVecEnv(self.make_env, n_envs)
 
     def observation_index(self) -> list[str]:
-        """Return what the vector is made of."""
+        """Return the names of the vector's values."""
         space = self._env.env.observation_space
         assert isinstance(space, gym.spaces.Dict)
         return choice_names(space)
 
     def action_meaning(self) -> dict[str, Any]:
-        """Return that an action is one of the choices."""
+        """Return the meaning of actions: one of the choices."""
         return {"name": "choice"}
 
 
 def _mask(observation: Observation, n_rows: int) -> Array:
-    """Return the mask with a column for each of a row's actions."""
+    """Return the mask with a column for each action of a row."""
     mask = observation[MASK]
     return mask.reshape(len(mask) // n_rows, n_rows).T

@@ -1,4 +1,4 @@
-"""The placement family as learned agents see it."""
+"""Interface of the placement family to learned agents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sysgym.scenarios import Scenario
 
 
 class ChoiceLearning(Learning):
-    """Policies choose among actions of which some are forbidden."""
+    """Learning of choices among masked actions."""
 
     def problem(
         self,
@@ -25,7 +25,7 @@ class ChoiceLearning(Learning):
         *,
         over_hosts: bool = False,
     ) -> Problem:
-        """Return a scenario as a learner sees it."""
+        """Return the learning problem of a scenario."""
         refuse_settings(scenario, env_kwargs, action_scale)
         return Choices(scenario)
 
@@ -43,12 +43,12 @@ class ChoiceLearning(Learning):
         return PolicyGraph(checkpoint.policy, Inputs(n_inputs(checkpoint.policy)), Choice(masked=True))
 
     def chooses(self, meta: CheckpointMeta) -> bool:
-        """Return that an action is one of a few."""
+        """Return True: actions are discrete."""
         return True
 
 
 class _Exported(ChoiceAgent):
-    """Plays an exported file, which is told what is allowed."""
+    """Agent that plays an exported file, which takes a mask."""
 
     def __init__(self, checkpoint: Checkpoint, runner: Runner) -> None:
         super().__init__(checkpoint)

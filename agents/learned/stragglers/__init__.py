@@ -1,1 +1,1 @@
-"""Learned straggler agents: what is trained on the jobs of the train split and played on others."""
+"""Straggler agents trained on jobs of the train split and played on others."""

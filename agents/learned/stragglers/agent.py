@@ -1,4 +1,4 @@
-"""A policy trained on tasks, as an agent for whole jobs."""
+"""Agent for whole jobs that plays a policy trained on tasks."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FLAG = 1
 
 
 class TaskAgent(Predictor):
-    """Asks the policy about every running task; flags stay, and become relaunches in mitigation.
+    """Agent that evaluates the policy for every running task; in mitigation, flags become relaunches.
 
     Args:
-        checkpoint: As read.
-        scores: The policy: features of tasks to scores of waiting and flagging, shape (n, 2).
+        checkpoint: The checkpoint.
+        scores: Policy from features of tasks to scores of waiting and flagging, shape (n, 2).
     """
 
     def __init__(self, checkpoint: Checkpoint, scores: Callable[[Any], NDArray[Any]]) -> None:
@@ -38,7 +38,7 @@ class TaskAgent(Predictor):
         """Begin an episode.
 
         Raises:
-            SysgymError: If the environment measures other counters than the policy was trained on.
+            SysgymError: If the environment has different counters from those of the training.
         """
         super().begin(env)
         world: Any = env.unwrapped

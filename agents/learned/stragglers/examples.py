@@ -1,4 +1,4 @@
-"""Training examples from finished jobs: a row for every running task at every checkpoint."""
+"""Training examples from finished jobs, with a row for every running task at every checkpoint."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ FeatureMap = Callable[[JobView], NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows; what happened to the task is known because its job is over.
+    """Training examples, with labels from the completed job.
 
     Attributes:
-        counter_names: Of the scenario.
-        features: Shape (n, F).
+        counter_names: Names of the scenario's counters.
+        features: Features, shape (n, F).
         straggler: Whether the task reached the threshold.
-        in_time: Whether it had not yet when it was seen so.
-        curable: Whether a second attempt, begun then, would have ended sooner.
-        saving: What it would have saved, in windows; negative where it would have cost.
-        job: Number of the episode.
-        group: Number of the job; episodes share it if the draw, or a short trace, repeated a job.
-        task: Number of the task in its job.
-        checkpoint: Number of the checkpoint.
-        elapsed_share: Time since the task began over the threshold.
+        in_time: Whether it had not yet reached the threshold at the checkpoint.
+        curable: Whether a second attempt started at the checkpoint would have ended sooner.
+        saving: Time that it would have saved, in windows; negative for a loss.
+        job: Index of the episode.
+        group: Index of the job; episodes with the same job share it.
+        task: Index of the task in its job.
+        checkpoint: Index of the checkpoint.
+        elapsed_share: Time since the start of the task, divided by the threshold.
     """
 
     counter_names: tuple[str, ...]
@@ -51,11 +51,11 @@ class Examples:
 
     @property
     def task_key(self) -> NDArray[np.int64]:
-        """A number for every task of every job."""
+        """Unique number of every task of every job."""
         return self.job * 1_000_000 + self.task
 
     def where(self, rows: NDArray[np.bool_]) -> Examples:
-        """Return some of the rows."""
+        """Return a selection of the rows."""
         columns = {name: value[rows] for name, value in vars(self).items() if name != "counter_names"}
         return replace(self, **columns)
 
@@ -69,19 +69,19 @@ def collect(
     split: str = "train",
     features: FeatureMap = task_features,
 ) -> Examples:
-    """Watch jobs of a split and write down what happened.
+    """Return training examples from jobs of a split.
 
     Args:
         scenario: The scenario.
-        total_steps: Checkpoints to look at; the last job is watched to its end.
-        seed: Of the choice of jobs.
-        progress: Told the number of checkpoints seen.
-        source: Where jobs come from instead of the scenario.
-        split: Whose jobs.
-        features: What a running task looks like: from a view to shape (n_running, F).
+        total_steps: Number of checkpoints to collect; the last job is completed.
+        seed: Seed of the choice of jobs.
+        progress: Callback with the number of checkpoints so far.
+        source: Source of jobs other than the scenario.
+        split: Split of the jobs.
+        features: Function from a view to the features of running tasks, shape (n_running, F).
 
     Raises:
-        SysgymError: If no checkpoint may be looked at.
+        SysgymError: If ``total_steps`` allows no checkpoint.
     """
     if total_steps < 1:
         raise SysgymError(f"total_steps: expected at least 1, got {total_steps}")
@@ -121,7 +121,7 @@ def _rows(
     view = JobView.of(observation)
     job, running = env.job, view.running
     tasks = np.flatnonzero(running)
-    # Not the view's single precision: whether a flag is in time must not hang on its last bits.
+    # In double precision: whether a flag is in time must not depend on rounding in the view.
     elapsed_s = env.world.now_s - job.start_s[tasks]
     remaining_s = job.latency_s[tasks] - elapsed_s
     saving = (remaining_s - job.duration_s[tasks, min(1, job.n_attempts - 1)]) / job.window_s

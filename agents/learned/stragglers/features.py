@@ -1,8 +1,8 @@
 """Features of a task relative to its siblings, comparable between jobs.
 
-Every value compares a running task with the job's own tasks at the same moment (ranks, ratios to the median
-of those that have finished), so that what was learned on one job can be used on another, of any number of
-tasks. They do not change if tasks are reordered.
+Every value compares a running task with the other tasks of its job at the same time (ranks, and ratios to the
+median of finished tasks). A policy therefore transfers to jobs of any number of tasks, and features do not
+depend on the order of tasks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LARGEST_RATIO = 4.0
 
 
 def feature_names(counters: Sequence[str]) -> list[str]:
-    """Return the name of every column for counters of these names."""
+    """Return the name of every column for the given counters."""
     return [*JOB_FEATURES, *(f"{feature}: {counter}" for feature in COUNTER_FEATURES for counter in counters)]
 
 
@@ -54,7 +54,7 @@ def task_features(view: JobView) -> NDArray[np.float32]:
     if not n_running:
         return np.empty((0, len(JOB_FEATURES) + len(COUNTER_FEATURES) * view.x.shape[1]), np.float32)
     elapsed = view.elapsed[running]
-    # Before anyone has finished the longest wait so far stands in for a typical latency.
+    # Before any task has finished, the longest running time stands for a typical latency.
     latencies = view.latency[finished] if finished.any() else np.array([max(elapsed.max(), 1.0)])
     median, p90 = np.quantile(latencies, (0.5, 0.9))
     median = max(float(median), 1e-9)
@@ -86,7 +86,7 @@ def _counters(view: JobView) -> list[FloatArray]:
 
 
 def _ranks(everyone: FloatArray, some: FloatArray) -> FloatArray:
-    """Return the share of ``everyone`` that is below each of ``some``, ties half, column by column."""
+    """Return the share of ``everyone`` below each of ``some``, counting ties half, by column."""
     found = np.empty_like(some)
     for column in range(some.shape[1]):
         order = np.sort(everyone[:, column])
@@ -97,7 +97,7 @@ def _ranks(everyone: FloatArray, some: FloatArray) -> FloatArray:
 
 
 def _log_ratio(values: FloatArray, base: FloatArray) -> FloatArray:
-    """Return log(values / base), 0 where both are nothing, clipped."""
+    """Return log(values / base), clipped; 0 where both are 0."""
     tiny = 1e-3 * np.abs(base) + 1e-12
     found: FloatArray = np.clip(np.log((values + tiny) / (base + tiny)), -LARGEST_LOG, LARGEST_LOG)
     return found

@@ -1,4 +1,4 @@
-"""The stragglers family as learned agents see it."""
+"""Interface of the stragglers family to learned agents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sysgym.scenarios.errors import SysgymError
 
 
 class TaskLearning(Learning):
-    """Policies flag one task at a time, by its own features."""
+    """Learning of flags for single tasks, from the features of each."""
 
     def problem(
         self,
@@ -30,7 +30,7 @@ class TaskLearning(Learning):
         *,
         over_hosts: bool = False,
     ) -> Problem:
-        """Return a scenario as a learner sees it."""
+        """Return the learning problem of a scenario."""
         refuse_settings(scenario, env_kwargs, action_scale)
         from sysgym.agents.learned.stragglers.tasks import Tasks  # needs stable-baselines3
 
@@ -43,7 +43,7 @@ class TaskLearning(Learning):
         return TaskAgent(checkpoint, checkpoint.policy)
 
     def exported_agent(self, checkpoint: Checkpoint, runner: Runner) -> PolicyAgent:
-        """Return the agent that plays an exported policy; the file scores all running tasks as one batch."""
+        """Return the agent that plays an exported policy, with all running tasks as one batch."""
         agent = TaskAgent(checkpoint, lambda features: runner(features).values)
         agent.name = "onnx"
         return agent
@@ -56,11 +56,11 @@ class TaskLearning(Learning):
         return PolicyGraph(checkpoint.policy, Inputs(size, low=-bound, high=bound), Choice(masked=False))
 
     def chooses(self, meta: CheckpointMeta) -> bool:
-        """Return that an action is one of a few."""
+        """Return True: actions are discrete."""
         return True
 
     def bounds(self, env_id: str) -> Mapping[str, Bound] | None:
-        """Return kind of feature -> largest error of its measurement."""
+        """Return a mapping from kinds of features to bounds of their measurement errors."""
         return OF_TASKS
 
 

@@ -1,10 +1,10 @@
-"""Tasks as the learner's environments: a policy shared by all tasks of a job, which sees the others pooled.
+"""Learning problem with tasks as environments, and a policy shared by all tasks of a job.
 
-In the prediction environment the reward is a sum over tasks, and a flag changes nothing but what its own task
-brings. So a job of n tasks is n stopping problems that share a policy: at each checkpoint a running task is
-flagged for good, or waits. What it sees is itself and the job's pooled statistics
-(:mod:`sysgym.agents.learned.stragglers.features`), which depend neither on the order nor on the number of
-tasks; so neither does the policy.
+In the prediction environment the reward is a sum over tasks, and a flag affects only the term of its own
+task. A job of n tasks therefore consists of n stopping problems that share a policy: at each checkpoint a
+running task is flagged permanently, or waits. The observation consists of the task's own features and pooled
+statistics of the job (:mod:`sysgym.agents.learned.stragglers.features`). They depend neither on the order nor
+on the number of tasks; hence neither does the policy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sysgym.envs.stragglers.rewards import PREDICTION, get_reward
 from sysgym.scenarios import Scenario, StragglerScenario
 
 JOBS_WATCHED_STEPS = 4_000
-"""Checkpoints of training jobs that the episodes are drawn from."""
+"""Number of checkpoints of training jobs from which episodes are drawn."""
 LARGEST_FEATURE = 4.0
 _IN_PROGRESS = ("row", "last", "return", "length")
 
@@ -34,12 +34,12 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class TaskRewards:
-    """What one task brings, times the number of tasks: the mean over a job's tasks is the job's return.
+    """Reward of one task times the number of tasks, so that the mean over a job's tasks is the job's return.
 
     Attributes:
-        true_flag: For a straggler flagged at once; less the later it is, 0 from the threshold on.
-        false_flag: For the flag of another task.
-        missed: For a straggler that was not flagged in time.
+        true_flag: Reward of a straggler flagged at its start; it decreases to 0 at the threshold.
+        false_flag: Reward of flagging any other task.
+        missed: Reward of a straggler that was not flagged in time.
     """
 
     true_flag: float
@@ -48,7 +48,7 @@ class TaskRewards:
 
     @classmethod
     def of(cls, scenario: StragglerScenario, straggler_share: float) -> TaskRewards:
-        """Return them for a scenario's reward where this share of the tasks are stragglers."""
+        """Return the rewards of tasks for a scenario and a share of stragglers."""
         weights = get_reward(PREDICTION, "default").with_weights(scenario.reward.weights).weights
         share = min(max(straggler_share, 1e-3), 1.0 - 1e-3)
         return cls(
@@ -67,20 +67,20 @@ class TaskRewards:
 
 
 class TaskVecEnv(VecEnv):
-    """As many tasks of training jobs as there are environments, each from its first checkpoint on.
+    """Vector environment of tasks of training jobs, each from its first checkpoint on.
 
-    Observations are :func:`task_features`, actions 0 (wait) and 1 (flag). A task's episode ends with its flag
-    or with its own end; another task of any job follows.
+    Observations are :func:`task_features`; actions are 0 (wait) and 1 (flag). The episode of a task ends with
+    its flag or its own end, and another task of any job follows.
 
     Args:
         examples: All tasks at all checkpoints.
-        rewards: What flags are worth.
-        n_envs: Tasks side by side.
-        seed: Of the choice of tasks.
+        rewards: Rewards of tasks.
+        n_envs: Number of parallel tasks.
+        seed: Seed of the choice of tasks.
     """
 
     render_mode = None
-    """A task has no picture; stable-baselines3 asks."""
+    """None: tasks have no pictures. Required by stable-baselines3."""
 
     def __init__(self, examples: Examples, rewards: TaskRewards, n_envs: int, seed: int) -> None:
         order = np.lexsort((examples.checkpoint, examples.task_key))
@@ -103,16 +103,16 @@ class TaskVecEnv(VecEnv):
         self._length = np.zeros(n_envs, dtype=np.int64)
 
     def reset(self) -> Array:
-        """Begin with other tasks everywhere."""
+        """Begin an episode with a new task in every environment."""
         self._begin(np.arange(self.num_envs))
         return self._features[self._row]
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Take the decisions."""
+        """Store the decisions."""
         self._flags = np.asarray(actions).reshape(-1) == 1
 
     def step_wait(self) -> tuple[Array, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
-        """Carry them out."""
+        """Apply the decisions."""
         row, flags = self._row, self._flags
         at_end = row == self._last
         reward = np.where(
@@ -139,23 +139,23 @@ class TaskVecEnv(VecEnv):
         self._return[slots], self._length[slots] = 0.0, 0
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
-        """Begin the choice of tasks anew."""
+        """Seed the choice of tasks."""
         self._rng = np.random.default_rng(seed)
         return [seed] * self.num_envs
 
     def state(self) -> dict[str, Any]:
-        """Return where the tasks are, and what the next ones will be; :meth:`set_state` takes it."""
+        """Return the state of the tasks and of their random choice, for :meth:`set_state`."""
         arrays = {name: getattr(self, f"_{name}").copy() for name in _IN_PROGRESS}
         return {"random": self._rng.bit_generator.state, **arrays}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Bring the tasks to where others were."""
+        """Restore a state."""
         self._rng.bit_generator.state = state["random"]
         for name in _IN_PROGRESS:
             getattr(self, f"_{name}")[:] = state[name]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute, the same for every task."""
@@ -166,20 +166,20 @@ class TaskVecEnv(VecEnv):
         setattr(self, attr_name, value)
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """Call a method, once a task."""
+        """Call a method, once per task."""
         return [getattr(self, method_name)(*args, **kwargs) for _ in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Return whether tasks are wrapped: they are not."""
+        """Return False for every task: tasks are not wrapped."""
         return [False for _ in self._get_indices(indices)]
 
 
 class Tasks:
-    """The learner's problem: tasks of the train split's jobs, watched once before the training.
+    """Learning problem with tasks of the train split's jobs, which are collected once before the training.
 
     Args:
         scenario: The scenario.
-        watched_steps: Checkpoints to watch; None: :data:`JOBS_WATCHED_STEPS`.
+        watched_steps: Checkpoints to collect; None: :data:`JOBS_WATCHED_STEPS`.
     """
 
     discrete_actions = True
@@ -192,7 +192,7 @@ class Tasks:
         self.env_kwargs: Mapping[str, Any] = {}
 
     def envs(self, n_envs: int, seed: int) -> TaskVecEnv:
-        """Watch jobs and return as many of their tasks at once."""
+        """Collect jobs and return a vector environment of their tasks."""
         examples = collect(self._scenario, self._watched_steps, seed)
         _, first = np.unique(examples.task_key, return_index=True)
         rewards = TaskRewards.of(self._scenario, float(examples.straggler[first].mean()))
@@ -204,5 +204,5 @@ class Tasks:
         return feature_names(env.unwrapped.counter_names)
 
     def action_meaning(self) -> dict[str, Any]:
-        """Return that the second output is for a flag."""
+        """Return the meaning of outputs: the second one is for a flag."""
         return {"name": "wait or flag"}

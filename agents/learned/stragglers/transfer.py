@@ -1,10 +1,10 @@
-"""Transfer: gradient boosting over the train split's jobs on how a task stands among its siblings.
+"""Transfer: gradient boosting on features of tasks relative to their siblings, over the train split's jobs.
 
-NURD and its kin learn anew in every job, from tasks that have finished and are therefore no stragglers. A
-cluster has run jobs before, and knows which of their tasks straggled. This agent learns from those: at every
-checkpoint of every training job, which running tasks will reach the threshold (it flags those), and which
-would be done sooner if they were started again (it relaunches those). LightGBM (Ke et al., NeurIPS 2017)
-learns both; the probability from which on it acts is chosen on training jobs that were left out.
+NURD and similar methods are fitted anew in every job, to tasks that have finished and are therefore not
+stragglers. This agent learns from completed jobs, whose stragglers are known: at every checkpoint of every
+training job, which running tasks will reach the threshold (it flags these), and which would finish sooner if
+relaunched (it relaunches these). LightGBM (Ke et al., NeurIPS 2017) learns both. The probability threshold
+for acting is chosen on held-out training jobs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PARAMETERS = {
     "verbosity": -1,
 }
 SHARE_HELD_OUT = 0.25
-"""Of the training jobs, those that choose the probability from which on to act."""
+"""Share of the training jobs held out to choose the probability threshold for acting."""
 MOMENTS = np.linspace(0.1, 1.0, 10)
 """Shares of the threshold at which F1 is taken."""
 CANDIDATES = np.linspace(0.05, 0.95, 46)
@@ -61,15 +61,15 @@ Progress = Callable[[int], None]
 
 
 class Transfer(Predictor):
-    """Flags what the trees take for a straggler; in the mitigation environment relaunches what that cures.
+    """Agent that flags predicted stragglers; in mitigation it relaunches tasks that benefit from it.
 
     Args:
-        checkpoint: What training wrote.
-        expected: Ignored; every learned agent is told the name that it was asked for under.
+        checkpoint: Path of the checkpoint.
+        expected: Name of the agent as requested; ignored.
         action: ``"relaunch"`` or ``"copy"``, in the mitigation environment.
 
     Raises:
-        SysgymError: If it is no checkpoint of this agent.
+        SysgymError: If the file is not a checkpoint of this agent.
         MissingExtra: If LightGBM is not installed.
     """
 
@@ -101,7 +101,7 @@ class Transfer(Predictor):
         """Begin an episode.
 
         Raises:
-            SysgymError: If the environment measures other counters than the training did.
+            SysgymError: If the environment has different counters from those of the training.
         """
         super().begin(env)
         counters = list(env.unwrapped.counter_names)  # type: ignore[attr-defined]
@@ -133,18 +133,18 @@ def train_transfer(
 
     Args:
         scenario: The scenario.
-        total_steps: Checkpoints of training jobs to look at.
+        total_steps: Number of checkpoints of training jobs.
         out: Folder for the checkpoint.
-        seed: Of the choice of jobs and of the trees.
-        progress: Told the number of checkpoints seen.
-        source: Where jobs come from instead of the scenario.
+        seed: Seed of the choice of jobs and of the trees.
+        progress: Callback with the number of checkpoints so far.
+        source: Source of jobs other than the scenario.
 
     Returns:
-        The checkpoint: one JSON file with both models as LightGBM writes them.
+        The checkpoint: one JSON file with both models in LightGBM's format.
 
     Raises:
         MissingExtra: If LightGBM is not installed.
-        SysgymError: If the checkpoints are those of a single job.
+        SysgymError: If all checkpoints belong to a single job.
     """
     _lightgbm()
     examples = collect(scenario, total_steps, seed, progress, source)
@@ -186,16 +186,16 @@ def _fit(features: NDArray[np.float32], labels: NDArray[np.bool_], seed: int) ->
 
 
 def _best_f1_limit(examples: Examples, probability: NDArray[np.float64]) -> float:
-    """Return the limit with the best F1 of flags that stay, over time: the mean over tenths of the threshold.
+    """Return the limit with the best F1 of permanent flags, averaged over tenths of the threshold.
 
-    F1 at the end alone would be served best by waiting: a task that has run for nearly the threshold is a
-    straggler as a rule, and everybody knows.
+    F1 at the end alone would favour waiting, because a task that has run for nearly the threshold is usually
+    a straggler.
     """
     _, place = np.unique(examples.task_key, return_inverse=True)
     n_tasks = int(place.max()) + 1
     straggles = np.zeros(n_tasks, dtype=bool)
     straggles[place] = examples.straggler
-    # The highest probability of each task up to each moment; after the threshold a flag counts no more.
+    # Running maximum of each task's probability; flags after the threshold do not count.
     highest = np.zeros((len(MOMENTS), n_tasks))
     for moment, so_far in zip(MOMENTS, highest, strict=True):
         seen = (examples.elapsed_share <= moment) & (examples.in_time | ~examples.straggler)
@@ -209,7 +209,7 @@ def _best_f1_limit(examples: Examples, probability: NDArray[np.float64]) -> floa
 
 
 def _best_saving_limit(examples: Examples, probability: NDArray[np.float64]) -> float:
-    """Return the limit at which relaunching once, at the first chance, saves the most task time."""
+    """Return the limit at which a single relaunch, as early as possible, saves the most task time."""
     order = np.lexsort((examples.checkpoint, examples.task_key))
     keys, saved = examples.task_key[order], examples.saving[order]
     scores = []

@@ -1,4 +1,4 @@
-"""LightGBM's text of trees, checked: its reader believes every index and size in it."""
+"""Validation of LightGBM's text format, whose reader does not check indices and sizes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ _WHOLE_PER_SPLIT = ("split_feature", "decision_type", "left_child", "right_child
 
 
 def checked_trees(text: str) -> str:
-    """Return a model of anyone so that reading and playing it stays within its own arrays.
+    """Return an untrusted model after checking that no index leaves its arrays.
 
     Args:
-        text: As ``Booster.model_to_string`` wrote it.
+        text: Output of ``Booster.model_to_string``.
 
     Raises:
-        ValueError: If it is no binary model of plain splits, or a tree refers to what is not there.
+        ValueError: If it is not a binary model of plain splits, or a tree refers to a missing element.
         KeyError: If a field is missing.
     """
     if re.search(r"[^\n -~]", text):
         raise ValueError("a character that LightGBM may take for the end of a line")
-    # The places of trees in the text; without them it is read from the beginning to the end.
+    # Offsets of trees in the text; without them it is read sequentially.
     lines = [line for line in text.split("\n") if not line.startswith("tree_sizes=")]
     head, *trees = _blocks(lines)
     if _whole(head["num_class"]) != 1 or _whole(head["num_tree_per_iteration"]) != 1:
@@ -61,14 +61,14 @@ def _check(tree: dict[str, str], n_features: int) -> None:
     if not all(0 <= feature < n_features for feature in fields["split_feature"]):
         raise ValueError("a tree that splits by a feature that is not there")
     for side in ("left_child", "right_child"):
-        # Leaves are counted from -1 down; a split comes after the one that it hangs on.
+        # Leaves are numbered from -1 down; a split comes after its parent.
         children = enumerate(fields[side])
         if not all(-n_leaves <= child < 0 or node < child < n_leaves - 1 for node, child in children):
             raise ValueError("a tree whose branches lead elsewhere")
 
 
 def _whole(text: str) -> int:
-    """Return a whole number; Python also reads what LightGBM reads as another one."""
+    """Return an integer in plain notation; Python accepts other notations than LightGBM."""
     if not re.fullmatch(r"-?[0-9]{1,10}", text) or abs(int(text)) >= 2**31:
         raise ValueError(f"{text[:20]!r} is no whole number")
     return int(text)

@@ -1,1 +1,1 @@
-"""One network for every host of a congestion world: what it learns on one network it can do on another."""
+"""One policy network shared by all hosts, which transfers between networks of different sizes."""

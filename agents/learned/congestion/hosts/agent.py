@@ -1,4 +1,4 @@
-"""Plays one network for every host, in networks of any size."""
+"""Agent with one policy network for every host, for networks of any size."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sysgym.scenarios.errors import SysgymError
 
 
 class HostsAgent(LearnedAgent):
-    """Plays the mean action of a policy over hosts.
+    """Agent that plays the mean action of a policy over hosts.
 
     Args:
-        checkpoint: As read.
+        checkpoint: The checkpoint.
 
     Raises:
-        SysgymError: If its policy is no network over hosts.
+        SysgymError: If its policy is not a network over hosts.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -33,10 +33,10 @@ class HostsAgent(LearnedAgent):
         self._features = HostRows(self.meta.observation_index).features
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Look up where each host's features stand, and the bounds of rates.
+        """Look up the indices of each host's features, and the bounds of rates.
 
         Raises:
-            SysgymError: If they are not the features that the policy was trained on.
+            SysgymError: If the features differ from those that the policy was trained on.
         """
         index = getattr(env.unwrapped, "observation_index", [])
         features = HostRows(index).features

@@ -1,10 +1,10 @@
-"""PPO with one network for every host."""
+"""PPO with one policy network for every host."""
 
 from __future__ import annotations
 
 from sysgym.agents.learned.algorithms import Algorithm
 
-# One network for every host learns from all of them at once; the horizon is that of a full buffer.
+# A shared network learns from all hosts at once; the horizon is the drain time of a full buffer.
 PPO_HOSTS = Algorithm(
     "ppo_hosts",
     "stable_baselines3",

@@ -1,4 +1,4 @@
-"""A network over hosts on the observations of one environment."""
+"""Policy network over hosts for the observations of one environment."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sysgym.scenarios.errors import SysgymError
 
 
 def hosts_network(observation_index: Sequence[str], net: SetNet) -> RearrangedNet:
-    """Return a network, trained on hosts however many, for an environment's observation.
+    """Return a network trained on any number of hosts, adapted to an environment's observation.
 
     Raises:
-        SysgymError: If the observation is not one by hosts.
+        SysgymError: If the observation has no features of hosts.
     """
     rows = HostRows(observation_index)
     sizes = [(one.row_size, one.context_size, one.heads) for one in (rows.shape, net.shape)]
@@ -29,19 +29,19 @@ def hosts_network(observation_index: Sequence[str], net: SetNet) -> RearrangedNe
 
 
 class HostsGraph(PolicyGraph):
-    """A policy whose network serves hosts of any number."""
+    """Policy whose network supports any number of hosts."""
 
     def __post_init__(self) -> None:
-        """Check nothing: the network rearranges what it is given."""
+        """Skip the check of sizes, because the network rearranges its input."""
 
 
 def hosts_graph(network: RearrangedNet, size: int, scale: ActionScale) -> HostsGraph:
     """Return the whole policy.
 
     Args:
-        network: Of :func:`hosts_network`.
-        size: Numbers in an observation.
-        scale: Of its outputs.
+        network: Network from :func:`hosts_network`.
+        size: Length of an observation.
+        scale: Scale of the outputs.
     """
     # All features of the environment lie between 0 and 1.
     inputs = Inputs(size, low=np.zeros(size, np.float32), high=np.ones(size, np.float32))

@@ -1,4 +1,4 @@
-"""Actor and critic over hosts, for stable-baselines3's PPO. Needs torch."""
+"""Actor and critic over hosts, for stable-baselines3's PPO. Requires torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sysgym.agents.learned.set_modules import SetActorCritic
 
 
 class HostPolicy(SetActorCritic, ActorCriticPolicy):
-    """A rate for every host by one network, which sees the host's row beside all of them pooled."""
+    """Policy with one network from the features of a host, and the pooled ones of all hosts, to its rate."""
 
     first_output = 0.5
     """In [-1, 1]: three quarters up the scale of rates. Too high a beginning fills every queue, and in a full
@@ -23,7 +23,7 @@ class HostPolicy(SetActorCritic, ActorCriticPolicy):
 
 
 class RowsOfHosts(VecEnvWrapper):
-    """Worlds whose observations are rearranged by hosts."""
+    """Vector environment whose observations are rearranged by hosts."""
 
     def __init__(self, worlds: VecEnv, rows: HostRows) -> None:
         size = rows.shape.observation_size
@@ -31,12 +31,12 @@ class RowsOfHosts(VecEnvWrapper):
         self._rows = rows
 
     def reset(self) -> NDArray[np.float32]:
-        """Begin an episode in every world."""
+        """Begin an episode in every environment."""
         seen: Any = self.venv.reset()
         return self._rows(seen)
 
     def step_wait(self) -> Any:
-        """Step the worlds."""
+        """Step the environments."""
         seen, rewards, ends, infos = self.venv.step_wait()
         for info in infos:
             if "terminal_observation" in info:

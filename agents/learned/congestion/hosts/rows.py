@@ -1,4 +1,4 @@
-"""A controller's observation by hosts: a row for each, and what all of them share."""
+"""Rearrangement of a controller's observation by hosts: a row for each, and common features."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Array = NDArray[np.float32]
 
 _ENTRY = re.compile(r"(?P<feature>\w+)\[(?P<place>[^\]]+)\]")
 LEAST_RATE = 1e-4
-"""Of the line; smaller rates look alike."""
+"""Lower bound of rates in the logarithm, as a fraction of the line rate."""
 
 
 class HostRows:
-    """Rearranges observations of ``DatacenterCC`` for a network over hosts (see ``set_net``).
+    """Function that rearranges observations of ``DatacenterCC`` for a network over hosts (see ``set_net``).
 
-    A host's row is its features, and the logarithm of its rate if that is one of them. Of the ports, which
-    differ from network to network, the largest and the mean value of every feature belong to all hosts.
+    The row of a host has its features, and the logarithm of its rate if that is one of them. Ports differ
+    between networks, so the maximum and the mean of every port feature are given to all hosts.
 
     Args:
-        observation_index: What stands at every index of the observation, as the environment has it.
+        observation_index: Name of every value of the observation, from the environment.
 
     Attributes:
-        shape: How the rearranged observation is read.
-        features: Names of the hosts' features and of the ports', which two networks must share.
+        shape: Layout of the rearranged observation.
+        features: Names of the features of hosts and ports, which must be equal for two networks.
 
     Raises:
         SysgymError: If the observation has no features of hosts, or several intervals.

@@ -1,1 +1,1 @@
-"""The law of every flow, learned: weights of the transport ``neural``, found by evolution."""
+"""Learned congestion control law of every flow: weights of the transport ``neural``, found by evolution."""

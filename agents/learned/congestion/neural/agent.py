@@ -1,4 +1,4 @@
-"""Plays a law of single flows in networks: it brings the transport, and leaves its hosts uncapped."""
+"""Agent that uses a learned law as the transport of all flows, without caps on hosts."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from sysgym.scenarios.names import FILE_NAME, LONGEST_NAME
 FORMAT = "sysgym-neural-1"
 
 LARGEST_LAW_BYTES = 10_000_000
-"""Of a checkpoint; the package's own has a thousandth of it."""
+"""Limit of the size of a checkpoint; the package's own has a thousandth of it."""
 
 
 @dataclass(frozen=True)
 class Law:
-    """The checkpoint of the agent: one JSON file.
+    """Checkpoint of the agent: one JSON file.
 
     Attributes:
         parameters: Weights, in the order of :mod:`sysgym.emulator.packets.transports.neural`.
         trained_on: Resolved scenarios of the curriculum.
         total_steps: Decision intervals simulated in training.
-        seed: Of the search.
-        validation: Loss on the validation split; below 0 is better than DCTCP.
-        hyper_parameters: Of the search.
-        versions: Of what trained it.
+        seed: Seed of the search.
+        validation: Loss on the validation split; negative values are better than DCTCP.
+        hyper_parameters: Hyper-parameters of the search.
+        versions: Versions of the packages used in training.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -52,7 +52,7 @@ class Law:
     versions: Mapping[str, str]
 
     def write(self, path: Path) -> None:
-        """Write the file at once or not at all."""
+        """Write the file atomically."""
         names = {"inputs": INPUTS, "outputs": OUTPUTS}
         data = {"format": FORMAT, "agent": NeuralAgent.name, **names, **asdict(self)}
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def read_law(path: str | PathLike[str]) -> Law:
     """Read a checkpoint.
 
     Raises:
-        SysgymError: If there is none, or the file is something else.
+        SysgymError: If the file does not exist or is not a checkpoint.
     """
     if not Path(path).is_file():
         raise SysgymError(f"{path}: no such checkpoint")
@@ -93,18 +93,18 @@ def read_law(path: str | PathLike[str]) -> Law:
 
 
 class NeuralAgent:
-    """A learned law for every flow; nobody caps the hosts.
+    """Learned congestion control law for every flow, without caps on hosts.
 
     Args:
-        checkpoint: What training wrote.
-        expected: Name under which it was asked for.
+        checkpoint: Path of the checkpoint.
+        expected: Name of the agent as requested.
 
     Attributes:
-        env_kwargs: The transport that the environment must be made with.
-        n_parameters: Weights.
+        env_kwargs: The transport that the environment must be created with.
+        n_parameters: Number of weights.
 
     Raises:
-        SysgymError: If the file is no checkpoint of this agent.
+        SysgymError: If the file is not a checkpoint of this agent.
     """
 
     name = "neural"
@@ -116,9 +116,9 @@ class NeuralAgent:
         self._uncapped = MaxAgent()
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Look up the action that leaves the flows to themselves."""
+        """Look up the action that does not restrict the flows."""
         self._uncapped.begin(env)
 
     def act(self, observation: Any) -> Action:
-        """Return it."""
+        """Return that action."""
         return self._uncapped.act(observation)

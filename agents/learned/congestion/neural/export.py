@@ -1,4 +1,4 @@
-"""The learned law of single flows as what can be exported: the network, without its transport."""
+"""Export of the learned law: its network, without the transport."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FORMAT = "sysgym-onnx-law-1"
 
 
 def law_graph(law: Law) -> PolicyGraph:
-    """Return the network that a flow asks once a round trip; its answers are logarithms, within [-1, 1]."""
+    """Return the network that a flow evaluates once per round trip; outputs are logarithms in [-1, 1]."""
     flat = np.array(law.parameters, np.float32)
     weights = (
         flat[HIDDEN_WEIGHTS:HIDDEN_BIAS].reshape(N_HIDDEN, N_INPUTS),
@@ -43,7 +43,7 @@ def law_graph(law: Law) -> PolicyGraph:
 
 
 def law_about(law: Law) -> list[str]:
-    """Return what stands above the code: inputs, outputs, and the parameter that is not in the network."""
+    """Return the header comment: inputs, outputs, and the parameter that is not part of the network."""
     return [
         f"The law neural, trained on {len(law.trained_on)} scenarios; the network, once a round trip.",
         f"log2 of the first window over the usual one: {min(law.parameters[FIRST_WINDOW], 0.0):.9g}.",
@@ -55,7 +55,7 @@ def law_about(law: Law) -> list[str]:
 
 
 def law_properties(path: str | PathLike[str], law: Law) -> dict[str, str]:
-    """Return what an ONNX model of the law says about itself."""
+    """Return the metadata of an ONNX model of the law."""
     return {
         "format": FORMAT,
         "agent": "neural",
@@ -71,7 +71,7 @@ def read_source(path: Path) -> Source:
     """Read a law for export.
 
     Raises:
-        SysgymError: The file is no law.
+        SysgymError: If the file is not a law.
     """
     law = read_law(path)
     return Source(law_graph(law), law_about(law), lambda: law_properties(path, law), "")

@@ -25,7 +25,7 @@ WEIGHTS = {
     "fct_slowdown_p50": 2.0,
     "fct_slowdown_p99": 2.0,
 }
-"""Of the logarithm of a metric over the baseline's; a scenario that lacks one leaves it out."""
+"""Weights of the logarithm of a metric over the baseline's; inapplicable metrics are omitted."""
 
 ENOUGH = {
     "queue_p99_bytes": 0.3,
@@ -33,28 +33,28 @@ ENOUGH = {
     "fct_slowdown_p50": 1.0,
     "fct_slowdown_p99": 0.5,
 }
-"""Of the baseline's: less earns nothing more. Goodput, or flows in the middle, would pay for it."""
+"""Share of the baseline's value below which further reduction has no benefit, to protect goodput."""
 
 LEAST_GOODPUT = 0.995
-"""Of the baseline's; what is missing beyond it costs GOODPUT_WEIGHT."""
+"""Share of the baseline's goodput below which a shortfall is penalized with GOODPUT_WEIGHT."""
 GOODPUT_WEIGHT = 100.0
 LEAST_FAIRNESS = 0.98
 FAIRNESS_WEIGHT = 5.0
 
 _LEAST_QUEUE_BYTES = 3_000.0
-"""Queues of a packet or two are as good as none."""
+"""Queue below which queues count as equal: one or two packets."""
 
 
 @dataclass(frozen=True)
 class Episode:
-    """An episode to play: scenario, split, seed."""
+    """Episode to play: scenario, split and seed."""
 
     scenario: CongestionScenario
     split: str
     seed: int
 
     def play(self, transport: str | Transport) -> dict[str, float]:
-        """Return the episode's metrics, all flows under this transport."""
+        """Return the metrics of the episode with all flows on a transport."""
         env = DatacenterCC(scenario=self.scenario, split=self.split, transport=transport)
         _, info = play_episode(env, MaxAgent(), options={"episode_seed": self.seed})
         metrics: dict[str, float] = info["episode_metrics"]
@@ -62,10 +62,10 @@ class Episode:
 
 
 def loss(metrics: Mapping[str, float], baseline: Mapping[str, float]) -> float:
-    """Return how much worse than the baseline an episode was; negative: better.
+    """Return the loss of an episode relative to the baseline; negative values are better.
 
-    Weighted logarithms of queue and slowdown over the baseline's, and penalties where goodput or the fairness
-    of long flows falls behind.
+    The loss is a weighted sum of the logarithms of queue and slowdown over the baseline's, with penalties if
+    goodput or the fairness of long flows is lower.
     """
     total = 0.0
     for name, weight in WEIGHTS.items():
@@ -86,14 +86,14 @@ def _log_ratio(name: str, value: float, baseline: float) -> float:
 
 @dataclass
 class Judge:
-    """Plays laws in episodes, on all cores; knows what the baseline did in each."""
+    """Evaluator of laws in episodes, on all cores, with the baseline's results for each."""
 
     n_threads: int = field(default_factory=numba.get_num_threads)
     _baselines: dict[tuple[str, str, int], dict[str, float]] = field(default_factory=dict)
 
     def losses(self, laws: Sequence[Transport], episodes: Sequence[Episode]) -> NDArray[np.float64]:
         """Return the loss of every law in every episode, shape (n_laws, n_episodes)."""
-        # The simulation is compiled code that leaves Python to other threads.
+        # The simulation is compiled code that releases Python's global lock.
         with ThreadPoolExecutor(self.n_threads) as pool:
             baselines = list(pool.map(self._baseline, episodes))
             jobs = [(law, place) for law in laws for place in range(len(episodes))]

@@ -1,11 +1,12 @@
-"""Finds the weights of the law by evolution: CMA-ES (Hansen, arXiv:1604.00772) over randomised scenarios.
+"""Search for the weights of the law by CMA-ES (Hansen, arXiv:1604.00772) over randomised scenarios.
 
-An episode of a network ends in the very numbers that count (queues, completion times, goodput), all flows
-share the weights, and there are a few dozen of them: no gradient is needed. All candidates of a generation
-play the same episodes as DCTCP, so that luck of the draw cancels. Scenarios in which the law stands worst
-against DCTCP come more often (as Genet's curriculum has it, Xia et al., SIGCOMM 2022, section 4). The first
-scenario may have a stage to itself: what is found under incast is kept when web search joins, and hardly
-found beside it. What is kept is the mean of the distribution that was best on the validation split.
+The objective is made of the final metrics of an episode (queues, completion times, goodput), all flows share
+the weights, and there are only a few dozen of them, so no gradient is needed. All candidates of a generation
+play the same episodes as DCTCP, which cancels the variance between episodes. Scenarios in which the law is
+worst relative to DCTCP are drawn more often (as in Genet's curriculum, Xia et al., SIGCOMM 2022, section 4).
+The first scenario may have a stage of its own: solutions for incast persist when web search is added, but are
+hard to find if both are played from the beginning. The result is the mean of the distribution that was best
+on the validation split.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ FINAL = "final.json"
 STATE = "search.npz"
 CURVE = "progress.csv"
 LARGEST_STATE_BYTES = 64_000_000
-"""Of the state of a search; one has a tenth of a megabyte."""
+"""Limit of the size of a search state; a typical one has a tenth of a megabyte."""
 
 EPISODES_A_GENERATION = 6
 EPISODES_A_VALIDATION = 4
@@ -52,12 +53,12 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Schedule:
-    """When the scenarios of a search join, and how widely it looks.
+    """Stages of a search, and the widths of its distributions.
 
     Attributes:
-        alone_steps: Decision intervals on the first scenario alone; the others join after them.
-        sigma: Width of the distribution that the search begins with, around DCTCP.
-        joint_sigma: Width of the one that begins when the others join, around the best law so far.
+        alone_steps: Decision intervals on the first scenario alone; the others are added afterwards.
+        sigma: Width of the initial distribution, around DCTCP.
+        joint_sigma: Width of the distribution when the others are added, around the best law so far.
     """
 
     alone_steps: int
@@ -65,7 +66,7 @@ class Schedule:
     joint_sigma: float
 
     def check(self, total_steps: int) -> None:
-        """Raise SysgymError for what cannot be: it comes from a command line or a suite, of any type."""
+        """Raise SysgymError for invalid values, which may come from a command line or a suite."""
         for name in ("sigma", "joint_sigma"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0.0 < value < math.inf:
@@ -81,21 +82,21 @@ class Schedule:
 
 @dataclass
 class Search:
-    """The state of a search.
+    """State of a search.
 
     Attributes:
         evolution: The distribution of weights.
-        seed: Of its draws.
-        schedule: When the scenarios join, and the widths of the distribution.
-        rng: Draws scenarios and seeds of episodes.
-        scenarios: The curriculum, whole.
+        seed: Seed of the random draws.
+        schedule: Stages, and the widths of the distributions.
+        rng: Generator of scenarios and episode seeds.
+        scenarios: All scenarios of the curriculum.
         standing: Moving average of the loss in each scenario.
-        joined: Whether all scenarios are played, or the first alone.
-        generations: How many there were.
-        steps: Decision intervals simulated, the baseline's not counted.
+        joined: Whether all scenarios are played, or only the first.
+        generations: Number of generations so far.
+        steps: Decision intervals simulated, without those of the baseline.
         wall_s: Time so far, s.
         best: Mean of the distribution that was best on the validation split, in this stage.
-        best_loss: Its loss there.
+        best_loss: Loss of ``best`` on the validation split.
     """
 
     evolution: Any
@@ -113,11 +114,11 @@ class Search:
 
     @property
     def n_played(self) -> int:
-        """How many of the scenarios are played in this stage."""
+        """Number of scenarios played in this stage."""
         return len(self.scenarios) if self.joined else 1
 
     def state(self) -> dict[str, Any]:
-        """Return what a file holds: numbers and arrays."""
+        """Return the state as numbers and arrays, for a file."""
         return {
             "scenarios": [one.sha256() for one in self.scenarios],
             "seed": self.seed,
@@ -128,10 +129,10 @@ class Search:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Bring a new search to where another was.
+        """Restore the state of another search.
 
         Raises:
-            Exception: Of any kind, if the state is not one of such a search.
+            Exception: Any exception, if the state does not belong to such a search.
         """
         for name in _parts_of(self.evolution):
             setattr(self.evolution, name, _like(getattr(self.evolution, name), state["evolution"][name]))
@@ -140,17 +141,17 @@ class Search:
             setattr(self, name, _like(getattr(self, name), state[name]))
 
     def stage_is_over(self, total_steps: int) -> bool:
-        """Whether this stage has had its steps, of so many in all."""
+        """Return whether this stage is complete, for a total number of steps."""
         return self.steps >= (total_steps if self.joined else self.schedule.alone_steps)
 
     def join(self) -> None:
-        """Begin the stage of all scenarios, around the best law of the first."""
+        """Begin the stage of all scenarios, around the best law of the first stage."""
         self.evolution = _distribution(self.best, self.schedule.joint_sigma, self.seed)
         self.best_loss = np.inf
         self.joined = True
 
     def draw(self) -> tuple[list[int], list[Episode]]:
-        """Return the episodes of a generation: every scenario once, the rest where the law stands worst."""
+        """Return the episodes of a generation: every scenario once, the rest where the law is worst."""
         n = self.n_played
         standing = self.standing[:n]
         weight = np.exp(standing - standing.max())
@@ -164,8 +165,8 @@ class Search:
         return Episode(scenario, "train", int(self.rng.integers(first, last + 1)))
 
     def generation(self, judge: Judge) -> float:
-        """Play one generation and learn from it; returns the mean loss of its candidates."""
-        # A search that was stopped comes back without its generator: each generation has one of its own.
+        """Play one generation and update the distribution; return the mean loss of the candidates."""
+        # The generator of a search is not saved: each generation has one of its own.
         state = np.random.SeedSequence([self.seed, self.generations]).generate_state(1)
         self.evolution.reseed_rng(int(state[0]))
         candidates = [self.evolution.ask() for _ in range(self.evolution.population_size)]
@@ -180,7 +181,7 @@ class Search:
         return float(losses.mean())
 
     def validate(self, judge: Judge) -> float:
-        """Play the mean of the distribution on the validation split; keep it if it is the best so far."""
+        """Evaluate the mean of the distribution on the validation split; keep it if it is the best so far."""
         episodes = [
             Episode(scenario, "validation", scenario.splits["validation"].seeds[0] + number)
             for scenario in self.scenarios[: self.n_played]
@@ -208,28 +209,28 @@ def train_neural(
 ) -> Path:
     """Search for weights on the train split of scenarios.
 
-    Same arguments and machine, same weights, whether stopped on the way or not.
+    The same arguments on the same machine give the same weights, with or without interruption.
 
     Args:
-        scenario: The first of them.
+        scenario: The first scenario.
         total_steps: Decision intervals to simulate; rounded up to whole generations.
         out: Folder of the run.
-        seed: Of the search.
-        resume: Go on from where the folder's search was stopped.
-        progress: Told the number of intervals so far.
+        seed: Seed of the search.
+        resume: Whether to resume an interrupted search in the folder.
+        progress: Callback with the number of intervals so far.
         also_on: Names or files of the other scenarios.
-        episode_steps: Longer episodes are cut to so many intervals.
-        alone_steps: Decision intervals of a first stage, in which the first scenario is played alone.
-        sigma: Width of the first distribution; the law of its mean is DCTCP.
-        joint_sigma: Width of the second stage's first distribution; its mean is the first stage's best law.
+        episode_steps: Largest number of intervals of an episode; longer ones are truncated.
+        alone_steps: Decision intervals of a first stage, in which only the first scenario is played.
+        sigma: Width of the first distribution, whose mean is DCTCP.
+        joint_sigma: Width of the second stage's first distribution, whose mean is the best law of the first.
 
     Returns:
         The checkpoint.
 
     Raises:
         MissingExtra: If cmaes is not installed.
-        SysgymError: If a scenario is not one of DatacenterCC, the first stage leaves no steps for the second,
-            a width is not positive, or the folder holds another search.
+        SysgymError: If a scenario is not for DatacenterCC, the first stage leaves no steps for the second, a
+            width is not positive, or the folder holds another search.
     """
     folder = Path(out)
     chosen = [_shortened(one, episode_steps) for one in (scenario, *map(load_scenario, also_on))]
@@ -237,7 +238,7 @@ def train_neural(
     schedule.check(total_steps)
     search = _begin_or_resume(folder, chosen, seed, schedule, resume)
     judge = Judge()
-    # No stage ends without a validation, however few its steps.
+    # Every stage ends with a validation, even a short one.
     while search.steps < total_steps or math.isinf(search.best_loss):
         began_s = time.perf_counter()
         mean_loss = search.generation(judge)
@@ -294,7 +295,7 @@ def _begin_or_resume(
         there = read_tree(read_limited(path, LARGEST_STATE_BYTES))
         asked = {what: (there[what], here[what]) for what in ("scenarios", "seed")}
         asked |= {name: (there["schedule"][name], value) for name, value in here["schedule"].items()}
-    except Exception as error:  # damaged files fail wherever zipfile, json or NumPy notices
+    except Exception as error:  # damaged files can raise anything in zipfile, json or NumPy
         raise SysgymError(f"{path}: not the state of a search ({error!r}); use another folder") from error
     for what, (got, expected) in asked.items():
         if got != expected:
@@ -310,12 +311,12 @@ def _begin_or_resume(
 
 
 def _parts_of(evolution: Any) -> list[str]:
-    """Return the names of what a distribution consists of; its generator is another in each generation."""
+    """Return the attributes of a distribution, without its generator, which is new in each generation."""
     return [name for name in vars(evolution) if name != "_rng"]
 
 
 def _like(old: Any, new: Any) -> Any:
-    """Return a value of a file if it can stand in the place of another.
+    """Return a value from a file if it can replace another.
 
     Raises:
         ValueError: If it cannot.
