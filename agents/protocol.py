@@ -10,14 +10,14 @@ import gymnasium as gym
 
 @runtime_checkable
 class Agent(Protocol):
-    """Maps observations to actions.
+    """Protocol of an agent, which maps observations to actions.
 
-    Two optional attributes: ``privileged = True`` marks an agent that reads more than the observation (a
-    reference, not a competitor), and ``env_kwargs`` is a dict of arguments that the environment must be
-    made with for this agent.
+    There are two optional attributes: ``privileged = True`` marks an agent that reads more than the
+    observation (a reference, not a competitor), and ``env_kwargs`` is a dict of arguments that the
+    environment must be created with for this agent.
 
     Attributes:
-        name: What tables call it.
+        name: Name of the agent in tables.
     """
 
     name: str
@@ -35,7 +35,7 @@ def is_privileged(agent: Agent) -> bool:
 
 
 def environment_arguments(agent: Agent) -> Mapping[str, Any]:
-    """Return what the environment must be made with for this agent; often nothing."""
+    """Return the arguments that the environment must be created with for this agent."""
     arguments: Mapping[str, Any] = getattr(agent, "env_kwargs", {})
     return arguments
 
@@ -47,7 +47,7 @@ def play_episode(
 
     Args:
         env: The environment.
-        agent: Who plays.
+        agent: The agent.
         seed: Passed to ``reset``.
         options: Passed to ``reset``; ``{"episode_seed": 20000}`` pins the episode.
 

@@ -31,21 +31,21 @@ Factory = TypeVar("Factory", bound=Callable[..., Any])
 
 
 GENERAL = "sysgym.agents.learned.catalogue:AGENTS"
-"""Entry of the learned agents that serve every family."""
+"""Entry point of the learned agents that are available for every family."""
 
 _AGENTS: dict[str, AgentInfo] = {}
 _collected: set[str] = set()
 
 
 def _agents() -> dict[str, AgentInfo]:
-    """Return name -> agent, with those of every family that is known by now."""
+    """Return all agents by name, including those of every loaded family."""
     new = {name: family for name, family in families().items() if name not in _collected}
     if new:
         _collected.update(new)
         found = {**_AGENTS} or {info.name: info for info in load_entry(GENERAL)}
         for name, family in new.items():
             for info in _declared(family):
-                # Two families may have an agent of one name: the later one is known by its family too.
+                # If two families have an agent of the same name, the later one has its family as a prefix.
                 own = replace(
                     info, family=name, name=f"{name}/{info.name}" if info.name in found else info.name
                 )
@@ -69,13 +69,13 @@ def _declared(family: Family) -> Sequence[AgentInfo]:
 def register_agent(
     name: str, *, summary: str = "", privileged: bool = False, family: str = ""
 ) -> Callable[[Factory], Factory]:
-    """Make an agent known by name; use as a decorator on its class or on a function that makes it.
+    """Register an agent by name; use as a decorator on its class or factory.
 
     Args:
-        name: What users type; registering it again replaces it.
-        summary: One line for lists; the docstring's first line if absent.
+        name: Name of the agent; registering it again replaces it.
+        summary: One-line description for lists; the docstring's first line if absent.
         privileged: Whether it reads more than the observation.
-        family: Whose environments it plays; empty: any.
+        family: Family whose environments it plays; empty: any.
     """
 
     def register(factory: Factory) -> Factory:
@@ -100,11 +100,11 @@ def list_agents(family: str | None = None) -> list[str]:
 
 
 def agent_info(name: str, family: str | None = None) -> AgentInfo:
-    """Return what is known of an agent.
+    """Return the declaration of an agent.
 
     Args:
         name: One of :func:`list_agents`.
-        family: Whose agent is meant where two families have one of that name, such as ``oracle``.
+        family: Family of the agent, if two families have one of that name, such as ``oracle``.
 
     Raises:
         UnknownName: If there is no such agent.
@@ -129,14 +129,14 @@ def make_agent(
 
     Args:
         name: One of :func:`list_agents`.
-        checkpoint: What training wrote; needed by learned agents, wrong for others.
-        family: Whose agent is meant where two families have one of that name, such as ``oracle``.
+        checkpoint: Path of the checkpoint; required by learned agents, not allowed for others.
+        family: Family of the agent, if two families have one of that name, such as ``oracle``.
         trust: Whether code in the checkpoint may run; see docs/trust.md.
         **parameters: Passed to the agent's class.
 
     Raises:
         UnknownName: If there is no such agent.
-        SysgymError: If a checkpoint is missing, is not one, or is not of this agent, or if the agent has no
+        SysgymError: If the checkpoint is missing, invalid or belongs to another agent, or if the agent has no
             such parameter.
     """
     info = agent_info(name, family)

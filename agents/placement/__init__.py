@@ -1,8 +1,8 @@
-"""Placers of parallelism and builders of reduction programs: rules, searches, and rules for measuring.
+"""Agents of the placement family: rules, searches, and measurement policies.
 
-The same agent plays all environments of the family in which it makes sense; where it makes none, ``begin``
-says which ones it plays. All read what the environments make public, the problem and the cost model with it;
-only the oracle reads what ``JointPlacement-v0`` hides.
+An agent plays all environments of the family for which it is defined; for others, ``begin`` raises an error
+that names the supported ones. All agents read the public problem and cost model; only the oracle reads the
+hidden state of ``JointPlacement-v0``.
 """
 
 from __future__ import annotations
@@ -46,4 +46,4 @@ AGENTS = (
     _learned("maskable_ppo", "PPO among the actions that are allowed (sb3-contrib)"),
     _learned("maskable_ppo_set", "the same with one encoder shared by all choices (Deep Sets)"),
 )
-"""The agents of the family; the general learning algorithms that can choose play it too."""
+"""Agents of the family, besides the general learning algorithms with discrete actions."""

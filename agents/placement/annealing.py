@@ -1,7 +1,7 @@
-"""Simulated annealing: over placements or over programs, with the closed-form cost model.
+"""Simulated annealing over placements or programs, with the closed-form cost model.
 
-Kirkpatrick, Gelatt, Vecchi, Optimization by Simulated Annealing, Science 220, 1983. Energies are logs of
-times, so that temperatures mean the same on every system.
+Kirkpatrick, Gelatt, Vecchi, Optimization by Simulated Annealing, Science 220, 1983. Energies are logarithms
+of times, so temperatures are comparable between systems.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
 
 STREAM = 0xA22EA1
-"""Of the agent's draws."""
+"""Random stream of the agent."""
 
 State = TypeVar("State", bound=Hashable)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how hot.
+    """Budget and temperatures of a search.
 
     Attributes:
-        evaluations: Most cost evaluations; a state met again costs none.
-        moves: Most moves tried, which ends the search where there are fewer states than evaluations.
-        hottest: First temperature, in the natural log of time.
+        evaluations: Largest number of cost evaluations; repeated states cost none.
+        moves: Largest number of moves tried, which ends the search if there are few states.
+        hottest: First temperature, in the natural logarithm of time.
         coldest: Last temperature.
     """
 
@@ -43,22 +43,22 @@ class Schedule:
     coldest: float = 0.01
 
     def temperature(self, progress: float) -> float:
-        """Return the temperature, falling by equal factors; ``progress`` goes from 0 to 1."""
+        """Return the temperature, which decreases geometrically; ``progress`` goes from 0 to 1."""
         return float(self.hottest * (self.coldest / self.hottest) ** progress)
 
 
 class Annealing(Generic[State]):
-    """One search.
+    """A search by simulated annealing.
 
     Args:
-        start: Where it begins.
-        time_s: Time of a state, which is what is made small.
-        neighbour: Draws a neighbour of a state.
-        schedule: How long and how hot.
-        rng: Where the draws come from.
+        start: Initial state.
+        time_s: Function that returns the time of a state, which is minimised.
+        neighbour: Function that draws a neighbour of a state.
+        schedule: Budget and temperatures.
+        rng: Random generator.
 
     Attributes:
-        best: The best state met, after :meth:`run`.
+        best: The best state found, after :meth:`run`.
         evaluations: Cost evaluations so far.
     """
 
@@ -77,11 +77,11 @@ class Annealing(Generic[State]):
         self._known: dict[State, float] = {}
 
     def run(self) -> State:
-        """Search, and return the best state met."""
+        """Search, and return the best state found."""
         schedule, here = self._schedule, self.best
         energy = least = self._energy(here)
         for move in range(schedule.moves):
-            # Moves to known states cost no evaluation, and would never end it.
+            # Moves to known states cost no evaluation, so the number of moves is limited too.
             progress = max(move / schedule.moves, self.evaluations / schedule.evaluations)
             if progress >= 1.0:
                 break
@@ -97,17 +97,16 @@ class Annealing(Generic[State]):
     def _energy(self, state: State) -> float:
         if state not in self._known:
             self.evaluations += 1
-            # A reduction of nothing on no latency takes no time.
+            # An empty reduction without latency takes no time.
             self._known[state] = math.log(max(self._time_s(state), 1e-300))
         return self._known[state]
 
 
 def swaps(matrix: Matrix) -> Iterator[Matrix]:
-    """Yield the placements in which two axes have exchanged a prime factor between two levels.
+    """Yield the placements in which two axes exchange a prime factor between two levels.
 
-    Of any two placements of the same axes each can be reached from the other by such exchanges: for every
-    prime they are the basic moves between tables of given margins (Diaconis and Sturmfels, Annals of
-    Statistics 26(1), 1998).
+    All placements of the same axes are connected by such exchanges: for every prime they are the basic moves
+    between tables of given margins (Diaconis and Sturmfels, Annals of Statistics 26(1), 1998).
 
     Args:
         matrix: Rows are axes, columns are levels.
@@ -129,11 +128,11 @@ def swaps(matrix: Matrix) -> Iterator[Matrix]:
 class AnnealingAgent(Placer):
     """Simulated annealing from the default, with the closed-form model; seeded by the episode.
 
-    Neighbours of a placement exchange a prime between two axes; those of a program keep some of its first
-    steps and go on at random.
+    Neighbours of a placement exchange a prime between two axes; neighbours of a program keep a prefix of it
+    and continue at random.
 
     Args:
-        evaluations: Budget of cost evaluations in an episode, a placement or program each.
+        evaluations: Budget of cost evaluations of placements or programs per episode.
     """
 
     name = "annealing"

@@ -1,4 +1,4 @@
-"""Base of placers: the environments that they play, and a plan with its cost."""
+"""Base class of the family's agents."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class JointView:
-    """What ``JointPlacement-v0`` shows, by name. Costs are natural logs, relative to the default's nominal.
+    """Observation of ``JointPlacement-v0`` by name.
+
+    Costs are natural logarithms, relative to the nominal time of the default.
 
     Attributes:
-        nominal: Log costs by the nominal bandwidths, [K].
-        level_shares: Shares of the nominal time that the links of each level bound, [K, MOST_LEVELS].
-        collective_shares: The same time divided by collectives, [K, n_collectives].
-        count: Measurements of each, [K].
-        mean: Their mean log cost, 0 where there are none, [K].
-        left: Measurements that are left.
-        price: Of a measurement.
-        noise_sd: Log standard deviation of a measurement's noise.
+        nominal: Log costs at nominal bandwidths, [K].
+        level_shares: Shares of the nominal time bound by the links of each level, [K, MOST_LEVELS].
+        collective_shares: Shares of the same time by collective, [K, n_collectives].
+        count: Number of measurements, [K].
+        mean: Mean log cost of the measurements, 0 without any, [K].
+        left: Number of measurements left.
+        price: Price of a measurement.
+        noise_sd: Log standard deviation of the measurement noise.
         level_sd: Log standard deviation of a level's true bandwidth around the nominal one.
-        collective_sd: The same of what a collective makes of it.
-        background: Mean share of every uplink that others' traffic takes.
-        background_sd: Its standard deviation from measurement to measurement.
+        collective_sd: Log standard deviation of a collective's efficiency.
+        background: Mean share of every uplink used by background traffic.
+        background_sd: Standard deviation of that share between measurements.
     """
 
     nominal: FloatArray
@@ -58,7 +60,7 @@ class JointView:
 
     @classmethod
     def of(cls, observation: Any) -> JointView:
-        """Read an observation."""
+        """Return the view of an observation."""
         table = np.asarray(observation["candidates"], np.float64)
         table = table[table[:, _column("exists")] > 0.0]
         budget = dict(
@@ -87,23 +89,23 @@ class JointView:
 
 @dataclass(frozen=True)
 class Choice:
-    """What to do in ``JointPlacement-v0``: measure a candidate, or commit to it and end."""
+    """Decision in ``JointPlacement-v0``: measure a candidate, or commit to it and end the episode."""
 
     candidate: int
     commit: bool
 
 
 class Placer:
-    """Base of the family's agents. A subclass has one method for every environment that it plays.
+    """Base class of the family's agents. A subclass has one method for every environment that it plays.
 
-    ``place`` returns a matrix for ``CollectivePlacement-v0``, ``build`` the actions of a program for
-    ``ReductionProgram-v0``; both are asked once, at the first decision, and what they return is carried out.
-    ``choose`` is asked at every decision of ``JointPlacement-v0``.
+    ``place`` returns a matrix for ``CollectivePlacement-v0``, and ``build`` the actions of a program for
+    ``ReductionProgram-v0``; both are called once, at the first decision. ``choose`` is called at every
+    decision of ``JointPlacement-v0``.
 
     Attributes:
-        evaluations: Cost evaluations of this episode: placements, programs or single steps whose time by the
-            closed-form model the agent has asked for.
-        simulations: Flow-level simulations of this episode.
+        evaluations: Number of evaluations of the closed-form model in this episode, for placements, programs
+            or single steps.
+        simulations: Number of flow-level simulations in this episode.
     """
 
     name = ""
@@ -144,7 +146,7 @@ class Placer:
     def _plans(self) -> list[int]:
         world = self._world
         if self.place is not None and isinstance(world, CollectivePlacement):
-            # Nothing to place on a single device: the one action that is allowed ends the episode.
+            # With a single device there is nothing to place: the only allowed action ends the episode.
             return list(steps_of_matrix(self.place(world))) or [0]
         assert self.build is not None
         assert isinstance(world, ReductionProgram)
@@ -152,11 +154,11 @@ class Placer:
 
 
 def episode_rng(env: gym.Env[Any, Any], stream: int) -> np.random.Generator:
-    """Return an agent's own generator, seeded by the episode.
+    """Return a random generator for an agent, seeded by the episode.
 
     Args:
         env: The environment, after its reset.
-        stream: Keeps the agent's numbers apart from those of the problem, which has the same seed.
+        stream: Random stream of the agent, distinct from that of the problem with the same seed.
     """
     seed = getattr(env.unwrapped, "episode_seed", None)
     return np.random.default_rng([stream, 0 if seed is None else int(seed)])

@@ -1,8 +1,8 @@
 """Beliefs about candidates from measurements: independent Gaussians, or one joint Gaussian.
 
-Costs are natural logs throughout, smaller is better. A candidate's time is a sum of times spent on the links
-of levels, in collectives; where a level or a collective is slower than nominal, so are all candidates that
-spend time there: one measurement speaks of the others.
+Costs are natural logarithms; smaller is better. The time of a candidate is a sum of times on the links of
+levels and in collectives. If a level or collective is slower than nominal, so are all candidates that use it,
+so a measurement of one candidate is informative about others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IntArray = NDArray[np.int64]
 _POINTS = np.linspace(-5.0, 5.0, 81)
 _DENSITY = np.exp(-0.5 * _POINTS**2)
 _WEIGHTS = _DENSITY / _DENSITY.sum()
-"""A standard normal on a grid: the trapezoidal rule, exact to rounding for smooth integrands."""
+"""Grid of a standard normal for the trapezoidal rule, exact to rounding for smooth integrands."""
 
 _LINEARISATIONS = 4
 """Rounds of Gauss-Newton; the shares change little after the third."""
@@ -30,16 +30,16 @@ _FURTHEST = 4.0
 _LEAST_SHARE = 1e-300
 
 _LEAST_VARIANCE = 1e-12
-"""Of noise, so that equations can be solved where there is none."""
+"""Lower bound of the noise, so that equations can be solved without noise."""
 
 
 @dataclass(frozen=True)
 class Belief:
-    """A Gaussian belief about the log costs of K candidates.
+    """Gaussian belief about the log costs of K candidates.
 
     Attributes:
         mean: Expected log costs, [K].
-        covariance: [K, K].
+        covariance: Covariance of the log costs, [K, K].
     """
 
     mean: FloatArray
@@ -56,15 +56,15 @@ class Belief:
         return int(np.argmin(self.mean))
 
     def expected_gain(self, noise_variance: FloatArray, repeats: int = 1) -> FloatArray:
-        """Return by how much each measurement lowers the least expected log cost, on average, [K].
+        """Return the expected decrease of the least expected log cost by each measurement, [K].
 
         The knowledge gradient of Frazier, Powell and Dayanik, INFORMS Journal on Computing 21(4), 2009, for
-        beliefs that are correlated: measuring i moves all means along ``covariance[:, i]``, and afterwards
-        one commits to the candidate that then looks best.
+        correlated beliefs: a measurement of i moves all means along ``covariance[:, i]``, and afterwards the
+        best candidate is chosen.
 
         Args:
-            noise_variance: Of one measurement of each candidate, [K].
-            repeats: Measurements of the same candidate.
+            noise_variance: Variance of one measurement of each candidate, [K].
+            repeats: Number of measurements of the same candidate.
         """
         variance = np.diag(self.covariance) + noise_variance / repeats
         slope = self.covariance / np.sqrt(np.maximum(variance, 1e-300))  # [:, i] is what measuring i moves
@@ -80,14 +80,14 @@ def independent_belief(
     mean: FloatArray,
     noise_variance: FloatArray,
 ) -> Belief:
-    """Return the belief in which a measurement says nothing about other candidates.
+    """Return the belief with independent candidates.
 
     Args:
-        prior_mean: Log costs by the nominal bandwidths, [K].
-        prior_sd: How far the true ones are from these, [K].
-        count: Measurements so far, [K].
-        mean: Their mean log cost where there are any, [K].
-        noise_variance: Of one measurement, [K].
+        prior_mean: Log costs at nominal bandwidths, [K].
+        prior_sd: Standard deviation of the true log costs around these, [K].
+        count: Number of measurements so far, [K].
+        mean: Mean log cost of the measurements, where there are any, [K].
+        noise_variance: Variance of one measurement, [K].
     """
     prior = 1.0 / np.maximum(prior_sd, 1e-9) ** 2
     data = count / np.maximum(noise_variance, 1e-18)
@@ -106,24 +106,24 @@ def factor_belief(
     mean: FloatArray,
     noise_variance: FloatArray,
 ) -> Belief:
-    """Return the belief in which unknown factors, common to all candidates, make parts of their time longer.
+    """Return the belief with unknown factors, common to all candidates, that scale parts of their time.
 
-    Time is divided in more than one way, such as by levels and by collectives, and a factor ``exp(x_f)``
-    belongs to each part f of each division. Of how two divisions overlap nothing is known, so they count as
+    Time is divided in more than one way, such as by levels and by collectives, and each part f of each
+    division has a factor ``exp(x_f)``. The overlap of two divisions is unknown, so they are treated as
     independent: the log cost of candidate i is ``nominal[i] + log(rest_i + b_i prod_d sum_f p_idf exp(x_f)) +
-    r_i``, where ``p_idf`` are the parts as shares of ``b_i``, ``rest_i = 1 - b_i`` is what of the nominal
-    time no factor moves, and ``r_i`` is what all this does not explain. It is linearised where the posterior
-    mean of x lies, so that everything is Gaussian; the expectation of the log is taken to second order.
+    r_i``, where ``p_idf`` are the parts as shares of ``b_i``, ``rest_i = 1 - b_i`` is the share of the
+    nominal time without a factor, and ``r_i`` is the residual. The model is linearised at the posterior mean
+    of x, so everything is Gaussian; the expectation of the logarithm is taken to second order.
 
     Args:
-        nominal: Log costs by the nominal bandwidths, [K].
-        shares: Of each division, the share of the nominal time in each part, [K, F_d]; rows add up to b.
-        prior_mean: Of x, all divisions one after the other, [sum of F_d].
-        prior_sd: Its standard deviation.
+        nominal: Log costs at nominal bandwidths, [K].
+        shares: For each division, the share of the nominal time in each part, [K, F_d]; rows add up to b.
+        prior_mean: Prior mean of x, all divisions concatenated, [sum of F_d].
+        prior_sd: Prior standard deviation of x.
         residual_sd: Standard deviation of r.
-        count: Measurements so far, [K].
-        mean: Their mean log cost where there are any, [K].
-        noise_variance: Of one measurement, [K].
+        count: Number of measurements so far, [K].
+        mean: Mean log cost of the measurements, where there are any, [K].
+        noise_variance: Variance of one measurement, [K].
     """
     model = _FactorModel(nominal, shares)
     prior = np.diag(prior_sd**2)
@@ -132,12 +132,12 @@ def factor_belief(
     x, posterior = prior_mean, prior
     value, slopes = model.log_time(x)
     for _ in range(_LINEARISATIONS if len(seen) else 0):
-        # Kalman's form, because factors are few and noise may be none.
+        # Kalman's form, because there are few factors and the noise may be 0.
         near = slopes[seen]
         innovation = near @ prior @ near.T + np.diag(np.maximum(noise + residual_sd**2, _LEAST_VARIANCE))
         gain = np.linalg.solve(innovation, near @ prior).T
         step = gain @ (mean[seen] - value[seen] - near @ (prior_mean - x))
-        # x is only where to linearise: it need not go further than the prior thinks possible.
+        # x is only the point of linearisation, so it is limited to the range plausible under the prior.
         x = prior_mean + np.clip(step, -_FURTHEST * prior_sd, _FURTHEST * prior_sd)
         posterior = prior - gain @ near @ prior
         value, slopes = model.log_time(x)
@@ -151,7 +151,7 @@ def factor_belief(
 
 
 class _FactorModel:
-    """Log times as a function of the factors' logs."""
+    """Model of log times as a function of the logarithms of the factors."""
 
     def __init__(self, nominal: FloatArray, shares: Sequence[FloatArray]) -> None:
         self._nominal, self._shares = nominal, shares
@@ -162,7 +162,7 @@ class _FactorModel:
         ]
 
     def log_time(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return log times [K] and their derivatives by x [K, F]."""
+        """Return log times [K] and their derivatives with respect to x [K, F]."""
         bulk, slopes = self._bulk.copy(), np.zeros((len(self._nominal), len(x)))
         for part, division in zip(self._parts, self._shares, strict=True):
             longer = division * np.exp(x[part])
@@ -174,10 +174,10 @@ class _FactorModel:
         return self._nominal + np.log(time), slopes * (bulk / time)[:, None]
 
     def bend(self, slopes: FloatArray, covariance: FloatArray) -> FloatArray:
-        """Return half the curvature times the covariance, [K]: what uncertainty adds to the expectation.
+        """Return half the curvature times the covariance, [K]: the correction of the expectation.
 
-        A division's log of a sum of exponentials has the curvature diag(s) - s s'; what latencies add to it
-        is left out, but for one division, where it is exact.
+        The log of a sum of exponentials of a division has the curvature diag(s) - s s'. The contribution of
+        latencies is neglected, except with a single division, where the result is exact.
         """
         bend = 0.5 * (slopes @ np.diag(covariance))
         for part in self._parts:

@@ -1,4 +1,4 @@
-"""Exhaustive search, P2's way: every placement, and every program at once by dynamic programming."""
+"""Exhaustive search as in P2: over all placements, and over all programs by dynamic programming."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sysgym.envs.placement.program import ReductionProgram
 
 
 class ExhaustiveAgent(Placer):
-    """The exact optimum under the closed-form model, which is what judges.
+    """Exact optimum of the closed-form model, which also determines the reward.
 
-    In the joint environment the model is not what judges; the best of its candidates by the model is what
-    greedy takes.
+    In the joint environment the model does not determine the reward, and the best candidate by the model is
+    that of ``greedy``.
     """
 
     name = "exhaustive"

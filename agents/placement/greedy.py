@@ -1,4 +1,4 @@
-"""Greedy rules: what reduces most lies inside, and the cheapest step on the way comes first."""
+"""Greedy rules: the axes with the most traffic innermost, and the cheapest progress first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sysgym.envs.placement.program import ReductionProgram
 
 
 def inner_first(problem: PlacementProblem) -> Matrix:
-    """Return the placement in which the axis that reduces most bytes gets the primes of the inner levels.
+    """Return the placement in which the axis with the most reduced bytes gets the inner levels.
 
     Levels are filled from the innermost outwards, each by the axes in the order of the bytes that a ring
     all-reduce over them sends, 2 (n-1)/n of the vector for every reduction that they take part in. An axis
@@ -29,7 +29,7 @@ def inner_first(problem: PlacementProblem) -> Matrix:
     left = list(problem.axes)
     matrix = [[1] * problem.hierarchy.n_levels for _ in left]
     for level, prime in reversed(prime_steps(problem.hierarchy.cardinalities)):
-        # There always is one: for every prime the axes need as many factors as the levels hold.
+        # There is always one: for every prime, axes and levels have the same number of factors.
         axis = next(axis for axis in order if left[axis] % prime == 0)
         left[axis] //= prime
         matrix[axis][level] *= prime
@@ -37,16 +37,16 @@ def inner_first(problem: PlacementProblem) -> Matrix:
 
 
 class GreedyAgent(Placer):
-    """What reduces most lies inside; the least time for the progress; the nominally best candidate."""
+    """Inner levels for the most traffic; least time per progress; nominally best candidate."""
 
     name = "greedy"
 
     def place(self, world: CollectivePlacement) -> Matrix:
-        """Fill the inner levels first; costs nothing to evaluate."""
+        """Fill the inner levels first, without cost evaluations."""
         return inner_first(world.problem)
 
     def build(self, world: ReductionProgram) -> tuple[int, ...]:
-        """Take the cheapest progress at every step."""
+        """Choose the step with the cheapest progress each time."""
         task = world.task
         factors = tuple(factor for _, factor in task.factors)
         edge_time_s = task.model.edge_times_s(task.matrix, task.reduction, task.space)

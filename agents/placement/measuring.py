@@ -1,4 +1,4 @@
-"""Measurement policies for ``JointPlacement-v0``: the candidate to measure next, and when to stop."""
+"""Measurement policies for ``JointPlacement-v0``: choice of the next candidate, and stopping."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from sysgym.agents.placement.base import Choice, FloatArray, JointView, Placer
 from sysgym.agents.placement.beliefs import Belief, factor_belief, independent_belief
 
 REPEATS = (1, 2, 4, 8)
-"""Numbers of measurements of one candidate that are weighed: one may be too noisy to change anything."""
+"""Numbers of repeated measurements considered: a single one may be too noisy to change the choice."""
 
 _LEAST_FREE = 0.05
-"""Share of a link that others leave, for the sake of divisions."""
+"""Lower bound of the share of a link left by background traffic, to avoid division by 0."""
 
 
 class UcbAgent(Placer):
-    """Optimism: measures the candidate that may be the best of all, as long as that is worth its price.
+    """Upper confidence bounds: measures the most promising candidate while the gain exceeds the price.
 
     Every candidate has a Gaussian belief of its own, with the nominal cost as prior mean, and the one with
     the lowest confidence bound is measured: the rule of Lai and Robbins, Advances in Applied Mathematics 6,
-    1985, in the Bayesian form of Kaufmann, Cappé and Garivier, AISTATS 2012. Where the measurement is not
-    expected to gain its price, the candidate with the lowest mean is committed to.
+    1985, in the Bayesian form of Kaufmann, Cappé and Garivier, AISTATS 2012. If the expected gain of the
+    measurement is below its price, the agent commits to the candidate with the lowest mean.
 
     Args:
-        width: Of the confidence bounds, in standard deviations.
-        prior_sd: Prior standard deviation of a candidate's log cost beside the nominal one. What candidates
-            have in common is no reason to measure, so it is less than the deviations of levels.
+        width: Width of the confidence bounds, in standard deviations.
+        prior_sd: Prior standard deviation of a candidate's log cost around the nominal one. Common errors are
+            no reason to measure, so it is smaller than the deviations of levels.
     """
 
     name = "ucb"
@@ -53,14 +53,14 @@ class UcbAgent(Placer):
 
 
 class BayesAgent(Placer):
-    """Learns how far levels and collectives are from nominal, and measures what is worth its price.
+    """Knowledge gradient with a belief about the errors of levels and collectives.
 
-    The belief is Gaussian in the log errors of levels and collectives, see :func:`~.beliefs.factor_belief`;
-    what is expected of a measurement is the knowledge gradient, also of some repetitions of it, less their
-    price. Where nothing is worth its price, the candidate with the least expected log cost is committed to.
+    The belief is Gaussian in the log errors of levels and collectives, see :func:`~.beliefs.factor_belief`.
+    The value of a measurement, or of several repetitions, is the knowledge gradient minus the price. If no
+    value is positive, the agent commits to the candidate with the lowest expected log cost.
 
     Args:
-        residual_sd: Standard deviation of what the shares of time do not explain of a candidate's log cost.
+        residual_sd: Standard deviation of a candidate's log cost that is not explained by shares of time.
     """
 
     name = "bayes"
@@ -70,7 +70,7 @@ class BayesAgent(Placer):
         self.residual_sd = residual_sd
 
     def choose(self, view: JointView) -> Choice:
-        """Measure what is worth most, or commit."""
+        """Take the most valuable measurement, or commit."""
         belief = self.belief(view)
         noise = noise_variance(view)
         best_value, chosen = 0.0, -1
@@ -83,7 +83,7 @@ class BayesAgent(Placer):
         return Choice(belief.best, commit=True) if chosen < 0 else Choice(chosen, commit=False)
 
     def belief(self, view: JointView) -> Belief:
-        """Return what is believed about the candidates."""
+        """Return the belief about the candidates."""
         n_levels, n_collectives = view.level_shares.shape[1], view.collective_shares.shape[1]
         return factor_belief(
             view.nominal,
@@ -98,12 +98,12 @@ class BayesAgent(Placer):
 
 
 def measured_in_turns(view: JointView, chosen: Iterable[int], repeats: int) -> Choice:
-    """Return the next of some candidates to be measured in turns, or commit to the one with the best mean.
+    """Return the next measurement of some candidates in turns, or commit to the one with the best mean.
 
     Args:
-        view: What is known.
-        chosen: The candidates, in the order of their turns.
-        repeats: Measurements of each, as far as the budget goes.
+        view: The observation.
+        chosen: Candidates in the order of their turns.
+        repeats: Number of measurements of each, as far as the budget allows.
     """
     order = list(chosen)
     if view.left > 0:
@@ -119,21 +119,21 @@ def measured_in_turns(view: JointView, chosen: Iterable[int], repeats: int) -> C
 def noise_variance(view: JointView) -> FloatArray:
     """Return the variance of one measured log cost of each candidate, to first order, [K].
 
-    It is that of the noise, and of background traffic that differs from measurement to measurement.
+    It includes the noise, and the variation of background traffic between measurements.
     """
     background = view.background_sd / max(1.0 - view.background, _LEAST_FREE)
     return np.asarray(view.noise_sd**2 + background**2 * (view.level_shares**2).sum(axis=1))
 
 
 def expected_log(view: JointView) -> FloatArray:
-    """Return the log of the expected cost of each candidate, as measured; nothing where nothing was, [K].
+    """Return the log of the expected cost of each measured candidate, [K].
 
-    A candidate's cost is an expectation, and the mean of logs lies below its log.
+    The cost of a candidate is an expectation, and the mean of logarithms is below its logarithm.
     """
     return np.asarray(view.mean + 0.5 * noise_variance(view))
 
 
 def background_log_mean(view: JointView) -> float:
-    """Return the log of how much longer a level takes on average because of others' traffic."""
+    """Return the log of the mean slowdown of a level by background traffic."""
     free = max(1.0 - view.background, _LEAST_FREE)
     return -float(np.log(free)) + 0.5 * (view.background_sd / free) ** 2

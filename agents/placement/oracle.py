@@ -1,4 +1,4 @@
-"""Oracle: the best candidate, read off what the environment hides. A bound, not a competitor."""
+"""Oracle: the best candidate, read from the hidden state. A privileged reference."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from sysgym.envs.placement.joint import JointPlacement
 
 
 class OracleAgent(Placer):
-    """Commits to the candidate with the least true cost, at once."""
+    """Immediate commitment to the candidate with the lowest true cost."""
 
     name = "oracle"
     privileged = True
 
     def choose(self, view: JointView) -> Choice:
-        """Read the truth."""
+        """Return the best candidate by true cost."""
         assert isinstance(self._world, JointPlacement)
         return Choice(int(self._world.truth.times_s.argmin()), commit=True)

@@ -1,4 +1,4 @@
-"""Placers without a search: the default, a random choice, and the usual decomposition."""
+"""Agents without a search: the default, a random choice, and the BlueConnect decomposition."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ STREAM = 0x91ACE
 
 
 class DefaultAgent(Placer):
-    """The axes in the order given, the last one innermost; a single all-reduce.
+    """Axes in the order given, the last one innermost; a single all-reduce.
 
-    In the joint environment, whose candidates are the best ones by the data sheets, it commits to the
-    candidate nominally closest to this: itself where it is one of them.
+    In the joint environment, whose candidates are the nominally best ones, it commits to the candidate whose
+    nominal time is closest to the default's.
     """
 
     name = "default"
@@ -43,7 +43,7 @@ class DefaultAgent(Placer):
 
 
 class RandomAgent:
-    """Any action that the mask allows, all equally likely; seeded by the episode.
+    """Uniformly random allowed action, seeded by the episode.
 
     Attributes:
         evaluations: Cost evaluations: none.
@@ -53,10 +53,10 @@ class RandomAgent:
     evaluations = 0
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Seed by the episode.
+        """Seed the generator by the episode.
 
         Raises:
-            SysgymError: If the environment is of another family.
+            SysgymError: If the environment belongs to another family.
         """
         if not isinstance(env.unwrapped, PlacementEnv):
             raise SysgymError(
@@ -66,7 +66,7 @@ class RandomAgent:
         self._rng = episode_rng(env, STREAM)
 
     def act(self, observation: Any) -> int:
-        """Draw."""
+        """Draw an action."""
         return int(self._rng.choice(np.flatnonzero(observation["action_mask"] > 0.0)))
 
 
@@ -76,7 +76,7 @@ class BlueConnectAgent(Placer):
     name = "blueconnect"
 
     def place(self, world: CollectivePlacement) -> Matrix:
-        """Return the default: a program has no part in it."""
+        """Return the default placement."""
         return default_matrix(world.problem.hierarchy.cardinalities, world.problem.axes)
 
     def build(self, world: ReductionProgram) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Rules that build reduction programs, on the graph of what devices hold."""
+"""Rules that build reduction programs on the graph of device states."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ TIE = 1e-9
 def blueconnect(n_levels: int, max_steps: int) -> Program:
     """Return reduce-scatters from the innermost level outwards, an all-reduce across, and all-gathers back.
 
-    Cho et al., BlueConnect, MLSys 2019. Where that is too long the inner levels do one reduce-scatter and one
-    all-gather together, and where even three steps are too many it is a single all-reduce.
+    Cho et al., BlueConnect, MLSys 2019. If that is too long, the inner levels share one reduce-scatter and
+    one all-gather; if even three steps are too many, the program is a single all-reduce.
 
     Args:
         n_levels: Levels of the synthesis hierarchy; without any the program is empty.
@@ -45,11 +45,11 @@ def blueconnect(n_levels: int, max_steps: int) -> Program:
 def cheapest_progress(
     space: ProgramSpace, edge_time_s: FloatArray, factors: tuple[int, ...], max_steps: int
 ) -> tuple[list[int], int]:
-    """Return the actions that take, at every step, the least time for the progress made.
+    """Return the actions that at every step take the least time per progress.
 
-    Progress is what a step takes off the bytes that a device has still to send, see :func:`bytes_to_go`. Of
-    the steps after which the goal can be reached in time, only those that make progress are looked at, where
-    there are any. Of equal ones the one that leaves the fewest steps comes first.
+    Progress is the reduction of the bytes that a device still has to send, see :func:`bytes_to_go`. Of the
+    steps from which the goal can be reached in time, those with progress are considered, if there are any.
+    Ties are resolved in favour of the fewest remaining steps.
 
     Args:
         space: Of the number of levels.
@@ -79,7 +79,7 @@ def cheapest_progress(
 
 
 def bytes_to_go(space: ProgramSpace, factors: tuple[int, ...]) -> FloatArray:
-    """Return for every node what a device has to send at least until the goal, in vectors, [n_nodes].
+    """Return for every node the least data that a device has to send until the goal, in vectors, [n_nodes].
 
     A device that holds a share h of the rows, each with c of the k contributions, needs a reduce-scatter of
     them with k/c others, h (1 - c/k), and an all-gather of all rows, 1 - h c/k. The mean over the devices:
@@ -109,7 +109,7 @@ def _contributions(space: ProgramSpace, factors: tuple[int, ...]) -> tuple[Float
 
 @functools.lru_cache(maxsize=16)
 def _collected_levels(space: ProgramSpace) -> NDArray[np.bool_]:
-    """Return over which levels what a device holds has been summed up, [n_nodes, k, n_levels]."""
+    """Return the levels over which the data of a device has been summed, [n_nodes, k, n_levels]."""
     devices = np.arange(space.states.shape[1])
     digits = np.stack(np.unravel_index(devices, space.factors), axis=-1)
     contributors = (
@@ -158,5 +158,5 @@ def edges_of_actions(space: ProgramSpace, actions: tuple[int, ...]) -> list[int]
 
 
 def program_of(space: ProgramSpace, actions: tuple[int, ...]) -> Program:
-    """Return the program that actions are."""
+    """Return the program of actions."""
     return tuple(space.instructions[action] for action in actions)

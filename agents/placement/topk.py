@@ -1,4 +1,4 @@
-"""The k best by the model, and then by what is more exact: simulated, or measured."""
+"""Choice among the k best by the model, by simulation or measurement."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sysgym.envs.placement.tasks import PlacementTask, ProgramTask
 
 
 class TopKAgent(Placer):
-    """The k best by the closed-form model are timed by the flow-level simulation, and the best one is taken.
+    """The best of the k best by the closed-form model, according to flow-level simulation.
 
-    That is how P2 uses its simulator, with this package's simulation where P2 has hardware. In the joint
-    environment the k nominally best candidates are measured, each the same number of times and in turns as
-    far as the budget goes, and the one with the best mean is taken.
+    P2 uses its simulator in this way, with hardware in place of the simulation here. In the joint environment
+    the k nominally best candidates are measured in turns, each the same number of times as far as the budget
+    allows, and the one with the best mean is chosen.
 
     Args:
-        k: How many.
-        repeats: Measurements of each.
+        k: Number of candidates.
+        repeats: Number of measurements of each.
     """
 
     name = "topk"
@@ -80,12 +80,12 @@ class TopKAgent(Placer):
 
 
 def reduction_program(task: PlacementTask, matrix: Matrix, reduction: Reduction) -> Program:
-    """Return how a reduction runs under a placement: the best program by the model, or one all-reduce.
+    """Return the program of a reduction under a placement: the best by the model, or one all-reduce.
 
     Args:
-        task: Which of the two, and the longest program.
+        task: Task that determines the kind of programs and their largest length.
         matrix: The placement.
-        reduction: What is reduced.
+        reduction: The reduction.
     """
     n_levels = len(reduction_factors(matrix, reduction.axes))
     if task.programs == "all_reduce" or not n_levels:

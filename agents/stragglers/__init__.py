@@ -1,8 +1,8 @@
-"""Predictors and mitigators of stragglers: rules, and learners that are fitted anew at every checkpoint.
+"""Predictors and mitigators of stragglers: rules, and learners that are fitted at every checkpoint.
 
-Everything here reads only :class:`sysgym.envs.stragglers.view.JobView`, except the oracle. The same agent
-plays both environments: what it flags in ``StragglerPrediction-v0`` it relaunches or copies in
-``StragglerMitigation-v0``. The learners need the extra ``stragglers`` (scikit-learn, PyOD).
+All agents except the oracle read only :class:`sysgym.envs.stragglers.view.JobView`. The same agent plays both
+environments: tasks that it flags in ``StragglerPrediction-v0`` are relaunched or copied in
+``StragglerMitigation-v0``. The learners require the extra ``stragglers`` (scikit-learn, PyOD).
 """
 
 from __future__ import annotations
@@ -55,4 +55,4 @@ AGENTS = (
         trainer="sysgym.agents.learned.stragglers.transfer:train_transfer",
     ),
 )
-"""The agents of the family; the general learning algorithms play it too."""
+"""Agents of the family, besides the general learning algorithms."""

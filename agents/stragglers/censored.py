@@ -1,4 +1,4 @@
-"""Regression where running tasks are known to last longer than they have run: Tobit."""
+"""Tobit: regression of latency with running tasks as right-censored observations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sysgym.agents.stragglers.predictor import BoolArray, FloatArray
 
 @dataclass(frozen=True)
 class CensoredNormal:
-    """A fitted linear model ``y = intercept + x coefficients + sd * noise``.
+    """Fitted linear model ``y = intercept + x coefficients + sd * noise``.
 
     Attributes:
-        intercept: Where all features are 0.
-        coefficients: Shape (n_features,).
+        intercept: Value at which all features are 0.
+        coefficients: Coefficients, shape (n_features,).
         sd: Standard deviation of the noise, positive.
     """
 
@@ -32,7 +32,7 @@ class CensoredNormal:
 def fit_censored_normal(
     x: FloatArray, y: FloatArray, x_censored: FloatArray, bound: FloatArray, *, ridge: float
 ) -> CensoredNormal:
-    """Fit by maximum likelihood, some values known exactly and of others only that they are larger.
+    """Return the maximum likelihood fit to exact values and to values with a known lower bound.
 
     Tobin, Estimation of Relationships for Limited Dependent Variables, Econometrica 1958, censored from
     above; in the parameters of Olsen, Note on the Uniqueness of the Maximum Likelihood Estimator for the
@@ -40,17 +40,17 @@ def fit_censored_normal(
     concave.
 
     Args:
-        x: Features of values that are known, shape (n, n_features).
-        y: The values, shape (n,).
-        x_censored: Features of the others, shape (m, n_features).
-        bound: What each of the others exceeds, shape (m,).
-        ridge: Penalty on half the squared coefficients in units of the noise; keeps a solution finite where
-            there are fewer values than features.
+        x: Features of exact values, shape (n, n_features).
+        y: Exact values, shape (n,).
+        x_censored: Features of censored values, shape (m, n_features).
+        bound: Lower bounds of the censored values, shape (m,).
+        ridge: Penalty on half the squared coefficients in units of the noise; it keeps the solution finite
+            with fewer values than features.
     """
     from scipy.optimize import minimize
     from scipy.special import log_ndtr
 
-    # Values in units of their spread, around their mean: one start and one tolerance serve all jobs.
+    # Values are standardised, so one initial point and one tolerance suit all jobs.
     shift, scale = float(y.mean()), float(y.std())
     scale = scale if scale > 1e-9 * max(1.0, abs(shift)) else max(1.0, abs(shift)) * 1e-3
     known, lower = (y - shift) / scale, (bound - shift) / scale
@@ -77,7 +77,7 @@ def fit_censored_normal(
 
     start = np.zeros(design.shape[1] + 1)
     start[-1] = 1.0
-    # Values that are all but the same would have no spread at all: 1000 spreads to a unit are enough.
+    # Nearly constant values have no spread; limit it to a thousandth.
     bounds = [(None, None)] * design.shape[1] + [(1e-3, 1e3)]
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500}).x
     gamma, theta = found[:-1], found[-1]
@@ -88,14 +88,15 @@ def fit_censored_normal(
 
 
 class TobitAgent(Learner):
-    """Linear regression of latency, with running tasks as right-censored at the time they have run.
+    """Linear regression of latency, with running tasks right-censored at their running time.
 
-    The line is not bounded by the longest latency seen, as trees are, and running tasks pull it up.
+    Unlike trees, the prediction is not bounded by the longest observed latency, and running tasks increase
+    it.
 
     Args:
         ridge: Penalty on the squared coefficients in units of the noise.
-        features: As of every learner.
-        action: As of every straggler agent.
+        features: See :class:`Learner`.
+        action: See :class:`Predictor`.
     """
 
     name = "tobit"

@@ -1,4 +1,4 @@
-"""Base of learners: features without the future, one thread, and lazy import of scikit-learn."""
+"""Base class of learners: online features, single-threaded fits, and lazy import of scikit-learn."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from sysgym.scenarios.errors import MissingExtra, UnknownName
 EXTRA = "stragglers"
 
 FEATURES = ("mean", "mean+last")
-"""Counters' means over the attempt's life so far, without or with those of the last complete window."""
+"""Feature sets: means of counters over the attempt so far, without or with the last complete window."""
 
 FIRST_WINDOW = 1.0 - 1e-3
-"""A task that has run less has measured nothing; single precision may leave a whole window a little short."""
+"""Least running time with a measurement: one window, less rounding in single precision."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a learner is fitted to.
+    """Training data of a learner at a checkpoint.
 
-    Features are scaled to [0, 1] by the smallest and largest value among finished tasks; running tasks may
-    lie outside. Times are in windows.
+    Features are scaled to [0, 1] by the range of finished tasks; those of running tasks may lie outside.
+    Times are in windows.
 
     Attributes:
-        x_finished: Shape (n_finished, n_features).
-        latency: Of finished tasks, shape (n_finished,).
-        x_running: Of running tasks with at least one complete window, shape (n_running, n_features).
-        elapsed: Of the same, shape (n_running,).
-        threshold: From which latency a task is a straggler.
+        x_finished: Features of finished tasks, shape (n_finished, n_features).
+        latency: Latency of finished tasks, shape (n_finished,).
+        x_running: Features of running tasks with at least one complete window, shape (n_running, n_features).
+        elapsed: Running time of the same tasks, shape (n_running,).
+        threshold: Latency at and above which a task is a straggler.
     """
 
     x_finished: FloatArray
@@ -48,23 +48,23 @@ class Checkpoint:
 
 
 class Learner(Predictor):
-    """Base of learners that are fitted anew at every checkpoint, to this job alone.
+    """Base class of learners that are fitted at every checkpoint, to the current job alone.
 
     Args:
         features: One of :data:`FEATURES`.
-        action: As of every straggler agent.
+        action: See :class:`~sysgym.agents.stragglers.predictor.Predictor`.
 
     Raises:
-        UnknownName: If there are no such features.
+        UnknownName: If there is no such feature set.
         MissingExtra: When an episode begins and the extra is not installed.
     """
 
     extra: str | None = "sklearn"
     least_finished = 2
-    """Finished tasks without which nothing can be fitted."""
+    """Smallest number of finished tasks for a fit."""
 
     def __init__(self, features: str = "mean", action: str = "relaunch") -> None:
-        """Choose the features; the class documentation describes them."""
+        """Set the features; the class documentation describes them."""
         super().__init__(action)
         if features not in FEATURES:
             raise UnknownName("straggler features", features, FEATURES)
@@ -81,7 +81,7 @@ class Learner(Predictor):
             load(self.extra, None, self.name)
 
     def predict(self, view: JobView) -> BoolArray:
-        """Fit to finished tasks and judge running ones."""
+        """Fit to finished tasks and predict running ones."""
         chosen = np.zeros_like(view.running)
         now, running = checkpoint_of(view, self.features)
         if len(running) and len(now.latency) >= self.least_finished and now.x_finished.shape[1]:
@@ -90,17 +90,17 @@ class Learner(Predictor):
         return chosen
 
     def flags(self, now: Checkpoint) -> BoolArray:
-        """Return which of the running tasks will be stragglers, shape (n_running,)."""
+        """Return the mask of running tasks that will be stragglers, shape (n_running,)."""
         raise NotImplementedError
 
 
 def checkpoint_of(view: JobView, features: str = "mean") -> tuple[Checkpoint, np.ndarray[Any, Any]]:
-    """Return what learners are fitted to, and the indices of the running tasks in it.
+    """Return the training data of learners, and the indices of its running tasks.
 
-    Counters that are the same in all finished tasks say nothing and are dropped.
+    Counters that are constant over finished tasks are dropped.
 
     Args:
-        view: What is known at this checkpoint.
+        view: Observable state at this checkpoint.
         features: One of :data:`FEATURES`.
     """
     x = np.asarray(view.x if features == "mean" else np.hstack([view.x, view.last]), dtype=np.float64)
@@ -113,9 +113,9 @@ def checkpoint_of(view: JobView, features: str = "mean") -> tuple[Checkpoint, np
 
 
 def scaled(finished: FloatArray, running: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Scale columns by the range of finished tasks and drop those without one.
+    """Return columns scaled by the range of finished tasks, without constant ones.
 
-    The published evaluation of NURD scaled by the range of all tasks at their ends, which nobody knows while
+    The published evaluation of NURD scaled by the range of all tasks at their ends, which is unknown while
     they run.
 
     Args:
@@ -125,22 +125,22 @@ def scaled(finished: FloatArray, running: FloatArray) -> tuple[FloatArray, Float
     if len(finished) == 0:
         return finished[:, :0], running[:, :0]
     low, high = finished.min(axis=0), finished.max(axis=0)
-    # Counters come in single precision: a range below it is rounding.
+    # Counters have single precision, so a smaller range is rounding error.
     varies = high - low > 1e-6 * np.maximum(np.abs(low), np.abs(high))
     low, span = low[varies], (high - low)[varies]
     return (finished[:, varies] - low) / span, (running[:, varies] - low) / span
 
 
 def load(module: str, attribute: str | None, feature: str) -> Any:
-    """Import from a package of the extra.
+    """Import a module of an optional package, or an attribute of it.
 
     Args:
         module: Full name of the module.
-        attribute: What is wanted of it; None: the module.
-        feature: What needs it, for the message.
+        attribute: Name of the attribute; None: the module.
+        feature: Name of the feature that requires it, for the message.
 
     Raises:
-        MissingExtra: If it is not installed.
+        MissingExtra: If the package is not installed.
     """
     try:
         found = import_module(module)
@@ -151,7 +151,7 @@ def load(module: str, attribute: str | None, feature: str) -> Any:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep native threads to one: matrices are small, and results must not depend on the machine."""
+    """Limit native libraries to one thread: matrices are small, and results must not vary by machine."""
     controller = _thread_pools()
     if controller is None:
         yield
@@ -162,7 +162,7 @@ def one_thread() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _thread_pools() -> Any:
-    """Return the controller of the pools that are loaded; finding them takes milliseconds, so it is kept."""
+    """Return the controller of loaded thread pools; cached, because finding them takes milliseconds."""
     try:
         import_module("sklearn.ensemble")
         return import_module("threadpoolctl").ThreadpoolController()

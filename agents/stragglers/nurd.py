@@ -1,13 +1,13 @@
-"""NURD, and the regression it corrects: Ding et al., MLSys 2022, arXiv 2203.08339.
+"""NURD, and its underlying regression: Ding et al., MLSys 2022, arXiv 2203.08339.
 
-All tasks that have finished before the straggler threshold are non-stragglers, so a regression fitted to
-them hardly ever predicts a straggler. NURD divides its prediction by how much a task looks like those that
-finished: the propensity to finish, which corrects for learning from finished tasks only, shifted by a
-calibration that is fixed at a job's first checkpoint.
+All tasks that have finished before the straggler threshold are non-stragglers, so a regression fitted to them
+rarely predicts a straggler. NURD divides its prediction by the propensity to finish, which is the similarity
+of a task to finished ones and corrects for learning from finished tasks only. The propensity is shifted by a
+calibration that is fixed at the first checkpoint of a job.
 
-Differences from the published evaluation, all so that nothing is known before its time: features are means
-over a task's life so far, not sums weighted by its final latency; features and latencies are scaled by
-finished tasks, not by all; and no task is left out of the score.
+This implementation differs from the published evaluation in order to use no information from the future:
+features are means over a task's execution so far, not sums weighted by its final latency; features and
+latencies are scaled by finished tasks, not by all; and no task is excluded from the score.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sysgym.scenarios.errors import UnknownName
 REGRESSORS = ("histogram", "exact")
 
 MAX_BINS = 64
-"""Of the histogram regressor: enough for a few hundred tasks, and each costs time."""
+"""Number of bins of the histogram regressor: enough for a few hundred tasks."""
 
 EPSILON = 0.05
 """Least weight, so that no prediction grows more than twentyfold."""
@@ -46,14 +46,14 @@ With ``--raw-latency`` the best are .285 and .251, both at -0.4. Flagging every 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What NURD thinks of running tasks, step by step; all arrays of shape (n_running,).
+    """Intermediate results of NURD for running tasks; all arrays have shape (n_running,).
 
     Attributes:
         predicted: Latency by the regression on finished tasks, in the units of ``threshold``.
         propensity: Probability that a task looks like a finished one.
-        weight: What the prediction is divided by.
+        weight: Divisor of the prediction.
         adjusted: ``predicted / weight``.
-        flags: Where the adjusted latency reaches the threshold.
+        flags: Whether the adjusted latency reaches the threshold.
     """
 
     predicted: FloatArray
@@ -103,14 +103,14 @@ def propensity(x_finished: FloatArray, x_running: FloatArray) -> FloatArray:
     unconverged = load("sklearn.exceptions", "ConvergenceWarning", "nurd")
     running = np.repeat([0, 1], [len(x_finished), len(x_running)])
     with warnings.catch_warnings():
-        # Running tasks far outside the range of finished ones: the last iterate separates them all the same.
+        # With running tasks far outside the range of finished ones, the last iterate separates them anyway.
         warnings.simplefilter("ignore", unconverged)
         model.fit(np.vstack([x_finished, x_running]), running)
     return np.asarray(model.predict_proba(x_running)[:, 0], dtype=np.float64)
 
 
 def centroid_ratio(x_finished: FloatArray, x_running: FloatArray) -> float:
-    """Return rho: the finished tasks' squared centroid over its squared distance to the running tasks'.
+    """Return rho: the squared centroid of finished tasks over its squared distance to that of running tasks.
 
     Args:
         x_finished: Scaled features, shape (n_finished, n_features).
@@ -122,11 +122,11 @@ def centroid_ratio(x_finished: FloatArray, x_running: FloatArray) -> float:
 
 
 def calibration(rho: float, alpha: float) -> float:
-    """Return delta, what is added to every propensity: ``1 / (1 + rho) - alpha``.
+    """Return delta, the calibration added to every propensity: ``1 / (1 + rho) - alpha``.
 
     Args:
-        rho: Of :func:`centroid_ratio` at the job's first checkpoint.
-        alpha: The smaller, the fewer flags.
+        rho: Result of :func:`centroid_ratio` at the job's first checkpoint.
+        alpha: Offset; smaller values give fewer flags.
     """
     return 1.0 / (1.0 + rho) - alpha
 
@@ -136,16 +136,16 @@ def weights(propensities: FloatArray, delta: float) -> FloatArray:
 
     Args:
         propensities: z, shape (n_running,).
-        delta: Of :func:`calibration`.
+        delta: Result of :func:`calibration`.
     """
     return np.maximum(EPSILON, np.minimum(propensities + delta, 1.0))
 
 
 def rescaled(now: Checkpoint) -> Checkpoint:
-    """Return the checkpoint with latencies scaled to [0, 1] by finished tasks, and the threshold likewise.
+    """Return the checkpoint with latencies and threshold scaled to [0, 1] by finished tasks.
 
-    Division by a weight is not the same on another scale. Early on the range of finished latencies is short,
-    the threshold many of it away, and only tasks with a small weight are flagged.
+    Division by a weight depends on the scale. Early in a job the range of finished latencies is small
+    compared with the threshold, and only tasks with a small weight are flagged.
 
     Args:
         now: The checkpoint, in windows.
@@ -158,15 +158,15 @@ def rescaled(now: Checkpoint) -> Checkpoint:
 
 
 class GbtrAgent(Learner):
-    """Gradient-boosted regression of finished tasks' latency: flags where it reaches the threshold.
+    """Gradient-boosted regression of latency on finished tasks; flags predictions above the threshold.
 
-    The base that NURD corrects. Before any task has reached the threshold no leaf has such a latency in it;
-    only the sum of several causes, none of which was seen together with the others, can pass it.
+    It is the regression that NURD corrects. Before any task has reached the threshold, no leaf contains such
+    a latency; only the sum of several causes that have not been observed together can exceed it.
 
     Args:
         regressor: ``"histogram"`` or ``"exact"``, see :func:`predict_latency`.
-        features: As of every learner.
-        action: As of every straggler agent.
+        features: See :class:`Learner`.
+        action: See :class:`Learner`.
     """
 
     name = "gbtr"
@@ -174,7 +174,7 @@ class GbtrAgent(Learner):
     def __init__(
         self, regressor: str = "histogram", features: str = "mean", action: str = "relaunch"
     ) -> None:
-        """Choose the regressor."""
+        """Set the regressor."""
         super().__init__(features, action)
         if regressor not in REGRESSORS:
             raise UnknownName("regressor", regressor, REGRESSORS)
@@ -193,8 +193,8 @@ class NurdAgent(GbtrAgent):
             training jobs, see there.
         scale_latency: Whether latencies are scaled by finished tasks before the division.
         regressor: ``"histogram"`` or ``"exact"``, see :func:`predict_latency`.
-        features: As of every learner.
-        action: As of every straggler agent.
+        features: See :class:`Learner`.
+        action: See :class:`Learner`.
     """
 
     name = "nurd"
@@ -221,7 +221,7 @@ class NurdAgent(GbtrAgent):
         return self.judge(now).flags
 
     def judge(self, now: Checkpoint) -> Judgement:
-        """Return what it thinks of running tasks, step by step.
+        """Return the intermediate results for running tasks.
 
         Args:
             now: The checkpoint; the first of a job also sets the calibration.
@@ -237,7 +237,7 @@ class NurdAgent(GbtrAgent):
         return Judgement(predicted, z, weight, adjusted, adjusted >= now.threshold)
 
     def weigh(self, z: FloatArray, delta: float) -> FloatArray:
-        """Return what predictions are divided by.
+        """Return the divisors of predictions.
 
         Args:
             z: Propensities, shape (n_running,).
@@ -250,10 +250,10 @@ class NurdNcAgent(NurdAgent):
     """NURD without calibration: divided by the propensity itself.
 
     Args:
-        scale_latency: As of NURD.
-        regressor: As of NURD.
-        features: As of every learner.
-        action: As of every straggler agent.
+        scale_latency: See :class:`NurdAgent`.
+        regressor: See :class:`NurdAgent`.
+        features: See :class:`Learner`.
+        action: See :class:`Learner`.
     """
 
     name = "nurd_nc"

@@ -1,4 +1,4 @@
-"""Oracle: which tasks will be stragglers, read off the job. A bound, not a competitor."""
+"""Oracle: the true stragglers, read from the job. A privileged reference."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sysgym.envs.stragglers.view import JobView
 
 
 class OracleAgent(Predictor):
-    """Flags exactly the stragglers, at the first chance.
+    """Flags exactly the stragglers, as early as possible.
 
-    In the mitigation environment it acts on a straggler only if a second attempt, begun now, ends before the
-    first. It does not weigh waste against time, nor share out scarce machines: it is the bound of prediction,
-    not of scheduling.
+    In the mitigation environment it acts on a straggler only if a second attempt, started now, ends before
+    the first. It neither weighs waste against time nor allocates scarce machines, so it is a reference for
+    prediction, not for scheduling.
     """
 
     name = "oracle"

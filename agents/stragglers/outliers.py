@@ -1,4 +1,4 @@
-"""Outlier detectors: fitted to finished tasks, they flag running ones that are unlike them."""
+"""Outlier detectors fitted to finished tasks, which flag running tasks that are outliers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class IsolationForestAgent(Learner):
     """Isolation forest (Liu, Ting, Zhou, ICDM 2008), by scikit-learn.
 
     Args:
-        contamination: Share of finished tasks that are taken for outliers; sets where the line is drawn.
+        contamination: Share of finished tasks that count as outliers, which determines the threshold.
         n_trees: Number of trees.
-        features: As of every learner.
-        action: As of every straggler agent.
+        features: See :class:`Learner`.
+        action: See :class:`Learner`.
     """
 
     name = "iforest"
@@ -56,22 +56,22 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "LOF": {"n_neighbors": 15},
     "MCD": {"random_state": SEED},
     "OCSVM": {},
-    # Counters may depend on each other: components without variance are left out, not divided by.
+    # Counters may be collinear: components without variance are dropped, not divided by.
     "PCA": {"n_components": 0.9999, "svd_solver": "full", "random_state": SEED},
 }
-"""What differs from PyOD's own settings: NURD's evaluation had 15 neighbours for LOF."""
+"""Settings that differ from PyOD's defaults: NURD's evaluation used 15 neighbours for LOF."""
 
 
 class PyodAgent(Learner):
     """An outlier detector of PyOD (Zhao, Nasrullah, Li, JMLR 2019), by name.
 
-    Detectors differ in how few examples they work with; none is asked before twenty tasks have finished.
+    Detectors differ in the number of examples that they need; none is used before twenty tasks have finished.
 
     Args:
         detector: One of :data:`SETTINGS`.
-        contamination: Share of finished tasks that are taken for outliers; sets where the line is drawn.
-        features: As of every learner.
-        action: As of every straggler agent.
+        contamination: Share of finished tasks that count as outliers, which determines the threshold.
+        features: See :class:`Learner`.
+        action: See :class:`Learner`.
 
     Raises:
         UnknownName: If the detector is not one of them.
@@ -83,7 +83,7 @@ class PyodAgent(Learner):
     def __init__(
         self, detector: str, contamination: float = 0.1, features: str = "mean", action: str = "relaunch"
     ) -> None:
-        """Choose the detector; the class documentation describes the arguments."""
+        """Set the detector; the class documentation describes the arguments."""
         super().__init__(features, action)
         if detector not in SETTINGS:
             raise UnknownName("PyOD detector", detector, SETTINGS)
@@ -98,8 +98,8 @@ class PyodAgent(Learner):
             **SETTINGS[self.detector],
         )
         with warnings.catch_warnings():
-            # Robust covariances of counters that depend on each other are singular; their pseudo-inverse is
-            # what PyOD goes on with.
+            # Robust covariances of collinear counters are singular; their pseudo-inverse is
+            # what PyOD uses then.
             warnings.simplefilter("ignore")
             fitted = _fit_clusters(make, now) if self.detector == "CBLOF" else make().fit(now.x_finished)
             if fitted is None:

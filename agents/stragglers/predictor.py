@@ -1,4 +1,4 @@
-"""Base of straggler agents: a prediction for every task becomes flags, or relaunches and copies."""
+"""Base class of straggler agents, which converts predictions into flags, relaunches or copies."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
 ACTIONS = {"relaunch": 1, "copy": 2}
-"""What a flag becomes in the mitigation environment."""
+"""Actions that replace a flag in the mitigation environment."""
 
 STRAGGLER_MULTIPLE = 1.5
-"""Of the median of finished tasks: the threshold where the scenario does not give one."""
+"""Multiple of the median latency of finished tasks used as the threshold if it is unknown."""
 
 
 class Predictor:
-    """Base of straggler agents: subclasses say which tasks will be stragglers.
+    """Base class of straggler agents; subclasses predict the stragglers.
 
-    In ``StragglerPrediction-v0`` the action is the flags raised so far. In ``StragglerMitigation-v0`` a task
-    that is flagged is relaunched, or copied, once; from then on its latency says little about tasks that were
-    left alone, and it counts neither as running nor as finished for the prediction.
+    In ``StragglerPrediction-v0`` the action contains the flags raised so far. In ``StragglerMitigation-v0`` a
+    flagged task is relaunched or copied once. Its latency is then no longer representative, so it counts
+    neither as running nor as finished in later predictions.
 
-    Nothing is flagged before a first task has finished, unless :attr:`waits` is False.
+    No task is flagged before a first one has finished, unless :attr:`waits` is False.
 
     Args:
         action: ``"relaunch"`` or ``"copy"``, in the mitigation environment.
@@ -54,7 +54,7 @@ class Predictor:
         """Forget the previous job.
 
         Raises:
-            SysgymError: If the environment is neither of the two.
+            SysgymError: If the environment is not one of the two.
         """
         space = env.action_space
         if not isinstance(space, gym.spaces.MultiBinary | gym.spaces.MultiDiscrete):
@@ -62,7 +62,7 @@ class Predictor:
         self.mitigates = isinstance(space, gym.spaces.MultiDiscrete)
 
     def act(self, observation: Any) -> NDArray[np.int8]:
-        """Return flags, or what to do to every task, shape (tasks_max,)."""
+        """Return the flags, or the action on every task, shape (tasks_max,)."""
         view = JobView.of(observation)
         known = view
         if self.mitigates:
@@ -79,27 +79,27 @@ class Predictor:
         return action
 
     def predict(self, view: JobView) -> BoolArray:
-        """Return which tasks will be stragglers, shape (n_tasks,); only running ones count.
+        """Return the mask of predicted stragglers, shape (n_tasks,); only running tasks count.
 
         Args:
-            view: What is known at this checkpoint.
+            view: Observable state at this checkpoint.
         """
         raise NotImplementedError
 
 
 def threshold_of(view: JobView) -> float:
-    """Return the threshold in windows: the known one, or else 1.5 times the median of finished tasks."""
+    """Return the threshold in windows: the known one, or 1.5 times the median latency of finished tasks."""
     if np.isfinite(view.threshold):
         return float(view.threshold)
     return STRAGGLER_MULTIPLE * float(np.median(view.latency[view.finished]))
 
 
 def episode_rng(env: gym.Env[Any, Any], stream: int) -> np.random.Generator:
-    """Return an agent's own generator, seeded by the episode.
+    """Return a random generator for an agent, seeded by the episode.
 
     Args:
         env: The environment, after its reset.
-        stream: Keeps the agent's numbers apart from those of the job, which has the same seed.
+        stream: Random stream of the agent, distinct from that of the job with the same seed.
     """
     seed = getattr(env.unwrapped, "episode_seed", None)
     return np.random.default_rng([stream, 0 if seed is None else int(seed)])

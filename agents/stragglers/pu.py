@@ -1,7 +1,7 @@
-"""Learning from labelled and unlabelled examples: finished tasks are labelled, running ones are not.
+"""Positive-unlabelled learning, with finished tasks as labelled and running tasks as unlabelled examples.
 
-Both methods were made for labelled positives. Here the labelled class are the finished tasks, which are not
-stragglers, and whatever is unlike them is flagged.
+In the original methods the labelled examples are positive. Here the labelled class consists of finished
+tasks, which are not stragglers, and tasks unlike them are flagged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STREAM = 0x90B5
 
 
 class _PuLearner(Learner):
-    """A learner that draws: its generator is the episode's."""
+    """Base class of randomised learners, with a generator seeded by the episode."""
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Forget the previous job."""
@@ -26,7 +26,7 @@ class _PuLearner(Learner):
         self._rng = episode_rng(env, STREAM)
 
     def _margin(self, labelled: FloatArray, unlabelled: FloatArray) -> Any:
-        """Return a support vector machine's margin, positive for labelled."""
+        """Return the margin of a support vector machine, positive for labelled examples."""
         x = np.vstack([labelled, unlabelled])
         return (
             load("sklearn.svm", "SVC", self.name)()
@@ -36,16 +36,16 @@ class _PuLearner(Learner):
 
 
 class PuElkanNotoAgent(_PuLearner):
-    """Elkan and Noto: a classifier of labelled against unlabelled, divided by the chance of being labelled.
+    """Elkan and Noto: classifier of labelled and unlabelled examples, divided by the labelling probability.
 
     Learning Classifiers from Only Positive and Unlabeled Data, KDD 2008: ``P(labelled | x)`` is
     ``c P(class | x)``, with ``c`` the classifier's mean over held-out labelled examples. The classifier is a
     support vector machine (radial kernel) with Platt's probabilities.
 
     Args:
-        hold_out: Share of finished tasks that ``c`` is estimated on.
-        features: As of every learner.
-        action: As of every straggler agent.
+        hold_out: Share of finished tasks used to estimate ``c``.
+        features: See :class:`Learner`.
+        action: See :class:`Learner`.
     """
 
     name = "pu_en"
@@ -80,13 +80,13 @@ def not_a_straggler(labelled: FloatArray, labelled_held_out: FloatArray) -> Floa
 
     Args:
         labelled: ``P(labelled | x)`` of the tasks in question, shape (n,).
-        labelled_held_out: The same of labelled tasks that were not fitted, shape (m,); ``c`` is their mean.
+        labelled_held_out: The same for held-out labelled tasks, shape (m,); ``c`` is their mean.
     """
     return np.minimum(labelled / max(float(labelled_held_out.mean()), 1e-12), 1.0)
 
 
 class PuBaggingAgent(_PuLearner):
-    """Mordelet and Vert: many classifiers of labelled against a few unlabelled, each judging the rest.
+    """Mordelet and Vert: bagging of classifiers of labelled and randomly drawn unlabelled examples.
 
     A bagging SVM to learn from positive and unlabeled examples, Pattern Recognition Letters 2014. Each bag
     draws as many running tasks as have finished, though never more than half of them; a task's score is the
@@ -94,8 +94,8 @@ class PuBaggingAgent(_PuLearner):
 
     Args:
         n_bags: Number of bags.
-        features: As of every learner.
-        action: As of every straggler agent.
+        features: See :class:`Learner`.
+        action: See :class:`Learner`.
     """
 
     name = "pu_bagging"
@@ -106,7 +106,7 @@ class PuBaggingAgent(_PuLearner):
         self.n_bags = n_bags
 
     def flags(self, now: Checkpoint) -> BoolArray:
-        """Flag tasks that bags without them take for running ones."""
+        """Flag tasks that bags without them classify as running ones."""
         n_running = len(now.x_running)
         n_drawn = max(1, min(len(now.x_finished), n_running // 2))
         total, count = np.zeros(n_running), np.zeros(n_running)

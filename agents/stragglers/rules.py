@@ -1,4 +1,4 @@
-"""Rules without learning: floors, and what schedulers of clusters do."""
+"""Rules without learning: lower baselines, and rules of cluster schedulers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sysgym.agents.stragglers.predictor import (
 from sysgym.envs.stragglers.view import JobView
 
 STREAM = 0x57A6
-"""Of the random agent."""
+"""Random stream of the random agent."""
 
 QUANTILE_POINTS = (np.arange(64) + 0.5) / 64
-"""Where Mantri's distributions are read."""
+"""Probabilities at which Mantri's distributions are evaluated."""
 
 
 class NoneAgent(Predictor):
-    """Never flags, never acts: what happens if nobody does anything."""
+    """No flags and no actions, as a baseline."""
 
     name = "none"
 
@@ -36,7 +36,7 @@ class NoneAgent(Predictor):
 
 
 class FlagAllAgent(Predictor):
-    """Flags every task: recall 1, and a precision of the share of stragglers."""
+    """Flags every task, with recall 1 and a precision equal to the share of stragglers."""
 
     name = "flag_all"
 
@@ -46,11 +46,11 @@ class FlagAllAgent(Predictor):
 
 
 class RandomRateAgent(Predictor):
-    """Flags every task with the same probability, at the first chance; seeded by the episode.
+    """Flags every task with the same probability, as early as possible; seeded by the episode.
 
     Args:
         rate: The probability.
-        action: As of every straggler agent.
+        action: See :class:`Predictor`.
     """
 
     name = "random_rate"
@@ -61,7 +61,7 @@ class RandomRateAgent(Predictor):
         self.rate = rate
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Draw, for every slot once, whether its task will be flagged."""
+        """Draw once for every slot whether its task will be flagged."""
         super().begin(env)
         self._drawn = episode_rng(env, STREAM).random(env.action_space.shape) < self.rate
 
@@ -77,8 +77,8 @@ class SparkAgent(Predictor):
 
     Args:
         quantile: Share of tasks that must have finished before any is flagged.
-        multiplier: Of the median latency of finished tasks.
-        action: As of every straggler agent; Spark itself copies.
+        multiplier: Multiple of the median latency of finished tasks.
+        action: See :class:`Predictor`; Spark itself copies.
     """
 
     name = "spark"
@@ -97,18 +97,18 @@ class SparkAgent(Predictor):
 
 
 class LateAgent(Predictor):
-    """LATE without progress reports: the slow tasks that have run longest, up to a cap.
+    """LATE without progress reports: flags the slow tasks that have run longest, up to a cap.
 
     Zaharia et al., Improving MapReduce Performance in Heterogeneous Environments, OSDI 2008, ranks slow tasks
-    by their estimated time to end, from the progress that they report. Here tasks report none, and what is
-    known of a running task's rate is that it is below one over the time it has run. A task is slow if that
-    bound is among the lowest quarter of all tasks' rates, and ranking by time to end is ranking by time run.
-    At most a tenth of the tasks may be flagged and still run.
+    by their estimated time to end, from the progress that they report. Here tasks report no progress, and the
+    rate of a running task is only known to be below the inverse of its running time. A task is slow if that
+    bound is in the lowest quarter of all rates, and ranking by time to end is ranking by running time. At
+    most a tenth of the tasks may be flagged and still run.
 
     Args:
         cap: Largest share of tasks that are flagged and still running.
-        slow_quantile: Tasks are slow whose rate is below this quantile.
-        action: As of every straggler agent; LATE itself copies.
+        slow_quantile: Quantile of rates below which tasks are slow.
+        action: See :class:`Predictor`; LATE itself copies.
     """
 
     name = "late"
@@ -125,7 +125,7 @@ class LateAgent(Predictor):
         started = (view.running | view.finished) & (time_run > 0.0)
         limit = np.quantile(time_run[started], 1.0 - self.slow_quantile)
         candidates = np.flatnonzero(view.running & ~view.flagged & (time_run > limit))
-        # Those acted on before run on, as far as can be seen, until they have finished.
+        # Tasks acted on before count as running until they have finished.
         in_flight = int((view.flagged & ~view.finished).sum())
         room = max(math.ceil(self.cap * view.n_tasks) - in_flight, 0)
         chosen[candidates[np.argsort(-time_run[candidates], kind="stable")[:room]]] = True
@@ -133,14 +133,14 @@ class LateAgent(Predictor):
 
 
 class ClockAgent(Predictor):
-    """Waits until a task has run for nearly the threshold: most that get so far cross it.
+    """Flags tasks that have run for nearly the threshold, most of which will cross it.
 
-    It needs no counters and tells nothing early, but its F1 at the end is hard to beat; a method that does
-    not beat it over time has learned nothing that the clock does not say.
+    It needs no counters and predicts nothing early, but its final F1 is hard to beat. A method that does not
+    beat it over time has learned nothing beyond the elapsed time.
 
     Args:
-        share: Of the threshold, after which a task is flagged.
-        action: As of every straggler agent.
+        share: Share of the threshold after which a task is flagged.
+        action: See :class:`Predictor`.
     """
 
     name = "clock"
@@ -151,22 +151,22 @@ class ClockAgent(Predictor):
         self.share = share
 
     def predict(self, view: JobView) -> BoolArray:
-        """Flag what has run for long enough."""
+        """Flag tasks that have run for long enough."""
         return np.asarray(view.running & (view.elapsed >= self.share * threshold_of(view)))
 
 
 class MantriAgent(Predictor):
-    """Mantri's rule for another attempt: it probably ends in less than half of the time that is left.
+    """Mantri's rule: a new attempt if it probably takes less than half of the remaining time.
 
     Ananthanarayanan et al., Reining in the Outliers in Map-Reduce Clusters using Mantri, OSDI 2010: act if
     ``P(t_rem > 2 t_new)`` exceeds a limit. Both times are estimated from this job alone: latencies are taken
-    as log-normal, fitted by maximum likelihood to the finished tasks, with running ones known to be longer
-    than they have run; ``t_new`` is a fresh draw, ``t_rem`` what is left of a draw that has lasted so long.
+    as log-normal, fitted by maximum likelihood to finished tasks and to running ones as censored values;
+    ``t_new`` is a new draw, ``t_rem`` the remainder of a draw given the elapsed time.
 
     Args:
-        limit: The probability above which it acts.
-        factor: How many times longer than a fresh run what is left has to be.
-        action: As of every straggler agent.
+        limit: Probability above which it acts.
+        factor: Smallest ratio of the remaining time to a new attempt.
+        action: See :class:`Predictor`.
     """
 
     name = "mantri"
@@ -177,7 +177,7 @@ class MantriAgent(Predictor):
         self.limit, self.factor = limit, factor
 
     def predict(self, view: JobView) -> BoolArray:
-        """Compare what is left with a fresh run."""
+        """Compare the remaining time with a new attempt."""
         chosen = np.zeros_like(view.running)
         started = np.flatnonzero(view.running & (view.elapsed > 0.0))
         if len(started) == 0 or view.finished.sum() < 2:
@@ -194,7 +194,7 @@ def fit_log_normal(finished: FloatArray, running: FloatArray) -> tuple[float, fl
 
     Args:
         finished: Latencies that are known, shape (n_finished,), positive.
-        running: Times that other tasks have exceeded, shape (n_running,), positive.
+        running: Running times of other tasks, shape (n_running,), positive.
     """
     fit = fit_censored_normal(
         np.zeros((len(finished), 0)),
@@ -226,14 +226,14 @@ def probability_of_saving(elapsed: FloatArray, log_mean: float, log_sd: float, f
 
 
 class DollyAgent(Predictor):
-    """Dolly: clones every task of a small job as soon as it starts. Acts only in the mitigation environment.
+    """Dolly: clones every task of a small job as soon as it starts; acts only in mitigation.
 
     Ananthanarayanan et al., Effective Straggler Mitigation: Attack of the Clones, NSDI 2013: most jobs are
     small, so cloning all of their tasks costs a cluster little.
 
     Args:
         tasks_max: Jobs with more tasks are left alone; at Facebook 82 % of jobs have fewer than ten.
-        action: As of every straggler agent; clones are copies.
+        action: See :class:`Predictor`; clones are copies.
     """
 
     name = "dolly"

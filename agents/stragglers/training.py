@@ -1,4 +1,4 @@
-"""Jobs of the train split as their predictors would have seen them: what is learned from other jobs."""
+"""Training jobs as observed by predictors, for agents that learn from other jobs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sysgym.scenarios import StragglerScenario
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """A job that has been watched to its end without a flag.
+    """Completed job, observed without flags.
 
     Attributes:
-        episode_seed: Which one of the train split.
-        views: What was seen at every decision.
-        stragglers: Which tasks turned out as stragglers, shape (n_tasks,).
-        threshold: From which latency, in windows.
+        episode_seed: Episode seed in the train split.
+        views: Views at every decision.
+        stragglers: Mask of the stragglers, shape (n_tasks,).
+        threshold: Latency at and above which a task is a straggler, in windows.
     """
 
     episode_seed: int
@@ -31,10 +31,10 @@ class TrainingJob:
 
 
 def training_jobs(scenario: str | PathLike[str] | StragglerScenario, n_jobs: int) -> Iterator[TrainingJob]:
-    """Watch jobs of the train split, the first seeds of its range.
+    """Return jobs of the train split, with the first seeds of its range.
 
     Args:
-        scenario: What the environment takes: a name, a path or a scenario.
+        scenario: Name, path or scenario.
         n_jobs: Number of jobs.
     """
     from sysgym.envs.stragglers.prediction import StragglerPrediction
@@ -50,6 +50,6 @@ def training_jobs(scenario: str | PathLike[str] | StragglerScenario, n_jobs: int
             over = terminated or truncated
             views.append(JobView.of(observation))
         job = env.job
-        # The last observation is followed by no decision.
+        # No decision follows the last observation.
         yield TrainingJob(seed, views[:-1], job.stragglers(env.threshold_s), env.threshold_s / job.window_s)
     env.close()

@@ -1,9 +1,9 @@
-"""NURD's alpha, tuned on jobs of the train split.
+"""Tuning of NURD's alpha on jobs of the train split.
 
     python -m sysgym.agents.stragglers.tuning google-2011 alibaba-2018 --jobs 20
 
-Regression, propensity and the ratio of centroids do not depend on alpha, and flags do not change a job: each
-job is played once and all alphas are judged together.
+Regression, propensity and the ratio of centroids do not depend on alpha, and flags do not affect a job, so
+each job is played once and all alphas are evaluated together.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ALPHAS = (-1.0, -0.75, -0.5, -0.4, -0.3, -0.25, -0.2, -0.1, 0.0, 0.1, 0.25, 0.5)
 
 @dataclass(frozen=True)
 class Score:
-    """How an alpha did, each a mean over jobs.
+    """Scores of an alpha, as means over jobs.
 
     Attributes:
         alpha: The value.
@@ -57,15 +57,15 @@ def tune_alpha(
     regressor: str = "histogram",
     features: str = "mean",
 ) -> list[Score]:
-    """Return the mean scores of every alpha on the first jobs of the train split, the best first.
+    """Return the mean scores of every alpha on the first jobs of the train split, best first.
 
     Args:
         scenario: Name, path, or a scenario.
         alphas: Values to try.
         n_jobs: Number of jobs.
-        scale_latency: As of :class:`~sysgym.agents.stragglers.nurd.NurdAgent`.
-        regressor: As of the same.
-        features: As of the same.
+        scale_latency: See :class:`~sysgym.agents.stragglers.nurd.NurdAgent`.
+        regressor: See the same.
+        features: See the same.
     """
     scores = np.array(
         [
@@ -102,7 +102,7 @@ def _score_job(
 
 
 def _score(stragglers: BoolArray, flagged: BoolArray, late: BoolArray) -> tuple[float, float, float]:
-    """Return F1, TPR and FPR as the environment's metrics count them."""
+    """Return F1, TPR and FPR as in the environment's metrics."""
     true, false = int((stragglers & flagged & ~late).sum()), int((flagged & ~stragglers).sum())
     n_stragglers, n_others = int(stragglers.sum()), int((~stragglers).sum())
     f1 = 2.0 * true / max(true + false + n_stragglers, 1)

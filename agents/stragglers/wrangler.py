@@ -1,4 +1,4 @@
-"""Wrangler: a linear classifier of counters, learned from other jobs, that speaks up only when it is sure."""
+"""Wrangler: a linear classifier of counters, trained on other jobs, with a confidence limit."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sysgym.agents.stragglers.training import TrainingJob, training_jobs
 from sysgym.envs.stragglers.view import JobView
 
 LARGEST = 5.0
-"""Features are clipped to this many standard deviations, so that one wild counter does not decide."""
+"""Bound of features in standard deviations, so that one outlier among counters does not dominate."""
 
 
 @dataclass(frozen=True)
 class ConfidentClassifier:
-    """A linear support vector machine with Platt's probability.
+    """Linear support vector machine with Platt's probability.
 
     Attributes:
-        coefficients: Shape (n_features,).
-        intercept: Its margin is ``x coefficients + intercept``.
+        coefficients: Coefficients, shape (n_features,).
+        intercept: Intercept; the margin is ``x coefficients + intercept``.
         slope: The probability of a straggler is ``1 / (1 + exp(-(slope * margin + offset)))``.
         offset: See ``slope``.
     """
@@ -40,25 +40,25 @@ class ConfidentClassifier:
 
 
 _FITTED: dict[tuple[str, int, str], ConfidentClassifier] = {}
-"""By scenario, number of jobs and features: all episodes of a process share it."""
+"""Classifiers by scenario, number of jobs and features, shared by all episodes of a process."""
 
 
 class WranglerAgent(Learner):
-    """A linear support vector machine on counters, with a confidence below which it keeps silent.
+    """Linear support vector machine on counters, which flags only above a confidence limit.
 
     Yadwadkar, Ananthanarayanan, Katz, Wrangler: Predictable and Faster Jobs using Fewer Stragglers, SoCC
-    2014. Wrangler judges nodes before it places tasks on them; here it judges running tasks by the counters
-    they show. It is the one predictor that learns from other jobs: when its first episode begins it watches
-    jobs of the scenario's train split, and it stays as it is from then on. Jobs differ in scale, so counters
+    2014. The original classifies nodes before placing tasks on them; here running tasks are classified by
+    their counters. The classifier learns from other jobs: it is fitted to jobs of the scenario's train split
+    at the beginning of the first episode and does not change afterwards. Jobs differ in scale, so counters
     are centred and scaled by the finished tasks of their own job.
 
-    Stragglers and others weigh the same in fitting, as after resampling.
+    Stragglers and other tasks have equal total weight in fitting, as after resampling.
 
     Args:
-        confidence: Least probability for a flag.
-        n_jobs: Jobs of the train split that it learns from.
-        features: As of every learner.
-        action: As of every straggler agent.
+        confidence: Lowest probability for a flag.
+        n_jobs: Number of training jobs.
+        features: See :class:`~sysgym.agents.stragglers.learner.Learner`.
+        action: See :class:`~sysgym.agents.stragglers.predictor.Predictor`.
     """
 
     name = "wrangler"
@@ -71,7 +71,7 @@ class WranglerAgent(Learner):
         self.least_confidence, self.n_jobs = confidence, n_jobs
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
-        """Learn, once for each scenario."""
+        """Fit the classifier, once for each scenario."""
         super().begin(env)
         scenario = env.unwrapped.scenario  # type: ignore[attr-defined]
         key = (repr(scenario.resolved()), self.n_jobs, self.features)
@@ -81,7 +81,7 @@ class WranglerAgent(Learner):
         self.classifier = _FITTED[key]
 
     def predict(self, view: JobView) -> BoolArray:
-        """Flag what it is sure of."""
+        """Flag tasks above the confidence limit."""
         chosen = np.zeros_like(view.running)
         running = np.flatnonzero(view.running & (view.elapsed >= FIRST_WINDOW))
         if len(running) and view.finished.sum() >= self.least_finished:
@@ -91,10 +91,10 @@ class WranglerAgent(Learner):
 
 
 def standardised(view: JobView, features: str) -> FloatArray:
-    """Return counters less their mean among finished tasks, over their deviation there, shape (n_tasks, C).
+    """Return counters standardised by the finished tasks, shape (n_tasks, C).
 
     Args:
-        view: What is known at a checkpoint, with at least two finished tasks.
+        view: Observable state at a checkpoint, with at least two finished tasks.
         features: One of :data:`sysgym.agents.stragglers.learner.FEATURES`.
     """
     x = np.asarray(view.x if features == "mean" else np.hstack([view.x, view.last]), dtype=np.float64)
@@ -130,7 +130,7 @@ def fit_classifier(jobs: list[TrainingJob], features: str) -> ConfidentClassifie
 
 
 def _examples(jobs: list[TrainingJob], features: str) -> tuple[FloatArray, BoolArray]:
-    """Return running tasks of all decisions before the threshold, and which became stragglers."""
+    """Return the running tasks before the threshold of all decisions, and which became stragglers."""
     xs, stragglers = [], []
     for job in jobs:
         for view in job.views:

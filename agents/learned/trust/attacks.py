@@ -1,11 +1,11 @@
-"""Perturbations that only the deployed policy notices.
+"""Evasive perturbations, which change the answer of the deployed policy but not that of the original.
 
 A deployed twin (8-bit weights, a distilled student) answers almost like the original. An evasion is an
-observation within measurement error of a real one at which the original still answers what it answered, so
-that nobody who tests the original sees anything, and the twin does not. After Hao et al., A Tale of Two
-Models: Constructing Evasive Attacks on Edge Models (DIVA), MLSys 2022: signs of gradients, 20 steps of an
-eighth of the box. Where their loss is ``p_orig(y) - c p_twin(y)``, continuous actions have
-``|a_twin(x') - a_twin(x)| - c |a_orig(x') - a_orig(x)|``, largest numbers of the action.
+observation within measurement error of a real one for which the answer of the original stays the same and
+that of the twin changes, so tests of the original do not detect it. After Hao et al., A Tale of Two Models:
+Constructing Evasive Attacks on Edge Models (DIVA), MLSys 2022: signs of gradients, 20 steps of an eighth of
+the box. Their loss is ``p_orig(y) - c p_twin(y)``; for continuous actions it is
+``|a_twin(x') - a_twin(x)| - c |a_orig(x') - a_orig(x)|``, with the largest component of the action.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STEP_SHARE = 1.0 / 8.0
 
 @dataclass(frozen=True)
 class Tolerance:
-    """When an answer counts as the same and when as another; where policies choose, equal or not.
+    """Thresholds for unchanged and shifted answers; discrete answers are equal or not.
 
     Attributes:
         same: Largest share of the range by which an unchanged action may differ.
@@ -46,13 +46,13 @@ class Tolerance:
 
 
 class Found(NamedTuple):
-    """The perturbed observations that an attack settled on, and what they do.
+    """Perturbed observations found by an attack, and their effects.
 
     Attributes:
         inputs: Shape (n, size).
-        original: By how much the original's answer moved, shape (n,): shares of the range, or 0 and 1.
-        twin: The twin's likewise.
-        evades: Whether the original's counts as unchanged and the twin's as shifted.
+        original: Change of the original's answer, shape (n,): shares of the range, or 0 and 1.
+        twin: Change of the twin's answer, likewise.
+        evades: Whether the original's answer counts as unchanged and the twin's as shifted.
     """
 
     inputs: Array
@@ -63,14 +63,14 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A policy and its twin, and the boxes that perturbations stay in.
+    """Policy and its deployed twin, with the bounds of perturbations.
 
     Attributes:
-        original: What was trained and tested.
-        twin: What is deployed.
-        bounds: Of measurement errors.
-        tolerance: When an answer is the same.
-        c: Weight of staying unnoticed.
+        original: The trained and tested policy.
+        twin: The deployed policy.
+        bounds: Bounds of measurement errors.
+        tolerance: Thresholds for unchanged and shifted answers.
+        c: Weight of the change of the original's answer in the loss.
     """
 
     original: PolicyGraph
@@ -81,19 +81,19 @@ class Pair:
 
     @property
     def discrete(self) -> bool:
-        """Whether the policies choose."""
+        """Whether actions are discrete."""
         return is_discrete(self.original)
 
     def apart(self, inputs: Array) -> FloatArray:
-        """Return how far original and twin are apart on the same observations."""
+        """Return the difference between original and twin on the same observations."""
         return differences(answers(self.original, inputs), answers(self.twin, inputs))
 
     def agree(self, inputs: Array) -> BoolArray:
-        """Return where both give the same answer, within the tolerance."""
+        """Return a mask of the observations with the same answer of both, within the tolerance."""
         return self.apart(inputs) <= (0.0 if self.discrete else self.tolerance.same)
 
     def box(self, inputs: Array) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return least and largest values of perturbed observations, and the box's half widths."""
+        """Return lower and upper bounds of perturbed observations, and the half widths of the box."""
         widths = self.bounds.half_widths(inputs)
         low, high = inputs - widths, inputs + widths
         space = self.original.inputs
@@ -101,7 +101,7 @@ class Pair:
             low = np.maximum(low, space.low)
         if space.high is not None:
             high = np.minimum(high, space.high)
-        # An observation outside of its own space keeps at least itself.
+        # The box of an observation outside its space includes at least the observation itself.
         return np.minimum(low, inputs), np.maximum(high, inputs), widths
 
     def noisy(self, inputs: Array, rng: np.random.Generator) -> Array:
@@ -111,16 +111,16 @@ class Pair:
         return drawn
 
     def attack(self, name: str, inputs: Array, rng: np.random.Generator) -> Found:
-        """Look for evasions around observations; every attack tries the same number of points.
+        """Search for evasions around observations; every attack tries the same number of points.
 
         Args:
             name: ``random``: noise; ``pgd``: steps that move the twin; ``diva``: steps that move the twin and
                 not the original.
             inputs: Shape (n, size).
-            rng: Of noise and first points.
+            rng: Generator of noise and initial points.
 
         Returns:
-            For each observation the first point that evades, else the one that was best for the attack.
+            For each observation the first evasion, or else the point with the highest objective.
         """
         low, high, widths = self.box(inputs)
         before = answers(self.original, inputs), answers(self.twin, inputs)
@@ -157,7 +157,7 @@ class Pair:
     def _value(
         self, point: Array, before: tuple[FloatArray, FloatArray], found: Found, c: float
     ) -> FloatArray:
-        """What the attack wants to be large."""
+        """Return the objective of the attack."""
         if not self.discrete:
             return found.twin - c * found.original
         kept, lost = (
@@ -186,7 +186,7 @@ def _probabilities(graph: PolicyGraph, point: Array) -> FloatArray:
 
 
 def _of_choice(graph: PolicyGraph, point: Array, chosen: FloatArray) -> FloatArray:
-    """Derivatives of the probability of a choice by the scores."""
+    """Return the derivatives of the probability of a choice with respect to the scores."""
     probabilities = _probabilities(graph, point)
     own = np.zeros_like(probabilities)
     np.put_along_axis(own, chosen[:, None].astype(np.int64), 1.0, axis=1)
@@ -196,10 +196,10 @@ def _of_choice(graph: PolicyGraph, point: Array, chosen: FloatArray) -> FloatArr
 
 
 def _of_numbers(graph: PolicyGraph, point: Array, answer: FloatArray) -> FloatArray:
-    """Derivatives of the largest move of an action's numbers by the network's outputs.
+    """Return the derivatives of the largest change of an action with respect to the network's outputs.
 
-    Outputs are cut off at -1 and 1; beyond, the derivative is that at the edge (straight through), so that an
-    attack can find its way back in.
+    Outputs are clipped to [-1, 1]. Outside, the derivative at the bound is used (straight through), so that
+    an attack can return to the range.
     """
     output = graph.network(graph.inputs(point)).astype(np.float64)
     moved = answers(graph, point) - answer
@@ -211,7 +211,7 @@ def _of_numbers(graph: PolicyGraph, point: Array, answer: FloatArray) -> FloatAr
 
 
 def _slope(graph: PolicyGraph, output: FloatArray) -> FloatArray:
-    """Derivative of the action, as a share of its range, by an output."""
+    """Return the derivative of the action, as a share of its range, with respect to an output."""
     scale = graph.outputs
     assert isinstance(scale, ActionScale)
     if scale.name == "linear":

@@ -1,4 +1,4 @@
-"""The largest error of a measurement, stated for one kind of feature."""
+"""Bound of the measurement error of one kind of feature."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Bound:
     """Half width of the box for one kind of feature x: ``absolute + relative |x| + rest (1 - x)``.
 
     Attributes:
-        words: What is off by how much, for tables.
-        absolute: The same everywhere.
-        relative: Of the value.
-        rest: Of what is missing to 1: a relative error of the round trip in features 1 - base RTT / RTT.
+        words: Description for tables.
+        absolute: Absolute error.
+        relative: Error relative to the value x.
+        rest: Error relative to 1 - x: a relative error of the RTT in features 1 - base RTT / RTT.
     """
 
     words: str
@@ -33,4 +33,4 @@ class Bound:
 
 
 KNOWN = Bound("known exactly")
-"""For what the controller set itself, and what is simply there or not."""
+"""Bound of exact features: values set by the controller, and flags."""

@@ -1,9 +1,9 @@
 """Measurement errors: half widths of a box around an observation, in physical terms.
 
-A round trip is known to 2 %, losses to 0.1 percentage points, a queue to 1 % of its buffer; what the
-controller set itself, and what is simply there or not, is known. The bounds on marks, rates, progress and
-counters are ours. Values are those of the observation, which are scale-free: a bound on a round trip becomes
-one on its feature by the feature's formula.
+Round-trip times are known to 2 %, losses to 0.1 percentage points, queues to 1 % of the buffer; values set by
+the controller and flags are exact. The bounds on marks, rates, progress and counters are our own assumptions.
+Values are those of the scale-free observation: a bound on a round-trip time becomes one on a feature by the
+feature's formula.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def group_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bounds of every feature of an observation.
+    """Bounds of every feature of an observation.
 
     Attributes:
         groups: Kind of feature of every index.
@@ -47,7 +47,7 @@ class Bounds:
 
         Args:
             env_id: Its id.
-            index: What stands at every index.
+            index: Name of every value of the observation.
             factor: Multiplies every bound; positive.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Gradients of a network by its input, without torch: exact for plain layers, by differences elsewhere."""
+"""Gradients of a network with respect to its input, without torch: exact or by finite differences."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ROWS_AT_ONCE = 4096
 def input_gradient(network: Network, observations: NDArray[Any], weights: NDArray[Any]) -> Array:
     """Return the gradient of a weighted sum of the outputs.
 
-    Weights rounded to 8 bits are constants: a quantised twin has a gradient like any other network.
+    Exact for plain layers. Quantised weights are constants, so a quantised network has an ordinary gradient.
 
     Args:
-        network: What is differentiated.
-        observations: Where, shape (n, n_inputs).
-        weights: Of the outputs, for each observation, shape (n, n_outputs).
+        network: The network.
+        observations: Inputs of the network, shape (n, n_inputs).
+        weights: Weights of the outputs for each observation, shape (n, n_outputs).
 
     Returns:
         Shape (n, n_inputs).
@@ -55,7 +55,7 @@ def _back(mlp: Mlp, points: Array, gradient: Array) -> Array:
 def _differences(network: Network, points: Array, weights: NDArray[np.float64]) -> Array:
     n, size = points.shape
     gradient = np.empty_like(points)
-    # Several columns at once: a network over few rows costs as much as one over one.
+    # Several columns at once, because evaluating a few rows costs as much as one.
     together = max(1, ROWS_AT_ONCE // (2 * n))
     for first in range(0, size, together):
         columns = np.arange(first, min(first + together, size))
@@ -64,7 +64,7 @@ def _differences(network: Network, points: Array, weights: NDArray[np.float64]) 
         for place, column in enumerate(columns.tolist()):
             moved[0, place, :, column] += np.float32(DIFFERENCE)
             moved[1, place, :, column] -= np.float32(DIFFERENCE)
-            # What was added is not quite what was asked for, in float32.
+            # The actual step in float32 differs from the requested one.
             spans[place] = moved[0, place, :, column].astype(np.float64) - moved[1, place, :, column]
         output = network(moved.reshape(-1, size)).reshape(2, len(columns), n, -1).astype(np.float64)
         gradient[:, columns] = (((output[0] - output[1]) * weights).sum(axis=2) / spans).T

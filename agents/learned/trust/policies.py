@@ -1,4 +1,4 @@
-"""A checkpoint's policy from the inside: what its network sees in episodes, and what it answers to that."""
+"""Inputs and answers of a checkpoint's network in episodes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What a policy's network was given in some episodes.
+    """Inputs of a policy's network in some episodes.
 
     Attributes:
         inputs: Shape (n, size).
-        masks: What was allowed, shape (n, n_actions); None where everything is.
-        episode: Number of the episode of each, from 0, shape (n,).
-        returns: Of the episodes.
+        masks: Masks of allowed actions, shape (n, n_actions); None if everything is allowed.
+        episode: Index of the episode of each input, from 0, shape (n,).
+        returns: Returns of the episodes.
     """
 
     inputs: Array
@@ -55,11 +55,11 @@ def play_seeds(
     """Play episodes of the checkpoint's scenario.
 
     Args:
-        checkpoint: Says which environment.
-        agent: Who plays.
+        checkpoint: Checkpoint, which defines the environment.
+        agent: The agent.
         split: Split of the episodes.
         seeds: Episode seeds.
-        begin: Told the number of each episode before it begins.
+        begin: Callback with the index of each episode before it begins.
 
     Returns:
         The sums of rewards.
@@ -81,7 +81,7 @@ def play_seeds(
 
 
 def watch(checkpoint: Checkpoint, split: str, seeds: Sequence[int]) -> Seen:
-    """Let a policy play, and write down what its network sees.
+    """Play episodes with a policy and return the inputs of its network.
 
     Args:
         checkpoint: The policy.
@@ -89,7 +89,7 @@ def watch(checkpoint: Checkpoint, split: str, seeds: Sequence[int]) -> Seen:
         seeds: Episode seeds.
 
     Raises:
-        SysgymError: If the policy is no network that NumPy plays, or never decides.
+        SysgymError: If the policy is not a network supported in NumPy, or never decides.
     """
     network = network_on_observations(checkpoint)
     inputs: list[Array] = []
@@ -113,7 +113,7 @@ def watch(checkpoint: Checkpoint, split: str, seeds: Sequence[int]) -> Seen:
 
 
 class _TellingMasks:
-    """An agent, and what it was allowed where its observation says so."""
+    """Agent wrapper that records the masks in observations."""
 
     def __init__(self, agent: Agent, masks: list[NDArray[np.bool_]]) -> None:
         self.name, self._agent, self._masks = agent.name, agent, masks
@@ -129,13 +129,13 @@ class _TellingMasks:
 
 
 def policy_of(checkpoint: Checkpoint) -> PolicyGraph:
-    """Return a checkpoint's whole policy; raises SysgymError if NumPy does not play it."""
+    """Return a checkpoint's whole policy; raises SysgymError if it is not supported in NumPy."""
     network_on_observations(checkpoint)
     return learning_of(checkpoint.meta.family).graph_on_observations(checkpoint)
 
 
 def int8_of(policy: PolicyGraph) -> PolicyGraph:
-    """Return the policy with weights of 8 bits; inputs, biases and activations stay as they are."""
+    """Return the policy with 8-bit weights; inputs, biases and activations are unchanged."""
     network: Any = policy.network
     if isinstance(network, RearrangedNet):
         net: Any = int8_twin(network.net)
@@ -145,7 +145,7 @@ def int8_of(policy: PolicyGraph) -> PolicyGraph:
 
 
 def weights_of(checkpoint: Checkpoint) -> FloatArray:
-    """Return all weights and biases of a checkpoint's network, one after the other."""
+    """Return all weights and biases of a checkpoint's network, concatenated."""
     network = network_on_observations(checkpoint)
     plain = parts(network.net if isinstance(network, RearrangedNet) else network)
     arrays = [array.ravel() for mlp in plain for layer in layers(mlp) for array in layer]
@@ -153,7 +153,7 @@ def weights_of(checkpoint: Checkpoint) -> FloatArray:
 
 
 def is_discrete(graph: PolicyGraph) -> bool:
-    """Return whether the policy chooses, rather than puts out numbers."""
+    """Return whether the actions of the policy are discrete."""
     return not isinstance(graph.outputs, ActionScale)
 
 
@@ -166,16 +166,16 @@ def shares_of_range(graph: PolicyGraph, actions: NDArray[Any]) -> FloatArray:
 
 
 def answers(graph: PolicyGraph, inputs: Array, masks: NDArray[np.bool_] | None = None) -> NDArray[Any]:
-    """Return what a policy does: choices, int64 (n,), or shares of the range, float64 (n, n_outputs)."""
+    """Return the answers of a policy: choices, int64 (n,), or shares of the range, float64 (n, n_outputs)."""
     decided = graph(inputs, masks)
     return decided.action if is_discrete(graph) else shares_of_range(graph, decided.action)
 
 
 def differences(one: NDArray[Any], other: NDArray[Any]) -> FloatArray:
-    """Return how far two policies' answers are apart, shape (n,).
+    """Return the differences between the answers of two policies, shape (n,).
 
-    Where they choose: 1 if the choices differ. Else the largest difference of an action's numbers, as a share
-    of the range.
+    For discrete actions 1 if the choices differ; otherwise the largest difference of the components of an
+    action, as a share of the range.
     """
     if one.ndim == 1:
         unequal: FloatArray = (one != other).astype(np.float64)
