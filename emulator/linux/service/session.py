@@ -36,7 +36,7 @@ from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 from sysgym.scenarios.errors import BackendError, SysgymError
 
 LARGEST_FRAME_TAKEN = 4 * p.MAX_MESSAGE_BYTES
-"""Frames up to this size are answered with an error if they are too large; ZeroMQ disconnects at larger ones."""
+"""Frames up to this size are answered with an error if they are too large; beyond it ZeroMQ disconnects."""
 
 CLOSE_WITHIN_S = 10
 """Time until a world that does not end is killed; the service then cleans up after it."""
