@@ -29,6 +29,7 @@ LAYERS = ("scenarios", "emulator", "envs", "agents", "src/sysgym")
 # The folders of a family beside those that have its name: its world, and the tables of its scenario files.
 WORLDS = {
     "congestion": (
+        "emulator/network.py",
         "emulator/packets",
         "emulator/linux",
         *(f"scenarios/schema/{table}.py" for table in ("flow", "network", "offered", "topology", "traffic")),
@@ -37,8 +38,13 @@ WORLDS = {
     "stragglers": ("emulator/cluster",),
 }
 
-# Folders whose files are each about one family.
-STUDIES = ("src/sysgym/perf", "src/sysgym/studies")
+# Speed figures, and the studies that are each about one family.
+STUDIES = (
+    "src/sysgym/perf",
+    "src/sysgym/studies/nurd_release.py",
+    "src/sysgym/studies/p2_survey.py",
+    "src/sysgym/studies/sim_vs_linux.py",
+)
 
 # Other files that may name a family. The first exports every schema by name; the others are about one:
 # the example of the package, the commands for calibration and speed, time series of networks, and a world

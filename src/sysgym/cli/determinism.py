@@ -9,8 +9,8 @@ from typing import Any
 import typer
 from rich.progress import Progress
 
-from sysgym.bench.determinism import Observer
 from sysgym.cli.terminal import bars, console, print_table
+from sysgym.studies.determinism.study import Observer
 
 
 class _Bars(Observer):
@@ -54,13 +54,13 @@ def report_determinism(
         MissingExtra: If the extra ``train`` is not installed.
         SysgymError: Something does not exist or does not fit, or a training failed.
     """
-    from sysgym.bench.determinism import Settings, train_all
-    from sysgym.bench.determinism_compare import analyse
-    from sysgym.bench.determinism_report import markdown, sentences, tables
     from sysgym.cli.bench import cpus
     from sysgym.errors import MissingExtra
     from sysgym.scenarios import load_scenario, parse_overrides
     from sysgym.scenarios.files import write_atomically
+    from sysgym.studies.determinism.comparison import analyse
+    from sysgym.studies.determinism.report import markdown, sentences, tables
+    from sysgym.studies.determinism.study import Settings, train_all
 
     try:
         import stable_baselines3  # noqa: F401

@@ -11,8 +11,8 @@ import typer
 from sysgym.cli.terminal import bars, console, table
 
 if TYPE_CHECKING:
-    from sysgym.bench.distillation import Line, Result, Survey
     from sysgym.bench.statistics import Interval
+    from sysgym.studies.distillation import Line, Result, Survey
 
 
 def distill(
@@ -57,7 +57,7 @@ def distill(
     """
     from sysgym.agents.learned.checkpoint import read_checkpoint
     from sysgym.agents.learned.deploy.distill import Recipe
-    from sysgym.bench.distillation import FEWEST_SEEDS, Survey
+    from sysgym.studies.distillation import FEWEST_SEEDS, Survey
 
     teacher = read_checkpoint(checkpoint)
     recipe = Recipe(
@@ -92,7 +92,7 @@ def _widths(option: str, text: str) -> tuple[int, ...]:
 
 def _watch(survey: Survey) -> list[Result]:
     """Run everything with a bar of environment steps."""
-    from sysgym.bench.distillation import MEANING, TEACHER, run_survey
+    from sysgym.studies.distillation import MEANING, TEACHER, run_survey
 
     results: list[Result] = []
     each = survey.recipe.total_steps
@@ -112,9 +112,9 @@ def _watch(survey: Survey) -> list[Result]:
 
 
 def _report(survey: Survey, results: Sequence[Result]) -> None:
-    from sysgym.bench.distillation import MEANING, STUDENT, lines_of, verdict
     from sysgym.bench.tables import markdown_table
     from sysgym.scenarios.files import write_atomically
+    from sysgym.studies.distillation import MEANING, STUDENT, lines_of, verdict
 
     lines = lines_of(results)
     meta = survey.teacher.meta

@@ -48,10 +48,10 @@ def robustness(
     Exit code 1 if it agrees with the original on less than 99 % of observations with random noise.
     """
     from sysgym.agents.learned.trust.attacks import Tolerance
-    from sysgym.bench.robustness import Settings, examine
-    from sysgym.bench.robustness_report import markdown, sentences, tables
     from sysgym.errors import SysgymError
     from sysgym.scenarios.files import make_folder, write_atomically
+    from sysgym.studies.robustness.report import markdown, sentences, tables
+    from sysgym.studies.robustness.study import Settings, examine
 
     if not 0.0 <= same <= shifted:
         raise SysgymError(f"--same cannot be above --shifted: got {same:g} and {shifted:g}")

@@ -11,9 +11,9 @@ import pytest
 
 from sysgym.agents.learned.checkpoint import read_checkpoint, write_checkpoint
 from sysgym.agents.learned.policy import Mlp
-from sysgym.bench.robustness import Settings, examine
 from sysgym.errors import SysgymError
 from sysgym.scenarios import load_scenario
+from sysgym.studies.robustness.study import Settings, examine
 from tests.agents.learned.trust.policies import write_policy
 
 Call = Callable[..., tuple[int, str, str]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sysgym.bench.determinism import CONTROL
-from sysgym.bench.determinism_compare import TOLERANCE, Determinism, Tools
 from sysgym.bench.statistics import Interval
 from sysgym.bench.tables import Table, interval_text, percent
+from sysgym.studies.determinism.comparison import TOLERANCE, Determinism, Tools
+from sysgym.studies.determinism.study import CONTROL
 
 NOISE = {
     "both": "seeds and tools",

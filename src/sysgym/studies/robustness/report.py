@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sysgym.bench.robustness import GATE, Attacked, Robustness
 from sysgym.bench.tables import Table, interval_text, percent
 from sysgym.scenarios.units import significant
+from sysgym.studies.robustness.study import GATE, Attacked, Robustness
 
 
 def tables(found: Robustness) -> Iterator[Table]:

@@ -12,9 +12,9 @@ import pytest
 
 from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.episodes import EpisodeJob
-from sysgym.bench.stress import ROWS, Condition, Stress, StressJob, run_stress, tables
 from sysgym.errors import SysgymError
 from sysgym.scenarios import load_scenario
+from sysgym.studies.stress import ROWS, Condition, Stress, StressJob, run_stress, tables
 from tests.agents.learned.trust.policies import write_policy
 
 Call = Callable[..., tuple[int, str, str]]

@@ -12,12 +12,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sysgym.bench import determinism, determinism_run
-from sysgym.bench.determinism import ARMS, CONTROL, Observer, Settings, train_all
-from sysgym.bench.determinism_compare import TOLERANCE, Described, compare, describe, freeze, pair_estimate
-from sysgym.bench.determinism_run import RunResult, carry_out
 from sysgym.errors import SysgymError, UnknownName
 from sysgym.scenarios import load_scenario
+from sysgym.studies.determinism import study as determinism
+from sysgym.studies.determinism import training as determinism_run
+from sysgym.studies.determinism.comparison import (
+    TOLERANCE,
+    Described,
+    compare,
+    describe,
+    freeze,
+    pair_estimate,
+)
+from sysgym.studies.determinism.study import ARMS, CONTROL, Observer, Settings, train_all
+from sysgym.studies.determinism.training import RunResult, carry_out
 from tests.agents.learned.trust.policies import write_policy
 
 Call = Callable[..., tuple[int, str, str]]

@@ -1,4 +1,4 @@
-"""One training of a determinism report, in a process of its own: ``python -m sysgym.bench.determinism_run``.
+"""One training of the determinism study: ``python -m sysgym.studies.determinism.training FOLDER``.
 
 A process of its own, because the numbers of threads of the numerical libraries are fixed when they are
 loaded, and because what a process keeps (caches, hash seeds, thread pools) must not tie two runs together.
@@ -126,7 +126,7 @@ def carry_out(run: Run, folder: Path, tell: Callable[[int], None]) -> RunResult:
     environment.setdefault("PYTHONHASHSEED", "random")
     with (place / LOG).open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "sysgym.bench.determinism_run", str(place)],
+            [sys.executable, "-P", "-m", "sysgym.studies.determinism.training", str(place)],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=log,
