@@ -24,8 +24,8 @@ from sysgym.bench.contenders import SHIPPED, file_sha256
 from sysgym.bench.folders import check_records
 from sysgym.bench.milestones import VALIDATION
 from sysgym.bench.records import RUN, read_run
-from sysgym.bench.report.curves import PROGRESS
-from sysgym.bench.report.study import Study, read_study
+from sysgym.bench.report.data.curves import PROGRESS
+from sysgym.bench.report.data.study import Study, read_study
 from sysgym.bench.row_format import PlayerName, Strict, Text, checked
 from sysgym.bench.rows import COMPRESSED, Row
 from sysgym.bench.training import FINISHED, STARTED

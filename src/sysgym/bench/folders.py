@@ -18,8 +18,8 @@ from sysgym.bench.records import (
     read_record,
     read_run,
 )
-from sysgym.bench.report.curves import LARGEST_BYTES as LARGEST_CURVE_BYTES
-from sysgym.bench.report.curves import PROGRESS
+from sysgym.bench.report.data.curves import LARGEST_BYTES as LARGEST_CURVE_BYTES
+from sysgym.bench.report.data.curves import PROGRESS
 from sysgym.bench.training import FINISHED, STARTED, TRAINING_FOLDER
 from sysgym.bench.training_energy import ENERGY
 from sysgym.errors import SysgymError

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sysgym.bench.entries import pack
 from sysgym.bench.records import RUN, read_run
-from sysgym.bench.report.study import Study, read_study
+from sysgym.bench.report.data.study import Study, read_study
 from sysgym.errors import ResultMismatch, SysgymError
 
 _VALIDATE = "from sysgym.cli import main; main()"

@@ -16,7 +16,7 @@ from sysgym.bench.folders import check_records
 from sysgym.bench.milestones import VALIDATION, reached
 from sysgym.bench.plan import make_plan
 from sysgym.bench.records import RUN, read_run
-from sysgym.bench.report.curves import PROGRESS
+from sysgym.bench.report.data.curves import PROGRESS
 from sysgym.bench.runner import Observer, run_plan
 from sysgym.bench.training import FINISHED, STARTED, TRAINING_FOLDER
 from sysgym.bench.training_energy import ENERGY, read_energy

@@ -13,8 +13,8 @@ import numpy as np
 from sysgym.bench import statistics
 from sysgym.bench.matrix import Matrix
 from sysgym.bench.records import SittingFields
-from sysgym.bench.report.doubts import warnings_of
-from sysgym.bench.report.record import matrix_of, metrics_of, read_record
+from sysgym.bench.report.data.doubts import warnings_of
+from sysgym.bench.report.data.record import matrix_of, metrics_of, read_record
 from sysgym.bench.report.texts import printable, shown_name, slug
 from sysgym.bench.rows import Row, read_rows
 from sysgym.bench.statistics import FloatArray, Interval

@@ -18,7 +18,8 @@ from markdown_it import MarkdownIt
 from sysgym.bench import surveys
 from sysgym.bench.contenders import Contender
 from sysgym.bench.records import MachineFields, MetricFields, RunFields, SittingFields, SuiteFields
-from sysgym.bench.report import Written, study, write
+from sysgym.bench.report import Written, write
+from sysgym.bench.report.data import study
 from sysgym.bench.report.markdown import plain
 from sysgym.bench.report.texts import printable, shown_name, slug
 from sysgym.bench.rows import RESULTS, Row

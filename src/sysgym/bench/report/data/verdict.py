@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sysgym.bench.report.headlines import MOST_TIED, listed, relative, uncapitalized
-from sysgym.bench.report.ranking import Ranking, ranking
-from sysgym.bench.report.study import Contest, Study
+from sysgym.bench.report.data.headlines import MOST_TIED, listed, relative, uncapitalized
+from sysgym.bench.report.data.ranking import Ranking, ranking
+from sysgym.bench.report.data.study import Contest, Study
 
 
 def rankings(study: Study) -> list[tuple[Contest, list[Ranking]]]:

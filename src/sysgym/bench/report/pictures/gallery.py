@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sysgym.bench.report.plots import Picture
-from sysgym.bench.report.study import Contest
+from sysgym.bench.report.data.study import Contest
+from sysgym.bench.report.pictures.plots import Picture
 from sysgym.bench.surveys import Page
 
 Shown = tuple[Picture, str]

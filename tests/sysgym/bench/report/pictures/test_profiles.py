@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sysgym.bench.report.bound import gap, shares
-from sysgym.bench.report.profiles import panels, thresholds_of
-from sysgym.bench.report.study import Contest, Player, Study, read_study
+from sysgym.bench.report.data.bound import gap, shares
+from sysgym.bench.report.data.study import Contest, Player, Study, read_study
+from sysgym.bench.report.pictures.profiles import panels, thresholds_of
 from sysgym.bench.rows import ResultsFile, Row
 from sysgym.bench.statistics import performance_profile
 from sysgym.scenarios.families import evaluation_of

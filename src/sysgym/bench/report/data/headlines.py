@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sysgym.bench.report.ranking import differs, ranking
-from sysgym.bench.report.study import Contest
+from sysgym.bench.report.data.ranking import differs, ranking
+from sysgym.bench.report.data.study import Contest
 from sysgym.scenarios.family import Metric
 from sysgym.scenarios.units import significant, with_interval
 

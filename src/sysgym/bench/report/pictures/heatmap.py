@@ -13,8 +13,8 @@ from matplotlib.patches import Rectangle
 
 from sysgym.bench import statistics
 from sysgym.bench.matrix import Matrix, player_name
-from sysgym.bench.report.plots import Picture, make_picture
-from sysgym.bench.report.study import RETURN, Contest, Study
+from sysgym.bench.report.data.study import RETURN, Contest, Study
+from sysgym.bench.report.pictures.plots import Picture, make_picture
 from sysgym.bench.report.texts import in_picture
 from sysgym.bench.statistics import FloatArray, Interval
 from sysgym.bench.surveys import Page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sysgym.bench import statistics
-from sysgym.bench.report.study import Contest, Study
+from sysgym.bench.report.data.study import Contest, Study
 from sysgym.bench.statistics import FloatArray, Interval
 from sysgym.scenarios.family import Metric
 

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from sysgym.bench import queues
 from sysgym.bench.queues import QueueSeries
-from sysgym.bench.report.gallery import Shown
-from sysgym.bench.report.plots import Style, make_picture, tidy
-from sysgym.bench.report.study import Contest
+from sysgym.bench.report.data.study import Contest
+from sysgym.bench.report.pictures.gallery import Shown
+from sysgym.bench.report.pictures.plots import Style, make_picture, tidy
 from sysgym.bench.report.texts import in_picture
 from sysgym.scenarios.units import unit_of
 

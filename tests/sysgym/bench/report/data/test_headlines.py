@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sysgym.bench.report import write
-from sysgym.bench.report.headlines import MOST_TIED, relative
+from sysgym.bench.report.data.headlines import MOST_TIED, relative
 from sysgym.bench.rows import ResultsFile, Row
 
 MakeRow = Callable[..., Row]

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sysgym.bench.report import write
-from sysgym.bench.report.labels import spread
-from sysgym.bench.report.over_time import caption, coinciding, line_of, over_time
-from sysgym.bench.report.plots import COLOURS, INK_ON_PAPER, styles
-from sysgym.bench.report.study import N_BEST, Contest, Player, read_study
+from sysgym.bench.report.data.study import N_BEST, Contest, Player, read_study
+from sysgym.bench.report.pictures.labels import spread
+from sysgym.bench.report.pictures.over_time import caption, coinciding, line_of, over_time
+from sysgym.bench.report.pictures.plots import COLOURS, INK_ON_PAPER, styles
 from sysgym.bench.rows import ResultsFile, Row
 from sysgym.bench.statistics import iqm
 from sysgym.scenarios import load_scenario

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from sysgym.bench.report.curves import Curve
-from sysgym.bench.report.labels import name_lines
-from sysgym.bench.report.plots import COLOURS, MARKERS, Picture, Style, make_picture, tidy
+from sysgym.bench.report.data.curves import Curve
+from sysgym.bench.report.pictures.labels import name_lines
+from sysgym.bench.report.pictures.plots import COLOURS, MARKERS, Picture, Style, make_picture, tidy
 from sysgym.bench.report.texts import in_picture
 
 COLUMNS = 3

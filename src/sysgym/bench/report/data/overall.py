@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sysgym.bench import statistics
-from sysgym.bench.report.bound import overall_gap
-from sysgym.bench.report.study import Study
+from sysgym.bench.report.data.bound import overall_gap
+from sysgym.bench.report.data.study import Study
 from sysgym.bench.statistics import Interval
 from sysgym.scenarios.family import Metric
 

@@ -16,14 +16,14 @@ from sysgym.bench import queues
 from sysgym.bench.queues import MOST_POINTS, QueueWatch
 from sysgym.bench.report import write
 from sysgym.bench.report.content import reading_guide, seeds_text
-from sysgym.bench.report.curves import Curve
-from sysgym.bench.report.grids import summary_grid
-from sysgym.bench.report.headlines import headline
-from sysgym.bench.report.plots import COLOURS, REFERENCE_COLOUR, styles, tradeoff_caption
-from sysgym.bench.report.queue_plot import queues_over_time
-from sysgym.bench.report.study import Study, read_study
-from sysgym.bench.report.training_plot import caption, training_curves
-from sysgym.bench.report.verdict import verdict
+from sysgym.bench.report.data.curves import Curve
+from sysgym.bench.report.data.headlines import headline
+from sysgym.bench.report.data.study import Study, read_study
+from sysgym.bench.report.data.verdict import verdict
+from sysgym.bench.report.pictures.plots import COLOURS, REFERENCE_COLOUR, styles, tradeoff_caption
+from sysgym.bench.report.pictures.queues import queues_over_time
+from sysgym.bench.report.pictures.trainings import caption, training_curves
+from sysgym.bench.report.tables import summary_table
 from sysgym.bench.rows import ResultsFile, Row
 from sysgym.bench.runner import RUN
 from sysgym.errors import SysgymError
@@ -74,7 +74,7 @@ def test_those_that_are_equal_share_the_verdict(make_study: MakeStudy) -> None:
 
 def test_the_summary_says_who_is_worse_and_who_is_not_ranked(make_study: MakeStudy) -> None:
     levels = {"dctcp": (9.5, 1.0), "reno": (9.5, 8.0), "lazy": (1.0, 0.01), "oracle": (9.9, 0.1)}
-    grid = summary_grid(make_study(levels))
+    grid = summary_table(make_study(levels))
     assert grid is not None
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in grid.rows}
     assert rows == {

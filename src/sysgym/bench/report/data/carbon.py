@@ -12,7 +12,7 @@ import numpy as np
 from sysgym.bench.energy import ASSUMPTIONS, alike_words, measured_alike, total_g
 from sysgym.bench.milestones import Reached, reached
 from sysgym.bench.records import FinishedFields, StartedFields, read_record
-from sysgym.bench.report.study import Contest, Study
+from sysgym.bench.report.data.study import Contest, Study
 from sysgym.bench.training import FINISHED, STARTED, TRAINING_FOLDER
 from sysgym.errors import SysgymError
 from sysgym.scenarios.family import Metric

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sysgym.bench.report.study import Contest
+from sysgym.bench.report.data.study import Contest
 from sysgym.bench.statistics import Interval
 from sysgym.scenarios.family import Metric
 

@@ -15,9 +15,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from sysgym.bench.report import svg
-from sysgym.bench.report.labels import name_points
-from sysgym.bench.report.study import Contest, Player
+from sysgym.bench.report.data.study import Contest, Player
+from sysgym.bench.report.pictures import svg
+from sysgym.bench.report.pictures.labels import name_points
 from sysgym.bench.report.texts import in_picture
 from sysgym.bench.statistics import Interval
 from sysgym.scenarios.family import Metric

@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sysgym.bench import statistics
-from sysgym.bench.report.labels import NAME_IN, name_lines
-from sysgym.bench.report.plots import Picture, Style, make_picture, tidy
-from sysgym.bench.report.study import N_BEST, Contest
+from sysgym.bench.report.data.study import N_BEST, Contest
+from sysgym.bench.report.pictures.labels import NAME_IN, name_lines
+from sysgym.bench.report.pictures.plots import Picture, Style, make_picture, tidy
 from sysgym.bench.report.texts import in_picture
 from sysgym.bench.statistics import FloatArray
 from sysgym.scenarios.family import Curve

@@ -1,17 +1,17 @@
-"""The tables of a report as data, which the page and its Markdown twin write down."""
+"""The tables of a report as data, built once for the two writers, ``html`` and ``markdown``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sysgym.bench.report.bound import bound_of, gap, has_gaps
-from sysgym.bench.report.carbon import COST_COLUMNS, Cost, worth_of
 from sysgym.bench.report.content import DECISION, REFERENCE, cell, decision, heading
-from sysgym.bench.report.headlines import listed, shown_interval, uncapitalized
-from sysgym.bench.report.overall import Overall, metrics_of
-from sysgym.bench.report.study import Contest, Player, Study
-from sysgym.bench.report.verdict import behind, rankings
+from sysgym.bench.report.data.bound import bound_of, gap, has_gaps
+from sysgym.bench.report.data.carbon import COST_COLUMNS, Cost, worth_of
+from sysgym.bench.report.data.headlines import listed, shown_interval, uncapitalized
+from sysgym.bench.report.data.overall import Overall, metrics_of
+from sysgym.bench.report.data.study import Contest, Player, Study
+from sysgym.bench.report.data.verdict import behind, rankings
 from sysgym.bench.statistics import Interval
 from sysgym.bench.surveys import Page
 
@@ -51,7 +51,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Grid:
+class ReportTable:
     """One table; the first cell of a row names it.
 
     Attributes:
@@ -83,7 +83,7 @@ class Grid:
 NOTHING = Cell("–", kind="soft")
 
 
-def summary_grid(study: Study) -> Grid | None:
+def summary_table(study: Study) -> ReportTable | None:
     """Return who is best, tied or worse in every scenario's headline; None where nobody competes."""
     ranked = rankings(study)
     if not ranked:
@@ -119,10 +119,10 @@ def summary_grid(study: Study) -> Grid | None:
             list(dict.fromkeys(uncapitalized(one.evaluation.benefit.label) for one in unranked))
         )
         caption += f" Not ranked: too little {benefits} for a low cost to count."
-    return Grid(caption, tuple(columns), tuple(rows), _apart(study.players))
+    return ReportTable(caption, tuple(columns), tuple(rows), _apart(study.players))
 
 
-def contest_grid(contest: Contest, *, measured: bool) -> Grid:
+def contest_table(contest: Contest, *, measured: bool) -> ReportTable:
     """Return the table of one scenario.
 
     Args:
@@ -153,7 +153,7 @@ def contest_grid(contest: Contest, *, measured: bool) -> Grid:
             cells.append(Cell(value, (mass,) if mass else (), "soft", amount))
         rows.append(tuple(cells))
     caption = f"{contest.label}: every contender by every metric, with 95 % intervals"
-    return Grid(caption, tuple(columns), tuple(rows), _apart(contest.players))
+    return ReportTable(caption, tuple(columns), tuple(rows), _apart(contest.players))
 
 
 def _scores(contest: Contest, player: Player) -> list[Cell]:
@@ -171,7 +171,7 @@ def _scores(contest: Contest, player: Player) -> list[Cell]:
     return cells
 
 
-def overall_grid(study: Study, totals: Sequence[Overall]) -> Grid:
+def overall_table(study: Study, totals: Sequence[Overall]) -> ReportTable:
     """Return the table over all scenarios.
 
     Args:
@@ -198,14 +198,14 @@ def overall_grid(study: Study, totals: Sequence[Overall]) -> Grid:
         rows.append(tuple(cells))
     caption = f"All scenarios: how likely a contender beats {study.reference}"
     apart = frozenset(index for index, line in enumerate(totals) if line.player in privileged)
-    return Grid(caption, tuple(columns), tuple(rows), apart)
+    return ReportTable(caption, tuple(columns), tuple(rows), apart)
 
 
 def _wins(chance: Interval | None) -> bool:
     return chance is not None and chance.low > 0.5
 
 
-def training_grid(trainings: Sequence[Cost], *, measured: bool) -> Grid:
+def training_table(trainings: Sequence[Cost], *, measured: bool) -> ReportTable:
     """Return what trainings cost.
 
     Args:
@@ -213,12 +213,12 @@ def training_grid(trainings: Sequence[Cost], *, measured: bool) -> Grid:
         measured: Whether energy is shown.
     """
     rows = tuple(tuple(map(Cell, training.cells(measured=measured))) for training in trainings)
-    return Grid("Trainings: length, energy and emissions", tuple(map(Column, COST_COLUMNS)), rows)
+    return ReportTable("Trainings: length, energy and emissions", tuple(map(Column, COST_COLUMNS)), rows)
 
 
-def survey_grid(page: Page) -> Grid:
+def survey_table(page: Page) -> ReportTable:
     """Return a survey's table."""
-    return Grid(
+    return ReportTable(
         page.title, tuple(map(Column, page.columns)), tuple(tuple(map(Cell, row)) for row in page.rows)
     )
 

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sysgym.bench import statistics
-from sysgym.bench.report.bound import bound_of, shares
-from sysgym.bench.report.plots import Picture, Style, log_scale, make_picture, tidy
-from sysgym.bench.report.study import ALL_IN_COLOUR, Contest, Study
+from sysgym.bench.report.data.bound import bound_of, shares
+from sysgym.bench.report.data.study import ALL_IN_COLOUR, Contest, Study
+from sysgym.bench.report.pictures.plots import Picture, Style, log_scale, make_picture, tidy
 from sysgym.bench.report.texts import in_picture
 from sysgym.bench.statistics import FloatArray
 from sysgym.scenarios.family import Metric

@@ -10,7 +10,7 @@ from sysgym.bench.rows import Row
 from sysgym.bench.versions import must_match
 
 if TYPE_CHECKING:
-    from sysgym.bench.report.study import Contest
+    from sysgym.bench.report.data.study import Contest
 
 
 def warnings_of(rows: Sequence[Row], record: RunFields, contests: Sequence[Contest]) -> list[str]:
