@@ -1,6 +1,7 @@
-"""Brings a page's tables of results, and the README's picture, up to date with a results folder.
+"""Update a page's tables of results, and the README's picture, from a results folder.
 
-python scripts/results_tables.py results/quick README.md
+python scripts/results_tables.py results/quick docs/results.md
+python scripts/results_tables.py results/quick README.md --scenario iroko-dumbbell-10m
 python scripts/results_tables.py results/stragglers docs/stragglers.md --metrics 6
 python scripts/results_tables.py results/iroko docs/learned.md --metrics 5 --returns
 
@@ -51,6 +52,7 @@ def main() -> None:
     parser.add_argument("page", type=Path)
     parser.add_argument("--metrics", type=int, default=4, help="columns of a table")
     parser.add_argument("--returns", action="store_true", help="begin with the return of an episode")
+    parser.add_argument("--scenario", help="only this scenario's table")
     given = parser.parse_args()
     study = read_study(given.folder)
     text = given.page.read_text()
@@ -58,7 +60,7 @@ def main() -> None:
     assert section.search(text), "the page has lost the marks around these results"
     scores = heatmap.scores_of(study)
     if scores is None:
-        lines = "\n".join(tables(study, given.metrics, returns=given.returns))
+        lines = "\n".join(tables(study, given.metrics, returns=given.returns, only=given.scenario))
     else:
         lines = "\n".join(matrix(scores, given.folder.name, given.page))
     given.page.write_text(section.sub(lambda marks: marks[1] + lines + "\n" + marks[2], text))
@@ -67,9 +69,11 @@ def main() -> None:
         draw(study, given.folder)
 
 
-def tables(study: Study, n_metrics: int, *, returns: bool) -> Iterator[str]:
-    """Yield one table a scenario, with its most important metrics."""
+def tables(study: Study, n_metrics: int, *, returns: bool, only: str | None = None) -> Iterator[str]:
+    """Yield one table for each scenario, or only one scenario's, with the most important metrics."""
     for contest in study.contests:
+        if only not in (None, contest.name):
+            continue
         metrics = contest.metrics[:n_metrics]
         heads = [f"`{contest.label}`", *(["Return"] if returns else [])]
         for metric in metrics:
