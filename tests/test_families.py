@@ -32,7 +32,6 @@ WORLDS = {
         "emulator/network.py",
         "emulator/packets",
         "emulator/linux",
-        "emulator/network.py",
         *(f"scenarios/schema/{table}.py" for table in ("flow", "network", "offered", "topology", "traffic")),
     ),
     "placement": ("emulator/accelerators",),

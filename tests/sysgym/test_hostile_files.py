@@ -24,8 +24,8 @@ from sysgym.agents.learned.checkpoint import CheckpointMeta, read_checkpoint, wr
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.shipped import shipped_checkpoint
 from sysgym.bench.contenders import Contender, file_sha256
-from sysgym.bench.rows import ResultsFile, Row
-from sysgym.bench.validate import replay
+from sysgym.bench.results.rows import ResultsFile, Row
+from sysgym.bench.run.validate import replay
 from sysgym.errors import ResultMismatch, SysgymError
 
 Call = Callable[..., tuple[int, str, str]]
@@ -278,7 +278,7 @@ def test_what_lies_beside_a_trusted_plugin_does_not_run(
 
 
 def _rows(entry: Path) -> list[Row]:
-    from sysgym.bench.rows import read_rows
+    from sysgym.bench.results.rows import read_rows
 
     return read_rows(entry)
 

@@ -125,8 +125,8 @@ def run_benchmark(
     from sysgym.bench.contenders import load_plugin
     from sysgym.bench.energy import EnergySettings
     from sysgym.bench.plan import Extras, make_plan
-    from sysgym.bench.pool import TimedOut
-    from sysgym.bench.runner import ERRORS, run_plan
+    from sysgym.bench.run.pool import TimedOut
+    from sysgym.bench.run.runner import ERRORS, run_plan
     from sysgym.cli.progress import BenchProgress
     from sysgym.scenarios import load_suite
 
@@ -197,8 +197,8 @@ def write_report(folder: Path, reference: str | None) -> None:
     Raises:
         SysgymError: There are no rows, or a file of the folder holds something else than it should.
     """
-    from sysgym.bench.folders import check_records
     from sysgym.bench.report import write
+    from sysgym.bench.report.folders import check_records
 
     began_s = time.perf_counter()
     check_records(folder)
@@ -238,8 +238,8 @@ def validate_rows(
         ResultMismatch: Names the rows and metrics that differ.
         SysgymError: There are no rows, or one cannot be played again.
     """
-    from sysgym.bench.rows import read_rows
-    from sysgym.bench.validate import choose_rows, replay
+    from sysgym.bench.results.rows import read_rows
+    from sysgym.bench.run.validate import choose_rows, replay
     from sysgym.errors import ResultMismatch
 
     rows = read_rows(folder)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
     from sysgym.bench.contenders import Contender, Plugin
-    from sysgym.bench.episodes import Played
+    from sysgym.bench.run.episodes import Played
     from sysgym.cli.video import Video
     from sysgym.scenarios import Scenario
 
@@ -80,7 +80,7 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
         SysgymError: Something asked for does not exist, does not fit or cannot be written.
     """
     from sysgym.bench.contenders import load_plugin
-    from sysgym.bench.episodes import make_contender
+    from sysgym.bench.run.episodes import make_contender
     from sysgym.cli.estimates import say_how_long
     from sysgym.errors import SysgymError
     from sysgym.scenarios import get_family, load_scenario, parse_overrides
@@ -173,7 +173,7 @@ def _video(shown: Shown, scenario: Scenario) -> AbstractContextManager[Video | N
 
 
 def _play(env: gym.Env[Any, Any], agent: Any, seed: int, shown: Shown, video: Video | None) -> Played:
-    from sysgym.bench.episodes import play
+    from sysgym.bench.run.episodes import play
 
     if shown.live:
         return _play_live(env, agent, seed, shown.fps)
@@ -181,7 +181,7 @@ def _play(env: gym.Env[Any, Any], agent: Any, seed: int, shown: Shown, video: Vi
 
 
 def _play_filmed(env: gym.Env[Any, Any], agent: Any, seed: int, video: Video) -> Played:
-    from sysgym.bench.episodes import play
+    from sysgym.bench.run.episodes import play
 
     with bars() as progress:
         bar = progress.add_task("drawing", total=video.n_steps)
@@ -265,7 +265,7 @@ def _play_live(env: gym.Env[Any, Any], agent: Any, seed: int, fps: float) -> Pla
     from rich.live import Live
     from rich.text import Text
 
-    from sysgym.bench.episodes import play
+    from sysgym.bench.run.episodes import play
 
     if not interactive():  # a pipe gets the last picture, and is not kept waiting
         outcome = play(env, agent, seed)

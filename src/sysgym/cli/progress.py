@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from sysgym.bench.pool import Failed
-from sysgym.bench.rows import Row
-from sysgym.bench.runner import Observer
-from sysgym.bench.training import Trained, Training
+from sysgym.bench.results.rows import Row
+from sysgym.bench.run.pool import Failed
+from sysgym.bench.run.runner import Observer
+from sysgym.bench.run.training import Trained, Training
 
 LINE_EVERY_S = 15.0
 """Between lines of a log."""

@@ -38,8 +38,8 @@ def submit(
     trust: TrustOption = False,
 ) -> None:
     """Check a results folder, pack it as an entry, and validate that in a clean process."""
-    from sysgym.bench.submission import check_submission
-    from sysgym.bench.submission import submit as submit_checked
+    from sysgym.bench.leaderboard.submission import check_submission
+    from sysgym.bench.leaderboard.submission import submit as submit_checked
 
     found = check_submission(folder, contender or ())
     entry = out if out is not None else Path("results/entries") / found.suite / folder.resolve().name

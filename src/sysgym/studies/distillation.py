@@ -33,7 +33,7 @@ from sysgym.agents.learned.deploy.distill import (
 from sysgym.agents.learned.deploy.graph import n_parameters
 from sysgym.agents.learned.train import train
 from sysgym.bench.contenders import contender_from, file_sha256
-from sysgym.bench.episodes import make_contender, play
+from sysgym.bench.run.episodes import make_contender, play
 from sysgym.bench.statistics import Interval, estimate, paired_difference
 from sysgym.errors import SysgymError
 from sysgym.scenarios import get_family, scenario_from_resolved

@@ -36,8 +36,8 @@ from sysgym.agents.stragglers.nurd import (
     weights,
 )
 from sysgym.bench import statistics
-from sysgym.bench.episodes import play
-from sysgym.bench.pool import SAFE_IMPORTS, environment
+from sysgym.bench.run.episodes import play
+from sysgym.bench.run.pool import SAFE_IMPORTS, environment
 from sysgym.emulator.cluster.job import BoolArray, FloatArray, Job
 from sysgym.errors import SysgymError
 from sysgym.scenarios import StragglerScenario, Suite, load_scenario

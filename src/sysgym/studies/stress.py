@@ -19,14 +19,14 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from sysgym.bench.contenders import Contender, PluginFile
-from sysgym.bench.episodes import compile_for_workers, make_contender, play
-from sysgym.bench.lines import LineFile
-from sysgym.bench.pool import EPISODE_LIMIT_S, Done, Failed, run_jobs
-from sysgym.bench.row_format import Name, Strict, Text, checked
-from sysgym.bench.rows import LARGEST_RESULTS_BYTES
+from sysgym.bench.results.lines import LineFile
+from sysgym.bench.results.row_format import Name, Strict, Text, checked
+from sysgym.bench.results.rows import LARGEST_RESULTS_BYTES
+from sysgym.bench.results.versions import must_match, versions
+from sysgym.bench.run.episodes import compile_for_workers, make_contender, play
+from sysgym.bench.run.pool import EPISODE_LIMIT_S, Done, Failed, run_jobs
 from sysgym.bench.statistics import FloatArray, Interval, estimate, mean, paired_difference
 from sysgym.bench.tables import Table, interval_text
-from sysgym.bench.versions import must_match, versions
 from sysgym.envs.wrappers import DelayedAction, NoisyObservation
 from sysgym.errors import SysgymError
 from sysgym.scenarios import Scenario, scenario_from_resolved

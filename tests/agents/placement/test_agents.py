@@ -12,8 +12,8 @@ import pytest
 from sysgym.agents import agent_info, list_agents, make_agent, play_episode
 from sysgym.agents.protocol import Agent, is_privileged
 from sysgym.bench.contenders import parse_contender
-from sysgym.bench.episodes import make_contender
-from sysgym.bench.episodes import play as play_contender
+from sysgym.bench.run.episodes import make_contender
+from sysgym.bench.run.episodes import play as play_contender
 from sysgym.emulator.accelerators.programs import format_program
 from sysgym.scenarios import list_scenarios, load_scenario
 from sysgym.scenarios.errors import SysgymError, UnknownName

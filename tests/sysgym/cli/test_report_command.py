@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sysgym.bench.rows import RESULTS, ResultsFile, Row
+from sysgym.bench.results.rows import RESULTS, ResultsFile, Row
 
 MakeRow = Callable[..., Row]
 Call = Callable[..., tuple[int, str, str]]
@@ -41,7 +41,7 @@ def test_names_on_the_screen_are_only_names(
     make_row: MakeRow, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Rows with such names are refused; the screen does not rely on that.
-    monkeypatch.setattr("sysgym.bench.rows.check_row", lambda data: None)
+    monkeypatch.setattr("sysgym.bench.results.rows.check_row", lambda data: None)
     with ResultsFile(tmp_path / "out") as results:
         for seed in range(200, 206):
             results.append(make_row("[red]dctcp[/red]", seed))

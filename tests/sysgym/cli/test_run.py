@@ -12,7 +12,7 @@ from typing import Any
 import matplotlib.image
 import pytest
 
-from sysgym.bench.rows import read_rows
+from sysgym.bench.results.rows import read_rows
 
 CommandLine = Callable[..., subprocess.CompletedProcess[str]]
 Call = Callable[..., tuple[int, str, str]]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sysgym.bench.entries import read_entry
-from sysgym.bench.rows import RESULTS, ResultsFile, read_rows
+from sysgym.bench.leaderboard.entries import read_entry
+from sysgym.bench.results.rows import RESULTS, ResultsFile, read_rows
 
 Call = Callable[..., tuple[int, str, str]]
 WriteSuite = Callable[..., Path]

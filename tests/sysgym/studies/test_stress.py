@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sysgym.bench.contenders import Contender, parse_contender
-from sysgym.bench.episodes import EpisodeJob
+from sysgym.bench.run.episodes import EpisodeJob
 from sysgym.errors import SysgymError
 from sysgym.scenarios import load_scenario
 from sysgym.studies.stress import ROWS, Condition, Stress, StressJob, run_stress, tables

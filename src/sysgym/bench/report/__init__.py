@@ -19,7 +19,7 @@ from sysgym.bench.report.data.overall import overall
 from sysgym.bench.report.data.study import Contest, Study, read_study
 from sysgym.bench.report.pictures import heatmap, over_time, plots, profiles, queues, trainings
 from sysgym.bench.report.pictures.gallery import Gallery, Shown
-from sysgym.bench.rows import COMPRESSED, RESULTS
+from sysgym.bench.results.rows import COMPRESSED, RESULTS
 from sysgym.bench.statistics import AVERAGE_WORDS
 from sysgym.errors import SysgymError
 from sysgym.scenarios.files import write_atomically

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.checkpoint import read_checkpoint
 from sysgym.agents.learned.trust.policies import Seen, answers, differences, policy_of, watch, weights_of
+from sysgym.bench.results.versions import machine
 from sysgym.bench.statistics import RESAMPLES, SEED, FloatArray, Interval, estimate, mean, percentile_interval
-from sysgym.bench.versions import machine
 from sysgym.scenarios import scenario_from_resolved
 from sysgym.scenarios.files import write_atomically
 from sysgym.studies.determinism.study import CONTROL, Results, Settings

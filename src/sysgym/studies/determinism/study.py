@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from sysgym.agents.learned.algorithms import get_algorithm
 from sysgym.agents.registry import agent_info
-from sysgym.bench.versions import versions
+from sysgym.bench.results.versions import versions
 from sysgym.errors import SysgymError
 from sysgym.scenarios import Scenario
 from sysgym.scenarios.files import make_folder, read_json, write_atomically

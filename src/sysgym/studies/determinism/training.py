@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sysgym.bench.pool import ONE_THREAD
+from sysgym.bench.run.pool import ONE_THREAD
 from sysgym.errors import SysgymError
 from sysgym.scenarios.files import make_folder, read_json, write_atomically
 

@@ -23,8 +23,8 @@ from sysgym.agents.learned.trust.attacks import ATTACKS, Found, Pair, Tolerance
 from sysgym.agents.learned.trust.bounds import Bounds
 from sysgym.agents.learned.trust.policies import int8_of, play_seeds, policy_of, watch
 from sysgym.bench.contenders import file_sha256
+from sysgym.bench.results.versions import machine, versions
 from sysgym.bench.statistics import FloatArray, Interval, estimate, mean, paired_difference
-from sysgym.bench.versions import machine, versions
 from sysgym.errors import SysgymError
 from sysgym.scenarios import scenario_from_resolved
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from sysgym.bench import surveys
 from sysgym.bench.report import Written, write
-from sysgym.bench.rows import RESULTS, ResultsFile, Row
+from sysgym.bench.results.rows import RESULTS, ResultsFile, Row
 from sysgym.bench.statistics import estimate
 from sysgym.bench.surveys import Page
 from sysgym.errors import SysgymError, UnknownName
@@ -244,7 +244,7 @@ def test_names_with_special_characters_are_only_names(
     write_rows: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Rows with such names are refused; the report does not rely on that.
-    monkeypatch.setattr("sysgym.bench.rows.check_row", lambda data: None)
+    monkeypatch.setattr("sysgym.bench.results.rows.check_row", lambda data: None)
     written = write(write_rows({"dctcp": DCTCP, NASTY: RENO}))
     text = written.html.read_text()
     page = _Page(text)

@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sysgym.bench import queues
-from sysgym.bench.queues import MOST_POINTS, QueueWatch
 from sysgym.bench.report import write
 from sysgym.bench.report.content import reading_guide, seeds_text
 from sysgym.bench.report.data.curves import Curve
@@ -24,8 +22,10 @@ from sysgym.bench.report.pictures.plots import COLOURS, REFERENCE_COLOUR, styles
 from sysgym.bench.report.pictures.queues import queues_over_time
 from sysgym.bench.report.pictures.trainings import caption, training_curves
 from sysgym.bench.report.tables import summary_table
-from sysgym.bench.rows import ResultsFile, Row
-from sysgym.bench.runner import RUN
+from sysgym.bench.results import queues
+from sysgym.bench.results.queues import MOST_POINTS, QueueWatch
+from sysgym.bench.results.rows import ResultsFile, Row
+from sysgym.bench.run.runner import RUN
 from sysgym.errors import SysgymError
 from sysgym.scenarios.units import time_text
 

@@ -17,15 +17,15 @@ from markdown_it import MarkdownIt
 
 from sysgym.bench import surveys
 from sysgym.bench.contenders import Contender
-from sysgym.bench.records import MachineFields, MetricFields, RunFields, SittingFields, SuiteFields
 from sysgym.bench.report import Written, write
 from sysgym.bench.report.data import study
 from sysgym.bench.report.markdown import plain
 from sysgym.bench.report.texts import printable, shown_name, slug
-from sysgym.bench.rows import RESULTS, Row
-from sysgym.bench.runner import RUN
+from sysgym.bench.results.records import MachineFields, MetricFields, RunFields, SittingFields, SuiteFields
+from sysgym.bench.results.rows import RESULTS, Row
+from sysgym.bench.run.runner import RUN
+from sysgym.bench.run.training import STARTED, TRAINING_FOLDER
 from sysgym.bench.surveys import Page
-from sysgym.bench.training import STARTED, TRAINING_FOLDER
 from sysgym.errors import SysgymError
 from sysgym.scenarios import load_scenario
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from sysgym.bench.energy import ASSUMPTIONS, alike_words, measured_alike, total_g
-from sysgym.bench.milestones import Reached, reached
-from sysgym.bench.records import FinishedFields, StartedFields, read_record
 from sysgym.bench.report.data.study import Contest, Study
-from sysgym.bench.training import FINISHED, STARTED, TRAINING_FOLDER
+from sysgym.bench.results.records import FinishedFields, StartedFields, read_record
+from sysgym.bench.run.milestones import Reached, reached
+from sysgym.bench.run.training import FINISHED, STARTED, TRAINING_FOLDER
 from sysgym.errors import SysgymError
 from sysgym.scenarios.family import Metric
 from sysgym.scenarios.units import significant

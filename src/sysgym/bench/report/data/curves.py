@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from sysgym.bench.records import StartedFields, read_record
 from sysgym.bench.report.texts import shown_name
+from sysgym.bench.results.records import StartedFields, read_record
+from sysgym.bench.run.training import STARTED, TRAINING_FOLDER
 from sysgym.bench.statistics import FloatArray
-from sysgym.bench.training import STARTED, TRAINING_FOLDER
 from sysgym.errors import SysgymError
 from sysgym.scenarios.files import read_limited
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sysgym.bench.records import FailureFields, RunFields
-from sysgym.bench.rows import Row
-from sysgym.bench.versions import must_match
+from sysgym.bench.results.records import FailureFields, RunFields
+from sysgym.bench.results.rows import Row
+from sysgym.bench.results.versions import must_match
 
 if TYPE_CHECKING:
     from sysgym.bench.report.data.study import Contest

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from sysgym.bench.matrix import Matrix
-from sysgym.bench.records import MachineFields, RunFields, read_run
 from sysgym.bench.report.texts import printable, shown_name
+from sysgym.bench.results.records import MachineFields, RunFields, read_run
 from sysgym.scenarios.family import Metric
 
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from sysgym.bench import statistics
 from sysgym.bench.matrix import Matrix
-from sysgym.bench.records import SittingFields
 from sysgym.bench.report.data.doubts import warnings_of
 from sysgym.bench.report.data.record import matrix_of, metrics_of, read_record
 from sysgym.bench.report.texts import printable, shown_name, slug
-from sysgym.bench.rows import Row, read_rows
+from sysgym.bench.results.records import SittingFields
+from sysgym.bench.results.rows import Row, read_rows
 from sysgym.bench.statistics import FloatArray, Interval
 from sysgym.errors import UnknownName
 from sysgym.scenarios.families import evaluation_of

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from sysgym.bench import queues
-from sysgym.bench.queues import QueueSeries
 from sysgym.bench.report.data.study import Contest
 from sysgym.bench.report.pictures.gallery import Shown
 from sysgym.bench.report.pictures.plots import Style, make_picture, tidy
 from sysgym.bench.report.texts import in_picture
+from sysgym.bench.results import queues
+from sysgym.bench.results.queues import QueueSeries
 from sysgym.scenarios.units import unit_of
 
 COLUMNS = 4

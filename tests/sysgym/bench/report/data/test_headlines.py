@@ -9,7 +9,7 @@ import pytest
 
 from sysgym.bench.report import write
 from sysgym.bench.report.data.headlines import MOST_TIED, relative
-from sysgym.bench.rows import ResultsFile, Row
+from sysgym.bench.results.rows import ResultsFile, Row
 
 MakeRow = Callable[..., Row]
 LEARNED = {"transport": "paced", "agent": "ppo", "learned": True, "checkpoint_sha256": "ab"}

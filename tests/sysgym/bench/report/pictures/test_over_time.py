@@ -17,7 +17,7 @@ from sysgym.bench.report.data.study import N_BEST, Contest, Player, read_study
 from sysgym.bench.report.pictures.labels import spread
 from sysgym.bench.report.pictures.over_time import caption, coinciding, line_of, over_time
 from sysgym.bench.report.pictures.plots import COLOURS, INK_ON_PAPER, styles
-from sysgym.bench.rows import ResultsFile, Row
+from sysgym.bench.results.rows import ResultsFile, Row
 from sysgym.bench.statistics import iqm
 from sysgym.scenarios import load_scenario
 from sysgym.scenarios.families import evaluation_of

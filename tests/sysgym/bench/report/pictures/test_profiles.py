@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from sysgym.bench.report.data.bound import gap, shares
 from sysgym.bench.report.data.study import Contest, Player, Study, read_study
 from sysgym.bench.report.pictures.profiles import panels, thresholds_of
-from sysgym.bench.rows import ResultsFile, Row
+from sysgym.bench.results.rows import ResultsFile, Row
 from sysgym.bench.statistics import performance_profile
 from sysgym.scenarios.families import evaluation_of
 from sysgym.scenarios.family import Metric

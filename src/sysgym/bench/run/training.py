@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from sysgym.bench.contenders import file_sha256
 from sysgym.bench.energy import DEFAULT, EnergySettings
-from sysgym.bench.records import TrainedFields, read_record
-from sysgym.bench.training_energy import EnergyRecord
-from sysgym.bench.versions import must_match, versions
+from sysgym.bench.results.records import TrainedFields, read_record
+from sysgym.bench.results.versions import must_match, versions
+from sysgym.bench.run.training_energy import EnergyRecord
 from sysgym.errors import SysgymError
 from sysgym.scenarios import Scenario, TrainingSpec
 from sysgym.scenarios.files import make_folder, read_json, storing, write_atomically

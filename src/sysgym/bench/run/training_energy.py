@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sysgym.bench.energy import EnergySettings, measured_alike, start_meter
-from sysgym.bench.records import EnergyPoints, read_record
+from sysgym.bench.results.records import EnergyPoints, read_record
 from sysgym.errors import SysgymError
 from sysgym.scenarios.files import write_atomically
 

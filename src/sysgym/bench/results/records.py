@@ -1,6 +1,6 @@
 """Records beside the rows: how a run was made, what trainings did and took. The type of every field.
 
-Like rows they come from strangers too; see :mod:`sysgym.bench.row_format`.
+Like rows they come from strangers too; see :mod:`sysgym.bench.results.row_format`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, RootModel
 
-from sysgym.bench.row_format import (
+from sysgym.bench.results.row_format import (
     AgentName,
     Amount,
     Count,

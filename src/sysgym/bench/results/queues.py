@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.bench.rows import Row
+from sysgym.bench.results.rows import Row
 from sysgym.errors import SysgymError
 from sysgym.scenarios.files import parse_json, read_limited, write_atomically
 
@@ -42,7 +42,7 @@ class QueueSeries(NamedTuple):
 
 
 class QueueWatch:
-    """Notes the queue after every step of an episode; called as :func:`sysgym.bench.episodes.play` asks."""
+    """The queue after every step of an episode; :func:`sysgym.bench.run.episodes.play` calls it."""
 
     def __init__(self) -> None:
         self._points: list[tuple[float, float]] = []

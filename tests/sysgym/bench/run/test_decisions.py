@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from sysgym.bench.contenders import Contender
-from sysgym.bench.episodes import make_contender, play
 from sysgym.bench.report import write
-from sysgym.bench.rows import ResultsFile, Row, read_rows
+from sysgym.bench.results.rows import ResultsFile, Row, read_rows
+from sysgym.bench.run.episodes import make_contender, play
 from sysgym.errors import SysgymError
 from sysgym.scenarios import load_scenario
 

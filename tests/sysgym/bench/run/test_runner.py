@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from sysgym.bench.plan import Extras, Plan, make_plan
-from sysgym.bench.pool import Failed
-from sysgym.bench.rows import ASIDE, RESULTS, ResultsFile, Row, read_rows
-from sysgym.bench.runner import ERRORS, RUN, Observer, Outcome, run_plan
-from sysgym.bench.training import FINISHED, TRAINING_FOLDER, Trained, Training
+from sysgym.bench.results.rows import ASIDE, RESULTS, ResultsFile, Row, read_rows
+from sysgym.bench.run.pool import Failed
+from sysgym.bench.run.runner import ERRORS, RUN, Observer, Outcome, run_plan
+from sysgym.bench.run.training import FINISHED, TRAINING_FOLDER, Trained, Training
 from sysgym.errors import SysgymError, UnknownName
 from sysgym.scenarios import load_suite
 

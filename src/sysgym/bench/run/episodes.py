@@ -15,10 +15,10 @@ import sysgym  # registers the environments
 from sysgym.agents import Agent, environment_arguments, make_agent
 from sysgym.bench.contenders import Contender
 from sysgym.bench.energy import DEFAULT, EnergySettings, start_meter
-from sysgym.bench.pool import PLAYING
-from sysgym.bench.queues import QueueWatch
-from sysgym.bench.rows import Row
-from sysgym.bench.versions import versions
+from sysgym.bench.results.queues import QueueWatch
+from sysgym.bench.results.rows import Row
+from sysgym.bench.results.versions import versions
+from sysgym.bench.run.pool import PLAYING
 from sysgym.emulator.packets.sizing.estimate import LongEpisode
 from sysgym.envs.episodes import check_registered
 from sysgym.errors import SysgymError, UnknownName

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from numba.core.registry import cpu_target
 
-import sysgym.bench.episodes  # noqa: F401
+import sysgym.bench.run.episodes  # noqa: F401
 from sysgym.scenarios.families import families
 from sysgym.scenarios.family import load_entry
 

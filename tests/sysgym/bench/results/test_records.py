@@ -11,15 +11,15 @@ import pytest
 
 from sysgym.bench.contenders import parse_contender
 from sysgym.bench.energy import DEFAULT
-from sysgym.bench.entries import ENTRY, README, read_entry
-from sysgym.bench.folders import check_records
-from sysgym.bench.milestones import VALIDATION, reached
+from sysgym.bench.leaderboard.entries import ENTRY, README, read_entry
 from sysgym.bench.plan import make_plan
-from sysgym.bench.records import RUN, read_run
 from sysgym.bench.report.data.curves import PROGRESS
-from sysgym.bench.runner import Observer, run_plan
-from sysgym.bench.training import FINISHED, STARTED, TRAINING_FOLDER
-from sysgym.bench.training_energy import ENERGY, read_energy
+from sysgym.bench.report.folders import check_records
+from sysgym.bench.results.records import RUN, read_run
+from sysgym.bench.run.milestones import VALIDATION, reached
+from sysgym.bench.run.runner import Observer, run_plan
+from sysgym.bench.run.training import FINISHED, STARTED, TRAINING_FOLDER
+from sysgym.bench.run.training_energy import ENERGY, read_energy
 from sysgym.errors import SysgymError
 from sysgym.scenarios import load_suite
 from sysgym.scenarios.files import parse_json
@@ -27,7 +27,7 @@ from sysgym.scenarios.files import parse_json
 Call = Callable[..., tuple[int, str, str]]
 WriteSuite = Callable[..., Path]
 
-ENTRIES = Path(__file__).parents[3] / "results" / "entries"
+ENTRIES = Path(__file__).parents[4] / "results" / "entries"
 SITTING = {"command": "sysgym bench quick", "began": "2026-11-21T18:24:10+00:00"}
 DEEP = "[" * 1000 + "]" * 1000
 

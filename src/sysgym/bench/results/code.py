@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sysgym.bench.contenders import LARGEST_PLUGIN_BYTES, PluginFile, file_sha256
-from sysgym.bench.rows import Row
+from sysgym.bench.results.rows import Row
 from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.scenarios.files import read_limited
 

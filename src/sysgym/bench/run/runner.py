@@ -15,15 +15,15 @@ from typing import Any
 
 from sysgym.bench.contenders import PluginFile
 from sysgym.bench.energy import DEFAULT, EnergySettings, check_method
-from sysgym.bench.episodes import EpisodeJob, compile_for_workers
-from sysgym.bench.milestones import Milestones
 from sysgym.bench.plan import Cell, Plan
-from sysgym.bench.pool import Done, Failed, Job, Progress, run_jobs
-from sysgym.bench.records import RUN as RUN
-from sysgym.bench.records import read_run
-from sysgym.bench.rows import ResultsFile, Row
-from sysgym.bench.training import Trained, Training
-from sysgym.bench.versions import machine, must_match, versions
+from sysgym.bench.results.records import RUN as RUN
+from sysgym.bench.results.records import read_run
+from sysgym.bench.results.rows import ResultsFile, Row
+from sysgym.bench.results.versions import machine, must_match, versions
+from sysgym.bench.run.episodes import EpisodeJob, compile_for_workers
+from sysgym.bench.run.milestones import Milestones
+from sysgym.bench.run.pool import Done, Failed, Job, Progress, run_jobs
+from sysgym.bench.run.training import Trained, Training
 from sysgym.errors import StorageError, SysgymError
 from sysgym.scenarios.files import own_file, storing, write_atomically
 

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from sysgym.bench.contenders import Contender
 from sysgym.bench.energy import KEYS
-from sysgym.bench.row_format import digest_of
-from sysgym.bench.rows import ASIDE, COMPRESSED, RESULTS, ResultsFile, Row, read_rows
+from sysgym.bench.results.row_format import digest_of
+from sysgym.bench.results.rows import ASIDE, COMPRESSED, RESULTS, ResultsFile, Row, read_rows
 from sysgym.errors import StorageError, SysgymError
 from sysgym.scenarios.names import LONGEST_NAME, NAME
 
@@ -349,7 +349,7 @@ def test_compressed_rows_are_whole_and_no_bomb(
     path.write_bytes(gzip.compress(line[:-10]))
     with pytest.raises(SysgymError, match=r"gz: ends within a row"):
         read_rows(tmp_path)
-    monkeypatch.setattr("sysgym.bench.rows.LARGEST_RESULTS_BYTES", 100_000)
+    monkeypatch.setattr("sysgym.bench.results.rows.LARGEST_RESULTS_BYTES", 100_000)
     path.write_bytes(gzip.compress(line * 1000))
     with pytest.raises(SysgymError, match=r"gz: unfolds to more than 0\.1 MB"):
         read_rows(tmp_path)
@@ -430,7 +430,9 @@ def test_a_row_of_many_lists_is_refused_before_its_fields_are_read(
     make_row: MakeRow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = make_row(seed=200).to_line()
-    monkeypatch.setattr("sysgym.bench.row_format.checked", lambda *_: pytest.fail("the fields were read"))
+    monkeypatch.setattr(
+        "sysgym.bench.results.row_format.checked", lambda *_: pytest.fail("the fields were read")
+    )
     line = _with(scenario_resolved={"name": "tiny", "zz": [[]] * 30_000})(line)
     with pytest.raises(ValueError, match="at most 20,000 values in all"):
         Row.from_line(line)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sysgym.bench.contenders import Contender
-from sysgym.bench.episodes import make_contender, play
-from sysgym.bench.records import ValidationFields, read_record
-from sysgym.bench.training import Trained, Training
-from sysgym.bench.training_energy import read_energy
+from sysgym.bench.results.records import ValidationFields, read_record
+from sysgym.bench.run.episodes import make_contender, play
+from sysgym.bench.run.training import Trained, Training
+from sysgym.bench.run.training_energy import read_energy
 from sysgym.errors import SysgymError
 from sysgym.scenarios.files import write_atomically
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from sysgym.bench import statistics
 from sysgym.bench.energy import alike_words, measured_alike
-from sysgym.bench.entries import Entry, read_entries
+from sysgym.bench.leaderboard.entries import Entry, read_entries
 from sysgym.bench.report.data.bound import bound_of, shares
 from sysgym.bench.report.data.carbon import costs, energy_text, worth_of
 from sysgym.bench.report.data.study import Contest, Study
 from sysgym.bench.report.markdown import plain
+from sysgym.bench.results.versions import must_match
 from sysgym.bench.statistics import Interval
-from sysgym.bench.versions import must_match
 from sysgym.scenarios.files import write_atomically
 from sysgym.scenarios.units import with_interval
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sysgym.bench.code import code_of
 from sysgym.bench.contenders import Contender, file_sha256
-from sysgym.bench.episodes import EpisodeJob, compile_for_workers
-from sysgym.bench.pool import Event, Failed, Job, Progress, TimedOut, run_jobs
-from sysgym.bench.rows import Row
-from sysgym.bench.versions import versions
+from sysgym.bench.results.code import code_of
+from sysgym.bench.results.rows import Row
+from sysgym.bench.results.versions import versions
+from sysgym.bench.run.episodes import EpisodeJob, compile_for_workers
+from sysgym.bench.run.pool import Event, Failed, Job, Progress, TimedOut, run_jobs
 from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.scenarios import scenario_from_resolved
 

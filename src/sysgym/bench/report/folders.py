@@ -9,8 +9,9 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from sysgym.bench.milestones import VALIDATION
-from sysgym.bench.records import (
+from sysgym.bench.report.data.curves import LARGEST_BYTES as LARGEST_CURVE_BYTES
+from sysgym.bench.report.data.curves import PROGRESS
+from sysgym.bench.results.records import (
     EnergyPoints,
     FinishedFields,
     StartedFields,
@@ -18,10 +19,9 @@ from sysgym.bench.records import (
     read_record,
     read_run,
 )
-from sysgym.bench.report.data.curves import LARGEST_BYTES as LARGEST_CURVE_BYTES
-from sysgym.bench.report.data.curves import PROGRESS
-from sysgym.bench.training import FINISHED, STARTED, TRAINING_FOLDER
-from sysgym.bench.training_energy import ENERGY
+from sysgym.bench.run.milestones import VALIDATION
+from sysgym.bench.run.training import FINISHED, STARTED, TRAINING_FOLDER
+from sysgym.bench.run.training_energy import ENERGY
 from sysgym.errors import SysgymError
 from sysgym.scenarios.files import read_limited
 from sysgym.scenarios.names import LONGEST_NAME, NAME

@@ -18,19 +18,19 @@ import pytest
 from sysgym.agents.learned.checkpoint import read_checkpoint, write_checkpoint
 from sysgym.bench.contenders import file_sha256, parse_contender
 from sysgym.bench.energy import DEFAULT, EnergySettings
-from sysgym.bench.entries import ENTRY, README, Entry, pack, read_entries, read_entry
-from sysgym.bench.episodes import EpisodeJob
-from sysgym.bench.leaderboard import rank, render
-from sysgym.bench.rows import COMPRESSED, RESULTS, ResultsFile, Row, read_rows
-from sysgym.bench.runner import RUN
-from sysgym.bench.validate import replay
+from sysgym.bench.leaderboard.entries import ENTRY, README, Entry, pack, read_entries, read_entry
+from sysgym.bench.leaderboard.ranking import rank, render
+from sysgym.bench.results.rows import COMPRESSED, RESULTS, ResultsFile, Row, read_rows
+from sysgym.bench.run.episodes import EpisodeJob
+from sysgym.bench.run.runner import RUN
+from sysgym.bench.run.validate import replay
 from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.scenarios import load_scenario
 from tests.agents.learned.trust.policies import write_policy
 
 MakeRow = Callable[..., Row]
 CommandLine = Callable[..., subprocess.CompletedProcess[str]]
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 ORACLE = {"transport": "paced", "agent": "oracle", "privileged": True}
 
 

@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from sysgym.bench.contenders import Contender
-from sysgym.bench.lines import LineFile
-from sysgym.bench.row_format import check_row, digest_of
-from sysgym.bench.versions import must_match
+from sysgym.bench.results.lines import LineFile
+from sysgym.bench.results.row_format import check_row, digest_of
+from sysgym.bench.results.versions import must_match
 from sysgym.errors import SysgymError
 from sysgym.scenarios.files import (
     make_folder,

@@ -19,17 +19,17 @@ from pydantic import Field
 
 from sysgym.agents.learned.arrays import read_tree, write_tree
 from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from sysgym.bench.code import file_inside
 from sysgym.bench.contenders import SHIPPED, file_sha256
-from sysgym.bench.folders import check_records
-from sysgym.bench.milestones import VALIDATION
-from sysgym.bench.records import RUN, read_run
 from sysgym.bench.report.data.curves import PROGRESS
 from sysgym.bench.report.data.study import Study, read_study
-from sysgym.bench.row_format import PlayerName, Strict, Text, checked
-from sysgym.bench.rows import COMPRESSED, Row
-from sysgym.bench.training import FINISHED, STARTED
-from sysgym.bench.training_energy import ENERGY
+from sysgym.bench.report.folders import check_records
+from sysgym.bench.results.code import file_inside
+from sysgym.bench.results.records import RUN, read_run
+from sysgym.bench.results.row_format import PlayerName, Strict, Text, checked
+from sysgym.bench.results.rows import COMPRESSED, Row
+from sysgym.bench.run.milestones import VALIDATION
+from sysgym.bench.run.training import FINISHED, STARTED
+from sysgym.bench.run.training_energy import ENERGY
 from sysgym.errors import ResultMismatch, StorageError, SysgymError
 from sysgym.scenarios.files import read_limited
 from sysgym.scenarios.reading import parse_toml

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sysgym.bench.pool import PLAYING, Done, Failed, Job, TimedOut, run_jobs
+from sysgym.bench.run.pool import PLAYING, Done, Failed, Job, TimedOut, run_jobs
 
 PLANTED = ("multiprocessing", "numpy", "sysgym", "json")
 

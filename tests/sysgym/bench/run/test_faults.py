@@ -19,7 +19,7 @@ from scripts.fault_injection import (
     some_rows,
     step_faults,
 )
-from sysgym.bench.rows import RESULTS, ResultsFile, read_rows
+from sysgym.bench.results.rows import RESULTS, ResultsFile, read_rows
 from sysgym.errors import StorageError
 from sysgym.scenarios.files import write_atomically
 

@@ -102,7 +102,7 @@ def _context() -> BaseContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sysgym.bench.warm"])
+    context.set_forkserver_preload(["sysgym.bench.run.warm"])
     return context
 
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sysgym.bench.entries import pack
-from sysgym.bench.records import RUN, read_run
+from sysgym.bench.leaderboard.entries import pack
 from sysgym.bench.report.data.study import Study, read_study
+from sysgym.bench.results.records import RUN, read_run
 from sysgym.errors import ResultMismatch, SysgymError
 
 _VALIDATE = "from sysgym.cli import main; main()"
