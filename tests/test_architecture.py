@@ -101,10 +101,7 @@ def test_every_layer_has_sources() -> None:
         ("sysgym.scenarios.__init__", "from ..agents import make_agent"),
         ("sysgym.envs.congestion.env", "import sysgym"),
         ("sysgym.agents.learned.train", "from sysgym import __version__"),
-        (
-            "sysgym.envs.congestion.env",
-            "import importlib\nimportlib.import_module('sysgym.bench.plan')",
-        ),
+        ("sysgym.envs.congestion.env", "import importlib\nimportlib.import_module('sysgym.bench.plan')"),
         ("sysgym.cli.main", "from emulator.packets import network"),
         ("outside.test_x", "import scenarios"),
     ],

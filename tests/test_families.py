@@ -53,8 +53,8 @@ OF_ONE_FAMILY = (
     "scenarios/__init__.py",
     "emulator/accelerators/flows/packets.py",
     "src/sysgym/__init__.py",
-    "src/sysgym/cli/calibrate.py",
-    "src/sysgym/cli/perf.py",
+    "src/sysgym/cli/commands/calibrate.py",
+    "src/sysgym/cli/commands/perf.py",
     "src/sysgym/series_picture.py",
 )
 

@@ -150,14 +150,14 @@ KEYS = {
 
 @pytest.mark.parametrize("name", KEYS)
 def test_pages_as_json_have_the_keys_that_are_documented(name: str, call: Call) -> None:
-    import sysgym.cli.show_json
+    import sysgym.cli.pages.show_json
 
     code, out, err = call("show", name, "--json")
     assert code == 0, err
     found, (kind, keys) = json.loads(out), KEYS[name]
     assert found["kind"] == kind
     assert set(found) == {"kind", "name", "summary"} | keys
-    assert all(f"``{key}``" in (sysgym.cli.show_json.__doc__ or "") for key in found)
+    assert all(f"``{key}``" in (sysgym.cli.pages.show_json.__doc__ or "") for key in found)
 
 
 def test_the_observation_is_printed_index_by_index(call: Call) -> None:

@@ -148,7 +148,7 @@ def test_a_finished_run_is_kept_and_the_report_is_written(
         "--out",
         folder,
     )
-    from sysgym.cli.bench import cpus
+    from sysgym.cli.commands.bench import cpus
 
     settings = replace(settings, all_threads=max(cpus(), 2))
     pretend(settings, folder)
@@ -176,7 +176,7 @@ def test_a_finished_run_is_kept_and_the_report_is_written(
 
 
 def test_a_control_that_differs_fails(settings: Settings, call: Call, tmp_path: Path) -> None:
-    from sysgym.cli.bench import cpus
+    from sysgym.cli.commands.bench import cpus
 
     settings = replace(settings, hyper_parameters={}, n_envs=4, n_episodes=5, all_threads=max(cpus(), 2))
     pretend(settings, tmp_path / "out", control_differs=True)

@@ -12,7 +12,7 @@ from rich.markdown import Markdown
 from rich.markup import escape
 from rich.padding import Padding
 
-from sysgym.cli.listing import load_plugins
+from sysgym.cli.pages.listing import load_plugins
 from sysgym.cli.terminal import console, page, table
 
 if TYPE_CHECKING:

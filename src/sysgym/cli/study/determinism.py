@@ -54,7 +54,7 @@ def report_determinism(
         MissingExtra: If the extra ``train`` is not installed.
         SysgymError: Something does not exist or does not fit, or a training failed.
     """
-    from sysgym.cli.bench import cpus
+    from sysgym.cli.commands.bench import cpus
     from sysgym.errors import MissingExtra
     from sysgym.scenarios import load_scenario, parse_overrides
     from sysgym.scenarios.files import write_atomically

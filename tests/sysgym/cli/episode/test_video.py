@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from sysgym.cli.video import MOST_FRAMES, Video, _interrupt_later, even, recording
+from sysgym.cli.episode.video import MOST_FRAMES, Video, _interrupt_later, even, recording
 from sysgym.errors import MissingExtra, SysgymError
 
 Call = Callable[..., tuple[int, str, str]]

@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sysgym.cli.listing import load_plugins
-from sysgym.cli.show import find
+from sysgym.cli.pages.listing import load_plugins
+from sysgym.cli.pages.show import find
 from sysgym.cli.terminal import console, table
 from sysgym.scenarios.texts import printable
 

@@ -64,7 +64,7 @@ def stress(
 ) -> None:
     """Play contenders under noise, late decisions and a failed link; started again, it goes on."""
     from sysgym.bench.contenders import load_plugin, parse_contender
-    from sysgym.cli.bench import cpus
+    from sysgym.cli.commands.bench import cpus
     from sysgym.scenarios import get_family, load_scenario
     from sysgym.scenarios.files import write_atomically
     from sysgym.studies.stress import Condition, Stress, markdown, run_stress, tables

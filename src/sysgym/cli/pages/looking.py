@@ -31,7 +31,7 @@ def list_(
     plugin: PluginOption = None,
 ) -> None:
     """List what there is, with a line on each; in a pipe name, summary and kind, with tabs between."""
-    from sysgym.cli.listing import print_lists
+    from sysgym.cli.pages.listing import print_lists
 
     print_lists(kind.value if kind else None, plugin or [], as_json=as_json)
 
@@ -62,8 +62,8 @@ def show(
     plugin: PluginOption = None,
 ) -> None:
     """Show one thing in full; a scenario also in words, and with --picture as a picture."""
-    from sysgym.cli.show import show_page
-    from sysgym.cli.show_json import print_json, print_observation
+    from sysgym.cli.pages.show import show_page
+    from sysgym.cli.pages.show_json import print_json, print_observation
 
     if len(name) > 2:
         raise typer.BadParameter(f"expected a name, or a kind and a name; got {len(name)} words")

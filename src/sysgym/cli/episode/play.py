@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sysgym.cli.episode.traces import TraceFiles
 from sysgym.cli.terminal import bars, console, interactive, table
-from sysgym.cli.traces import TraceFiles
 
 if TYPE_CHECKING:
     import gymnasium as gym
 
     from sysgym.bench.contenders import Contender, Plugin
     from sysgym.bench.run.episodes import Played
-    from sysgym.cli.video import Video
+    from sysgym.cli.episode.video import Video
     from sysgym.scenarios import Scenario
 
 
@@ -148,7 +148,7 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
 
 def _prepare_pictures(env: gym.Env[Any, Any], contender: Contender, shown: Shown) -> None:
     """See that there will be pictures, and have them name who plays."""
-    from sysgym.cli.video import check_picture
+    from sysgym.cli.episode.video import check_picture
     from sysgym.errors import SysgymError
 
     if "rgb_array" not in env.metadata.get("render_modes", ()):
@@ -166,7 +166,7 @@ def _prepare_pictures(env: gym.Env[Any, Any], contender: Contender, shown: Shown
 def _video(shown: Shown, scenario: Scenario) -> AbstractContextManager[Video | None]:
     if shown.video is None:
         return nullcontext()
-    from sysgym.cli.video import recording
+    from sysgym.cli.episode.video import recording
 
     steps = getattr(getattr(scenario, "control", None), "episode_steps", None)
     return recording(shown.video, shown.fps, steps)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sysgym.cli.new import What, commands_in
+from sysgym.cli.commands.new import What, commands_in
 
 Call = Callable[..., tuple[int, str, str]]
 

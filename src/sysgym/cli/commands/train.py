@@ -52,7 +52,7 @@ def train_agent(
     """
     from sysgym.agents.learned import train
     from sysgym.cli.estimates import say_how_long
-    from sysgym.cli.listing import load_plugins
+    from sysgym.cli.pages.listing import load_plugins
     from sysgym.scenarios import load_scenario, parse_overrides
 
     load_plugins(plugins)

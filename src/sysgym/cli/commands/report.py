@@ -60,7 +60,7 @@ def report(
             words = "does not go with" if determinism else "goes with"
             raise typer.BadParameter(f"it {words} --determinism", param_hint=f"--{name}")
     if determinism:
-        from sysgym.cli.determinism import report_determinism
+        from sysgym.cli.study.determinism import report_determinism
 
         report_determinism(
             target or "iroko-dumbbell-10m",
@@ -71,7 +71,7 @@ def report(
             hyper_parameters=parameter or [],
         )
         return
-    from sysgym.cli.bench import write_report
+    from sysgym.cli.commands.bench import write_report
 
     if target is None:
         raise typer.BadParameter("name the results folder of a benchmark", param_hint="DIR")
