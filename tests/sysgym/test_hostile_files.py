@@ -157,8 +157,8 @@ def test_no_command_runs_a_checkpoint(
         (("run", SCENARIO, "--agent", "ppo", "--checkpoint", "final.zip"), expected),
         (("run", SCENARIO, "--agent", "ppo@final.zip"), expected),
         (("export", "final.zip", "--out", "policy.h"), NO_NETWORK),
-        (("distill", "final.zip", "--out", "student"), NO_NETWORK),
-        (("robustness", "final.zip"), NO_NETWORK),
+        (("study", "distillation", "final.zip", "--out", "student"), NO_NETWORK),
+        (("study", "robustness", "final.zip"), NO_NETWORK),
     ]
     for command, words in commands:
         code, _, err = call(*command)

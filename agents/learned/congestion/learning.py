@@ -76,7 +76,7 @@ class RateLearning(Learning):
         if isinstance(network, SetNet):
             raise SysgymError(
                 f"{checkpoint.path}: {meta.agent} plays networks of any size, what is exported one of them;"
-                " distill it first (sysgym distill), its student is a plain network"
+                " distill it first (sysgym study distillation), its student is a plain network"
             )
         assert network is not None
         space = _observation_space(meta)

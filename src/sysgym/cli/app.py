@@ -27,9 +27,7 @@ from sysgym.cli.options import (
     TrustOption,
 )
 from sysgym.cli.pages.looking import list_, show
-from sysgym.cli.study.distillation import distill
-from sysgym.cli.study.robustness import robustness
-from sysgym.cli.study.stress import stress
+from sysgym.cli.study import study
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,13 +37,11 @@ app = typer.Typer(
     help="Learned systems control on simulated datacenters: environments, agents, benchmark.",
 )
 app.add_typer(emulator, name="emulator")
+app.add_typer(study, name="study")
 app.command()(export)
-app.command()(distill)
 app.command()(fuzz)
 app.command()(new)
 app.command()(plot)
-app.command()(robustness)
-app.command()(stress)
 
 
 class Render(StrEnum):
@@ -53,13 +49,6 @@ class Render(StrEnum):
 
     none = "none"
     ansi = "ansi"
-
-
-class Protocol(StrEnum):
-    """How a benchmark evaluates."""
-
-    honest = "honest"
-    nurd_release = "nurd-release"
 
 
 SetOption = Annotated[
@@ -290,13 +279,6 @@ def bench(
             autocompletion=completion.scenarios,
         ),
     ] = None,
-    protocol: Annotated[
-        Protocol,
-        typer.Option(
-            "--protocol",
-            help="nurd-release: evaluate stragglers as NURD's released code does, leaks and all.",
-        ),
-    ] = Protocol.honest,
     energy: Annotated[
         str,
         typer.Option(
@@ -322,11 +304,7 @@ def bench(
     trust: TrustOption = False,
 ) -> None:
     """Run a benchmark: contenders x scenarios x seeds. Started again, it goes on where it was stopped."""
-    from sysgym.cli.commands.bench import Energy, run_benchmark, run_nurd_release
-
-    if protocol is Protocol.nurd_release:
-        run_nurd_release(suite, out=out, n_workers=jobs, n_seeds=seeds)
-        return
+    from sysgym.cli.commands.bench import Energy, run_benchmark
 
     run_benchmark(
         suite,

@@ -138,8 +138,8 @@ def test_a_finished_run_is_kept_and_the_report_is_written(
     folder = tmp_path / "out"
     settings = replace(settings, n_seeds=3, hyper_parameters={}, n_envs=4, n_episodes=5, total_steps=64)
     arguments = (
-        "report",
-        "--determinism",
+        "study",
+        "determinism",
         tmp_path / "tiny.toml",
         "--steps",
         "64",
@@ -181,8 +181,8 @@ def test_a_control_that_differs_fails(settings: Settings, call: Call, tmp_path: 
     settings = replace(settings, hyper_parameters={}, n_envs=4, n_episodes=5, all_threads=max(cpus(), 2))
     pretend(settings, tmp_path / "out", control_differs=True)
     code, out, _ = call(
-        "report",
-        "--determinism",
+        "study",
+        "determinism",
         tmp_path / "tiny.toml",
         "--steps",
         "64",
@@ -228,9 +228,3 @@ def test_a_result_of_something_else_is_none(settings: Settings, tmp_path: Path) 
     (tmp_path / run.name / determinism_run.RESULT).write_text("{")
     assert determinism_run.finished(run, tmp_path) is None
     assert asdict(run)["arm"] == determinism.ARMS[0].name
-
-
-def test_a_report_is_on_something(call: Call) -> None:
-    code, out, err = call("report")
-    assert (code, out) == (2, "")
-    assert "name the results folder of a benchmark" in err

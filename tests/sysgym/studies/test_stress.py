@@ -128,7 +128,9 @@ def test_the_command(tiny: Path, policy: Contender, call: Call, tmp_path: Path) 
         "--fail-link",
         "west<->east",
     )
-    code, out, err = call("stress", tiny, *arguments, "--seeds", "1", "-j", "1", "--out", tmp_path / "out")
+    code, out, err = call(
+        "study", "stress", tiny, *arguments, "--seeds", "1", "-j", "1", "--out", tmp_path / "out"
+    )
     assert (code, err) == (0, "")
     lines = [line.split("  ")[0] for line in out.splitlines()]
     assert lines[1:6] == ["mine", "condition", "undisturbed", "noise 20 %", "west<->east fails"]

@@ -34,46 +34,6 @@ class Energy(NamedTuple):
     watts_per_core: str
 
 
-def run_nurd_release(suite: str, *, out: Path | None, n_workers: int, n_seeds: int | None) -> None:
-    """Evaluate as NURD's released code does; prints a table and writes ``nurd-release.md``.
-
-    Args:
-        suite: Name or file.
-        out: Results folder; None: ``results/SUITE``.
-        n_workers: Processes; 0: one for each CPU.
-        n_seeds: Jobs of every task; None: the suite's.
-
-    Raises:
-        SysgymError: The suite predicts no stragglers.
-    """
-    from sysgym.cli.terminal import table as screen_table
-    from sysgym.scenarios import load_suite
-    from sysgym.scenarios.files import make_folder, write_atomically
-    from sysgym.studies.nurd_release import COLUMNS, WARNING, evaluate, markdown, table
-
-    loaded = load_suite(suite)
-    screen = console()
-    try:
-        with console(stderr=True).status("playing jobs") as status:
-            results = evaluate(
-                loaded,
-                n_seeds,
-                n_workers or cpus(),
-                lambda done, of: status.update(f"{done} of {of} jobs"),
-            )
-    except KeyboardInterrupt:
-        screen.print("stopped; nothing was written")
-        raise typer.Exit(130) from None
-    screen.print(f"[bold yellow]{WARNING}[/bold yellow]")
-    for label, cells in table(results):
-        rows = list(zip(COLUMNS, cells, strict=True))
-        screen.print(screen_table("evaluation", ">F1", title=f"\n{label}", rows=rows))
-    folder = out if out is not None else Path("results") / loaded.name
-    make_folder(folder)
-    write_atomically(folder / "nurd-release.md", markdown(results).encode())
-    screen.print(f"\n{folder / 'nurd-release.md'}")
-
-
 def _print_survey(name: str, folder: Path, n_workers: int) -> None:
     """Make a suite's survey, keep it with the results and print it."""
     from sysgym.bench import surveys

@@ -1,60 +1,46 @@
-"""``sysgym report --determinism``: how much of a training's result is chance, and how much is the tools'."""
+"""``sysgym study determinism``: how much trainings differ because of seeds, and how much because of tools."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import typer
-from rich.progress import Progress
 
+from sysgym.cli import completion
 from sysgym.cli.terminal import bars, console, print_table
-from sysgym.studies.determinism.study import Observer
 
 
-class _Bars(Observer):
-    """Bars on a terminal, a line for every run elsewhere."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._console, self._progress = progress.console, progress
-        self._total_steps = self._n_runs = self._n_done = 0
-
-    def begin(self, n_runs: int, n_kept: int, steps: int) -> None:
-        kept = f", {n_kept} of them from before" if n_kept else ""
-        self._console.print(f"{n_runs} trainings of {steps} steps{kept}")
-        self._total_steps, self._n_runs, self._n_done = steps, n_runs, n_kept
-        self._bar = self._progress.add_task("trainings", total=n_runs * steps, completed=n_kept * steps)
-
-    def steps(self, run: Any, steps: int) -> None:
-        done = self._n_done * self._total_steps + min(steps, self._total_steps)
-        self._progress.update(self._bar, completed=done, description=run.name)
-
-    def done(self, run: Any, result: Any) -> None:
-        self._n_done += 1
-        self._progress.update(self._bar, completed=self._n_done * self._total_steps)
-        if not self._console.is_terminal:
-            self._console.print(f"{self._n_done} of {self._n_runs}: {run.name}, {result.wall_s:.0f} s")
-
-
-def report_determinism(
-    scenario: str, *, agent: str, n_seeds: int, steps: int, out: Path | None, hyper_parameters: list[str]
+def determinism(
+    scenario: Annotated[
+        str, typer.Argument(help="Scenario, name or file.", autocompletion=completion.scenarios)
+    ] = "iroko-dumbbell-10m",
+    agent: Annotated[
+        str, typer.Option("--agent", help="Learning algorithm.", autocompletion=completion.learners)
+    ] = "ppo",
+    seeds: Annotated[int, typer.Option("--seeds", min=2, metavar="N", help="Trainings of each arm.")] = 5,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Environment steps of each.")] = 20_000,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter",
+            "-p",
+            metavar="NAME=VALUE",
+            help="Hyper-parameter of the algorithm, as in learning_rate=1e-3; may be repeated.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FOLDER", help="results/determinism-AGENT-SCENARIO if left out."),
+    ] = None,
 ) -> None:
-    """Train in four arms, compare, write determinism.json and determinism.md; exit code 1 without control.
+    """Train in four arms, seeds and tools free or fixed: spread, churn, and the cost of determinism.
 
-    Args:
-        scenario: Name or file.
-        agent: Learning algorithm.
-        n_seeds: Trainings of each arm.
-        steps: Environment steps of each.
-        out: Folder; None: ``results/determinism-AGENT-SCENARIO``.
-        hyper_parameters: ``NAME=VALUE`` texts for the algorithm.
-
-    Raises:
-        MissingExtra: If the extra ``train`` is not installed.
-        SysgymError: Something does not exist or does not fit, or a training failed.
+    Started again, it goes on where it was stopped. Exit code 1 if trainings without noise differ.
     """
     from sysgym.cli.commands.bench import cpus
+    from sysgym.cli.progress import DeterminismProgress
     from sysgym.errors import MissingExtra
     from sysgym.scenarios import load_scenario, parse_overrides
     from sysgym.scenarios.files import write_atomically
@@ -70,16 +56,16 @@ def report_determinism(
     settings = Settings(
         loaded,
         agent,
-        n_seeds,
+        seeds,
         steps,
         all_threads=max(cpus(), 2),
-        hyper_parameters=parse_overrides(hyper_parameters),
+        hyper_parameters=parse_overrides(parameter or []),
     )
     folder = out if out is not None else Path("results") / f"determinism-{agent}-{loaded.name}"
     screen = console()
     try:
         with bars(in_percent=True) as progress:
-            results = train_all(settings, folder, _Bars(progress))
+            results = train_all(settings, folder, DeterminismProgress(progress))
         with console(stderr=True).status("comparing policies"):
             found = analyse(settings, results, folder)
     except KeyboardInterrupt:

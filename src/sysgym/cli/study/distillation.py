@@ -1,4 +1,4 @@
-"""``sysgym distill``: a small student of a trained policy, compared with its two controls."""
+"""``sysgym study distillation``: a small student of a trained policy, compared with its two controls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sysgym.studies.distillation import Line, Result, Survey
 
 
-def distill(
+def distillation(
     checkpoint: Annotated[Path, typer.Argument(help="The teacher: what training wrote.")],
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="For students and results.")],
     hidden: Annotated[

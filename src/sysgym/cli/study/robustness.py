@@ -1,4 +1,4 @@
-"""``sysgym robustness``: does a deployed policy answer what the trained one answers, also under attack?"""
+"""``sysgym study robustness``: whether a deployed policy answers as the trained one, also under attack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sysgym stress``: contenders under noise, late decisions and a failed link."""
+"""``sysgym study stress``: contenders under noise, late decisions and a failed link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sysgym export``, ``distill`` and ``fuzz``: what they write works, and what they cannot do they say."""
+"""``sysgym export``, ``fuzz`` and ``study distillation``: what they write works, or they say why it cannot."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_students_are_compared_and_a_second_call_finds_them_done(
     folder = tmp_path / "students"
     arguments = ["--hidden", "8", "--larger", "12", "--seeds", "2", "--episodes", "2", "--rounds", "2"]
     arguments += ["--updates", "10", "--steps", "32", "--n-envs", "2"]
-    code, out, err = call("distill", trained, "--out", folder, *arguments)
+    code, out, err = call("study", "distillation", trained, "--out", folder, *arguments)
     assert code == 0, err
     assert "seeds: 2; fewer than 5 say little" in out
     rows = {line.split()[0]: line.split() for line in out.splitlines()[2:7] if line}
@@ -102,7 +102,7 @@ def test_students_are_compared_and_a_second_call_finds_them_done(
     # One is lost, and another was cut off: what is there is not done again.
     (folder / "alone-seed1" / "finished.json").unlink()
     (folder / "student-seed0" / "final.zip").write_bytes(b"half")
-    again = call("distill", trained, "--out", folder, *arguments)
+    again = call("study", "distillation", trained, "--out", folder, *arguments)
     assert again[0] == 0
     assert (folder / "distillation.md").read_text() == table, "the same again"
     changed = {path for path in done if path.stat().st_mtime_ns != done[path]}
@@ -110,10 +110,10 @@ def test_students_are_compared_and_a_second_call_finds_them_done(
 
     with (folder / ".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        code, _, err = call("distill", trained, "--out", folder, *arguments)
+        code, _, err = call("study", "distillation", trained, "--out", folder, *arguments)
         assert code == 2
         assert "another process is distilling into it" in err
-    code, _, err = call("distill", trained, "--out", folder, *arguments, "--noise", "0.3")
+    code, _, err = call("study", "distillation", trained, "--out", folder, *arguments, "--noise", "0.3")
     assert code == 2
     assert "of another comparison" in err
     code, out, err = call(
@@ -123,7 +123,7 @@ def test_students_are_compared_and_a_second_call_finds_them_done(
 
 
 def test_widths_are_numbers(trained: Path, call: Call) -> None:
-    code, _, err = call("distill", trained, "--out", "x", "--hidden", "16;16")
+    code, _, err = call("study", "distillation", trained, "--out", "x", "--hidden", "16;16")
     assert code == 2
     assert "--hidden: expected widths as in 16,16, got '16;16'" in err
 

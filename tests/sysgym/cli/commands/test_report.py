@@ -68,19 +68,3 @@ def test_a_run_in_which_no_one_played_is_an_error_of_its_own(
     code, out, err = call(command, tmp_path)
     assert (code, out) == (2, "")
     assert "no rows in it" in err
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--agent", "sac"], "it goes with --determinism"),
-        (["--seeds", "3"], "it goes with --determinism"),
-        (["--determinism", "--reference", "reno"], "it does not go with --determinism"),
-    ],
-)
-def test_options_of_the_other_report_are_refused(
-    played: Path, call: Call, options: list[str], said: str
-) -> None:
-    code, out, err = call("report", played, *options)
-    assert (code, out) == (2, "")
-    assert said in err

@@ -1,4 +1,4 @@
-"""``sysgym robustness``: twins that are good enough, and twins that are not."""
+"""``sysgym study robustness``: twins that are good enough, and twins that are not."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shifted_twin(policy: Path, by: float) -> Path:
 
 def test_eight_bits_are_enough_for_a_small_policy(policy: Path, call: Call, tmp_path: Path) -> None:
     small = ("--episodes", "2", "--observations", "16", "--every", "4", "--out", tmp_path / "out")
-    code, out, err = call("robustness", policy, *small)
+    code, out, err = call("study", "robustness", policy, *small)
     assert (code, err) == (0, "")
     assert "The twin passes: 100.0 % agreement under random noise, 99 % needed." in out
     found = json.loads((tmp_path / "out" / "robustness.json").read_bytes())
@@ -59,7 +59,7 @@ def test_eight_bits_are_enough_for_a_small_policy(policy: Path, call: Call, tmp_
 
 def test_a_twin_that_is_off_fails(policy: Path, call: Call) -> None:
     twin = shifted_twin(policy, 0.5)
-    code, out, _ = call("robustness", policy, "--twin", twin, "--episodes", "1", "--every", "0")
+    code, out, _ = call("study", "robustness", policy, "--twin", twin, "--episodes", "1", "--every", "0")
     assert code == 1
     assert "The twin fails: 0.0 % agreement" in out
     assert "Original and twin agree nowhere" in out
