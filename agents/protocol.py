@@ -1,4 +1,4 @@
-"""What an agent is: heuristics and trained policies are called in the same way."""
+"""Agent protocol, common to heuristics and trained policies."""
 
 from __future__ import annotations
 

@@ -1,14 +1,22 @@
-"""Compiled functions that are kept on disk, whatever state that is in.
+"""Compiled functions that are cached on disk, whatever state the disk is in.
 
 numba raises what its cache meets: a file that was cut short by a full disk or a lost machine, a folder that
 nothing can be written to. Here a damaged file is removed and the function compiled anew, and where nothing
-can be kept a program runs all the same.
+can be cached a program runs all the same.
+
+numba's cache looks only at the file of the cached function, although functions and record types of other
+files are compiled into it. Here a function belongs to a package, and is compiled again when any file of that
+package has changed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -18,34 +26,55 @@ from numba.core.ccallback import CFunc
 
 from sysgym.emulator import first_start
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+KernelT = TypeVar("KernelT", bound=Callable[..., Any])
 
 _OURS = "sysgym."
+_PACKAGE_DEPTH = 3  # sysgym.emulator.packets
 _told: set[str] = set()
 
 
-def compiled(function: FunctionT) -> FunctionT:
-    """Compile a function when it is first called, for the types of that call; other threads run meanwhile."""
-    made: Any = numba.njit(nogil=True)(function)
-    made._cache = _cache_of(function)
-    return cast("FunctionT", made)
+def cached_kernel(*packages: str) -> Callable[[KernelT], KernelT]:
+    """Return a decorator that compiles a function when it is first called, for the types of that call.
+
+    The function is cached on disk until a file of its own package (such as ``sysgym.emulator.packets``, with
+    everything below) changes. It runs without the interpreter lock.
+
+    Args:
+        packages: Import names of further packages whose functions or records are compiled into it.
+    """
+
+    def compile_later(function: KernelT) -> KernelT:
+        made: Any = numba.njit(nogil=True)(function)
+        made._cache = _cache_of(function, _digest_of_packages(function, packages))
+        return cast("KernelT", made)
+
+    return compile_later
 
 
-def compiled_for(signature: Any, function: Callable[..., Any], **options: Any) -> Any:
-    """Compile a function now, for some types; what it is compiled with is part of what it is kept under.
+def compile_for(
+    signature: Any, function: Callable[..., Any], packages: Iterable[str] = (), **options: Any
+) -> Any:
+    """Compile a function now, for one signature.
+
+    Args:
+        signature: Of numba.
+        function: What is compiled.
+        packages: As for :func:`cached_kernel`.
+        options: Of ``numba.njit``; a function compiled with other options is cached apart.
 
     Raises:
         numba.core.errors.NumbaError: It cannot be compiled.
     """
     made: Any = numba.njit(**options)(function)
-    made._cache = _cache_of(function, repr(sorted(options.items())))
+    variant = f"{sorted(options.items())!r} {_digest_of_packages(function, packages)}"
+    made._cache = _cache_of(function, variant)
     made.compile(signature)
     made.disable_compile()
     return made
 
 
 def address_of(made: Any, signature: Any) -> int:
-    """Return where a function of :func:`compiled_for` begins, called as numba's functions call each other."""
+    """Return where a function of :func:`compile_for` begins, called as numba's functions call each other."""
     result = made.get_compile_result(signature)
     return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
@@ -53,9 +82,34 @@ def address_of(made: Any, signature: Any) -> int:
 def c_function(signature: Any, function: Callable[..., Any]) -> Any:
     """Compile a C function now."""
     made: Any = CFunc(function, (signature.args, signature.return_type), locals={}, options={})
-    made._cache = _cache_of(function)
+    made._cache = _cache_of(function, _digest_of_packages(function))
     made.compile()
     return made
+
+
+def source_digest(folder: Path) -> str:
+    """Return a digest of the Python files of a folder and of all folders below it: names and content."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _digest_of_packages(function: Callable[..., Any], more: Iterable[str] = ()) -> str:
+    """Return the digests of the package that a function belongs to, if any, and of other packages."""
+    own = ".".join(function.__module__.split(".")[:_PACKAGE_DEPTH])
+    # A package is imported before its modules, but a module that is loaded from a file has no package.
+    names = {*more, own} if own.startswith(_OURS) and own in sys.modules else set(more)
+    return " ".join(map(_package_digest, sorted(names)))
+
+
+@cache
+def _package_digest(name: str) -> str:
+    """Return the digest of a package's files; "" for a module, which numba's cache looks at itself."""
+    folders = getattr(importlib.import_module(name), "__path__", ())
+    return " ".join(source_digest(Path(folder)) for folder in folders)
 
 
 class _Announced:
@@ -78,7 +132,7 @@ class _KeptOnDisk(FunctionCache):
 
     Args:
         function: The function.
-        variant: How it is compiled, where that is not always the same.
+        variant: What else it depends on: how it is compiled, and what is compiled into it.
     """
 
     def __init__(self, function: Callable[..., Any], variant: str = "") -> None:

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.counters import FlowCounterArray
-from sysgym.emulator.packets.statistics import FlowTable, HostCounters, PortCounters
+from sysgym.emulator.packets.counters.rows import FlowCounterArray
+from sysgym.emulator.packets.counters.statistics import FlowTable, HostCounters, PortCounters
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.scenarios import CongestionScenario

@@ -1,4 +1,4 @@
-"""What the environments of all families share at their beginning: scenarios in any form, episode seeds."""
+"""Start of episodes in all families: scenarios in any form, and episode seeds."""
 
 from __future__ import annotations
 

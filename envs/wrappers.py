@@ -1,4 +1,4 @@
-"""What stands between an agent and a clean world: noise in measurements, decisions that take effect late."""
+"""Wrappers for imperfect worlds: noise in measurements, and decisions that take effect late."""
 
 from __future__ import annotations
 

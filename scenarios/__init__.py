@@ -1,4 +1,4 @@
-"""What runs: scenario files by family, the schema that reads them, benchmark suites.
+"""Scenario files by family, the schema that validates them, and benchmark suites.
 
     from sysgym.scenarios import load_scenario
     scenario = load_scenario("dumbbell-10g", overrides={"topology.hosts_per_side": 8})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gymnasium as gym
 
 import sysgym
-from sysgym.emulator.packets.engine import compile_loops
+from sysgym.emulator.packets.engine.loop import compile_loops
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import list_transports
 from sysgym.scenarios import CongestionScenario, load_scenario

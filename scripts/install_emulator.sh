@@ -11,7 +11,6 @@ set -euo pipefail
 declare -A packages=(
     [mnexec]=mininet
     [clang]=clang
-    [iperf3]=iperf3
     [/usr/include/bpf/bpf_helpers.h]=libbpf-dev
 )
 

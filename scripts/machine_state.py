@@ -1,4 +1,4 @@
-"""What this machine has that sysgym could have made: ``make test`` looks before the tests and after them.
+"""Inventory of kernel objects that sysgym could have created, compared before and after the tests.
 
     machine_state.py >FILE             # as JSON
     machine_state.py --compare FILE    # exit code 1, and the difference, if it is not as it was
@@ -33,7 +33,7 @@ QUEUES = {"htb", "bfifo", "clsact", "netem", "red"}
 EBPF = re.compile(r"sg[a-z]+_[0-9a-f]{4}")
 """Programs, maps and congestion controls: the last digits are their service's."""
 SERVICE = re.compile(r"\bsysgym emulator serve\b")
-PROGRAMS_IN_NETWORKS = {"cat", "sleep", "mnexec", "iperf3", "python", "python3"}
+PROGRAMS_IN_NETWORKS = {"cat", "sleep", "mnexec", "python", "python3"}
 """What runs in network namespaces of the backend and of its tests."""
 CGROUPS = re.compile(r".*sysgym.*|mininet|mn")
 SETTINGS = (
@@ -87,7 +87,7 @@ def _queues() -> list[str] | None:
 
 def _ebpf() -> list[str] | None:
     try:
-        from sysgym.emulator.linux.objects import KINDS, names
+        from sysgym.emulator.linux.kernel.bpf_objects import KINDS, names
         from sysgym.errors import SysgymError
 
         loaded = [f"{KINDS[kind]} {name}" for kind in KINDS for name in names(kind)]

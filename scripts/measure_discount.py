@@ -1,4 +1,4 @@
-"""How the discount factor changes what plain PPO learns; the figures of docs/training.md.
+"""Effect of the discount factor on plain PPO; the figures of docs/training.md.
 
     python scripts/measure_discount.py iroko-dumbbell-10m --steps 30000
 

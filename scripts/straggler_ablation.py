@@ -1,4 +1,4 @@
-"""What the agent transfer owes to what: features, model, number of training jobs; prints a Markdown table.
+"""Ablation of the agent ``transfer``: features, model and number of training jobs, as a Markdown table.
 
 python scripts/straggler_ablation.py google-2011
 

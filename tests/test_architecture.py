@@ -1,4 +1,4 @@
-"""Imports go one way, by full names, and no module grows past what one sitting can read.
+"""Imports go one way, by full names and never in a circle; modules and folders stay small.
 
 scenarios <- emulator <- envs <- agents <- src/sysgym: a module may import its own layer and those before it.
 """
@@ -6,7 +6,8 @@ scenarios <- emulator <- envs <- agents <- src/sysgym: a module may import its o
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,17 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("scenarios", "emulator", "envs", "agents")  # lowest first; the face is above them all
 FACE = len(LAYERS)
 MAX_LINES = 450
+MAX_MODULES = 16
+
+# Folders that hold one module for each member of a catalogue, and may hold any number of them.
+CATALOGUES = {"emulator/packets/transports"}
+# Folders that are still to be divided into rooms.
+UNDIVIDED = {
+    "agents/learned",
+    "src/sysgym/bench",
+    "src/sysgym/bench/report",
+    "src/sysgym/cli",
+}
 
 SOURCES = sorted(
     path
@@ -129,6 +141,96 @@ def test_a_right_import_passes(module: str, source: str) -> None:
 def test_modules_stay_readable(path: Path) -> None:
     lines = len(path.read_text().splitlines())
     assert lines <= MAX_LINES, f"{lines} lines: split it along what it does"
+
+
+def import_graph(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Return the modules that each module imports, at any depth and for type checkers alone included.
+
+    Args:
+        sources: Module name, ``.__init__`` included, to source.
+    """
+    known = {name.removesuffix(".__init__"): name for name in sources}
+    graph: dict[str, set[str]] = {name: set() for name in sources}
+    for name, source in sources.items():
+        for _, imported in imported_names(ast.parse(source), name):
+            # The last part may be a name in a module rather than a module.
+            target = known.get(imported) or known.get(imported.rpartition(".")[0])
+            if target not in {None, name}:
+                graph[name].add(str(target))
+    return graph
+
+
+def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """Return the modules that import each other, directly or not, sorted, a list for each circle."""
+    left = {name: set(imported) for name, imported in graph.items()}
+    while free := [name for name, imported in left.items() if not imported & left.keys()]:
+        for name in free:  # imports nothing that is left, so that it is in no circle
+            del left[name]
+    importers = {name: {other for other in left if name in left[other]} for name in left}
+    found = []
+    while left:
+        start = min(left)
+        circle = reachable(start, left) & reachable(start, importers)
+        if len(circle) > 1:
+            found.append(sorted(circle))
+        for name in circle:
+            del left[name], importers[name]
+    return found
+
+
+def reachable(start: str, graph: Mapping[str, set[str]]) -> set[str]:
+    """Return what can be reached in a graph, the start included."""
+    seen, pending = {start}, [start]
+    while pending:
+        new = (graph[pending.pop()] & graph.keys()) - seen
+        seen |= new
+        pending += new
+    return seen
+
+
+def test_no_modules_import_each_other() -> None:
+    assert cycles(import_graph({module_name(path): path.read_text() for path in SOURCES})) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from sysgym.a.two import x",
+        "from .two import x",
+        "from . import two",
+        "import sysgym.a.two",
+        "def f():\n    from sysgym.a.two import x",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from sysgym.a.two import x",
+        "from sysgym.a.three import x",
+    ],
+)
+def test_a_circle_is_found(source: str) -> None:
+    sources = {
+        "sysgym.a.__init__": "",
+        "sysgym.a.one": source,
+        "sysgym.a.two": "import sysgym.a.one",
+        "sysgym.a.three": "import sysgym.a.two",
+        "sysgym.a.user": "import sysgym.a.one",
+    }
+    (circle,) = cycles(import_graph(sources))
+    assert circle[0] == "sysgym.a.one"
+    assert "sysgym.a.user" not in circle
+
+
+def test_a_package_that_imports_its_modules_is_no_circle() -> None:
+    sources = {
+        "sysgym.a.__init__": "from sysgym.a.one import x",
+        "sysgym.a.one": "from sysgym.a.two import x",
+        "sysgym.a.two": "",
+    }
+    assert cycles(import_graph(sources)) == []
+
+
+def test_folders_stay_small_enough_to_survey() -> None:
+    sizes = Counter(path.parent.relative_to(ROOT).as_posix() for path in SOURCES if path.stem != "__init__")
+    large = {folder for folder, size in sizes.items() if size > MAX_MODULES} - CATALOGUES
+    assert large - UNDIVIDED == set(), f"more than {MAX_MODULES} modules: divide it into rooms"
+    assert UNDIVIDED - large == set(), "divided by now: take it off the list"
 
 
 def test_every_folder_of_modules_is_a_package() -> None:

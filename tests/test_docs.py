@@ -70,7 +70,7 @@ def test_the_page_of_scenario_keys_is_what_the_schema_says() -> None:
 
 
 def test_the_page_of_time_series_has_every_column() -> None:
-    from sysgym.emulator.packets.recording import FLOW_SAMPLE, PORT_SAMPLE
+    from sysgym.emulator.packets.counters.recording import FLOW_SAMPLE, PORT_SAMPLE
 
     page = (DOCS / "time-series.md").read_text()
     for name in (*(FLOW_SAMPLE.names or ()), *(PORT_SAMPLE.names or ())):

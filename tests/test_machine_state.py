@@ -87,7 +87,7 @@ def test_what_is_left_behind_is_named(script: Any, tmp_path: Path, request: pyte
 
 @pytest.mark.linux
 def test_ebpf_programs_and_controls_of_a_service_are_seen(script: Any, linux_backend: None) -> None:
-    from sysgym.emulator.linux.programs import Programs
+    from sysgym.emulator.linux.kernel.bpf_programs import Programs
 
     with Programs("0bad"):
         seen = script.machine_state()["eBPF"]

@@ -1,4 +1,4 @@
-"""What the heuristics need to know of the environment they play in."""
+"""The heuristics' view of their environment."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -27,6 +28,7 @@ from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.learning import problem_of
 from sysgym.scenarios import scenario_from_resolved
 from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.files import write_atomically
 
 _COUNTERS = ("num_timesteps", "_n_updates", "_episode_num", "_current_progress_remaining")
 _CLASSES = {"activation_fn": torch.nn.Module, "features_extractor_class": BaseFeaturesExtractor}
@@ -37,6 +39,8 @@ _OPTIMIZER_KEYS = ("optimizer_class", "optimizer_kwargs")
 _PACKAGES = ("torch.nn.", "stable_baselines3.", "sb3_contrib.")
 """Whose classes a checkpoint may name; others are a user's own code."""
 _REPLAYED = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+REPLAY_BUFFERS_KEPT = 2
+"""They are by far the largest part: one for the newest checkpoint, and one to fall back to."""
 
 Tree = dict[str, Any]
 
@@ -170,6 +174,26 @@ def restore_replay_buffer(model: Any, data: bytes) -> None:
     if not 0 <= found["pos"] < buffer.buffer_size:
         raise ValueError("a replay buffer of another size")
     buffer.pos, buffer.full = int(found["pos"]), bool(found["full"])
+
+
+def replay_buffer_path(checkpoint: Path) -> Path:
+    """Return where the replay buffer of a checkpoint lies."""
+    return checkpoint.with_suffix(".replay.npz")
+
+
+def save_replay_buffer(model: Any, checkpoint: Path) -> None:
+    """Write what an off-policy learner has seen beside its checkpoint; others have nothing to write."""
+    data = replay_buffer_bytes(model)
+    if data is not None:
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(replay_buffer_path(checkpoint), data)
+
+
+def drop_old_replay_buffers(folder: Path) -> None:
+    """Leave a run the newest :data:`REPLAY_BUFFERS_KEPT`."""
+    found = sorted(folder.glob("step_*.replay.npz"), key=lambda path: int(path.name[5:].partition(".")[0]))
+    for path in found[:-REPLAY_BUFFERS_KEPT]:
+        path.unlink()
 
 
 def torch_model(checkpoint: Checkpoint, *, trust: bool = False) -> Any:

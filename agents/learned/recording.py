@@ -1,4 +1,4 @@
-"""What a training run leaves on the way: checkpoints, curves, a bar. Needs stable-baselines3."""
+"""Output of a training run: checkpoints, curves and a progress bar. Needs stable-baselines3."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
@@ -17,10 +17,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 from sysgym.agents.learned.learner import restore_chance
 from sysgym.agents.learned.progress import Progress, new_bar
 from sysgym.agents.learned.resuming import Resumed, interrupts_kept
+from sysgym.agents.learned.training import Training
 from sysgym.scenarios.files import storing, write_atomically
-
-if TYPE_CHECKING:
-    from sysgym.agents.learned.train import Training
 
 COLUMNS = ("total_steps", "wall_s", "episode_return_mean")
 EPISODES_AVERAGED = 20

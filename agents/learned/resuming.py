@@ -1,4 +1,4 @@
-"""What a run keeps to go on from, and going on: from the newest checkpoint that is whole. Needs torch."""
+"""Resuming of a training run from its newest intact checkpoint. Needs torch."""
 
 from __future__ import annotations
 
@@ -8,22 +8,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sysgym.agents.learned.arrays import read_tree
 from sysgym.agents.learned.checkpoint import CheckpointMeta, read_checkpoint
-from sysgym.agents.learned.learner import replay_buffer_bytes, restore, restore_replay_buffer
+from sysgym.agents.learned.learner import replay_buffer_path, restore, restore_replay_buffer
+from sysgym.agents.learned.training import Training
 from sysgym.scenarios.errors import SysgymError
-from sysgym.scenarios.files import read_limited, write_atomically
-
-if TYPE_CHECKING:
-    from sysgym.agents.learned.train import Training
+from sysgym.scenarios.files import read_limited
 
 LARGEST_REPLAY_BUFFER_BYTES = 8_000_000_000
 """Of a replay buffer; a million transitions have a few hundred megabytes."""
-
-REPLAY_BUFFERS_KEPT = 2
-"""They are by far the largest part: one for the newest checkpoint, and one to fall back to."""
 
 
 @dataclass(frozen=True)
@@ -105,26 +100,6 @@ def _restored(training: Training, new_model: Callable[[], Any], path: Path) -> t
 
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".partition("\n")[0]
-
-
-def replay_buffer_path(checkpoint: Path) -> Path:
-    """Return where the replay buffer of a checkpoint lies."""
-    return checkpoint.with_suffix(".replay.npz")
-
-
-def save_replay_buffer(model: Any, checkpoint: Path) -> None:
-    """Write what an off-policy learner has seen beside its checkpoint; others have nothing to write."""
-    data = replay_buffer_bytes(model)
-    if data is not None:
-        checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(replay_buffer_path(checkpoint), data)
-
-
-def drop_old_replay_buffers(folder: Path) -> None:
-    """Leave a run the newest :data:`REPLAY_BUFFERS_KEPT`."""
-    found = sorted(folder.glob("step_*.replay.npz"), key=lambda path: int(path.name[5:].partition(".")[0]))
-    for path in found[:-REPLAY_BUFFERS_KEPT]:
-        path.unlink()
 
 
 @contextmanager

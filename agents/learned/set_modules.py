@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from sysgym.agents.learned.policy import Mlp
-from sysgym.agents.learned.set_net import SetNet, SetShape
+from sysgym.agents.learned.policy import Mlp, mlp_of
+from sysgym.agents.learned.set_net import Network, SetNet, SetShape
 
 if TYPE_CHECKING:  # the packages' policies have no common base with these methods
     from stable_baselines3.common.policies import ActorCriticPolicy as Policy
@@ -102,6 +102,16 @@ class SetActorCritic(Policy):
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         return {**super()._get_constructor_parameters(), "set_shape": vars(self.set_shape)}
+
+
+def network_of(model: Any) -> Network | None:
+    """Return the network behind a model's deterministic action, or None if NumPy does not know its kind.
+
+    Args:
+        model: A stable-baselines3 model.
+    """
+    over_sets = hasattr(model.policy, "set_shape")
+    return set_net_of(model.policy) if over_sets else mlp_of(model)
 
 
 def set_net_of(policy: Any) -> SetNet:

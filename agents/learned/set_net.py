@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.arrays import read_arrays, write_arrays
-from sysgym.agents.learned.policy import Mlp, mlp_of
+from sysgym.agents.learned.policy import Mlp
 from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
@@ -149,19 +149,6 @@ def check_sizes(network: Any, n_inputs: int, n_outputs: int, shown: Any) -> None
             f"{shown}: its network has {sizes[0]} inputs and {sizes[1]} outputs; this environment has"
             f" {n_inputs} numbers in an observation and {n_outputs} in an action"
         )
-
-
-def network_of(model: Any) -> Network | None:
-    """Return the network behind a model's deterministic action, or None if NumPy does not know its kind.
-
-    Args:
-        model: A stable-baselines3 model.
-    """
-    if not hasattr(model.policy, "set_shape"):  # those over sets have
-        return mlp_of(model)
-    from sysgym.agents.learned.set_modules import set_net_of
-
-    return set_net_of(model.policy)
 
 
 def network_from_bytes(data: bytes) -> Network:

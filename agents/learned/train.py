@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import inspect
 import json
-import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -19,18 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from sysgym.agents.learned.algorithms import ACTION_NOISE_STD, ALGORITHMS, EXTRA, Algorithm, get_algorithm
-from sysgym.agents.learned.arrays import write_tree
-from sysgym.agents.learned.checkpoint import (
-    Checkpoint,
-    CheckpointMeta,
-    installed_versions,
-    write_checkpoint,
-)
+from sysgym.agents.learned.algorithms import ACTION_NOISE_STD, ALGORITHMS, EXTRA, get_algorithm
 from sysgym.agents.learned.learning import problem_of
-from sysgym.agents.learned.problems import Problem
 from sysgym.agents.learned.progress import Progress, telling
-from sysgym.agents.learned.set_net import network_of
+from sysgym.agents.learned.training import CHECKPOINT_FOLDER, Training
 from sysgym.agents.registry import agent_info
 from sysgym.envs.episodes import check_registered
 from sysgym.scenarios import Scenario, load_scenario
@@ -38,95 +29,10 @@ from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
 from sysgym.scenarios.files import write_atomically
 
 FINAL = "final.zip"
-CHECKPOINT_FOLDER = "checkpoints"
 CHECKPOINTS_A_RUN = 10
 """Without ``checkpoint_every``, a run has about this many checkpoints."""
 
 _CHECKPOINT_NAME = re.compile(r"step_(\d+)\.zip")
-
-
-@dataclass(frozen=True)
-class Training:
-    """What is trained on what; made by :func:`train`.
-
-    Attributes:
-        algorithm: The learning algorithm.
-        scenario: The scenario.
-        problem: What the learner faces in it.
-        seed: Seed of the run.
-        n_envs: Environments side by side.
-        hyper_parameters: Those that the caller set, as a checkpoint holds them.
-        folder: Where everything goes.
-    """
-
-    algorithm: Algorithm
-    scenario: Scenario
-    problem: Problem
-    seed: int
-    n_envs: int
-    hyper_parameters: Mapping[str, Any]
-    folder: Path
-
-    def checkpoint_path(self, total_steps: int) -> Path:
-        """Return where the checkpoint of a step count lies."""
-        return self.folder / CHECKPOINT_FOLDER / f"step_{total_steps:09d}.zip"
-
-    def save(self, model: Any, wall_s: float, returns: Iterable[float], *, in_rollout: bool) -> Path:
-        """Write a checkpoint of the learner's whole state; returns its path.
-
-        Args:
-            model: The learner, between two rollouts.
-            wall_s: Time spent on the run.
-            returns: Of the newest episodes, which the curve averages.
-            in_rollout: Whether the next rollout has begun, and drawn what it draws once.
-        """
-        from sysgym.agents.learned.learner import state_of
-        from sysgym.agents.learned.resuming import drop_old_replay_buffers, save_replay_buffer
-
-        meta = CheckpointMeta(
-            agent=self.algorithm.name,
-            env_id=self.scenario.env_id,
-            scenario=self.scenario.resolved(),
-            env_kwargs=dict(self.problem.env_kwargs),
-            observation_index=self.problem.observation_index(),
-            action_scale=self.problem.action_meaning(),
-            total_steps=int(model.num_timesteps),
-            wall_s=wall_s,
-            seed=self.seed,
-            n_envs=self.n_envs,
-            hyper_parameters=dict(self.hyper_parameters),
-            versions=trained_with(),
-        )
-        path = self.checkpoint_path(model.num_timesteps)
-        # The buffer first: a run that is killed in between still has one for its newest checkpoint.
-        save_replay_buffer(model, path)
-        state = {**state_of(model), "in_rollout": in_rollout, "returns": list(returns)}
-        write_checkpoint(path, meta, network_of(model), write_tree(state))
-        drop_old_replay_buffers(path.parent)
-        return path
-
-    def check_same(self, checkpoint: Checkpoint) -> None:
-        """Check that a checkpoint is of this training.
-
-        Raises:
-            SysgymError: If it was trained on something else, or otherwise.
-        """
-        meta = checkpoint.meta
-        for what, got, expected in (
-            ("agent", meta.agent, self.algorithm.name),
-            ("scenario", meta.scenario, self.scenario.resolved()),
-            ("environment", meta.env_kwargs, self.problem.env_kwargs),
-            ("action scale", meta.action_scale["name"], self.problem.action_meaning()["name"]),
-            ("hyper-parameters", meta.hyper_parameters, self.hyper_parameters),
-            ("seed", meta.seed, self.seed),
-            ("number of environments", meta.n_envs, self.n_envs),
-        ):
-            if got != expected:
-                shown = meta.scenario_name if what == "scenario" else got
-                raise SysgymError(
-                    f"{checkpoint.path}: cannot go on, it was trained with another {what}: {shown}; "
-                    f"train into another folder, or without resume"
-                )
 
 
 def train(
@@ -350,9 +256,3 @@ def _class_name(value: Any) -> str:
     raise SysgymError(
         f"{value!r}: a checkpoint can hold numbers, texts, lists and names of classes, not this"
     )
-
-
-def trained_with() -> dict[str, str]:
-    """Return the versions that a checkpoint names."""
-    packages = ("sysgym", "torch", "stable-baselines3", "gymnasium", "numpy", "numba")
-    return {**installed_versions(packages), "python": platform.python_version()}

@@ -1,4 +1,4 @@
-"""What all placers share: which environments they play, a plan that is carried out, and what it has cost."""
+"""Base of placers: the environments that they play, and a plan with its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measurements say about candidates: independent Gaussians, or one Gaussian over all of them.
+"""Beliefs about candidates from measurements: independent Gaussians, or one joint Gaussian.
 
 Costs are natural logs throughout, smaller is better. A candidate's time is a sum of times spent on the links
 of levels, in collectives; where a level or a collective is slower than nominal, so are all candidates that

@@ -1,4 +1,4 @@
-"""Which candidate to measure next, and when to stop: rules for ``JointPlacement-v0``."""
+"""Measurement policies for ``JointPlacement-v0``: the candidate to measure next, and when to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done without a search: the default, chance, and the usual decomposition."""
+"""Placers without a search: the default, a random choice, and the usual decomposition."""
 
 from __future__ import annotations
 

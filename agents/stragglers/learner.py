@@ -1,4 +1,4 @@
-"""What the learners share: honest features, one thread, and scikit-learn only when it is used."""
+"""Base of learners: features without the future, one thread, and lazy import of scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all straggler agents share: a prediction for every task becomes flags, or relaunches and copies."""
+"""Base of straggler agents: a prediction for every task becomes flags, or relaunches and copies."""
 
 from __future__ import annotations
 

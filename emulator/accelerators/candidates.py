@@ -26,7 +26,7 @@ from sysgym.emulator.accelerators.programs import (
 )
 from sysgym.emulator.accelerators.programs.space import NO_EDGE
 from sysgym.emulator.accelerators.step_times import FloatArray, IntArray, LevelModels, StepTimes
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.scenarios.schema.placement import MOST_LEVELS, MOST_PROGRAM_LEVELS
 
 ALIKE = 0.02
@@ -238,7 +238,7 @@ def _different(times_s: FloatArray, n: int) -> IntArray:
     return _apart(logs, order, n, ALIKE)
 
 
-@compiled
+@cached_kernel()
 def _apart(logs: FloatArray, order: IntArray, n: int, alike: float) -> IntArray:
     """Return the rows, in order, that differ from each one before by more than ``alike`` in some column."""
     kept = np.empty(n, np.int64)

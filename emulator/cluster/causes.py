@@ -1,4 +1,4 @@
-"""What makes the tasks of one job differ: their work, faults, and which of all causes slowed each most."""
+"""Causes of differences between the tasks of a job: work, faults, and the dominant cause of each task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured of a task in every window: the counters of Google's trace of 2011 and Alibaba's of 2018.
+"""Counters of a task in every window, as in Google's 2011 and Alibaba's 2018 traces.
 
 A name is the trace's column in short; NURD's abbreviation (Ding et al., MLSys 2022) stands in the meaning.
 """

@@ -1,4 +1,4 @@
-"""How this package starts Python processes of its own, some of them as root.
+"""Safe start of Python child processes, some of them as root.
 
 ``python -m`` looks for modules in the current folder first: a file ``msgpack.py`` that lies where somebody
 calls the service would be root's code. A child imports what is installed and nothing else, and works in a

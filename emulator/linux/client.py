@@ -14,16 +14,21 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.linux import messages as m
-from sysgym.emulator.linux.connection import START_ONE, Connection, Disconnected
-from sysgym.emulator.linux.discovery import PrivateService, let_go, running_service, share_private_service
-from sysgym.emulator.linux.keys import KEYS_VARIABLE
-from sysgym.emulator.linux.runtime import ENDPOINT_VARIABLE, pid_namespace, start_ticks
+from sysgym.emulator.linux.service import messages as m
+from sysgym.emulator.linux.service.connection import START_ONE, Connection, Disconnected
+from sysgym.emulator.linux.service.discovery import (
+    PrivateService,
+    let_go,
+    running_service,
+    share_private_service,
+)
+from sysgym.emulator.linux.service.keys import KEYS_VARIABLE
+from sysgym.emulator.linux.service.runtime import ENDPOINT_VARIABLE, pid_namespace, start_ticks
 from sysgym.emulator.network import Controls, FlowIds, PerFlow, Readings, checked_host_caps
-from sysgym.emulator.packets.counters import FlowCounterArray, as_records
-from sysgym.emulator.packets.routing import ecmp_routes
-from sysgym.emulator.packets.statistics import FlowTable, HostCounters, PortCounters
+from sysgym.emulator.packets.counters.rows import FlowCounterArray, as_records
+from sysgym.emulator.packets.counters.statistics import FlowTable, HostCounters, PortCounters
 from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.topology.routing import ecmp_routes
 from sysgym.emulator.packets.workloads import FlowSchedule, scenario_flows
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import BackendError, BackendUnavailable, SysgymError

@@ -1,4 +1,4 @@
-"""Which scenarios the kernel can run, and the name of the field where it cannot."""
+"""Check of which scenarios the kernel can run; errors name the field that it cannot."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sysgym.emulator.linux import probe
-from sysgym.emulator.linux.delay_lines import OWN_DELAY_S, is_delayed
-from sysgym.emulator.linux.fabric import MOST_HOSTS_A_SWITCH
+from sysgym.emulator.linux.kernel import probe
+from sysgym.emulator.linux.kernel.delay_lines import OWN_DELAY_S, is_delayed
+from sysgym.emulator.linux.kernel.fabric import MOST_HOSTS_A_SWITCH
 from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import Problem, ScenarioError

@@ -1,4 +1,4 @@
-"""What the Linux backend needs of a machine, whether it is there, what it is for, and how to get it."""
+"""Requirements of the Linux backend: whether each is met, its purpose, and how to install it."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _packages() -> list[Requirement]:
 
 
 def _programs_installed() -> list[Requirement]:
-    clang, mnexec, iperf3 = shutil.which("clang"), shutil.which("mnexec"), shutil.which("iperf3")
+    clang, mnexec = shutil.which("clang"), shutil.which("mnexec")
     try:
         libbpf = bool(ctypes.CDLL("libbpf.so.1"))
     except OSError:
@@ -127,13 +127,6 @@ def _programs_installed() -> list[Requirement]:
     return [
         Requirement(
             "mnexec", bool(mnexec), mnexec or "", "building networks", apt.format("mininet"), essential=True
-        ),
-        Requirement(
-            "iperf3",
-            bool(iperf3),
-            iperf3 or "",
-            "long flows by iperf3, where asked for",
-            apt.format("iperf3"),
         ),
         Requirement("clang", bool(clang), clang or "", _EBPF, apt.format("clang"), essential=True),
         Requirement(
@@ -151,7 +144,7 @@ def _programs_installed() -> list[Requirement]:
 
 
 def _kernel() -> list[Requirement]:
-    from sysgym.emulator.linux import probe
+    from sysgym.emulator.linux.kernel import probe
 
     has = probe.ask()
     rows = [
@@ -215,7 +208,7 @@ def _programs_load() -> Requirement:
     name = "eBPF programs load"
     if os.geteuid() != 0:
         return Requirement(name, None, "not tried", _EBPF, "sudo sysgym emulator check")
-    from sysgym.emulator.linux.programs import Programs
+    from sysgym.emulator.linux.kernel.bpf_programs import Programs
 
     try:
         programs = Programs(secrets.token_hex(2))

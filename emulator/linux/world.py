@@ -9,31 +9,30 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.linux.bundles import packets_a_bundle
-from sysgym.emulator.linux.caps import HostCaps
-from sysgym.emulator.linux.clock import now_ns, sharpen_timers
-from sysgym.emulator.linux.early_detection import EarlyDetection
 from sysgym.emulator.linux.expressible import check_expressible, differences
-from sysgym.emulator.linux.fabric import Fabric
-from sysgym.emulator.linux.flow_records import FlowRecords, no_flows
-from sysgym.emulator.linux.iperf import Iperf
-from sysgym.emulator.linux.laws import Laws
-from sysgym.emulator.linux.paths import Paths
-from sysgym.emulator.linux.programs import Programs
-from sysgym.emulator.linux.queues import PortSettings, Queues
-from sysgym.emulator.linux.saturation import SaturationWatch
-from sysgym.emulator.linux.sockets import ConnectionMaker
-from sysgym.emulator.linux.traffic import Traffic
-from sysgym.emulator.linux.windows import largest_window_bytes
-from sysgym.emulator.packets.fairness import max_min_rates
-from sysgym.emulator.packets.routing import ecmp_routes
-from sysgym.emulator.packets.statistics import ideal_completion_s
+from sysgym.emulator.linux.kernel.bpf_programs import Programs
+from sysgym.emulator.linux.kernel.caps import HostCaps
+from sysgym.emulator.linux.kernel.early_detection import EarlyDetection
+from sysgym.emulator.linux.kernel.fabric import Fabric
+from sysgym.emulator.linux.kernel.queues import PortSettings, Queues
+from sysgym.emulator.linux.kernel.saturation import SaturationWatch
+from sysgym.emulator.linux.traffic.bundles import packets_a_bundle
+from sysgym.emulator.linux.traffic.clock import now_ns, sharpen_timers
+from sysgym.emulator.linux.traffic.congestion_controls import Laws
+from sysgym.emulator.linux.traffic.flow_records import FlowRecords, no_flows
+from sysgym.emulator.linux.traffic.paths import Paths
+from sysgym.emulator.linux.traffic.runner import Traffic
+from sysgym.emulator.linux.traffic.sockets import ConnectionMaker
+from sysgym.emulator.linux.traffic.windows import largest_window_bytes
+from sysgym.emulator.packets.counters.statistics import ideal_completion_s
 from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.topology.max_min_fairness import max_min_rates
+from sysgym.emulator.packets.topology.routing import ecmp_routes
 from sysgym.emulator.packets.workloads import FlowSchedule, scenario_flows
 from sysgym.emulator.packets.workloads.schedule import SERVICE_PORT
 from sysgym.scenarios import CongestionScenario, scenario_from_resolved
@@ -49,7 +48,6 @@ HOST_BUFFER_BYTES = 64 << 20
 """Queue of a host's card: it drops nothing, TCP itself puts no more into it than a millisecond's worth."""
 
 _DRAIN_BYTES = 3000
-_IPERF_PORT = 5201
 
 
 class World:
@@ -65,8 +63,6 @@ class World:
         programs: The eBPF programs, loaded.
         session: Number of this world among those of the service, 0 to 15.
         parameters: Of the network of ``neural``.
-        long_flows: Who sends the flows that never end: this process, or iperf3 where the congestion control
-            is the kernel's.
 
     Attributes:
         topology: The network.
@@ -90,7 +86,6 @@ class World:
         *,
         session: int = 0,
         parameters: Sequence[float] = (),
-        long_flows: Literal["own", "iperf3"] = "own",
     ) -> None:
         scenario = scenario_from_resolved(dict(scenario_resolved))
         if not isinstance(scenario, CongestionScenario):
@@ -139,7 +134,6 @@ class World:
                 window_bytes=largest_window_bytes(scenario, self.topology),
             )
             self.warnings += [f"the kernel has no setting net/{path}" for path in self._fabric.absent]
-            self._iperf = Iperf(self._fabric, first_port=_IPERF_PORT) if long_flows == "iperf3" else None
             sharpen_timers()
             self._schedule = no_flows()
             self._begin_episode()
@@ -333,9 +327,7 @@ class World:
         )
         law_of_flow = self._laws.of_flows(schedule)
         paths = Paths(self._fabric, schedule)
-        self._traffic = Traffic(
-            schedule, self._records, self._maker, self._laws, law_of_flow, paths, self._iperf
-        )
+        self._traffic = Traffic(schedule, self._records, self._maker, self._laws, law_of_flow, paths)
         if paths.n_astray:
             self.warnings.append(f"{paths.n_astray} flows take other paths than on the simulator")
         self._way_of_flow: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}

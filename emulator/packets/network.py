@@ -9,24 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.network import Controls, FlowIds, Readings, checked_host_caps
-from sysgym.emulator.packets.assembly import (
+from sysgym.emulator.packets.build import (
     Assembly,
     extended,
     with_more_packets,
     world_needs_extras,
 )
-from sysgym.emulator.packets.counters import FLOW_COUNTERS, FlowCounterArray
-from sysgym.emulator.packets.engine import EXTENDED, PLAIN, Loop
-from sysgym.emulator.packets.events import MAX_TIME_NS
-from sysgym.emulator.packets.failures import transport_failure
-from sysgym.emulator.packets.faults import LinkFaults
-from sysgym.emulator.packets.layout import CAPTURED, TRANSPORT_FAILED
-from sysgym.emulator.packets.readings import clear_all_maxima, read_fair_rates
-from sysgym.emulator.packets.recording import MOST_ROWS, Recording
-from sysgym.emulator.packets.single_flows import multiply_windows, read_flows, set_paces
-from sysgym.emulator.packets.sizing.estimate import check_size
-from sysgym.emulator.packets.state import State
-from sysgym.emulator.packets.statistics import (
+from sysgym.emulator.packets.counters.readings import clear_all_maxima, read_fair_rates
+from sysgym.emulator.packets.counters.recording import MOST_ROWS, Recording
+from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS, FlowCounterArray
+from sysgym.emulator.packets.counters.single_flows import multiply_windows, read_flows, set_paces
+from sysgym.emulator.packets.counters.statistics import (
     FlowTable,
     HostCounters,
     PortCounters,
@@ -34,8 +27,15 @@ from sysgym.emulator.packets.statistics import (
     flow_table,
     queue_quantile_bytes,
 )
+from sysgym.emulator.packets.engine.events import MAX_TIME_NS
+from sysgym.emulator.packets.engine.link_faults import LinkFaults
+from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN, Loop
+from sysgym.emulator.packets.memory.records import CAPTURED, TRANSPORT_FAILED
+from sysgym.emulator.packets.memory.state import State
+from sysgym.emulator.packets.sizing.estimate import check_size
 from sysgym.emulator.packets.stepping import cap_hosts
 from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.transport_errors import transport_failure
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.base import callback_addresses
 from sysgym.emulator.packets.workloads import FlowSchedule, scenario_flows

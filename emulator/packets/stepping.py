@@ -7,17 +7,15 @@ caller hands the world back, and goes on when Python has moved it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from sysgym.emulator.compiling import compiled
-from sysgym.emulator.packets.layout import cap_at, world_at
-from sysgym.emulator.packets.memory import call_entry_point
-from sysgym.emulator.packets.single_flows import source_digest
-from sysgym.emulator.packets.wire import ns_per_byte_q20
+from sysgym.emulator.compiling import cached_kernel
+from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
+from sysgym.emulator.packets.memory.numba_records import call_entry_point
+from sysgym.emulator.packets.memory.records import cap_at, world_at
 
 
 @njit(forceinline=True)
@@ -59,16 +57,9 @@ def enforce_caps(world_address: int) -> None:
     call_entry_point(world_at(world_address, 0).cap_hosts, world_address, 0)
 
 
-def _compiled(digest: str) -> Callable[..., Any]:
-    @compiled
-    def cap_hosts(world_address: int, rates_bps: Any) -> None:
-        """Cap all hosts of a world, shape (n_hosts,), bit/s; ``inf``: no cap."""
-        digest  # noqa: B018  (part of the cache key)
-        for host_id in range(len(rates_bps)):
-            request_cap(world_address, host_id, rates_bps[host_id])
-        enforce_caps(world_address)
-
-    return cap_hosts
-
-
-cap_hosts = _compiled(source_digest())
+@cached_kernel()
+def cap_hosts(world_address: int, rates_bps: Any) -> None:
+    """Cap all hosts of a world, shape (n_hosts,), bit/s; ``inf``: no cap."""
+    for host_id in range(len(rates_bps)):
+        request_cap(world_address, host_id, rates_bps[host_id])
+    enforce_caps(world_address)

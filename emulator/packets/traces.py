@@ -7,7 +7,6 @@ numbers in bytes from 1, ECN bits, SACK options; payloads are zeros and cut off.
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from sysgym.emulator.packets.layout import PACKET_CE, PACKET_ECN_CAPABLE, PACKET_IS_ACK
+from sysgym.emulator.chrome_trace import Event, counter, named_process, rounded_us, trace_text
+from sysgym.emulator.packets.counters.recording import Recording
+from sysgym.emulator.packets.memory.records import PACKET_CE, PACKET_ECN_CAPABLE, PACKET_IS_ACK
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.recording import Recording
 from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.files import make_folder, replacing, write_atomically
@@ -52,19 +52,18 @@ def write_chrome_trace(path: Path, network: PacketNetwork, recording: Recording)
     """
     events = [*_queue_events(network, recording), *_flow_events(network, recording)]
     make_folder(path.parent)
-    text = json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, separators=(",", ":"))
-    write_atomically(path, text.encode())
+    write_atomically(path, trace_text(events).encode())
 
 
-def _queue_events(network: PacketNetwork, recording: Recording) -> Iterator[dict[str, Any]]:
-    yield _named(_QUEUES_PID, f"queues of {network.scenario.name}")
+def _queue_events(network: PacketNetwork, recording: Recording) -> Iterator[Event]:
+    yield from named_process(_QUEUES_PID, f"queues of {network.scenario.name}")
     for port in recording.port_samples():
         name = f"queue {network.topology.link_names[port['port']]}"
-        yield _counter(_QUEUES_PID, name, port["time_s"], "bytes", round(float(port["queue_bytes"])))
+        yield counter(_QUEUES_PID, name, port["time_s"], "bytes", round(float(port["queue_bytes"])))
 
 
-def _flow_events(network: PacketNetwork, recording: Recording) -> Iterator[dict[str, Any]]:
-    yield _named(_FLOWS_PID, "flows")
+def _flow_events(network: PacketNetwork, recording: Recording) -> Iterator[Event]:
+    yield from named_process(_FLOWS_PID, "flows")
     table, names = network.flows(), network.topology.node_names
     shown = recording.flows[:MOST_TRACED_FLOWS]
     for flow in shown[table.started[shown]]:
@@ -81,27 +80,15 @@ def _flow_events(network: PacketNetwork, recording: Recording) -> Iterator[dict[
             "delivered_bytes": int(table.delivered_bytes[flow]),
             "retransmitted_packets": int(table.retransmitted_packets[flow]),
         }
-        yield {**span, "ph": "b", "ts": _us(table.start_s[flow]), "args": facts}
-        yield {**span, "ph": "e", "ts": _us(end_s)}
+        yield {**span, "ph": "b", "ts": rounded_us(table.start_s[flow]), "args": facts}
+        yield {**span, "ph": "e", "ts": rounded_us(end_s)}
     samples = recording.flow_samples()
     for sample in samples[np.isin(samples["flow"], shown)]:
         flow, time_s = sample["flow"], sample["time_s"]
         if np.isfinite(sample["cwnd_packets"]):
             window = round(float(sample["cwnd_packets"]), 3)
-            yield _counter(_FLOWS_PID, f"window {flow}", time_s, "packets", window)
-        yield _counter(_FLOWS_PID, f"goodput {flow}", time_s, "bit/s", round(float(sample["goodput_bps"])))
-
-
-def _named(pid: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
-
-
-def _counter(pid: int, name: str, time_s: float, unit: str, value: float) -> dict[str, Any]:
-    return {"ph": "C", "pid": pid, "name": name, "ts": _us(time_s), "args": {unit: value}}
-
-
-def _us(time_s: float) -> float:
-    return round(float(time_s) * 1e6, 3)
+            yield counter(_FLOWS_PID, f"window {flow}", time_s, "packets", window)
+        yield counter(_FLOWS_PID, f"goodput {flow}", time_s, "bit/s", round(float(sample["goodput_bps"])))
 
 
 def write_pcap(path: Path, network: PacketNetwork, recording: Recording, link: str) -> int:

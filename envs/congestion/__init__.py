@@ -54,7 +54,7 @@ FAMILY = Family(
     describe="sysgym.envs.congestion.show.words:in_words",
     draw="sysgym.envs.congestion.show.picture:draw",
     estimate="sysgym.envs.congestion.show.estimate:estimate_work",
-    compile="sysgym.emulator.packets.engine:compile_loops",
+    compile="sysgym.emulator.packets.engine.loop:compile_loops",
 )
 
 

@@ -39,7 +39,7 @@ def law_of_agents(backend: str, transport: Transport, *, multiplied: bool) -> st
     if not multiplied:
         return PACED_FLOW.name if transport == PACED else transport
     try:
-        from sysgym.emulator.linux.laws import SCALED, SCALED_TRANSPORTS
+        from sysgym.emulator.linux.traffic.congestion_controls import SCALED, SCALED_TRANSPORTS
     except ImportError as error:
         raise MissingExtra("emulator", 'backend="linux"') from error
     if SCALED + transport.name not in SCALED_TRANSPORTS:

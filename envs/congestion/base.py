@@ -1,4 +1,4 @@
-"""What the congestion environments share: their arguments, copies of them, and pictures."""
+"""Base of the congestion environments: arguments, copies and pictures."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from gymnasium.utils.seeding import np_random
 from numpy.typing import NDArray
 
 from sysgym.emulator.network import Network
-from sysgym.emulator.packets.round_trips import longest_round_trip_s
 from sysgym.emulator.packets.topology import build_topology
+from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
 from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.paced import PACED, PACED_FLOW
 from sysgym.emulator.packets.workloads import scenario_flows

@@ -1,4 +1,4 @@
-"""What the environments of the placement family share: a drawn problem, masked decisions, one outcome."""
+"""Base of the placement environments: a drawn problem, masked decisions, one outcome."""
 
 from __future__ import annotations
 

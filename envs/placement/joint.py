@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.candidates import Candidate, Candidates, best_candidates
 from sysgym.emulator.accelerators.measurement import Background, TrueSystem, draw_system
-from sysgym.emulator.accelerators.problem import draw_problem
+from sysgym.emulator.accelerators.problem_draws import draw_problem
 from sysgym.emulator.accelerators.step_times import PIPELINED
 from sysgym.envs.placement.base import PlacementEnv
 from sysgym.envs.placement.metrics import Outcome, log_ratio

@@ -1,4 +1,4 @@
-"""What an agent sees of a problem: tables of one shape for all problems, padded with zeros.
+"""Observations of a problem: tables of one shape for all problems, padded with zeros.
 
 Quantities are decimal logarithms, so that a system ten times as fast is one step away; times of actions and
 candidates are natural logarithms of their ratio to the default's, as the reward is.

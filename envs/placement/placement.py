@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.matrices import Matrix, allowed_axes, matrix_of_steps
-from sysgym.emulator.accelerators.problem import draw_problem
+from sysgym.emulator.accelerators.problem_draws import draw_problem
 from sysgym.envs.placement.base import PlacementEnv
 from sysgym.envs.placement.metrics import Outcome, log_ratio
 from sysgym.envs.placement.observation import (

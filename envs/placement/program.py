@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.matrices import Matrix
-from sysgym.emulator.accelerators.problem import draw_program_task
+from sysgym.emulator.accelerators.problem_draws import draw_program_task
 from sysgym.emulator.accelerators.programs import (
     COLLECTIVES,
     Instruction,

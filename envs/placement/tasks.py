@@ -1,4 +1,4 @@
-"""What is judged: a problem's placements, a reduction's programs, with their times and the exact best.
+"""Tasks: a problem's placements or a reduction's programs, with their times and the exact optimum.
 
 They depend on the drawn problem alone and are kept for those that come again; times are computed when
 somebody asks.

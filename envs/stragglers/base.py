@@ -1,4 +1,4 @@
-"""What both straggler environments share: a job that is watched from checkpoint to checkpoint."""
+"""Base of the straggler environments: a job that is watched from checkpoint to checkpoint."""
 
 from __future__ import annotations
 

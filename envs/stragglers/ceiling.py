@@ -1,4 +1,4 @@
-"""How soon a job could complete for one who knows all durations: what policies are measured against."""
+"""Lower bound of the completion time of a job, with all durations known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent sees of a job: status, counters and a few numbers for the job as a whole.
+"""Observations of a job: status and counters of tasks, and a few numbers for the whole job.
 
 Nothing that the future decides is in it, except the threshold where the scenario gives it away. All lengths
 of time are in measuring windows of the job, so that long and short jobs look alike.

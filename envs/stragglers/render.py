@@ -1,4 +1,4 @@
-"""What an episode looks like: tasks as bars, what was flagged, and the truth that agents do not see."""
+"""Rendering of an episode: tasks as bars, flags, and the truth that agents do not see."""
 
 from __future__ import annotations
 

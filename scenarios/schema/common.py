@@ -1,4 +1,4 @@
-"""What the scenarios of every family share: identity, splits, the resolved form and seeded variation.
+"""Scenario fields common to all families: identity, splits, the resolved form and seeded variation.
 
 The schema of a family is a subclass of :class:`Scenario`, named by the family's declaration.
 """

@@ -1,4 +1,4 @@
-"""What traffic offers a network on average: at or above a link's capacity, its queue grows without end.
+"""Mean offered load of a workload on every link of a network.
 
 Only open-loop traffic counts: long-lived flows and collectives take what they get.
 """

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from sysgym import errors as errors
     from sysgym.errors import SysgymError as SysgymError
     from sysgym.series import TimeSeries as TimeSeries
+    from sysgym.series import read_series as read_series
     from sysgym.series import record as record
-    from sysgym.series_files import read_series as read_series
 
 __version__ = "0.1.0"
 
@@ -36,7 +36,7 @@ register_environments()
 _HOME = {
     "SysgymError": "sysgym.errors",
     "TimeSeries": "sysgym.series",
-    "read_series": "sysgym.series_files",
+    "read_series": "sysgym.series",
     "record": "sysgym.series",
 }
 

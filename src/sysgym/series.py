@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -20,18 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.errors import SysgymError, UnknownName
+from sysgym.series_files import MOST_ROWS, Columns, read_tables, write_tables
 
 if TYPE_CHECKING:
     from sysgym.bench.contenders import Contender
+    from sysgym.emulator.packets.counters.recording import Recording
     from sysgym.emulator.packets.network import PacketNetwork
-    from sysgym.emulator.packets.recording import Recording
     from sysgym.scenarios import Scenario
 
 SAMPLES_PER_DECISION = 8
 """Where no interval is given."""
-
-MOST_ROWS = 5_000_000
-"""Of both tables together, where no other number is given: about half a gigabyte."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +96,47 @@ class TimeSeries:
             MissingExtra: If the library for Parquet is not installed.
             SysgymError: If the ending is another one, or nothing can be written there.
         """
-        from sysgym.series_files import write_series
+        about = {**self.about, "metrics": {name: _or_null(value) for name, value in self.metrics.items()}}
+        return write_tables(Path(path), _flow_columns(self), _port_columns(self), about)
 
-        return write_series(self, Path(path))
+
+def read_series(path: str | PathLike[str]) -> TimeSeries:
+    """Read a time series that :meth:`TimeSeries.write` wrote.
+
+    Args:
+        path: Its table of flows. Without the JSON file beside it, it has the file's name for its contender.
+
+    Raises:
+        MissingExtra: If the library for Parquet is not installed.
+        SysgymError: If a table cannot be read, or is none of a time series.
+    """
+    return TimeSeries(*read_tables(Path(path)))
+
+
+def _flow_columns(series: TimeSeries) -> Columns:
+    """Return the table of flows, column by column, hosts by their names."""
+    flows = series.flows
+    ids = flows["flow"]
+    columns: Columns = {
+        "time_s": flows["time_s"],
+        "flow": ids,
+        "src": series.flow_sources[ids],
+        "dst": series.flow_targets[ids],
+    }
+    return columns | {name: flows[name] for name in flows.dtype.names or () if name not in columns}
+
+
+def _port_columns(series: TimeSeries) -> Columns:
+    """Return the table of ports, column by column, ports by their names."""
+    ports = series.ports
+    names = np.array(series.port_names or ("",))
+    columns: Columns = {"time_s": ports["time_s"], "port": names[ports["port"]]}
+    return columns | {name: ports[name] for name in ports.dtype.names or () if name not in columns}
+
+
+def _or_null(value: float) -> float | None:
+    """JSON has neither nan nor infinity."""
+    return value if math.isfinite(value) else None
 
 
 class Watch:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -24,7 +23,9 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from sysgym.errors import MissingExtra, SysgymError
 from sysgym.scenarios.files import check_replaceable, open_regular, parse_json, read_limited, replacing
 from sysgym.scenarios.names import LONGEST_NAME
-from sysgym.series import MOST_ROWS, TimeSeries
+
+MOST_ROWS = 5_000_000
+"""Of both tables together, where no other number is given: about half a gigabyte."""
 
 SUFFIXES = (".csv", ".parquet")
 EXTRA = "parquet"
@@ -41,6 +42,12 @@ _ROWS_AT_ONCE = 50_000
 _NAMES = {"src", "dst", "port"}
 
 Columns = dict[str, NDArray[Any]]
+"""A table, column by column."""
+
+Parts = tuple[
+    NDArray[np.void], NDArray[np.void], NDArray[np.str_], NDArray[np.str_], tuple[str, ...], Mapping[str, Any]
+]
+"""The fields of a :class:`~sysgym.series.TimeSeries`, in their order."""
 
 _Line = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=LONGEST_NAME)]
 
@@ -81,36 +88,29 @@ def check_writable(path: Path) -> None:
         raise SysgymError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def write_series(series: TimeSeries, path: Path) -> tuple[Path, Path, Path]:
-    """Write a time series; see :meth:`~sysgym.series.TimeSeries.write`.
+def write_tables(
+    path: Path, flows: Columns, ports: Columns, about: Mapping[str, Any]
+) -> tuple[Path, Path, Path]:
+    """Write the three files of a time series.
 
     No file is there before all are written, and each is there as a whole or not at all.
     """
     check_writable(path)
     write = _write_csv if path.suffix.lower() == ".csv" else _write_parquet
-    about = {**series.about, "metrics": {name: _or_null(value) for name, value in series.metrics.items()}}
     files = beside(path)
     with ExitStack() as stack:
-        flows, ports, told = [stack.enter_context(replacing(file)) for file in files]
-        write(flow_columns(series), flows)
-        write(port_columns(series), ports)
+        of_flows, of_ports, told = [stack.enter_context(replacing(file)) for file in files]
+        write(flows, of_flows)
+        write(ports, of_ports)
         told.write(json.dumps(about, indent=1).encode() + b"\n")
     return files
 
 
-def read_series(path: str | os.PathLike[str]) -> TimeSeries:
-    """Read a time series that :meth:`~sysgym.series.TimeSeries.write` wrote.
+def read_tables(path: Path) -> Parts:
+    """Read the three files of a time series; arguments and errors as of :func:`sysgym.read_series`."""
+    from sysgym.emulator.packets.counters.recording import FLOW_SAMPLE, PORT_SAMPLE
 
-    Args:
-        path: Its table of flows. Without the JSON file beside it, it has the file's name for its contender.
-
-    Raises:
-        MissingExtra: If the library for Parquet is not installed.
-        SysgymError: If a table cannot be read, or is none of a time series.
-    """
-    from sysgym.emulator.packets.recording import FLOW_SAMPLE, PORT_SAMPLE
-
-    flows_path, ports_path, about_path = beside(Path(path))
+    flows_path, ports_path, about_path = beside(path)
     read = _read_parquet if flows_path.suffix.lower() == ".parquet" else _read_csv
     of_flows, of_ports = read(flows_path), read(ports_path)
     flows = _records(of_flows, FLOW_SAMPLE, flows_path)
@@ -132,35 +132,7 @@ def read_series(path: str | os.PathLike[str]) -> TimeSeries:
         ports_path,
     )
     about = _read_about(about_path, flows_path.stem)
-    return TimeSeries(
-        flows, ports, ends["src"].astype(np.str_), ends["dst"].astype(np.str_), port_names, about
-    )
-
-
-def flow_columns(series: TimeSeries) -> Columns:
-    """Return the table of flows, column by column, hosts by their names."""
-    flows = series.flows
-    ids = flows["flow"]
-    columns: Columns = {
-        "time_s": flows["time_s"],
-        "flow": ids,
-        "src": series.flow_sources[ids],
-        "dst": series.flow_targets[ids],
-    }
-    return columns | {name: flows[name] for name in flows.dtype.names or () if name not in columns}
-
-
-def port_columns(series: TimeSeries) -> Columns:
-    """Return the table of ports, column by column, ports by their names."""
-    ports = series.ports
-    names = np.array(series.port_names or ("",))
-    columns: Columns = {"time_s": ports["time_s"], "port": names[ports["port"]]}
-    return columns | {name: ports[name] for name in ports.dtype.names or () if name not in columns}
-
-
-def _or_null(value: float) -> float | None:
-    """JSON has neither nan nor infinity."""
-    return value if math.isfinite(value) else None
+    return flows, ports, ends["src"].astype(np.str_), ends["dst"].astype(np.str_), port_names, about
 
 
 def _write_csv(columns: Columns, file: BinaryIO) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import importlib.util
 import inspect
 import itertools
@@ -10,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,16 +19,19 @@ from typing import Any
 import numba
 import pytest
 from numba.core import config
-from numba.core.caching import IndexDataCacheFile, UserProvidedCacheLocator
+from numba.core.caching import FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 
 from sysgym.emulator import compiling, first_start
-from sysgym.emulator.packets.engine import PLAIN
+from sysgym.emulator.packets.counters.single_flows import read_flows
+from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN
+from sysgym.emulator.packets.topology.routing import distances
+from sysgym.envs.congestion.stepping.flow_kernels import conclude
 
 SOURCE = """
 from numba import int64
-from sysgym.emulator.compiling import c_function, compiled
+from sysgym.emulator.compiling import c_function, cached_kernel
 
-@compiled
+@cached_kernel()
 def double(number):
     return 2 * number
 
@@ -178,11 +183,60 @@ def test_the_same_function_compiled_in_another_way_is_another_one(source: Path) 
         return one / other
 
     signature = numba.float64(numba.float64, numba.float64)
-    infinite = compiling.compiled_for(signature, ratio, error_model="numpy")
+    infinite = compiling.compile_for(signature, ratio, error_model="numpy")
     assert infinite(1.0, 0.0) == float("inf")
     for _ in range(2):  # compiled, then from the cache
         with pytest.raises(ZeroDivisionError):
-            compiling.compiled_for(signature, ratio, error_model="python")(1.0, 0.0)
+            compiling.compile_for(signature, ratio, error_model="python")(1.0, 0.0)
+
+
+def test_a_digest_changes_with_a_file_of_a_folder_below(tmp_path: Path) -> None:
+    room = tmp_path / "room"
+    room.mkdir()
+    (tmp_path / "__init__.py").touch()
+    (room / "records.py").write_text("A = 1")
+    seen = {compiling.source_digest(tmp_path)}
+    (room / "records.py").write_text("A = 2")
+    seen.add(compiling.source_digest(tmp_path))
+    (room / "records.py").rename(room / "state.py")
+    seen.add(compiling.source_digest(tmp_path))
+    (room / "events.py").touch()
+    seen.add(compiling.source_digest(tmp_path))
+    assert len(seen) == 4
+
+
+def test_a_kernel_is_compiled_again_when_a_package_that_it_uses_changes(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = source.parent / "sysgym_test_package" / "room"
+    room.mkdir(parents=True)
+    source.write_text("""
+from sysgym.emulator.compiling import cached_kernel
+from sysgym_test_package.room.constants import FACTOR
+
+@cached_kernel("sysgym_test_package")
+def scale(number):
+    return FACTOR * number
+""")
+    monkeypatch.syspath_prepend(source.parent)
+    for folder in (room.parent, room):
+        (folder / "__init__.py").touch()
+    monkeypatch.setattr(compiling, "_package_digest", compiling._package_digest.__wrapped__)
+    for factor, hits in ((2, 0), (2, 1), (30, 0)):
+        (room / "constants.py").write_text(f"FACTOR = {factor}")
+        for name in [name for name in sys.modules if name.startswith("sysgym_test_package")]:
+            monkeypatch.delitem(sys.modules, name)
+        scale = load(source).scale
+        assert scale(2) == 2 * factor
+        assert sum(scale.stats.cache_hits.values()) == hits
+
+
+@pytest.mark.parametrize(
+    "kernel", [lambda: PLAIN.run_until, lambda: EXTENDED.cap_hosts, lambda: read_flows, lambda: conclude]
+)
+def test_the_simulators_kernels_depend_on_all_files_of_the_simulator(kernel: Callable[[], Any]) -> None:
+    folder = Path(importlib.import_module("sysgym.emulator.packets").__path__[0])
+    assert compiling.source_digest(folder) in kernel()._cache._variant
 
 
 def test_one_line_says_so_where_nobody_else_does(caplog: pytest.LogCaptureFixture) -> None:
@@ -195,18 +249,20 @@ def test_one_line_says_so_where_nobody_else_does(caplog: pytest.LogCaptureFixtur
 
 @pytest.mark.slow
 def test_a_simulator_with_truncated_indexes_runs(tmp_path: Path) -> None:
-    kept = Path(PLAIN.run_until._cache.cache_path)
-    engine = inspect.getfile(PLAIN.run_until._pyfunc)
-    subpath = UserProvidedCacheLocator.get_suitable_cache_subpath(engine)  # type: ignore[no-untyped-call]
-    copy = tmp_path / subpath
-    copy.mkdir()
-    for path in (*kept.glob("*.nbi"), *kept.glob("*.nbc")):
-        shutil.copy(path, copy)
+    code = "import gymnasium, sysgym; gymnasium.make('sysgym/DatacenterCC-v0').reset(seed=1)"
+    subprocess.run([sys.executable, "-c", code], check=True)  # so that everything is in the cache
+    routes: Any = distances
+    for kernel in (PLAIN.run_until._pyfunc, routes.py_func):
+        subpath = UserProvidedCacheLocator.get_suitable_cache_subpath(inspect.getfile(kernel))  # type: ignore[no-untyped-call]
+        copy = tmp_path / subpath
+        copy.mkdir()
+        kept = Path(FunctionCache(kernel).cache_path)  # type: ignore[no-untyped-call]
+        for path in (*kept.glob("*.nbi"), *kept.glob("*.nbc")):
+            shutil.copy(path, copy)
     damaged = list(copy.glob("routing.*.nbi"))
     assert damaged
     for path in damaged:
         os.truncate(path, path.stat().st_size // 2)
-    code = "import gymnasium, sysgym; gymnasium.make('sysgym/DatacenterCC-v0').reset(seed=1)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},

@@ -16,8 +16,7 @@ from sysgym.bench.contenders import parse_contender
 from sysgym.bench.run.episodes import make_contender, play
 from sysgym.errors import MissingExtra, SysgymError, UnknownName
 from sysgym.scenarios import load_scenario
-from sysgym.series import TimeSeries, Watch, record
-from sysgym.series_files import read_series
+from sysgym.series import TimeSeries, Watch, read_series, record
 from sysgym.series_picture import Choice, draw_side_by_side
 
 SHORT = {"control.episode_steps": 60}

@@ -38,7 +38,7 @@ READ = "import numba.core.config as c; c.reload_config(); print(c.CACHE_DIR, c.G
 
 @pytest.mark.parametrize("text", ["cache_dir: c\ngdb_binary: c/gdb\n", "cache_dir: [", "5", "\x00"])
 @pytest.mark.parametrize(
-    "first", ["sysgym.emulator.packets.discipline", "sysgym.envs.congestion.stepping.network_stepper"]
+    "first", ["sysgym.emulator.packets.engine.discipline", "sysgym.envs.congestion.stepping.network_stepper"]
 )
 def test_numbas_file_counts_for_nothing(tmp_path: Path, text: str, first: str) -> None:
     (tmp_path / ".numba_config.yaml").write_text(text)
@@ -55,7 +55,7 @@ def test_a_pickle_beside_a_strangers_files_is_not_read(tmp_path: Path) -> None:
     """As numba would find it: the index of a function, in the folder that the file of settings names."""
     (tmp_path / ".numba_config.yaml").write_text("cache_dir: c\n")
     find = (
-        "import sysgym.emulator.packets.discipline as m; from numba.core.caching import FunctionCache;"
+        "import sysgym.emulator.packets.engine.discipline as m; from numba.core.caching import FunctionCache;"
         "found = next(one for one in vars(m).values() if hasattr(one, 'py_func'));"
         "cache = FunctionCache(found.py_func); print(cache.cache_path, cache._impl.filename_base, sep='|');"
         "cache._cache_file._load_index()"

@@ -1,4 +1,4 @@
-"""When two programs give the same answers, and the check of what has just been exported."""
+"""Agreement between two forms of a policy, and the check of an exported one."""
 
 from __future__ import annotations
 

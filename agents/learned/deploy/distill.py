@@ -27,7 +27,8 @@ from sysgym.agents.learned.learning import learning_of, network_on_observations,
 from sysgym.agents.learned.policy import Mlp, actor_modules, mlp_of
 from sysgym.agents.learned.problems import Problem
 from sysgym.agents.learned.set_net import Network
-from sysgym.agents.learned.train import FINAL, trained_with
+from sysgym.agents.learned.train import FINAL
+from sysgym.agents.learned.training import trained_with
 from sysgym.scenarios import scenario_from_resolved
 from sysgym.scenarios.errors import MissingExtra, SysgymError
 

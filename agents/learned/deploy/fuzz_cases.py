@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sysgym.agents.learned.deploy.graph import Choice, Decided, Inputs, PolicyGraph
-from sysgym.agents.learned.set_net import Network, SetShape, network_of
+from sysgym.agents.learned.set_modules import network_of
+from sysgym.agents.learned.set_net import Network, SetShape
 from sysgym.envs.action_scale import SCALES, ActionScale
 from sysgym.scenarios.files import parse_json
 

@@ -1,4 +1,4 @@
-"""How large a policy is in each form, how long a decision takes, and how far it is from the reference."""
+"""Size, decision time and accuracy of a policy in each exported form."""
 
 from __future__ import annotations
 

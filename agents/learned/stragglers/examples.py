@@ -1,4 +1,4 @@
-"""What jobs that are over teach: a row for every running task at every checkpoint."""
+"""Training examples from finished jobs: a row for every running task at every checkpoint."""
 
 from __future__ import annotations
 

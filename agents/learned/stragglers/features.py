@@ -1,4 +1,4 @@
-"""How a task stands among its siblings: features that mean the same in every job.
+"""Features of a task relative to its siblings, comparable between jobs.
 
 Every value compares a running task with the job's own tasks at the same moment (ranks, ratios to the median
 of those that have finished), so that what was learned on one job can be used on another, of any number of

@@ -1,1 +1,1 @@
-"""How far a trained policy can be trusted: to come out the same again, and to stay itself once deployed."""
+"""Studies of trust in trained policies: reproducibility of training, and fidelity of deployed forms."""

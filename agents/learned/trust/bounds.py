@@ -1,4 +1,4 @@
-"""How far a measurement may be off: half widths of a box around an observation, in physical terms.
+"""Measurement errors: half widths of a box around an observation, in physical terms.
 
 A round trip is known to 2 %, losses to 0.1 percentage points, a queue to 1 % of its buffer; what the
 controller set itself, and what is simply there or not, is known. The bounds on marks, rates, progress and

@@ -1,7 +1,7 @@
-"""What collectives cost: closed forms, NCCL's constants, shared links, programs and placements, bounds."""
+"""Costs of collectives: shared links, efficiency by size, programs and placements."""
 
+from sysgym.emulator.accelerators.cost.efficiency import SIMAI_2_NODES, SIMAI_128_NODES, EfficiencyCurve
 from sysgym.emulator.accelerators.cost.model import PROGRAMS, CostModel, Programs, StepCost, synthesis_space
-from sysgym.emulator.accelerators.cost.nccl import SIMAI_2_NODES, SIMAI_128_NODES, EfficiencyCurve
 
 __all__ = [
     "PROGRAMS",

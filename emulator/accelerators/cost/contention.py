@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.programs.patterns import COLLECTIVES, Collective
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 
 RING, HALVING_DOUBLING, TREE, AUTO = range(4)
 ALGORITHMS = ("ring", "halving_doubling", "tree", "auto")
@@ -94,7 +94,7 @@ class Steps(NamedTuple):
     message_bytes: NDArray[np.float64]
 
 
-@compiled
+@cached_kernel()
 def step_times_s(
     links: Links, spread: Spread, steps: Steps, algorithm: int, curve: Curve
 ) -> NDArray[np.float64]:
@@ -109,7 +109,7 @@ def step_times_s(
     return times_s
 
 
-@compiled
+@cached_kernel()
 def step_parts_s(
     links: Links, spread: Spread, steps: Steps, algorithm: int, curve: Curve
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
@@ -124,7 +124,7 @@ def step_parts_s(
     return links_s, latencies_s, levels
 
 
-@compiled
+@cached_kernel()
 def all_reduce_times_s(
     links: Links,
     matrices: NDArray[np.int64],
@@ -164,7 +164,7 @@ def all_reduce_times_s(
     return times_s
 
 
-@compiled
+@cached_kernel()
 def step_cost(
     links: Links,
     spread: Spread,
@@ -197,7 +197,7 @@ def step_cost(
     return best
 
 
-@compiled
+@cached_kernel()
 def _cost(
     links: Links,
     spread: Spread,
@@ -278,7 +278,7 @@ def _cost(
     return link_s, latency_s, fullest
 
 
-@compiled
+@cached_kernel()
 def _sent(collective: int, tree: bool, n: int, inside: int) -> float:
     """Return what a group sends out of an instance with some of its members, over its message."""
     if collective > _ALL_GATHER:
@@ -289,7 +289,7 @@ def _sent(collective: int, tree: bool, n: int, inside: int) -> float:
     return (2.0 if collective == _ALL_REDUCE else 1.0) * (n - 1) / n
 
 
-@compiled
+@cached_kernel()
 def _doublings(n: int) -> int:
     rounds = 0
     while (1 << rounds) < n:
@@ -297,7 +297,7 @@ def _doublings(n: int) -> int:
     return rounds
 
 
-@compiled
+@cached_kernel()
 def _busiest_link(collective: int, tree: bool, spread: Spread, level: int, cardinality: int, n: int) -> float:
     """Return the messages on the busiest directed link of a ring with one group for each set of siblings."""
     span, weight = 0, cardinality
@@ -315,7 +315,7 @@ def _busiest_link(collective: int, tree: bool, spread: Spread, level: int, cardi
     return _sent(collective, False, n, 1) * (0.5 if closed else 1.0) * groups
 
 
-@compiled
+@cached_kernel()
 def _first_members_below(limit: int, cardinality: int, spread: Spread, level: int) -> int:
     """Return how many of a ring's first siblings are the first of their group: their reduced digits are 0."""
     count, weight = 0, cardinality
@@ -332,7 +332,7 @@ def _first_members_below(limit: int, cardinality: int, spread: Spread, level: in
     return count
 
 
-@compiled
+@cached_kernel()
 def _active_below(limit: int, devices: int, active: int, spread: Spread, first: int, high: int) -> int:
     """Return how many of an instance's first devices have the reduced digits 0 that masters have.
 
@@ -358,7 +358,7 @@ def _active_below(limit: int, devices: int, active: int, spread: Spread, first: 
     return count
 
 
-@compiled
+@cached_kernel()
 def _share_of_bandwidth(curve: Curve, message_bytes: float) -> float:
     points = curve.log_size.size
     if points == 0:

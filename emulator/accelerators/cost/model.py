@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.cost import contention
 from sysgym.emulator.accelerators.cost.contention import Curve, Links, Steps
-from sysgym.emulator.accelerators.cost.nccl import EfficiencyCurve
+from sysgym.emulator.accelerators.cost.efficiency import EfficiencyCurve
 from sysgym.emulator.accelerators.cost.steps import (
     Placed,
     check_size,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.flows.heap import drop_first, longer, push
 from sysgym.emulator.accelerators.flows.tables import FloatArray, IntArray, Paths
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 
 NOBODY = -1
 
@@ -65,7 +65,7 @@ class _Slots(NamedTuple):
     flow: IntArray
 
 
-@compiled
+@cached_kernel()
 def run_flows(
     size_bytes: FloatArray,
     latency_s: FloatArray,
@@ -222,12 +222,12 @@ def run_flows(
     return start_s, sent_s, finish_s, unfinished, log_s[:n_log], log_flow[:n_log], log_rate[:n_log]
 
 
-@compiled
+@cached_kernel()
 def _twice(values: IntArray) -> IntArray:
     return np.concatenate((values, np.empty_like(values)))
 
 
-@compiled
+@cached_kernel()
 def _room(
     times: FloatArray, flows: NDArray[np.int64], rates: FloatArray, size: int
 ) -> tuple[FloatArray, NDArray[np.int64], FloatArray]:
@@ -238,7 +238,7 @@ def _room(
     return times, flows, np.concatenate((rates, np.empty_like(rates)))
 
 
-@compiled
+@cached_kernel()
 def _enter(flow: int, path: int, paths: Paths, network: _Network, slots: _Slots, n_dirty: int) -> int:
     """Put a flow in the lists of its links; return the number of dirty links."""
     place = network.slot[flow]
@@ -258,7 +258,7 @@ def _enter(flow: int, path: int, paths: Paths, network: _Network, slots: _Slots,
     return n_dirty
 
 
-@compiled
+@cached_kernel()
 def _leave(flow: int, path: int, paths: Paths, network: _Network, slots: _Slots, n_dirty: int) -> int:
     """Take a flow out of the lists of its links; return the number of dirty links."""
     place = network.slot[flow]
@@ -280,7 +280,7 @@ def _leave(flow: int, path: int, paths: Paths, network: _Network, slots: _Slots,
     return n_dirty
 
 
-@compiled
+@cached_kernel()
 def _reach(
     link: int, path: IntArray, paths: Paths, network: _Network, slots: _Slots, epoch: int
 ) -> tuple[int, int]:
@@ -311,7 +311,7 @@ def _reach(
     return n_touched, n_sharing
 
 
-@compiled
+@cached_kernel()
 def _share_out(
     path: IntArray,
     paths: Paths,

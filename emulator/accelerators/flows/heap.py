@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 
 FloatArray = NDArray[np.float64]
 
 
-@compiled
+@cached_kernel()
 def push(heap_s: FloatArray, heap_code: NDArray[np.int64], size: int, time_s: float, code: int) -> None:
     """Add an event to a binary heap that has room; equal times are in order of the code."""
     place = size
@@ -26,7 +26,7 @@ def push(heap_s: FloatArray, heap_code: NDArray[np.int64], size: int, time_s: fl
     heap_code[place] = code
 
 
-@compiled
+@cached_kernel()
 def drop_first(heap_s: FloatArray, heap_code: NDArray[np.int64], size: int) -> None:
     """Take the first of ``size`` events out of the heap."""
     last = size - 1
@@ -49,7 +49,7 @@ def drop_first(heap_s: FloatArray, heap_code: NDArray[np.int64], size: int) -> N
     heap_code[place] = code
 
 
-@compiled
+@cached_kernel()
 def longer(values: FloatArray, codes: NDArray[np.int64]) -> tuple[FloatArray, NDArray[np.int64]]:
     """Return copies with room for twice as many."""
     more_values = np.empty(2 * len(values), np.float64)

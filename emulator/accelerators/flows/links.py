@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sysgym.emulator.accelerators.flows.tables import FloatArray, IntArray, Paths
 from sysgym.emulator.accelerators.hierarchy import Hierarchy
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.scenarios.errors import SysgymError
 
 _DIRECTIONS = 2
@@ -164,7 +164,7 @@ class LinkGraph:
         return crossed
 
 
-@compiled
+@cached_kernel()
 def _append(
     links: IntArray, shares: FloatArray, size: int, link: int, share: float
 ) -> tuple[IntArray, FloatArray, int]:
@@ -176,7 +176,7 @@ def _append(
     return links, shares, size + 1
 
 
-@compiled
+@cached_kernel()
 def _tied(members: IntArray, instance: int, inside: int, uplinks: int, found: NDArray[np.int64]) -> int:
     """Write the uplinks of an instance that members inside are tied to; return how many."""
     n_found = 0
@@ -192,7 +192,7 @@ def _tied(members: IntArray, instance: int, inside: int, uplinks: int, found: ND
     return n_found
 
 
-@compiled
+@cached_kernel()
 def _paths(
     source: IntArray,
     target: IntArray,

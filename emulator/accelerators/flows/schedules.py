@@ -1,4 +1,4 @@
-"""What the members of a group send each other in a collective, piece by piece, whatever devices they are.
+"""Message schedules of collectives: who sends which piece to whom, independent of devices.
 
 The vector is cut in pieces. A transfer moves the pieces ``range(begin, stop, step)`` from one member to
 another, who adds them to its own (``reduces``) or replaces its own by them.

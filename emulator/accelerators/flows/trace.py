@@ -8,51 +8,28 @@ reads it at ui.perfetto.dev.
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from sysgym.emulator.accelerators.flows.collective import ProgramRun, StepRun
+from sysgym.emulator.chrome_trace import US, Event, complete, named_process, named_thread, trace_text
 from sysgym.scenarios.errors import UnknownName
+from sysgym.scenarios.files import write_atomically
 
 View = Literal["device", "link"]
 VIEWS: tuple[View, ...] = get_args(View)
 
 _PROGRAM_PID = 0
-_US = 1e6
-
-Event = dict[str, Any]
-
-
-def program_trace(run: ProgramRun, by: str = "device") -> dict[str, Any]:
-    """Return a program's trace as data that JSON can hold.
-
-    The first process is the program, with its steps. Then there is one process for each device that sends,
-    with a thread for each connection; or one for each link that is used, with as many threads as transfers
-    share it at a time.
-
-    Args:
-        run: What ran.
-        by: ``device`` or ``link``.
-
-    Raises:
-        UnknownName: There is no such view.
-    """
-    if by not in VIEWS:
-        raise UnknownName("view of a trace", by, VIEWS)
-    events = [*_process(_PROGRAM_PID, "program"), _thread(_PROGRAM_PID, 0, "steps")]
-    for number, step in enumerate(run.steps, start=1):
-        args = {"step": number, "transfers": step.transfers.n_transfers}
-        events.append(_complete(_PROGRAM_PID, 0, step.label, step.start_s, step.start_s + step.time_s, args))
-    events += _by_device(run) if by == "device" else _by_link(run)
-    other = {"hierarchy": run.links.hierarchy.name, "time_us": run.time_s * _US}
-    return {"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}
 
 
 def write_trace(path: str | PathLike[str], run: ProgramRun, by: str = "device") -> None:
     """Write a program's trace to a JSON file that Perfetto and Chrome open.
+
+    The first process is the program, with its steps. Then there is one process for each device that sends,
+    with a thread for each connection; or one for each link that is used, with as many threads as transfers
+    share it at a time.
 
     Args:
         path: Of the file.
@@ -61,9 +38,17 @@ def write_trace(path: str | PathLike[str], run: ProgramRun, by: str = "device") 
 
     Raises:
         UnknownName: There is no such view.
+        StorageError: The file cannot be written.
     """
-    trace = program_trace(run, by)
-    Path(path).write_text(json.dumps(trace, separators=(",", ":")), encoding="utf-8")
+    if by not in VIEWS:
+        raise UnknownName("view of a trace", by, VIEWS)
+    events = [*named_process(_PROGRAM_PID, "program"), named_thread(_PROGRAM_PID, 0, "steps")]
+    for number, step in enumerate(run.steps, start=1):
+        args = {"step": number, "transfers": step.transfers.n_transfers}
+        events.append(complete(_PROGRAM_PID, 0, step.label, step.start_s, step.start_s + step.time_s, args))
+    events += _by_device(run) if by == "device" else _by_link(run)
+    text = trace_text(events, hierarchy=run.links.hierarchy.name, time_us=run.time_s * US)
+    write_atomically(Path(path), text.encode())
 
 
 def _by_device(run: ProgramRun) -> Iterator[Event]:
@@ -76,12 +61,12 @@ def _by_device(run: ProgramRun) -> Iterator[Event]:
             channel = int(schedule.channel[index % schedule.n_transfers])
             if device not in threads:
                 threads[device] = {}
-                yield from _process(1 + device, name(device))
+                yield from named_process(1 + device, name(device))
             known = threads[device]
             if (peer, channel) not in known:
                 known[peer, channel] = len(known)
                 suffix = f", channel {channel}" if channel else ""
-                yield _thread(1 + device, known[peer, channel], f"to {name(peer)}{suffix}")
+                yield named_thread(1 + device, known[peer, channel], f"to {name(peer)}{suffix}")
             yield _transfer(1 + device, known[peer, channel], step, number, index, f"to {name(peer)}")
 
 
@@ -104,10 +89,10 @@ def _by_link(run: ProgramRun) -> Iterator[Event]:
                     heapq.heappush(threads, (sent_s, thread))
                 if link not in n_threads:
                     n_threads[link] = 0
-                    yield from _process(1 + link, run.links.link_name(link))
+                    yield from named_process(1 + link, run.links.link_name(link))
                 if thread >= n_threads[link]:
                     n_threads[link] = thread + 1
-                    yield _thread(1 + link, thread, f"transfer {thread}")
+                    yield named_thread(1 + link, thread, f"transfer {thread}")
                 yield _transfer(1 + link, thread, step, number, index, label)
 
 
@@ -117,32 +102,8 @@ def _transfer(pid: int, tid: int, step: StepRun, number: int, index: int, label:
         "step": number,
         "round": int(schedule.round[index % schedule.n_transfers]),
         "bytes": float(flows.size_bytes[index]),
-        "latency_us": float(flows.latency_s[index]) * _US,
+        "latency_us": float(flows.latency_s[index]) * US,
     }
     start_s, sent_s = float(timeline.start_s[index]), float(timeline.sent_s[index])
     name = f"{step.instruction.collective} {label}"
-    return _complete(pid, tid, name, step.start_s + start_s, step.start_s + sent_s, args)
-
-
-def _complete(pid: int, tid: int, name: str, start_s: float, end_s: float, args: dict[str, Any]) -> Event:
-    start_us = start_s * _US
-    return {
-        "ph": "X",
-        "pid": pid,
-        "tid": tid,
-        "name": name,
-        "ts": start_us,
-        "dur": max(end_s * _US - start_us, 0.0),
-        "args": args,
-    }
-
-
-def _process(pid: int, name: str) -> list[Event]:
-    return [
-        {"ph": "M", "pid": pid, "tid": 0, "name": "process_name", "args": {"name": name}},
-        {"ph": "M", "pid": pid, "tid": 0, "name": "process_sort_index", "args": {"sort_index": pid}},
-    ]
-
-
-def _thread(pid: int, tid: int, name: str) -> Event:
-    return {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": name}}
+    return complete(pid, tid, name, step.start_s + start_s, step.start_s + sent_s, args)

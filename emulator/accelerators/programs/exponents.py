@@ -1,4 +1,4 @@
-"""How many rows devices hold, as exponents of the factors.
+"""Numbers of rows held by devices, as exponents of the factors.
 
 What depends on the factors of a hierarchy is thus kept apart from what depends on its number of levels.
 """

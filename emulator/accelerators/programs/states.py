@@ -1,4 +1,4 @@
-"""What devices hold while a program runs, and what a collective does to it.
+"""Contents of devices while a reduction program runs, and the effect of a collective on them.
 
 The vector is cut in k rows, one for each of the k devices of a reduction group. ``state[i, r]`` is the set
 of devices whose contribution device i's copy of row r includes, as bits in 64-bit words; a row with no bit is
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.programs.patterns import COLLECTIVES, Collective, Pattern
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.scenarios.errors import ScenarioError, SysgymError
 
 State = NDArray[np.uint64]
@@ -210,7 +210,7 @@ def step_in_place(
     return None
 
 
-@compiled
+@cached_kernel()
 def successors(
     state: State,
     blocks: NDArray[np.int64],
@@ -241,7 +241,7 @@ def successors(
     return valid
 
 
-@compiled
+@cached_kernel()
 def _holds(words: NDArray[np.uint64]) -> bool:
     some = np.uint64(0)
     for word in words:
@@ -249,7 +249,7 @@ def _holds(words: NDArray[np.uint64]) -> bool:
     return bool(some)
 
 
-@compiled
+@cached_kernel()
 def _check(
     state: State, outer: int, size: int, inner: int, used: int, collective: int, broadcast: int
 ) -> tuple[int, int, int, int, int]:
@@ -274,7 +274,7 @@ def _check(
     return 0, 0, 0, 0, 0
 
 
-@compiled
+@cached_kernel()
 def _check_sum(state: State, first: int, size: int, inner: int, scatter: bool) -> tuple[int, int, int]:
     """Check a group of AllReduce, ReduceScatter or Reduce."""
     n_rows, n_words = state.shape[1], state.shape[2]
@@ -301,7 +301,7 @@ def _check_sum(state: State, first: int, size: int, inner: int, scatter: bool) -
     return 0, 0, 0
 
 
-@compiled
+@cached_kernel()
 def _check_gather(state: State, first: int, size: int, inner: int) -> tuple[int, int, int]:
     """Check a group of AllGather."""
     count = np.zeros(size, np.int64)
@@ -322,7 +322,7 @@ def _check_gather(state: State, first: int, size: int, inner: int) -> tuple[int,
     return 0, 0, 0
 
 
-@compiled
+@cached_kernel()
 def _check_broadcast(
     state: State, first: int, size: int, inner: int, rule: int
 ) -> tuple[int, int, int, bool]:
@@ -350,7 +350,7 @@ def _check_broadcast(
     return 0, 0, 0, some_differ
 
 
-@compiled
+@cached_kernel()
 def _apply(
     state: State, outer: int, size: int, inner: int, used: int, collective: int, reduce_keeps: bool
 ) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sysgym.emulator.accelerators.programs.enumeration import program_edges
 from sysgym.emulator.accelerators.programs.patterns import Program
 from sysgym.emulator.accelerators.programs.space import NO_EDGE, ProgramSpace
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.scenarios.errors import SysgymError
 
 TOLERANCE = 1e-9
@@ -117,7 +117,7 @@ def _checked(space: ProgramSpace, edge_time_s: NDArray[np.float64], max_steps: i
     return times
 
 
-@compiled
+@cached_kernel()
 def _best(
     first_edge: NDArray[np.int32],
     edge_target: NDArray[np.int32],

@@ -1,4 +1,4 @@
-"""What all replayed traces share: their jobs by name, and second attempts that nobody ever saw."""
+"""Base of replayed traces: jobs by name, and simulated second attempts."""
 
 from __future__ import annotations
 

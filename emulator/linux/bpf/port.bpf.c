@@ -9,7 +9,7 @@
  * time counts the time between packets too: the backlog falls in a straight line from what the last packet left
  * to what this one finds, and where it finds none, it fell at the port's rate until it was empty.
  *
- * Random early detection (Floyd and Jacobson, ToN 1993) is the simulator's law, emulator/packets/discipline.py,
+ * Random early detection (Floyd and Jacobson, ToN 1993) is the simulator's law, emulator/packets/engine/discipline.py,
  * with its average in fixed point: the kernel's own sch_red is not needed, and what it drops is counted here.
  *
  * The licence string must say GPL: the kernel lends bpf_ktime_get_ns and BTF pointers to no other program.

@@ -1,1 +1,1 @@
-"""How large a world is and how long it takes, from its scenario alone."""
+"""Estimates of memory and run time from a scenario alone."""

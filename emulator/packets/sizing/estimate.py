@@ -13,9 +13,9 @@ import warnings
 from pathlib import Path
 from typing import NamedTuple
 
-from sysgym.emulator.packets import layout
-from sysgym.emulator.packets.events import SOURCES_PER_FLOW
-from sysgym.emulator.packets.ports import QUEUE_BUCKETS
+from sysgym.emulator.packets.engine.events import SOURCES_PER_FLOW
+from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
+from sysgym.emulator.packets.memory import records
 from sysgym.emulator.packets.sizing.topology_size import TopologySize, topology_size
 from sysgym.emulator.packets.workloads.flow_sizes import FlowSizeDistribution, get_flow_sizes
 from sysgym.scenarios.errors import ScenarioError
@@ -154,12 +154,12 @@ def machine_memory_bytes() -> float:
 
 
 def _memory_bytes(scenario: CongestionScenario, size: TopologySize, parts: list[_Part]) -> float:
-    route_bytes = 2 * (size.longest_path + 1) * layout.ROUTE_HOP.itemsize
+    route_bytes = 2 * (size.longest_path + 1) * records.ROUTE_HOP.itemsize
     per_flow = (
         # Routes are made, joined and copied once.
-        layout.FLOW.itemsize + 3 * route_bytes + SOURCES_PER_FLOW * 8 + BYTES_PER_FLOW_DRAWN
+        records.FLOW.itemsize + 3 * route_bytes + SOURCES_PER_FLOW * 8 + BYTES_PER_FLOW_DRAWN
     )
-    per_link = layout.LINK.itemsize + layout.PORT.itemsize + 4 * QUEUE_BUCKETS
+    per_link = records.LINK.itemsize + records.PORT.itemsize + 4 * QUEUE_BUCKETS
     packets = max(1024, 64 * size.n_hosts)
     by_table = scenario.routing.ecmp == "packet" or len(scenario.faults.links) > 0
     tables = size.n_edges * (size.n_nodes + (size.n_nodes + size.n_links if by_table else 0)) * 4
@@ -167,8 +167,8 @@ def _memory_bytes(scenario: CongestionScenario, size: TopologySize, parts: list[
         sum(part.flows * (per_flow + _bitmap_bytes(part.window_packets)) for part in parts)
         + max(part.drawing_bytes for part in parts)
         + size.n_links * per_link
-        + size.n_hosts * layout.HOST.itemsize
-        + packets * (layout.PACKET.itemsize + layout.SEGMENT.itemsize + layout.NOTE.itemsize)
+        + size.n_hosts * records.HOST.itemsize
+        + packets * (records.PACKET.itemsize + records.SEGMENT.itemsize + records.NOTE.itemsize)
         + tables
     )
 

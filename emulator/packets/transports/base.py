@@ -1,10 +1,10 @@
-"""What a transport is: a few plain functions over one flow's record, compiled to a common type.
+"""Transports: a few plain functions over one flow's record, compiled to a common type.
 
-A callback takes ``flow`` (a record, see :data:`sysgym.emulator.packets.layout.FLOW`) and ``event`` (what
-happened, see :data:`~sysgym.emulator.packets.layout.EVENT`), reads both, and writes ``flow.cwnd`` and
-``flow.ssthresh`` in packets and, to space its packets, ``flow.pacing_rate_bps``. What it wants to remember
-goes into ``flow.state``, 32 floats that start at 0. It is compiled by numba: arithmetic, ``if``, loops,
-``math`` and other ``njit`` functions may be used.
+A callback takes ``flow`` (a record, see :data:`~sysgym.emulator.packets.memory.records.FLOW`) and ``event``
+(what happened, see :data:`~sysgym.emulator.packets.memory.records.EVENT`), reads both, and writes
+``flow.cwnd`` and ``flow.ssthresh`` in packets and, to space its packets, ``flow.pacing_rate_bps``. What it
+wants to remember goes into ``flow.state``, 32 floats that start at 0. It is compiled by numba: arithmetic,
+``if``, loops, ``math`` and other ``njit`` functions may be used.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sysgym.emulator.compiling import address_of, compiled_for
-from sysgym.emulator.packets.layout import EVENT, FLOW, NEW_RENO, SACK
-from sysgym.emulator.packets.memory import record_accessor
+from sysgym.emulator.compiling import address_of, compile_for
+from sysgym.emulator.packets.memory.numba_records import record_accessor
+from sysgym.emulator.packets.memory.records import EVENT, FLOW, NEW_RENO, SACK
 from sysgym.scenarios.errors import SysgymError
 
 Callback = Callable[[Any, Any], None]
@@ -175,8 +175,13 @@ def _compiled(function: Callback) -> Any:
     # Bounds cost nothing where an index is a constant, as in flow.state[ALPHA].
     function = getattr(function, "py_func", function)
     try:
-        return compiled_for(
-            _SIGNATURE, function, error_model="python", boundscheck=True, no_cfunc_wrapper=True
+        return compile_for(
+            _SIGNATURE,
+            function,
+            packages=["sysgym.emulator.packets"],  # helpers of laws are compiled into a user's law
+            error_model="python",
+            boundscheck=True,
+            no_cfunc_wrapper=True,
         )
     except (numba.core.errors.NumbaError, KeyError) as error:
         # Writing to a field that a record lacks is a bare KeyError in numba.

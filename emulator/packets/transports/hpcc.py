@@ -17,7 +17,7 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.layout import INT_HOPS
+from sysgym.emulator.packets.memory.records import INT_HOPS
 from sysgym.emulator.packets.transports.base import Transport
 
 ETA = 0.95  # target utilisation

@@ -1,4 +1,4 @@
-"""What a workload yields: flows with their ends, sizes and start times."""
+"""Flow schedules: the ends, sizes and start times of all flows of a workload."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sysgym.emulator.packets.layout import NEVER_NS, NOBODY
+from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY
 from sysgym.scenarios.errors import SysgymError
 
 LONG_LIVED = -1

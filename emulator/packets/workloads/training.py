@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.layout import NOBODY
+from sysgym.emulator.packets.memory.records import NOBODY
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.workloads.schedule import MOST_FLOWS, FlowSchedule, make_schedule, nanoseconds
 from sysgym.scenarios.errors import SysgymError

@@ -1,4 +1,4 @@
-"""What happened in one decision interval: the difference of two readings of the network's counters.
+"""Measurements of one decision interval: the difference of two readings of the network's counters.
 
 Observation, reward and metrics all read the same :class:`Interval`, so they cannot disagree about what was
 measured.
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.round_trips import longest_round_trip_s
-from sysgym.emulator.packets.statistics import HostCounters, PortCounters
+from sysgym.emulator.packets.counters.statistics import HostCounters, PortCounters
 from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
 from sysgym.scenarios import CongestionScenario
 
 FloatArray = NDArray[np.float64]

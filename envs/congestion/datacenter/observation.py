@@ -1,4 +1,4 @@
-"""What a controller sees: named groups of scale-free features, of switch ports or hosts, all in [0, 1]."""
+"""Observations of a controller: named groups of scale-free features of switch ports or hosts, in [0, 1]."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sysgym.emulator.network import Network
-from sysgym.emulator.packets.counters import FLOW_COUNTERS, FlowCounterArray, FlowCounters
-from sysgym.emulator.packets.memory import record_dtype
+from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS, FlowCounterArray, FlowCounters
+from sysgym.emulator.packets.memory.numba_records import record_dtype
 
 FloatArray = NDArray[np.float64]
 IntervalArray = NDArray[np.void]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.network import Network
-from sysgym.emulator.packets.counters import FLOW_COUNTERS
+from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS
 from sysgym.envs.congestion.datacenter.metrics import EPISODE_METRICS as NETWORK_EPISODE_METRICS
 from sysgym.envs.congestion.datacenter.metrics import flow_metrics
 from sysgym.envs.congestion.flow.intervals import FLOW_INTERVAL, IntervalArray

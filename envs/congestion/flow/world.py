@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.network import Network
-from sysgym.emulator.packets.fairness import max_min_rates
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.round_trips import longest_round_trip_s
 from sysgym.emulator.packets.topology import build_topology
+from sysgym.emulator.packets.topology.max_min_fairness import max_min_rates
+from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.paced import PACED, PACED_FLOW
 from sysgym.emulator.packets.workloads import FlowSchedule

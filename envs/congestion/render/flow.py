@@ -1,4 +1,4 @@
-"""What an episode of one flow looks like: a line of text, or a picture drawn with matplotlib."""
+"""Rendering of an episode of one flow: a line of text, or a picture drawn with matplotlib."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pictures of a network are made of: a figure of fixed size, drawn once and then where it changed.
+"""Frames of a network: a figure of fixed size, drawn once and then updated where it changed.
 
 A frame has still parts (axes, names, scales), which are drawn into a background, and moving ones (curves,
 colours, the time), which are drawn over a copy of it. Only when a scale has to grow is the background drawn

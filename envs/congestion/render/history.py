@@ -1,4 +1,4 @@
-"""What is remembered of an episode to draw it."""
+"""History of an episode, for drawing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a network's parts stand in a picture: switches as boxes, their ports at the sides they lead to."""
+"""Layout of a network in a picture: switches as boxes, ports on the sides that they lead to."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.geometry import node_positions, node_tiers
 from sysgym.emulator.packets.topology import Topology
+from sysgym.emulator.packets.topology.geometry import node_positions, node_tiers
 from sysgym.envs.congestion.render.frame import Box
 
 FloatArray = NDArray[np.float64]

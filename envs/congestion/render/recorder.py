@@ -1,4 +1,4 @@
-"""What an episode looks like: bars in a terminal, or a picture drawn with matplotlib."""
+"""Rendering of an episode: bars in a terminal, or a picture drawn with matplotlib."""
 
 from __future__ import annotations
 

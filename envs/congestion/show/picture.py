@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.geometry import node_positions
 from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.topology.geometry import node_positions
 from sysgym.emulator.packets.workloads import LONG_LIVED, FlowSchedule, scenario_flows
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.units import metric_text, unit_of

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sysgym.emulator.packets.routing import ecmp_routes
 from sysgym.emulator.packets.topology import Topology, build_topology
+from sysgym.emulator.packets.topology.routing import ecmp_routes
 from sysgym.emulator.packets.workloads.poisson import arrival_rate_per_s, flow_sizes
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.schema.congestion import Flow, TopologyTable, WorkloadTable

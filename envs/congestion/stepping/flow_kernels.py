@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sysgym.emulator.compiling import compiled
-from sysgym.emulator.packets.counters import FlowCounterArray
-from sysgym.emulator.packets.layout import world_at
-from sysgym.emulator.packets.memory import record_dtype
-from sysgym.emulator.packets.single_flows import (
+from sysgym.emulator.compiling import cached_kernel
+from sysgym.emulator.packets.counters.rows import FlowCounterArray
+from sysgym.emulator.packets.counters.single_flows import (
     multiply_window,
     read_flow,
     read_host,
     set_pace,
-    source_digest,
 )
+from sysgym.emulator.packets.memory.numba_records import record_dtype
+from sysgym.emulator.packets.memory.records import world_at
 from sysgym.emulator.packets.stepping import after_ns, enforce_caps, now_ns, reaches, request_cap
 from sysgym.envs.congestion.flow.intervals import FlowInterval, IntervalArray, estimate_srtt, measure
 from sysgym.envs.congestion.flow.presets.base import Observation, call_decide, call_observe, call_pay
@@ -169,125 +165,110 @@ def _conclude_all(
         counters[0, row] = counters[2, row]
 
 
-def _compiled(digest: str) -> tuple[Callable[..., Any], ...]:
-    @compiled
-    def read(rows: Rows, out: FlowCounterArray) -> None:
-        """Read the counters of agents now, shape (n,)."""
-        digest  # noqa: B018  (part of the cache key)
-        _read_all(rows, 0, len(rows), out)
-
-    @compiled
-    def set_rates(rows: Rows, rates_bps: FloatArray, intervals: IntervalArray) -> None:
-        """Set rates of all agents of a world, shape (n,)."""
-        digest  # noqa: B018
-        for row in range(len(rows)):
-            _tell(rows[row], take_rate(rows[row], rates_bps[row], intervals[row]))
-        if rows[0].sets == HOST_CAP:
-            enforce_caps(rows[0].world)
-
-    @compiled
-    def pass_intervals(
-        rows: Rows,
-        first: int,
-        behind_last: int,
-        counters: FlowCounterArray,
-        intervals: IntervalArray,
-        features: Observation,
-        weights: FloatArray,
-        terms: FloatArray,
-    ) -> int:
-        """Take each world from its stage as far as it gets; return how many of them Python has to look at."""
-        digest  # noqa: B018
-        n_left = 0
-        begin = first
-        while begin < behind_last:
-            world = rows[begin]
-            end = begin + 1
-            while end < behind_last and rows[end].world == world.world:
-                end += 1
-            if world.stage == ACTS:
-                world.stage = BEGINS
-                for row in range(begin, end):
-                    if not _tell(rows[row], wanted(rows[row], intervals[row])):
-                        world.stage = REFUSED
-                if world.sets == HOST_CAP:
-                    enforce_caps(world.world)
-            if world.stage == BEGINS:
-                _begin_interval(world)
-                world.stage = FIRST_HALF
-            if world.stage == FIRST_HALF and reaches(world.world, world.middle_ns):
-                _read_all(rows, begin, end, counters[1])
-                world.stage = PASSES
-            if world.stage == PASSES and reaches(world.world, world.end_ns):
-                _read_all(rows, begin, end, counters[2])
-                _conclude_all(
-                    rows,
-                    begin,
-                    end,
-                    world.interval_s,
-                    counters,
-                    intervals,
-                    features,
-                    weights,
-                    terms,
-                )
-                plan_next_interval(world, intervals[begin].rtt_s)
-                world.now_s = now_ns(world.world) * 1e-9
-                world.steps += 1
-                world.stage = DONE
-            if world.stage != DONE:
-                n_left += 1
-            begin = end
-        return n_left
-
-    @compiled
-    def want_rates(rows: Rows, rates_bps: FloatArray, intervals: IntervalArray, told: FloatArray) -> None:
-        """Note rates and write what the network is to be told, shape (n,), without telling it."""
-        digest  # noqa: B018
-        for row in range(len(rows)):
-            told[row] = take_rate(rows[row], rates_bps[row], intervals[row])
-
-    @compiled
-    def want_actions(rows: Rows, intervals: IntervalArray, told: FloatArray) -> None:
-        """Do the same for actions: rates, or factors of windows."""
-        digest  # noqa: B018
-        for row in range(len(rows)):
-            told[row] = wanted(rows[row], intervals[row])
-
-    @compiled
-    def conclude(
-        rows: Rows,
-        duration_s: float,
-        counters: FlowCounterArray,
-        intervals: IntervalArray,
-        features: Observation,
-        weights: FloatArray,
-        terms: FloatArray,
-    ) -> None:
-        """End the interval of a world whose counters have been read."""
-        digest  # noqa: B018
-        _conclude_all(
-            rows,
-            0,
-            len(rows),
-            duration_s,
-            counters,
-            intervals,
-            features,
-            weights,
-            terms,
-        )
-        plan_next_interval(rows[0], intervals[0].rtt_s)
-
-    return read, set_rates, pass_intervals, want_rates, want_actions, conclude
+@cached_kernel("sysgym.emulator.packets")
+def read_agents(rows: Rows, out: FlowCounterArray) -> None:
+    """Read the counters of agents now, shape (n,)."""
+    _read_all(rows, 0, len(rows), out)
 
 
-_HERE = Path(__file__).parent
-read_agents, set_rates, pass_intervals, want_rates, want_actions, conclude = _compiled(
-    source_digest(
-        Path(__file__),
-        _HERE / "protocol.py",
-        _HERE.parent / "flow" / "intervals.py",
-        _HERE.parent / "flow" / "presets" / "base.py",
+@cached_kernel("sysgym.emulator.packets")
+def set_rates(rows: Rows, rates_bps: FloatArray, intervals: IntervalArray) -> None:
+    """Set rates of all agents of a world, shape (n,)."""
+    for row in range(len(rows)):
+        _tell(rows[row], take_rate(rows[row], rates_bps[row], intervals[row]))
+    if rows[0].sets == HOST_CAP:
+        enforce_caps(rows[0].world)
+
+
+@cached_kernel("sysgym.emulator.packets")
+def pass_intervals(
+    rows: Rows,
+    first: int,
+    behind_last: int,
+    counters: FlowCounterArray,
+    intervals: IntervalArray,
+    features: Observation,
+    weights: FloatArray,
+    terms: FloatArray,
+) -> int:
+    """Take each world from its stage as far as it gets; return how many of them Python has to look at."""
+    n_left = 0
+    begin = first
+    while begin < behind_last:
+        world = rows[begin]
+        end = begin + 1
+        while end < behind_last and rows[end].world == world.world:
+            end += 1
+        if world.stage == ACTS:
+            world.stage = BEGINS
+            for row in range(begin, end):
+                if not _tell(rows[row], wanted(rows[row], intervals[row])):
+                    world.stage = REFUSED
+            if world.sets == HOST_CAP:
+                enforce_caps(world.world)
+        if world.stage == BEGINS:
+            _begin_interval(world)
+            world.stage = FIRST_HALF
+        if world.stage == FIRST_HALF and reaches(world.world, world.middle_ns):
+            _read_all(rows, begin, end, counters[1])
+            world.stage = PASSES
+        if world.stage == PASSES and reaches(world.world, world.end_ns):
+            _read_all(rows, begin, end, counters[2])
+            _conclude_all(
+                rows,
+                begin,
+                end,
+                world.interval_s,
+                counters,
+                intervals,
+                features,
+                weights,
+                terms,
+            )
+            plan_next_interval(world, intervals[begin].rtt_s)
+            world.now_s = now_ns(world.world) * 1e-9
+            world.steps += 1
+            world.stage = DONE
+        if world.stage != DONE:
+            n_left += 1
+        begin = end
+    return n_left
+
+
+@cached_kernel("sysgym.emulator.packets")
+def want_rates(rows: Rows, rates_bps: FloatArray, intervals: IntervalArray, told: FloatArray) -> None:
+    """Note rates and write what the network is to be told, shape (n,), without telling it."""
+    for row in range(len(rows)):
+        told[row] = take_rate(rows[row], rates_bps[row], intervals[row])
+
+
+@cached_kernel("sysgym.emulator.packets")
+def want_actions(rows: Rows, intervals: IntervalArray, told: FloatArray) -> None:
+    """Do the same for actions: rates, or factors of windows."""
+    for row in range(len(rows)):
+        told[row] = wanted(rows[row], intervals[row])
+
+
+@cached_kernel("sysgym.emulator.packets")
+def conclude(
+    rows: Rows,
+    duration_s: float,
+    counters: FlowCounterArray,
+    intervals: IntervalArray,
+    features: Observation,
+    weights: FloatArray,
+    terms: FloatArray,
+) -> None:
+    """End the interval of a world whose counters have been read."""
+    _conclude_all(
+        rows,
+        0,
+        len(rows),
+        duration_s,
+        counters,
+        intervals,
+        features,
+        weights,
+        terms,
     )
-)
+    plan_next_interval(rows[0], intervals[0].rtt_s)

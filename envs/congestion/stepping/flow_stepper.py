@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.network import Network
-from sysgym.emulator.packets.counters import FlowCounterArray
+from sysgym.emulator.packets.counters.rows import FlowCounterArray
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.envs.congestion.flow.intervals import FLOW_INTERVAL, IntervalArray, zero_counters
 from sysgym.envs.congestion.flow.presets.base import FlowReward, Observation, Preset

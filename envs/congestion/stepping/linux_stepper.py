@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.network import Controls, Network, PerFlow, Readings
-from sysgym.emulator.packets.counters import FlowCounterArray
+from sysgym.emulator.packets.counters.rows import FlowCounterArray
 from sysgym.envs.congestion.flow.intervals import zero_counters
 from sysgym.envs.congestion.stepping.flow_kernels import (
     HOST_CAP,

@@ -7,29 +7,26 @@ row stops at its stage, Python moves that network on, and the compiled call is m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.network import Network
-from sysgym.emulator.packets.ideal import fair_host_rates, undelivered_bytes
-from sysgym.emulator.packets.layout import world_at
-from sysgym.emulator.packets.memory import record_dtype
-from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.readings import (
+from sysgym.emulator.packets.counters.fair_share import fair_host_rates, undelivered_bytes
+from sysgym.emulator.packets.counters.readings import (
     N_HOST_COUNTERS,
     N_PORT_COUNTERS,
     clear_maxima,
     read_hosts,
     read_ports,
 )
-from sysgym.emulator.packets.single_flows import source_digest
-from sysgym.emulator.packets.statistics import HostCounters, PortCounters
+from sysgym.emulator.packets.counters.statistics import HostCounters, PortCounters
+from sysgym.emulator.packets.memory.numba_records import record_dtype
+from sysgym.emulator.packets.memory.records import world_at
+from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.stepping import after_ns, enforce_caps, now_ns, reaches, request_cap
 from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval, Reading
 from sysgym.envs.congestion.stepping.protocol import ACTS, BEGINS, DONE, PASSES, Rows, simulated
@@ -215,46 +212,39 @@ def _work_out_ideal(controlled: ControlledNetwork, link_rate_bps: FloatArray, ou
             out[host_id] = min(out[host_id], left_bytes[host_id])
 
 
-def _compiled(digest: str) -> Callable[..., int]:
-    @compiled
-    def pass_intervals(
-        rows: Rows,
-        first: int,
-        behind_last: int,
-        rates: FloatArray,
-        line_rate_bps: FloatArray,
-        link_rate_bps: FloatArray,
-        ideal_bytes: FloatArray,
-        ports: FloatArray,
-        hosts: FloatArray,
-    ) -> int:
-        """Take each row from its stage as far as it gets; return how many rows Python has to look at."""
-        digest  # noqa: B018  (part of the cache key)
-        n_left = 0
-        for number in range(first, behind_last):
-            row = rows[number]
-            if row.stage == ACTS:
-                _set_rates(row, rates[number], line_rate_bps[number])
-                row.stage = BEGINS
-            if row.stage == BEGINS:
-                ports[0, :, number] = ports[1, :, number]
-                hosts[0, :, number] = hosts[1, :, number]
-                row.began_s = row.ended_s
-                _work_out_ideal(row, link_rate_bps[number], ideal_bytes[number])
-                clear_maxima(world_at(row.world, 0))
-                row.end_ns = after_ns(now_ns(row.world), row.interval_s)
-                row.stage = PASSES
-            if row.stage == PASSES and reaches(row.world, row.end_ns):
-                read_ports(world_at(row.world, 0), ports[1, :, number])
-                read_hosts(world_at(row.world, 0), hosts[1, :, number])
-                row.ended_s = now_ns(row.world) * 1e-9
-                row.steps += 1
-                row.stage = DONE
-            if row.stage != DONE:
-                n_left += 1
-        return n_left
-
-    return pass_intervals
-
-
-_pass_intervals = _compiled(source_digest(Path(__file__), Path(__file__).with_name("protocol.py")))
+@cached_kernel("sysgym.emulator.packets")
+def _pass_intervals(
+    rows: Rows,
+    first: int,
+    behind_last: int,
+    rates: FloatArray,
+    line_rate_bps: FloatArray,
+    link_rate_bps: FloatArray,
+    ideal_bytes: FloatArray,
+    ports: FloatArray,
+    hosts: FloatArray,
+) -> int:
+    """Take each row from its stage as far as it gets; return how many rows Python has to look at."""
+    n_left = 0
+    for number in range(first, behind_last):
+        row = rows[number]
+        if row.stage == ACTS:
+            _set_rates(row, rates[number], line_rate_bps[number])
+            row.stage = BEGINS
+        if row.stage == BEGINS:
+            ports[0, :, number] = ports[1, :, number]
+            hosts[0, :, number] = hosts[1, :, number]
+            row.began_s = row.ended_s
+            _work_out_ideal(row, link_rate_bps[number], ideal_bytes[number])
+            clear_maxima(world_at(row.world, 0))
+            row.end_ns = after_ns(now_ns(row.world), row.interval_s)
+            row.stage = PASSES
+        if row.stage == PASSES and reaches(row.world, row.end_ns):
+            read_ports(world_at(row.world, 0), ports[1, :, number])
+            read_hosts(world_at(row.world, 0), hosts[1, :, number])
+            row.ended_s = now_ns(row.world) * 1e-9
+            row.steps += 1
+            row.stage = DONE
+        if row.stage != DONE:
+            n_left += 1
+    return n_left

@@ -1,4 +1,4 @@
-"""What all steppers have in common."""
+"""Protocol of all steppers."""
 
 from __future__ import annotations
 

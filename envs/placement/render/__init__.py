@@ -1,4 +1,4 @@
-"""What episodes look like: devices in their boxes, programs as timelines, candidates as points."""
+"""Rendering of episodes: devices in boxes, programs as timelines, candidates as points."""
 
 from sysgym.envs.placement.render.joint import JointScene, joint_picture, joint_text
 from sysgym.envs.placement.render.placement import PlacementScene, placement_picture, placement_text

@@ -1,4 +1,4 @@
-"""What the pictures share: units, names, and figures as arrays."""
+"""Parts common to all pictures: units, names, and figures as arrays."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from sysgym.emulator.compiling import compiled
+from sysgym.emulator.compiling import cached_kernel
 
 DATA_BYTES = 1500.0
 ACK_BYTES = 60.0
@@ -173,7 +173,7 @@ def _put_on(
     return size
 
 
-@compiled
+@cached_kernel()
 def advance(world: Dumbbell, until_ns: float) -> None:
     """Handles every arrival up to ``until_ns``; the first call starts the flows."""
     (

@@ -11,7 +11,8 @@ from sysgym.emulator.accelerators.candidates import ALIKE, best_candidates
 from sysgym.emulator.accelerators.cost import CostModel
 from sysgym.emulator.accelerators.hierarchy import Hierarchy, Level
 from sysgym.emulator.accelerators.matrices import reduction_factors
-from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction, draw_problem
+from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
+from sysgym.emulator.accelerators.problem_draws import draw_problem
 from sysgym.emulator.accelerators.programs import COLLECTIVES, check_program, format_program
 from sysgym.emulator.accelerators.step_times import LevelModels, link_times_s
 from sysgym.scenarios import PlacementScenario, load_scenario

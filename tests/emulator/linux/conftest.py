@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sysgym.emulator.linux.namespaces import inside
-from sysgym.emulator.linux.programs import Programs
-from sysgym.emulator.linux.queues import PortSettings, Queues
+from sysgym.emulator.linux.kernel.bpf_programs import Programs
+from sysgym.emulator.linux.kernel.namespaces import inside
+from sysgym.emulator.linux.kernel.queues import PortSettings, Queues
 from sysgym.errors import BackendUnavailable
 
 ROUTER_PORT, SENDER_PORT = 5, 6

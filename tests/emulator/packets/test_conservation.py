@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sysgym.emulator.packets.layout import NOBODY, PACKET_IS_ACK, PACKET_PAUSE, PACKET_RESUME
+from sysgym.emulator.packets.memory.records import NOBODY, PACKET_IS_ACK, PACKET_PAUSE, PACKET_RESUME
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import list_transports
 from sysgym.scenarios import CongestionScenario, load_scenario

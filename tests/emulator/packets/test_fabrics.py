@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.emulator.packets.fairness import max_min_rates
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.routing import ecmp_routes
 from sysgym.emulator.packets.topology import build_topology
+from sysgym.emulator.packets.topology.max_min_fairness import max_min_rates
+from sysgym.emulator.packets.topology.routing import ecmp_routes
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 PAYLOAD_FRACTION = 1460 / 1500

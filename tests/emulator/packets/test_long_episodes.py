@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from sysgym.emulator.packets.events import MAX_SOURCES, MAX_TIME_NS, NO_EVENT, SOURCE_BITS
+from sysgym.emulator.packets.engine.events import MAX_SOURCES, MAX_TIME_NS, NO_EVENT, SOURCE_BITS
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.scenarios import CongestionScenario, load_scenario
 

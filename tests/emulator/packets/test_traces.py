@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.emulator.packets.layout import PACKET_CE, PACKET_IS_ACK
+from sysgym.emulator.packets.memory.records import PACKET_CE, PACKET_IS_ACK
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.traces import checksum, write_chrome_trace, write_pcap
 from sysgym.errors import SysgymError, UnknownName

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sysgym
-from sysgym.emulator.packets.statistics import HostCounters, PortCounters
+from sysgym.emulator.packets.counters.statistics import HostCounters, PortCounters
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval, Reading
 from sysgym.scenarios import CongestionScenario, load_scenario

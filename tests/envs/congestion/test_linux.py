@@ -16,7 +16,7 @@ from sysgym.agents.congestion.max import MaxAgent
 from sysgym.agents.learned.congestion.shared_policy import AgentsAsSlots
 from sysgym.agents.protocol import play_episode
 from sysgym.emulator.linux.client import LinuxNetwork
-from sysgym.emulator.linux.discovery import let_go, share_private_service
+from sysgym.emulator.linux.service.discovery import let_go, share_private_service
 from sysgym.emulator.network import Controls, PerFlow
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
 from sysgym.envs.congestion import parallel_env

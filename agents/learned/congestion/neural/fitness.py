@@ -1,4 +1,4 @@
-"""How good a law is: episodes beside DCTCP's, on the same seeds."""
+"""Fitness of a law: its episodes compared with DCTCP's on the same seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a preset is: observation, action and reward of a flow's sender, as functions of one interval.
+"""Presets: observation, action and reward of a flow's sender, as functions of one interval.
 
 The functions take an interval: a record with the fields of
 :class:`~sysgym.envs.congestion.flow.intervals.FlowInterval`. They are compiled by numba: arithmetic, ``if``,
@@ -18,8 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sysgym.emulator.compiling import address_of, compiled_for
-from sysgym.emulator.packets.memory import function_caller
+from sysgym.emulator.compiling import address_of, compile_for
+from sysgym.emulator.packets.memory.numba_records import function_caller
 from sysgym.envs.congestion.flow.intervals import FLOW_INTERVAL, FlowInterval
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
@@ -174,7 +174,9 @@ def _when(age: int) -> str:
 def _compiled(signature: Any, function: FunctionType) -> Any:
     """Compile a function of a preset or a reward, once a process; kept on disk where it has a file."""
     try:
-        return compiled_for(signature, function, boundscheck=True, no_cfunc_wrapper=True)
+        return compile_for(
+            signature, function, ["sysgym.envs.congestion"], boundscheck=True, no_cfunc_wrapper=True
+        )
     except (numba.core.errors.NumbaError, KeyError) as error:
         # Naming a field that a record lacks is a bare KeyError in numba.
         reason = f"an interval has no field {error}" if isinstance(error, KeyError) else error

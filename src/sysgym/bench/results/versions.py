@@ -13,7 +13,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import sysgym
 import sysgym.agents
 import sysgym.emulator
 import sysgym.envs

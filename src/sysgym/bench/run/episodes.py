@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-import sysgym  # registers the environments
 from sysgym.agents import Agent, environment_arguments, make_agent
 from sysgym.bench.contenders import Contender
 from sysgym.bench.energy import DEFAULT, EnergySettings, start_meter
@@ -26,8 +25,6 @@ from sysgym.scenarios.families import families, get_family
 from sysgym.scenarios.family import load_entry
 
 __all__ = ["EpisodeJob", "Played", "make_contender", "play"]
-
-_REGISTERED = sysgym.__version__
 
 
 class Played(NamedTuple):

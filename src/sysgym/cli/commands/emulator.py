@@ -87,10 +87,10 @@ def serve(
     """Build networks for environments of this machine until Ctrl-C. Needs root, environments do not."""
     from sysgym.cli.terminal import console
     from sysgym.emulator.linux.child import FOLDER
-    from sysgym.emulator.linux.cleaning import clean as remove_leftovers
-    from sysgym.emulator.linux.keys import make_server_keys
-    from sysgym.emulator.linux.service import Service
-    from sysgym.emulator.linux.worlds import KERNEL
+    from sysgym.emulator.linux.service.cleaning import clean as remove_leftovers
+    from sysgym.emulator.linux.service.daemon import Service
+    from sysgym.emulator.linux.service.keys import make_server_keys
+    from sysgym.emulator.linux.service.worlds import KERNEL
     from sysgym.errors import BackendUnavailable, SysgymError
 
     if kind is None and (not hasattr(os, "geteuid") or os.geteuid() != 0):
@@ -124,7 +124,7 @@ def serve(
 def clean() -> None:
     """Remove what services that were killed have left on this machine, and nothing else."""
     from sysgym.cli.terminal import console
-    from sysgym.emulator.linux.cleaning import clean as remove_leftovers
+    from sysgym.emulator.linux.service.cleaning import clean as remove_leftovers
 
     removed = remove_leftovers()
     out = console()

@@ -86,8 +86,8 @@ def _series(what: Sequence[str], contenders: Sequence[str], **how: Any) -> list[
     """Read the files, or play the scenario."""
     from sysgym.errors import SysgymError
     from sysgym.scenarios import parse_overrides
-    from sysgym.series import record
-    from sysgym.series_files import SUFFIXES, read_series
+    from sysgym.series import read_series, record
+    from sysgym.series_files import SUFFIXES
 
     files = [Path(one).suffix.lower() in SUFFIXES for one in what]
     if any(files):

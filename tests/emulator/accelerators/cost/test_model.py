@@ -17,7 +17,6 @@ from sysgym.emulator.accelerators.cost import (
     EfficiencyCurve,
     synthesis_space,
 )
-from sysgym.emulator.accelerators.cost.bounds import reduction_bound_s
 from sysgym.emulator.accelerators.hierarchy import Hierarchy, Level
 from sysgym.emulator.accelerators.matrices import Matrix, enumerate_matrices
 from sysgym.emulator.accelerators.presets import get_preset
@@ -32,6 +31,7 @@ from sysgym.emulator.accelerators.programs import (
 )
 from sysgym.scenarios.errors import ScenarioError, SysgymError, UnknownName
 
+from .lower_bounds import reduction_bound_s
 from .systems import Case, cases
 
 RS_AR_AG = "inside:RS across:AR inside:AG"

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from sysgym.emulator.accelerators.cost.bounds import reduction_bound_s
 from sysgym.emulator.accelerators.cost.model import CostModel
 from sysgym.emulator.accelerators.flows.collective import (
     ProgramRun,
@@ -29,6 +28,8 @@ from sysgym.emulator.accelerators.programs import (
     program_space,
 )
 from sysgym.scenarios.errors import UnknownName
+
+from ..cost.lower_bounds import reduction_bound_s
 
 GB = 1e9
 SCATTER = "inside:RS across:AR inside:AG"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.flows.simulation import Flows, Timeline, simulate
-from sysgym.emulator.packets.fairness import max_min_rates
+from sysgym.emulator.packets.topology.max_min_fairness import max_min_rates
 from sysgym.scenarios.errors import SysgymError
 
 MakeFlows = Callable[..., Flows]

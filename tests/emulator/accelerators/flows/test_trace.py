@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sysgym.emulator.accelerators.flows.collective import ProgramRun, simulate_program
-from sysgym.emulator.accelerators.flows.trace import VIEWS, program_trace, write_trace
+from sysgym.emulator.accelerators.flows.trace import VIEWS, write_trace
 from sysgym.emulator.accelerators.presets import get_preset
 from sysgym.emulator.accelerators.problem import Reduction
 from sysgym.emulator.accelerators.programs import parse_program
@@ -24,6 +24,12 @@ def _run(algorithm: str = "ring", text: str = "inside:RS across:AR inside:AG") -
     hierarchy = get_preset("p2-a100", 2)
     program = parse_program(text, 2)
     return simulate_program(hierarchy, ((2, 8), (1, 2)), Reduction((0,), 1e8), program, algorithm, chunks=4)
+
+
+def _trace(folder: Path, run: ProgramRun, by: str = "device") -> dict[str, Any]:
+    write_trace(folder / "trace.json", run, by)
+    trace: dict[str, Any] = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
+    return trace
 
 
 def _threads(trace: dict[str, Any]) -> dict[tuple[int, int], list[dict[str, Any]]]:
@@ -41,9 +47,7 @@ def test_events_of_a_thread_follow_each_other_and_end_at_the_simulated_time(
     tmp_path: Path, text: str, algorithm: str, by: str
 ) -> None:
     run = _run(algorithm, text)
-    path = tmp_path / "trace.json"
-    write_trace(path, run, by)
-    trace = json.loads(path.read_text(encoding="utf-8"))
+    trace = _trace(tmp_path, run, by)
     assert trace["displayTimeUnit"] == "ns"
     ends = []
     for (pid, _), events in _threads(trace).items():
@@ -58,8 +62,8 @@ def test_events_of_a_thread_follow_each_other_and_end_at_the_simulated_time(
 
 
 @pytest.mark.parametrize("by", VIEWS)
-def test_processes_and_threads_have_names(by: str) -> None:
-    trace = program_trace(_run(), by)
+def test_processes_and_threads_have_names(tmp_path: Path, by: str) -> None:
+    trace = _trace(tmp_path, _run(), by)
     named: dict[str, dict[Any, str]] = {"process_name": {}, "thread_name": {}}
     for event in trace["traceEvents"]:
         if event["ph"] == "M" and event["name"] in named:
@@ -75,22 +79,23 @@ def test_processes_and_threads_have_names(by: str) -> None:
         assert "node 0, in" in names
 
 
-def test_a_device_has_an_event_for_each_of_its_transfers() -> None:
+def test_a_device_has_an_event_for_each_of_its_transfers(tmp_path: Path) -> None:
     run = _run()
-    events = [event for (pid, _), thread in _threads(program_trace(run)).items() if pid for event in thread]
+    threads = _threads(_trace(tmp_path, run))
+    events = [event for (pid, _), thread in threads.items() if pid for event in thread]
     assert len(events) == sum(step.transfers.n_transfers for step in run.steps)
     sent = sum(event["args"]["bytes"] for event in events if event["pid"] == 1)
     # A device sends 7/8 of the vector inside its node, twice, and of its eighth one half across, twice.
     assert sent == pytest.approx((2 * 7 / 8 + 1 / 8) * 1e8)
 
 
-def test_transfers_that_share_a_link_are_in_threads_of_their_own() -> None:
+def test_transfers_that_share_a_link_are_in_threads_of_their_own(tmp_path: Path) -> None:
     run = _run(text="inside:AR across:AR")
-    threads = _threads(program_trace(run, "link"))
+    threads = _threads(_trace(tmp_path, run, "link"))
     nic = [run.links.link_name(link) for link in range(run.links.n_links)].index("node 0, out") + 1
     assert len([tid for pid, tid in threads if pid == nic]) == 16
 
 
-def test_a_view_that_does_not_exist_is_an_error() -> None:
+def test_a_view_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="device"):
-        program_trace(_run(), "devices")
+        write_trace(tmp_path / "trace.json", _run(), "devices")

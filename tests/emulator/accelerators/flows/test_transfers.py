@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sysgym.emulator.accelerators.cost.algorithms import collective_time_s
 from sysgym.emulator.accelerators.flows.links import LinkGraph
 from sysgym.emulator.accelerators.flows.schedules import default_chunks
 from sysgym.emulator.accelerators.flows.simulation import Flows, Timeline, simulate
@@ -17,6 +16,8 @@ from sysgym.emulator.accelerators.hierarchy import Hierarchy, Level
 from sysgym.emulator.accelerators.presets import get_preset
 from sysgym.emulator.accelerators.programs import Collective
 from sysgym.scenarios.errors import SysgymError
+
+from ..cost.closed_forms import collective_time_s
 
 CheckRun = Callable[[Flows, NDArray[np.float64], Timeline], None]
 

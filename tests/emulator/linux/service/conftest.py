@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sysgym.emulator.linux.cleaning import clean
-from sysgym.emulator.linux.discovery import PrivateService
+from sysgym.emulator.linux.service.cleaning import clean
+from sysgym.emulator.linux.service.discovery import PrivateService
 from tests.emulator.linux.service.helpers import KIND, n_sessions, wait_until
 from tests.emulator.linux.service.on_kernel import sid_of, traces
 

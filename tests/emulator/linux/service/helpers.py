@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sysgym.emulator.linux.client import LinuxNetwork
-from sysgym.emulator.linux.connection import Connection
-from sysgym.emulator.linux.messages import Greeting, Hello
+from sysgym.emulator.linux.service.connection import Connection
+from sysgym.emulator.linux.service.messages import Greeting, Hello
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 KIND = f"{Path(__file__).parent / 'packet_world.py'}:packets"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from sysgym.emulator.linux.cleaning import SESSION_VARIABLE, kill_tagged
-from sysgym.emulator.linux.discovery import PrivateService
-from sysgym.emulator.linux.objects import KINDS, names
-from sysgym.emulator.linux.runtime import SID_VARIABLE
+from sysgym.emulator.linux.kernel.bpf_objects import KINDS, names
+from sysgym.emulator.linux.service.cleaning import SESSION_VARIABLE, kill_tagged
+from sysgym.emulator.linux.service.discovery import PrivateService
+from sysgym.emulator.linux.service.runtime import SID_VARIABLE
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 

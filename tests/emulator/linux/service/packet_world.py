@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.linux.worlds import FloatArray, Kind, Pairs, WorldOfSession
-from sysgym.emulator.packets.counters import as_rows
+from sysgym.emulator.linux.service.worlds import FloatArray, Kind, Pairs, WorldOfSession
+from sysgym.emulator.packets.counters.rows import as_rows
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.scenarios import CongestionScenario
@@ -33,7 +33,7 @@ class PacketWorld:
     def __init__(self, scenario: dict[str, Any], transport: str, flow_transports: dict[int, str]) -> None:
         self._scenario = scenario_from_resolved(scenario, expect=CongestionScenario)
         self._network = PacketNetwork(self._scenario, transport=transport, flow_transports=flow_transports)
-        if self._scenario.name == "unruly-child":  # what a real world's iperf3 would be: it outlives a kill
+        if self._scenario.name == "unruly-child":  # a program that outlives a kill
             self._child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 
     def reset(self, seed: int, schedule: FlowSchedule | None) -> None:

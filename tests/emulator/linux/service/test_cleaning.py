@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sysgym.emulator.linux.cleaning import Leftover, clean, leftovers, tags
-from sysgym.emulator.linux.runtime import Claim, read_service, services
+from sysgym.emulator.linux.service.cleaning import Leftover, clean, leftovers, tags
+from sysgym.emulator.linux.service.runtime import Claim, read_service, services
 from sysgym.scenarios.errors import BackendError
 from tests.emulator.linux.service.helpers import alive
 
@@ -141,8 +141,8 @@ def test_links_on_their_way_are_removed_by_their_names(tmp_path: Path) -> None:
 _SERVICE_ELSEWHERE = """
 import os, subprocess, sys
 from pathlib import Path
-from sysgym.emulator.linux.cleaning import tags
-from sysgym.emulator.linux.runtime import Claim
+from sysgym.emulator.linux.service.cleaning import tags
+from sysgym.emulator.linux.service.runtime import Claim
 claim = Claim(Path(sys.argv[1]))
 world = subprocess.Popen(["sleep", "1000"], env={**os.environ, **tags(claim.sid, claim.folder, 1)})
 print(world.pid, flush=True)

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from sysgym.emulator.linux import messages as m
-from sysgym.emulator.linux.cleaning import clean, leftovers
 from sysgym.emulator.linux.client import LinuxNetwork
-from sysgym.emulator.linux.connection import Connection
-from sysgym.emulator.linux.discovery import PrivateService
+from sysgym.emulator.linux.service import messages as m
+from sysgym.emulator.linux.service.cleaning import clean, leftovers
+from sysgym.emulator.linux.service.connection import Connection
+from sysgym.emulator.linux.service.discovery import PrivateService
 from sysgym.scenarios.errors import BackendError
 from tests.emulator.linux.service.helpers import (
     KIND,

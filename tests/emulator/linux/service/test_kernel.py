@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sysgym.emulator.linux.cleaning import clean, leftovers
 from sysgym.emulator.linux.client import LinuxNetwork
-from sysgym.emulator.linux.discovery import PrivateService
+from sysgym.emulator.linux.service.cleaning import clean, leftovers
+from sysgym.emulator.linux.service.discovery import PrivateService
 from sysgym.emulator.network import Controls
 from sysgym.scenarios.errors import BackendError, BackendUnavailable, ScenarioError, UnknownName
 from tests.emulator.linux.service.helpers import alive, children, forked, n_sessions, wait_until, world_pid

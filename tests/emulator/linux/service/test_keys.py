@@ -15,8 +15,8 @@ import pytest
 import zmq.auth
 
 from sysgym.emulator.linux.client import LinuxNetwork
-from sysgym.emulator.linux.keys import KEYS_VARIABLE
-from sysgym.emulator.linux.namespaces import inside
+from sysgym.emulator.linux.kernel.namespaces import inside
+from sysgym.emulator.linux.service.keys import KEYS_VARIABLE
 from sysgym.scenarios.errors import BackendUnavailable
 from tests.emulator.linux.service.helpers import KIND, in_child, small, wait_until
 

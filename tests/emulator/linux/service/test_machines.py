@@ -17,7 +17,7 @@ import pytest
 
 from sysgym.cli import main
 from sysgym.emulator.linux.client import LinuxNetwork
-from sysgym.emulator.linux.discovery import PrivateService
+from sysgym.emulator.linux.service.discovery import PrivateService
 from sysgym.scenarios.errors import BackendUnavailable
 from tests.emulator.linux.service.helpers import in_child
 from tests.emulator.linux.service.on_kernel import scenario
@@ -29,7 +29,7 @@ _ASKS = """
 import json, sys
 from pathlib import Path
 from sysgym.emulator.linux.client import LinuxNetwork
-from sysgym.emulator.linux.discovery import PrivateService
+from sysgym.emulator.linux.service.discovery import PrivateService
 from sysgym.emulator.linux.requirements import requirements
 from sysgym.errors import SysgymError
 from sysgym.scenarios import load_scenario
@@ -104,7 +104,8 @@ def test_no_mnexec(tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_no_root(short_path: Path) -> None:
     short_path.chmod(0o777)
-    for name in ("sysgym.cli.commands.emulator", "sysgym.cli.terminal", "sysgym.emulator.linux.service"):
+    modules = ("sysgym.cli.commands.emulator", "sysgym.cli.terminal", "sysgym.emulator.linux.service.daemon")
+    for name in modules:
         importlib.import_module(name)  # others may not read this folder
 
     def act() -> int:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sysgym.emulator.linux import messages as m
-from sysgym.emulator.linux import protocol as p
-from sysgym.emulator.linux.wire_errors import from_wire, to_wire
+from sysgym.emulator.linux.service import messages as m
+from sysgym.emulator.linux.service import protocol as p
+from sysgym.emulator.linux.service.wire_errors import from_wire, to_wire
 from sysgym.emulator.packets.topology import build_topology
 from sysgym.emulator.packets.workloads import build_flows
 from sysgym.scenarios import CongestionScenario, load_scenario

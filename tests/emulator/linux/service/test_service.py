@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 import zmq
 
-from sysgym.emulator.linux import messages as m
-from sysgym.emulator.linux import protocol as p
 from sysgym.emulator.linux.client import LinuxNetwork
-from sysgym.emulator.linux.connection import Connection
-from sysgym.emulator.linux.discovery import PrivateService, running_service
-from sysgym.emulator.linux.runtime import pid_namespace, start_ticks
-from sysgym.emulator.linux.wire_errors import from_wire
-from sysgym.emulator.linux.worlds import MAX_SESSIONS, get_kind
+from sysgym.emulator.linux.service import messages as m
+from sysgym.emulator.linux.service import protocol as p
+from sysgym.emulator.linux.service.connection import Connection
+from sysgym.emulator.linux.service.discovery import PrivateService, running_service
+from sysgym.emulator.linux.service.runtime import pid_namespace, start_ticks
+from sysgym.emulator.linux.service.wire_errors import from_wire
+from sysgym.emulator.linux.service.worlds import MAX_SESSIONS, get_kind
 from sysgym.emulator.network import Controls
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.scenarios import CongestionScenario, load_scenario

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sysgym.emulator.linux.cleaning import clean, tags
 from sysgym.emulator.linux.client import LinuxNetwork
-from sysgym.emulator.linux.discovery import PrivateService
-from sysgym.emulator.linux.probe import ask
-from sysgym.emulator.linux.runtime import Claim, known_roots, runtime_root, services
-from sysgym.emulator.linux.service import Service
+from sysgym.emulator.linux.kernel.probe import ask
+from sysgym.emulator.linux.service.cleaning import clean, tags
+from sysgym.emulator.linux.service.daemon import Service
+from sysgym.emulator.linux.service.discovery import PrivateService
+from sysgym.emulator.linux.service.runtime import Claim, known_roots, runtime_root, services
 from sysgym.scenarios.errors import BackendError
 from tests.emulator.linux.service.helpers import KIND, alive, in_child, n_sessions, small, wait_until
 

@@ -12,14 +12,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 if sys.platform != "linux":
     pytest.skip("needs Linux", allow_module_level=True)
 
-from sysgym.emulator.linux.programs import Programs
+from sysgym.emulator.linux.kernel.bpf_programs import Programs
 from sysgym.scenarios import load_scenario
 
 MakeWorld = Callable[..., Any]
@@ -96,7 +96,6 @@ def make_world(programs: Programs) -> Iterator[MakeWorld]:
         overrides: dict[str, Any] | None = None,
         flow_transports: dict[int, str] | None = None,
         parameters: Sequence[float] = (),
-        long_flows: Literal["own", "iperf3"] = "own",
     ) -> World:
         chosen = SLOW_DUMBBELL if overrides is None else overrides
         scenario = load_scenario(name, overrides=chosen)
@@ -109,7 +108,6 @@ def make_world(programs: Programs) -> Iterator[MakeWorld]:
             programs,
             session=session,
             parameters=parameters,
-            long_flows=long_flows,
         )
         made.append(world)
         return world

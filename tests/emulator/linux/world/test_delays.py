@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from sysgym.emulator.linux import expressible
-from sysgym.emulator.linux.delay_lines import DelayLines
 from sysgym.emulator.linux.expressible import kernel_has_netem
-from sysgym.emulator.linux.fabric import Fabric
-from sysgym.emulator.linux.programs import Programs
+from sysgym.emulator.linux.kernel.bpf_programs import Programs
+from sysgym.emulator.linux.kernel.delay_lines import DelayLines
+from sysgym.emulator.linux.kernel.fabric import Fabric
 from sysgym.emulator.packets.topology import build_topology
 from sysgym.errors import BackendUnavailable, ScenarioError
 from sysgym.scenarios import CongestionScenario, load_scenario

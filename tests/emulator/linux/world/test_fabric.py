@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.emulator.linux.fabric import Fabric
-from sysgym.emulator.linux.programs import Programs
+from sysgym.emulator.linux.kernel.bpf_programs import Programs
+from sysgym.emulator.linux.kernel.fabric import Fabric
 from sysgym.emulator.packets.topology import Topology, build_topology
 from sysgym.errors import BackendError, BackendUnavailable
 from sysgym.scenarios import CongestionScenario, load_scenario
@@ -107,8 +107,8 @@ def test_flows_spread_over_all_paths_of_the_fat_tree_and_always_alike() -> None:
 
 def test_packets_take_the_route_that_is_told(programs: Programs) -> None:
     """The kernel forwards a connection as it says that it would."""
-    from sysgym.emulator.linux.queues import PortSettings, Queues
-    from sysgym.emulator.linux.sockets import ConnectionMaker, Law, Wanted
+    from sysgym.emulator.linux.kernel.queues import PortSettings, Queues
+    from sysgym.emulator.linux.traffic.sockets import ConnectionMaker, Law, Wanted
 
     topology, ends = fat_tree()
     fabric = Fabric(topology, ends, first_port=1)
@@ -164,21 +164,21 @@ def test_missing_mnexec_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_mnexec(arguments: list[str], **kwargs: Any) -> Any:
         return real(["no-such-program", *arguments[1:]], **kwargs)
 
-    monkeypatch.setattr("sysgym.emulator.linux.nodes.subprocess.Popen", without_mnexec)
+    monkeypatch.setattr("sysgym.emulator.linux.kernel.nodes.subprocess.Popen", without_mnexec)
     with pytest.raises(BackendUnavailable, match="apt-get install mininet"):
         Fabric(topology, ends)
 
 
 def test_missing_distutils_is_named_by_the_package_that_brings_it() -> None:
     """Python 3.12 and later have none of their own, and Mininet imports it."""
-    without = "import sys; sys.modules['distutils'] = None; import sysgym.emulator.linux.nodes"
+    without = "import sys; sys.modules['distutils'] = None; import sysgym.emulator.linux.kernel.nodes"
     done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
     assert "the Python package setuptools is not installed" in done.stderr
 
 
 _OWNER = """
 import sys, time
-from sysgym.emulator.linux.fabric import Fabric
+from sysgym.emulator.linux.kernel.fabric import Fabric
 from sysgym.emulator.packets.topology import build_topology
 from sysgym.scenarios import load_scenario
 scenario = load_scenario("iroko-dumbbell-10m")

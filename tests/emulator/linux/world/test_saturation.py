@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sysgym.emulator.linux import saturation
-from sysgym.emulator.linux.saturation import CpuTime, SaturationWatch, cpu_time
+from sysgym.emulator.linux.kernel import saturation
+from sysgym.emulator.linux.kernel.saturation import CpuTime, SaturationWatch, cpu_time
 from sysgym.emulator.packets.topology import build_topology
 from sysgym.scenarios import CongestionScenario, load_scenario
 

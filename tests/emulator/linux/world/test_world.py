@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.emulator.linux import traffic
-from sysgym.emulator.linux.programs import Programs
-from sysgym.emulator.packets.statistics import FlowTable, HostCounters, PortCounters
+from sysgym.emulator.linux.kernel.bpf_programs import Programs
+from sysgym.emulator.linux.traffic import runner
+from sysgym.emulator.packets.counters.statistics import FlowTable, HostCounters, PortCounters
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 from sysgym.errors import BackendUnavailable, ScenarioError, SysgymError, UnknownName
 
@@ -263,7 +263,7 @@ def test_sized_flows_finish_when_they_should(make_world: MakeWorld) -> None:
 
 def test_more_flows_than_connections_at_first(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections of later flows are opened while earlier ones send."""
-    monkeypatch.setattr(traffic, "FIRST_CONNECTIONS", 40)
+    monkeypatch.setattr(runner, "FIRST_CONNECTIONS", 40)
     world = make_world()
     n_flows = 400
     starts_ns = np.linspace(0, 2e9, n_flows).astype(np.int64)
@@ -441,18 +441,3 @@ def test_missing_program_leaves_nothing_behind(
     monkeypatch.setattr(programs, "congestion_control", missing)
     with pytest.raises(BackendUnavailable):
         make_world(transport="dctcp")
-
-
-def test_iperf3_sends_long_flows_and_is_read_like_our_own(make_world: MakeWorld) -> None:
-    world = make_world(transport="cubic", long_flows="iperf3")
-    world.reset(1)
-    run(world, 0.5)
-    assert rates_bps(world, 1.0, DELIVERED).sum() == pytest.approx(RATE_BPS * PAYLOAD_SHARE, rel=0.1)
-    assert hosts_of(world).active_flows.tolist() == [1, 1, 0, 0]
-    world.reset(2)
-    assert not world.readings()["hosts"].any()
-    run(world, 0.5)
-    assert hosts_of(world).delivered_bytes.sum() > 5e5
-    world._iperf._senders[0].process.kill()
-    run(world, 0.1)
-    assert any("iperf3 has ended" in warning for warning in world.warnings)

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sysgym.emulator.packets.layout import EVENT, FLOW, NEVER_NS, event_at, flow_at
-from sysgym.emulator.packets.sender import (
+from sysgym.emulator.packets.engine.sender import (
     N_PARAMETERS,
     ON_ACK,
     ON_LOSS,
@@ -18,6 +17,7 @@ from sysgym.emulator.packets.sender import (
     PARAMETERS,
     call_callback,
 )
+from sysgym.emulator.packets.memory.records import EVENT, FLOW, NEVER_NS, event_at, flow_at
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.base import callback_addresses
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.emulator.packets.statistics import FlowTable
+from sysgym.emulator.packets.counters.statistics import FlowTable
 from sysgym.envs.congestion.datacenter.measurement import Interval
 from sysgym.envs.congestion.datacenter.metrics import (
     EPISODE_METRICS,

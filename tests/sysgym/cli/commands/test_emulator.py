@@ -40,7 +40,6 @@ def test_what_is_missing_is_named_with_its_remedy(
     for name, remedy in {
         "mnexec": "apt-get install mininet",
         "clang": "apt-get install clang",
-        "iperf3": "apt-get install iperf3",
         "libbpf headers": "apt-get install libbpf-dev",
         "BTF": "CONFIG_DEBUG_INFO_BTF",
         "struct_ops for TCP": "CONFIG_BPF_JIT",

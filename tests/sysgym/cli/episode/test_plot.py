@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from sysgym.cli.durations import duration_s
-from sysgym.series import TimeSeries, record
-from sysgym.series_files import read_series
+from sysgym.series import TimeSeries, read_series, record
 from sysgym.series_picture import Choice, _apart, _points, _ports, draw_side_by_side
 
 Call = Callable[..., tuple[int, str, str]]

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sysgym.bench.results.records import FailureFields, RunFields
 from sysgym.bench.results.rows import Row
 from sysgym.bench.results.versions import must_match
 
-if TYPE_CHECKING:
-    from sysgym.bench.report.data.study import Contest
+
+class ContestFacts(Protocol):
+    """One scenario and split, as far as it gives reasons to doubt."""
+
+    name: str
+    seeds: list[int]
+
+    @property
+    def label(self) -> str:
+        """Name, with the split where it is not the usual one."""
 
 
-def warnings_of(rows: Sequence[Row], record: RunFields, contests: Sequence[Contest]) -> list[str]:
+def warnings_of(rows: Sequence[Row], record: RunFields, contests: Sequence[ContestFacts]) -> list[str]:
     """Return what a reader has to know before the figures, a sentence each.
 
     Args:

@@ -1,0 +1,1 @@
+"""What is built from the kernel: namespaces, links, queues and eBPF programs."""

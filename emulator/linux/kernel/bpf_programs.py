@@ -1,0 +1,406 @@
+"""The kernel side of a service: its eBPF programs and the memory that they share with Python.
+
+One object per service loads them (:meth:`Programs.load`), worlds find them by name (:meth:`Programs.open`).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.linux.kernel.bpf_objects import LoadedObject, find_map, find_program, map_into_memory
+from sysgym.emulator.linux.kernel.netlink import EGRESS, INGRESS, Sockets, attach_program, set_group
+from sysgym.emulator.packets.transports.neural import N_PARAMETERS
+from sysgym.emulator.packets.transports.neural import NAME as NEURAL
+from sysgym.scenarios.errors import BackendError, BackendUnavailable
+
+PORT_SLOTS = 4096
+"""Ports of all worlds of a service; a port's number is that of its record."""
+FLOW_SLOTS = 65536
+"""Connections of all worlds of a service that are told something or report; slot 0 is nobody's."""
+NETWORKS = 16
+"""Networks of the law ``neural``, one for each world of a service."""
+HISTOGRAM_BUCKETS = 512
+_SUB_BUCKETS = 16
+
+PORT_RECORD = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            # written by user space
+            "rate_bytes_per_s",
+            "ecn_threshold_bytes",
+            "buffer_bytes",
+            "red_max_bytes",
+            "red_min_bytes",
+            "red_max_probability_q30",
+            "red_weight_q30",
+            "red_half_life_ns",
+            "red_gentle",
+            "red_drops",
+            "since_ns",
+            # written by the program
+            "packets",
+            "bytes",
+            "marked_packets",
+            "dropped_packets",
+            "dropped_bytes",
+            "backlog_bytes",
+            "backlog_max_bytes",
+            "backlog_integral_byte_ns",
+            "last_ns",
+            "last_packet_bytes",
+            "qdisc_drops",
+            "red_average_q24",
+            "reserved",
+        )
+    ]
+)
+"""One port, as ``struct port`` in ``bpf/port.bpf.c``; times are those of CLOCK_MONOTONIC."""
+
+ACTION_RECORD = np.dtype(
+    [
+        ("cwnd_packets", np.int64),
+        ("pacing_bytes_per_s", np.int64),
+        ("base", np.int64),
+        ("most_packets", np.int64),
+        ("scaling", np.int64),
+        ("network", np.int64),
+        ("line_ns", np.int64),
+    ]
+)
+"""What a connection is told: its window (0: its base law decides), its pacing rate (0: none), its base law,
+the most that its window may be multiplied to, and the last order to multiply it: see :func:`scaling`. Under
+``neural``: which network is its, and the time of a packet on its line."""
+
+NETWORK_RECORD = np.dtype([("parameters", np.int32, N_PARAMETERS)])
+"""Parameters of a network of ``neural``, as ``struct network`` in ``bpf/network.h``, in 2^-16."""
+
+BASE_LAWS = {"reno": 0, "cubic": 1, "dctcp": 2}
+"""Laws that a window which is multiplied from outside may have underneath, as the program knows them."""
+
+FLOW_RECORD = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "delivered",
+            "delivered_ce",
+            "lost",
+            "retransmitted",
+            "sent",
+            "delivered_bytes",
+            "acks",
+            "marked_acks",
+            "timeouts",
+            "rtt_sum_us",
+            "rtt_samples",
+            "rtt_us",
+            "srtt_us",
+            "min_rtt_us",
+            "in_flight",
+            "cwnd_packets",
+            "ssthresh_packets",
+            "pacing_bytes_per_s",
+            "updated_ns",
+            "phase",
+            "scaled",
+        )
+    ]
+)
+"""What a connection reports, as ``struct flow`` in ``bpf/reports.h``, since it was made."""
+
+_KERNELS_OWN = {"dctcp": "dctcp", "newvegas": "nv"}
+"""Transport -> the kernel's name for it, where a kernel has it."""
+LEARNED, LEARNED_WITHOUT_ECN = "learned", "learned_without_ecn"
+_OURS = {
+    LEARNED: {LEARNED: "sglearn", LEARNED_WITHOUT_ECN: "sgplain"},
+    "dctcp": {"dctcp": "sgdctcp"},
+    "newvegas": {"newvegas": "sgnv"},
+    NEURAL: {NEURAL: "sgneur"},
+}
+"""Source in ``bpf/`` -> its transports, and the prefix of the name that each registers."""
+_SHARED = {"dctcp": ("sgflows",), "newvegas": ("sgflows",), NEURAL: ("sgflows", "sgacts")}
+"""Source -> maps of ``learned`` that it uses, too."""
+_PREFIXES = {name: prefix for registered in _OURS.values() for name, prefix in registered.items()}
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+_N_SETTINGS = 10  # the first fields of a port stay when it is cleared
+
+
+class Programs:
+    """The programs of one service.
+
+    Args:
+        sid: The service's own four hex digits; they are part of every name.
+
+    Raises:
+        BackendUnavailable: From :meth:`load` and :meth:`open`: what this machine lacks, and how to get it.
+    """
+
+    def __init__(self, sid: str) -> None:
+        if not re.fullmatch("[0-9a-f]{4}", sid):
+            raise ValueError(f"sid is four hex digits, got {sid!r}")
+        self.sid = sid
+        self._objects: list[LoadedObject] = []
+        self._port_program = self._wire_program = -1
+        self._ports: NDArray[Any] | None = None
+        self._histograms: NDArray[Any] | None = None
+        self._actions: NDArray[Any] | None = None
+        self._flows: NDArray[Any] | None = None
+        self._networks: NDArray[np.int32] | None = None
+        self._reasons: dict[str, BackendUnavailable] = {}
+        self.sockets = Sockets()
+        """One netlink socket a namespace, for ports and queues."""
+
+    def load(self) -> None:
+        """Compiles where nobody has yet, and loads: the service does this once."""
+        if os.geteuid() != 0:
+            raise BackendUnavailable("linux", "the right to load eBPF programs", "run as root")
+        port = self._load_object("port")
+        self._port_program = os.dup(port.program_fd(self._name("sgport")))
+        self._wire_program = os.dup(self._load_object("wire").program_fd(self._name("sgwire")))
+        learned = neural = None
+        for source, registered in _OURS.items():
+            if _kernel_has(_KERNELS_OWN.get(source, "")):
+                continue
+            names = tuple(map(self._name, registered.values()))
+            if source == NEURAL and learned is None:  # it is told things in memory of that program
+                self._reasons[NEURAL] = self._reasons[LEARNED]
+                continue
+            try:
+                loaded = self._load_object(source, registers=names, shares_with=learned)
+            except BackendUnavailable as reason:
+                self._reasons |= dict.fromkeys(registered, reason)
+                continue
+            except BackendError as error:  # a compiler that refuses one program is no reason to serve none
+                refused = BackendUnavailable("linux", str(error), "sysgym emulator check")
+                self._reasons |= dict.fromkeys(registered, refused)
+                continue
+            if source == LEARNED:
+                learned = loaded
+            if source == NEURAL:
+                neural = loaded
+        owners = {"sgports": port, "sghisto": port, "sgacts": learned, "sgflows": learned, "sgnets": neural}
+        for prefix, owner in owners.items():
+            if owner is not None:
+                self._map_memory(prefix, owner.map_fd(self._name(prefix)))
+
+    def open(self) -> None:
+        """Finds what the service of this sid has loaded: a world process does this."""
+        self._port_program = find_program(self._name("sgport"))
+        self._wire_program = find_program(self._name("sgwire"))
+        remedy = "use a kernel 6.4 or later with BTF; sysgym emulator check"
+        for transport, prefix in _PREFIXES.items():
+            if self._name(prefix) not in _available():
+                self._reasons[transport] = BackendUnavailable("linux", f"struct_ops for {transport}", remedy)
+        maps = ["sgports", "sghisto"]
+        maps += [] if LEARNED in self._reasons else ["sgacts", "sgflows"]
+        maps += [] if NEURAL in self._reasons else ["sgnets"]
+        for prefix in maps:
+            descriptor = find_map(self._name(prefix))
+            self._map_memory(prefix, descriptor)
+            os.close(descriptor)
+
+    def unload(self) -> None:
+        """Lets go of everything; the kernel frees what no other process and no interface uses."""
+        self.sockets.close()
+        for loaded in self._objects:
+            loaded.close()
+        self._objects.clear()
+        for descriptor in (self._port_program, self._wire_program):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._port_program = self._wire_program = -1
+        # Unmapped when the last array of them is gone.
+        self._ports = self._histograms = self._actions = self._flows = self._networks = None
+
+    def __enter__(self) -> Programs:
+        self.load()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.unload()
+
+    def congestion_control(self, transport: str) -> str:
+        """Name under which the kernel knows a transport, for the socket option TCP_CONGESTION.
+
+        The kernel's own module comes first, then the eBPF program of this service.
+
+        Args:
+            transport: Such as ``cubic``, ``dctcp``, ``newvegas``, ``learned`` or ``learned_without_ecn``.
+
+        Raises:
+            BackendUnavailable: Neither is there; says what would bring it.
+        """
+        own = _KERNELS_OWN.get(transport, transport)
+        if transport not in _OURS[LEARNED] and _kernel_has(own):
+            return own
+        if transport in self._reasons:
+            raise self._reasons[transport]
+        if transport in _PREFIXES and _kernel_has(self._name(_PREFIXES[transport])):
+            return self._name(_PREFIXES[transport])
+        raise BackendUnavailable(
+            "linux",
+            f'the congestion control "{transport}"; the kernel has {", ".join(_available())}',
+            f"modprobe tcp_{own}",
+        )
+
+    def reports(self, transport: str) -> bool:
+        """Whether connections of a transport report their round trips: those of a program of ours do."""
+        if transport not in _PREFIXES or LEARNED in self._reasons:  # the memory for it came with that program
+            return False
+        return self.congestion_control(transport).endswith(f"_{self.sid}")
+
+    def flow_slots(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Actions and reports of all connections with a slot, shape (FLOW_SLOTS,) each.
+
+        A connection's slot is its socket's mark (SO_MARK). The arrays are the kernel's own memory: what is
+        written to the actions holds from the next ACK on; reports are as of the last ACK.
+
+        Raises:
+            BackendUnavailable: The kernel does not take the program.
+        """
+        if LEARNED in self._reasons:
+            raise self._reasons[LEARNED]
+        return _present(self._actions), _present(self._flows)
+
+    def networks(self) -> NDArray[np.int32]:
+        """Parameters of the networks of ``neural`` in 2^-16, shape (NETWORKS, N_PARAMETERS).
+
+        The order is that of :mod:`sysgym.emulator.packets.transports.neural`. The kernel's own memory.
+
+        Raises:
+            BackendUnavailable: The kernel does not take the program.
+        """
+        if NEURAL in self._reasons:
+            raise self._reasons[NEURAL]
+        return _present(self._networks)
+
+    def clear_flow(self, slot: int) -> None:
+        """Sets a slot's action and report to zero, for the next connection."""
+        actions, flows = self.flow_slots()
+        actions[slot] = 0
+        flows[slot] = 0
+
+    def ports(self) -> NDArray[Any]:
+        """Records of all ports, :data:`PORT_RECORD`, shape (PORT_SLOTS,): memory that the kernel writes."""
+        return _present(self._ports)
+
+    def port_histograms(self) -> NDArray[np.int64]:
+        """Time at each backlog, ns, shape (PORT_SLOTS, HISTOGRAM_BUCKETS); see :func:`bucket_middles`."""
+        return _present(self._histograms)
+
+    def clear_port(self, port: int) -> None:
+        """Sets a port's counters to zero; its rate, buffer and thresholds stay."""
+        ports, histograms = self.ports(), self.port_histograms()
+        ports[port : port + 1].view(np.int64)[_N_SETTINGS:] = 0
+        ports["since_ns"][port] = time.monotonic_ns()
+        histograms[port] = 0
+
+    def attach_port(self, netns_pid: int, interface: str, port: int) -> None:
+        """Attaches the port program to an interface's egress, in place of one that was there.
+
+        Args:
+            netns_pid: Process in whose network namespace the interface is; 0 for this one's.
+            interface: Its name there.
+            port: Number of the record that the program keeps for it.
+
+        Raises:
+            BackendError: The kernel refuses.
+        """
+        if not 0 <= port < PORT_SLOTS:
+            raise ValueError(f"port is 0 .. {PORT_SLOTS - 1}, got {port}")
+        socket = self.sockets.of(netns_pid)
+        set_group(socket, interface, port)
+        attach_program(socket, interface, self._port_program, EGRESS, "sysgym-port")
+
+    def attach_wire(self, netns_pid: int, interface: str) -> None:
+        """Hands on what an interface gets to its neighbour by number, ``index ^ 1``, as a cable does.
+
+        Args:
+            netns_pid: Process in whose network namespace both are; 0 for this one's.
+            interface: Its name there.
+
+        Raises:
+            BackendError: The kernel refuses.
+        """
+        attach_program(self.sockets.of(netns_pid), interface, self._wire_program, INGRESS, "sysgym-wire")
+
+    def _name(self, prefix: str) -> str:
+        return f"{prefix}_{self.sid}"
+
+    def _load_object(
+        self, name: str, registers: Sequence[str] = (), shares_with: LoadedObject | None = None
+    ) -> LoadedObject:
+        loaded = LoadedObject(name, self.sid)
+        self._objects.append(loaded)
+        for operations in registers:
+            loaded.register_for_as_long_as_this_process(operations)
+        if shares_with is not None:
+            for prefix in _SHARED[name]:
+                loaded.use_map_of(shares_with, self._name(prefix))
+        loaded.load()
+        for operations in registers:
+            loaded.register(operations)
+        return loaded
+
+    def _map_memory(self, prefix: str, descriptor: int) -> None:
+        if prefix == "sgports":
+            self._ports = map_into_memory(descriptor, PORT_RECORD, PORT_SLOTS)
+        elif prefix == "sghisto":
+            flat = map_into_memory(descriptor, np.dtype(np.int64), PORT_SLOTS * HISTOGRAM_BUCKETS)
+            self._histograms = flat.reshape(PORT_SLOTS, HISTOGRAM_BUCKETS)
+        elif prefix == "sgacts":
+            self._actions = map_into_memory(descriptor, ACTION_RECORD, FLOW_SLOTS)
+        elif prefix == "sgnets":
+            self._networks = map_into_memory(descriptor, NETWORK_RECORD, NETWORKS)["parameters"]
+        else:
+            self._flows = map_into_memory(descriptor, FLOW_RECORD, FLOW_SLOTS)
+
+
+def scaling(number: int, factor: float) -> int:
+    """An order to multiply a window: its number, which has to differ from the last one's, and the factor."""
+    return (number % 2**31) << 32 | min(max(round(factor * 2.0**20), 0), 2**32 - 1)
+
+
+def _available() -> list[str]:
+    return _AVAILABLE.read_text().split()
+
+
+def _kernel_has(name: str) -> bool:
+    """Whether the kernel has a congestion control; a module of it that is on disk is loaded."""
+    if not name or name in _available():
+        return bool(name)
+    modules = Path("/lib/modules", os.uname().release)
+    if not any(modules.glob(f"kernel/net/ipv4/tcp_{name}.ko*")):
+        return False
+    subprocess.run(["modprobe", "-q", f"tcp_{name}"], check=False)
+    return name in _available()
+
+
+def _present(array: NDArray[Any] | None) -> NDArray[Any]:
+    if array is None:
+        raise BackendError("the programs are not loaded")
+    return array
+
+
+@functools.cache
+def bucket_middles() -> NDArray[np.float64]:
+    """Backlog in the middle of each bucket of a port's histogram, bytes, shape (HISTOGRAM_BUCKETS,)."""
+    bucket = np.arange(HISTOGRAM_BUCKETS)
+    octave = np.maximum(bucket // _SUB_BUCKETS - 1, 0)
+    low = (bucket - octave * _SUB_BUCKETS).astype(np.float64) * 2.0**octave
+    middle: NDArray[np.float64] = np.where(octave > 0, low + 0.5 * (2.0**octave - 1.0), low)
+    return middle

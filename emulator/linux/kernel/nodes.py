@@ -1,0 +1,230 @@
+"""Mininet's nodes and links without the shells: a process that waits, and netlink.
+
+Mininet talks to a node through a bash of its own and configures interfaces with ``ifconfig``. Here a node is
+the same namespace, made by the same helper (``mnexec``), but what runs in it is ``cat`` on a pipe that this
+process holds: no string ever reaches a shell, and when this process ends, by ``kill -9`` too, the pipe
+closes, ``cat`` ends, and the kernel removes the namespace with its interfaces, queues and routes.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sysgym.emulator.linux.kernel.links_and_routes import Interface, veth
+from sysgym.emulator.linux.kernel.namespaces import enter
+from sysgym.emulator.linux.kernel.netlink import Netlink
+from sysgym.scenarios.errors import BackendError, BackendUnavailable
+
+try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its imports of distutils, and its escapes
+        from mininet.link import Intf, Link
+        from mininet.node import Node
+except ImportError as error:
+    wanted = (error.name or "mininet").partition(".")[0]
+    package = {"distutils": "setuptools"}.get(wanted, wanted)  # Python 3.12 and later have it from there
+    raise BackendUnavailable(
+        "linux", f"the Python package {package} is not installed", 'pip install "sysgym[emulator]"'
+    ) from error
+
+_READY_S = 10.0
+
+
+class Namespace:
+    """A network namespace that this thread can step into.
+
+    Args:
+        pid: A process that lives in it.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        self._home_fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Inside, this thread's sockets and /proc/sys/net are the namespace's; it always comes back."""
+        enter(self.fd)
+        try:
+            yield
+        finally:
+            enter(self._home_fd)
+
+    def set_sysctls(self, values: dict[str, str]) -> list[str]:
+        """Writes kernel settings of this namespace.
+
+        Args:
+            values: Path below /proc/sys/net -> value.
+
+        Returns:
+            Those that this kernel does not have.
+        """
+        absent = []
+        with self.entered():
+            for path, value in values.items():
+                try:
+                    fd = os.open(f"/proc/sys/net/{path}", os.O_WRONLY)
+                except FileNotFoundError:
+                    absent.append(path)
+                    continue
+                try:
+                    os.write(fd, value.encode())
+                except OSError as error:
+                    raise BackendError(f"net/{path} = {value}: {error.strerror}") from error
+                finally:
+                    os.close(fd)
+        return absent
+
+    def close(self) -> None:
+        """Lets go of the namespace."""
+        for fd in (self.fd, self._home_fd):
+            os.close(fd)
+
+
+class WaitingNode(Node):  # type: ignore[misc]  # mininet has no types
+    """A Mininet node in whose namespace nothing runs but a process that waits for the end of this one.
+
+    :meth:`ready` has to be called once before anything else; nodes started together are made together.
+    """
+
+    pid: int
+    namespace: Namespace
+    isSetup = True  # noqa: N815  # Mininet's name: it would ask `which` for mnexec and ifconfig, and exit
+
+    def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802  (Mininet's name)
+        """Starts the process; no shell."""
+        self._read_fd, write_fd = os.pipe()
+        try:
+            self.shell: Any = subprocess.Popen(
+                ["mnexec", "-cdnp", "cat"], stdin=subprocess.PIPE, stdout=write_fd, stderr=subprocess.STDOUT
+            )
+        except FileNotFoundError as error:
+            os.close(self._read_fd)
+            raise BackendUnavailable("linux", "mnexec is not installed", "apt-get install mininet") from error
+        finally:
+            os.close(write_fd)
+        self.pid = self.shell.pid
+        self.waiting = False
+
+    def ready(self) -> None:
+        """Waits until the namespace is there.
+
+        Raises:
+            BackendError: If it does not come to be; says what mnexec has said.
+        """
+        said = b""
+        deadline_s = time.monotonic() + _READY_S
+        # mnexec -p says \1PID\n when it has unshared what it was to unshare.
+        while not said.endswith(b"\n"):
+            ready, _, _ = select.select([self._read_fd], [], [], max(deadline_s - time.monotonic(), 0.0))
+            more = os.read(self._read_fd, 4096) if ready else b""
+            if not more:
+                raise BackendError(
+                    f"the namespace of {self.name} cannot be made", said.decode(errors="replace")
+                )
+            said += more
+        os.close(self._read_fd)
+        if not said.startswith(b"\1"):
+            raise BackendError(f"the namespace of {self.name} cannot be made", said.decode(errors="replace"))
+        self.pid = int(said[1:])
+        self.namespace = Namespace(self.pid)
+
+    def cmd(self, *args: Any, **kwargs: Any) -> None:
+        """There is no shell to run it.
+
+        Raises:
+            BackendError: Always.
+        """
+        raise BackendError(f"{self.name} has no shell: use popen with a list of arguments")
+
+    sendCmd = cmd  # noqa: N815
+
+    def terminate(self) -> None:
+        """Ends the process, and with it the namespace, once no socket of this process lies in it."""
+        if self.shell is None:
+            return
+        if hasattr(self, "namespace"):
+            self.namespace.close()
+        process, self.shell = self.shell, None
+        process.kill()
+        process.stdin.close()
+        process.wait()
+
+
+class QuietInterface(Intf):  # type: ignore[misc]
+    """An interface that is up already when Mininet hears of it."""
+
+    def config(self, **_params: Any) -> dict[str, Any]:
+        """Nothing is left to do."""
+        return {}
+
+
+class VethLink(Link):  # type: ignore[misc]
+    """A Mininet link whose interfaces are made by netlink.
+
+    Attributes:
+        ends: Its interfaces, one for each node.
+    """
+
+    def __init__(self, one: WaitingNode, other: WaitingNode, groups: tuple[int, int]) -> None:
+        self._groups = groups
+        self.ends: tuple[Interface, Interface]
+        super().__init__(one, other, intf=QuietInterface)
+
+    def makeIntfPair(  # noqa: N802
+        self,
+        name: str,
+        other_name: str,
+        _mac: str | None = None,
+        _other_mac: str | None = None,
+        node: WaitingNode | None = None,
+        other_node: WaitingNode | None = None,
+        deleteIntfs: bool = True,  # noqa: N803
+    ) -> None:
+        """Names the ends; :func:`make_links` makes all pairs of a network at once."""
+        assert node is not None
+        assert other_node is not None
+        first, second = self._groups
+        self.ends = (
+            Interface(node.namespace.fd, name, _index_of(first), _mac_of(first), first),
+            Interface(other_node.namespace.fd, other_name, _index_of(second), _mac_of(second), second),
+        )
+
+
+def _index_of(group: int) -> int:
+    """Unique in the network: the kernel takes a pair with one index for one device. Index 1 is lo."""
+    return group + 1
+
+
+def _mac_of(group: int) -> bytes:
+    """A locally administered address (IEEE 802, the second bit of the first byte)."""
+    return b"\x02\x00" + group.to_bytes(4, "big")
+
+
+def make_links(pairs: list[tuple[Interface, Interface]], mtu_bytes: int, bundle_packets: int) -> None:
+    """Makes pairs of interfaces.
+
+    Raises:
+        BackendError: If the kernel refuses.
+    """
+    connection = Netlink(0)
+    try:
+        connection.request_all(
+            [veth(*pair, mtu_bytes, bundle_packets) for pair in pairs], "virtual Ethernet links"
+        )
+    finally:
+        connection.close()
+
+
+def open_tcp_socket(namespace: Namespace) -> socket.socket:
+    """A TCP socket that lives in a namespace, whoever uses it."""
+    with namespace.entered():
+        return socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)

@@ -1,0 +1,1 @@
+"""The privileged service and its world processes: messages, sessions, processes and their removal."""

@@ -1,0 +1,364 @@
+"""The messages between client, service and world processes, each a model that is checked on arrival.
+
+See :mod:`sysgym.emulator.linux.service.protocol` for how they look on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from sysgym.emulator.packets.workloads.schedule import FlowSchedule
+from sysgym.scenarios.errors import SysgymError
+
+MAX_FLOWS = 30_000
+"""Most flows of a schedule: their table has to fit into a message."""
+
+MAX_PARAMETERS = 1024
+
+MAX_DURATION_S = 600.0
+"""Longest interval that one message may wait for."""
+
+
+def _checked(
+    dtype: str, ndim: int, holds: Callable[[NDArray[Any]], bool] = lambda array: True, words: str = ""
+) -> PlainValidator:
+    wanted = np.dtype(dtype)
+
+    def check(value: Any) -> NDArray[Any]:
+        if not isinstance(value, np.ndarray):
+            raise ValueError(f"expected an array of {wanted}, got {type(value).__name__}")
+        if value.dtype != wanted or value.ndim != ndim:
+            raise ValueError(
+                f"expected an array of {wanted} with {ndim} dimension{'s' * (ndim > 1)},"
+                f" got {value.dtype} of shape {value.shape}"
+            )
+        if not holds(value):
+            raise ValueError(f"expected {words}")
+        return value
+
+    return PlainValidator(check)
+
+
+FloatArray = NDArray[np.float64]
+Floats = Annotated[FloatArray, _checked("<f8", 1)]
+FloatRows = Annotated[FloatArray, _checked("<f8", 2)]
+Integers = Annotated[NDArray[np.int64], _checked("<i8", 1)]
+SmallIntegers = Annotated[NDArray[np.int32], _checked("<i4", 1)]
+SmallIntegerRows = Annotated[NDArray[np.int32], _checked("<i4", 2)]
+Booleans = Annotated[NDArray[np.bool_], _checked("?", 1)]
+Caps = Annotated[FloatArray, _checked("<f8", 1, lambda a: bool(np.all(a > 0)), "positive rates")]
+Rates = Annotated[
+    FloatArray,
+    _checked("<f8", 1, lambda a: bool(np.all((a > 0) & np.isfinite(a))), "positive, finite numbers"),
+]
+FlowIds = Annotated[
+    NDArray[np.int64], _checked("<i8", 1, lambda a: bool(np.all(a >= 0)), "numbers of flows, from 0 on")
+]
+
+
+def words_of(error: ValidationError) -> str:
+    """What a check has found, in a line."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    each = [f"{'.'.join(map(str, one['loc'])) or 'message'}: {one['msg']}" for one in found[:4]]
+    return "; ".join(each)[:600]
+
+
+AS_LIST = Field(strict=False)
+"""Of a tuple: on the wire it is a list."""
+
+Pairs = Annotated[tuple[FlowIds, Rates], AS_LIST]
+
+
+class Message(BaseModel):
+    """Body of a message; unknown keys and wrong types are refused."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    @classmethod
+    def of(cls, **fields: Any) -> Self:
+        """A message.
+
+        Raises:
+            SysgymError: If a value is none that may be sent.
+        """
+        try:
+            return cls(**fields)
+        except ValidationError as error:
+            raise SysgymError(words_of(error)) from None
+
+
+class Ok(Message):
+    """Answer that says no more than done."""
+
+
+class Hello(Message):
+    """Who is there?"""
+
+    op: Literal["hello"] = "hello"
+
+
+class Greeting(Message):
+    """Answer to :class:`Hello`."""
+
+    sid: str
+    version: str
+    pid: int
+    sessions: int
+    max_sessions: int
+
+
+class Client(Message):
+    """Where a client of this machine is found; the service ends its session when the process has gone.
+
+    ``pid_namespace`` is the inode of /proc/self/ns/pid: in a container the numbers mean other processes.
+    """
+
+    pid: int = Field(ge=1, le=2**31 - 1)
+    start_ticks: int = Field(ge=0)
+    pid_namespace: int = Field(ge=0)
+
+
+TransportName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
+
+
+class Open(Message):
+    """Begin a session: build a scenario's network."""
+
+    op: Literal["open"] = "open"
+    scenario: dict[str, Any]
+    transport: TransportName
+    flow_transports: list[
+        Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_FLOWS)], TransportName], AS_LIST]
+    ] = []
+    parameters: Annotated[list[FiniteFloat], Field(max_length=MAX_PARAMETERS)] = []
+    """Of the transport ``neural``."""
+    client: Client | None = None
+
+
+class Opened(Message):
+    """Answer to :class:`Open`: where the session's world listens, and the word that lets one client in."""
+
+    session: int
+    endpoint: str
+    token: str
+    pid: int
+
+
+class End(Message):
+    """End a session, also one whose world does not answer."""
+
+    op: Literal["end"] = "end"
+    session: int
+    token: str
+
+
+class WhatHappened(Message):
+    """Why did a session end? For the one who holds its token."""
+
+    op: Literal["what_happened"] = "what_happened"
+    session: int
+    token: str
+
+
+class Story(Message):
+    """Answer to :class:`WhatHappened`."""
+
+    alive: bool
+    words: str
+    log: str
+
+
+class Attach(Message):
+    """First message to a world: this client is the one."""
+
+    op: Literal["attach"] = "attach"
+    token: str
+
+
+class World(Message):
+    """Answer to :class:`Attach`."""
+
+    n_hosts: int
+    n_links: int
+
+
+class Schedule(Message):
+    """A :class:`FlowSchedule`."""
+
+    src: SmallIntegers
+    dst: SmallIntegers
+    size_bytes: Integers
+    start_ns: Integers
+    src_port: SmallIntegers
+    dst_port: SmallIntegers
+    group: SmallIntegers
+    after: SmallIntegerRows
+    after_delay_ns: Integers
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Schedule:
+        n_flows = len(self.src)
+        if n_flows > MAX_FLOWS:
+            raise ValueError(f"{n_flows} flows; the Linux backend has room for {MAX_FLOWS}")
+        for name in FlowSchedule._fields:
+            if len(getattr(self, name)) != n_flows:
+                raise ValueError(f"{name} has {len(getattr(self, name))} rows, src has {n_flows}")
+        if np.any(self.src == self.dst) or np.any(self.src < 0) or np.any(self.dst < 0):
+            raise ValueError("a flow has to go from one host to another")
+        if np.any((self.size_bytes < 1) & (self.size_bytes != -1)):
+            raise ValueError("a flow has at least one byte, or -1 when it never ends")
+        if np.any(
+            (self.src_port < 1) | (self.src_port > 65535) | (self.dst_port < 1) | (self.dst_port > 65535)
+        ):
+            raise ValueError("ports lie between 1 and 65535")
+        if np.any(self.start_ns < 0) or np.any(self.after_delay_ns < 0):
+            raise ValueError("times are not negative")
+        if np.any(self.after >= np.arange(n_flows)[:, np.newaxis]) or np.any(self.after < -1):
+            raise ValueError("a flow waits for flows before it in the schedule")
+        return self
+
+    @classmethod
+    def from_flows(cls, schedule: FlowSchedule) -> Schedule:
+        """The message for a schedule."""
+        return cls.of(**{name: np.ascontiguousarray(column) for name, column in schedule._asdict().items()})
+
+    def flows(self) -> FlowSchedule:
+        """The schedule."""
+        return FlowSchedule(*(getattr(self, name) for name in FlowSchedule._fields))
+
+
+class Controls(Message):
+    """What a controller may set; what is left out stays as it is."""
+
+    host_caps_bps: Caps | None = None
+    flow_rates: Pairs | None = None
+    windows: Pairs | None = None
+    window_factors: Pairs | None = None
+
+    @model_validator(mode="after")
+    def _one_each(self) -> Controls:
+        for name in ("flow_rates", "windows", "window_factors"):
+            pair = getattr(self, name)
+            if pair is not None and len(pair[0]) != len(pair[1]):
+                raise ValueError(f"{name}: {len(pair[0])} flows and {len(pair[1])} values")
+        return self
+
+
+class Reset(Message):
+    """Begin an episode."""
+
+    op: Literal["reset"] = "reset"
+    seed: int = Field(ge=0)
+    schedule: Schedule | None = None
+
+
+class Apply(Controls):
+    """Set something now."""
+
+    op: Literal["apply"] = "apply"
+
+
+class Step(Controls):
+    """Set something, let time pass, read everything: one round trip."""
+
+    op: Literal["step"] = "step"
+    duration_s: float = Field(gt=0, le=MAX_DURATION_S, allow_inf_nan=False)
+    read_flows: FlowIds | None = None
+
+
+class Read(Message):
+    """Read counters now."""
+
+    op: Literal["read"] = "read"
+    read_flows: FlowIds | None = None
+
+
+class Readings(Message):
+    """Counters of one moment: rows as in PortCounters, HostCounters and single_flows."""
+
+    now_s: float
+    jitter_s: float = 0.0
+    ports: FloatRows
+    hosts: FloatRows
+    flow_counters: FloatRows | None = None
+    new_warnings: list[str] = []
+
+
+class ReadFlows(Message):
+    """Read the table of all flows."""
+
+    op: Literal["flows"] = "flows"
+
+
+class Flows(Message):
+    """Answer to :class:`ReadFlows`: a FlowTable."""
+
+    src: Integers
+    dst: Integers
+    size_bytes: Integers
+    group: Integers
+    started: Booleans
+    start_s: Floats
+    finish_s: Floats
+    ideal_fct_s: Floats
+    delivered_bytes: Integers
+    acked_packets: Integers
+    marked_packets: Integers
+    retransmitted_packets: Integers
+    timeouts: Integers
+    rtt_mean_s: Floats
+    rtt_min_s: Floats
+
+
+class QueueQuantiles(Message):
+    """Read a quantile of every queue."""
+
+    op: Literal["queue_quantiles"] = "queue_quantiles"
+    quantile: float = Field(ge=0, le=1, allow_inf_nan=False)
+
+
+class OracleRates(Message):
+    """Read the max-min fair rate of every host."""
+
+    op: Literal["oracle_rates"] = "oracle_rates"
+
+
+class Numbers(Message):
+    """Answer: one number for each link or host."""
+
+    values: Floats
+
+
+class ClearMaxima(Message):
+    """Begin a new interval for the largest queues."""
+
+    op: Literal["clear_maxima"] = "clear_maxima"
+
+
+class Bye(Message):
+    """End the session."""
+
+    op: Literal["bye"] = "bye"
+
+
+ToService = Annotated[Hello | Open | End | WhatHappened, Field(discriminator="op")]
+ToWorld = Annotated[
+    Attach | Reset | Apply | Step | Read | ReadFlows | QueueQuantiles | OracleRates | ClearMaxima | Bye,
+    Field(discriminator="op"),
+]
+REQUEST_TO_SERVICE: TypeAdapter[Any] = TypeAdapter(ToService)
+REQUEST_TO_WORLD: TypeAdapter[Any] = TypeAdapter(ToWorld)

@@ -1,0 +1,229 @@
+"""The kernel's congestion controls by the names of transports, and what an agent may set of a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.linux.kernel.bpf_programs import (
+    BASE_LAWS,
+    LEARNED,
+    LEARNED_WITHOUT_ECN,
+    Programs,
+    scaling,
+)
+from sysgym.emulator.linux.traffic.sockets import PACED_BUT_NOT_LIMITED, Connection, Law
+from sysgym.emulator.packets.topology import Topology
+from sysgym.emulator.packets.transports.neural import N_PARAMETERS
+from sysgym.emulator.packets.transports.neural import NAME as NEURAL
+from sysgym.emulator.packets.workloads.schedule import FlowSchedule
+from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.errors import SysgymError, UnknownName
+
+FloatArray = NDArray[np.float64]
+
+KERNEL_TRANSPORTS = ("bbr", "cubic", "dctcp", "newvegas", "reno")
+MANAGED_TRANSPORTS = ("learned", "paced", "paced_flow")
+"""Window and rate are set from outside, in memory shared with a congestion control of ours."""
+SCALED = "scaled_"
+SCALED_TRANSPORTS = tuple(SCALED + base for base in BASE_LAWS)
+"""The same, with a law of their own that keeps the window; from outside it is multiplied."""
+
+N_SLOTS = 4095
+_LARGEST_PARAMETER = 1024.0
+
+
+class OpenFlows(Protocol):
+    """Flows by number, as far as they are open."""
+
+    def connection(self, flow: int) -> Connection | None:
+        """Return a flow's connection while it is open."""
+
+    def slot(self, flow: int) -> int:
+        """Return the mark of a flow's socket, 0 while it has none."""
+
+
+class Laws:
+    """The congestion controls of a world's flows.
+
+    Args:
+        scenario: The scenario.
+        topology: Its network.
+        programs: The eBPF programs, loaded.
+        transport: Of all flows.
+        flow_transports: Flow -> its own.
+        first_slot: Slots ``first_slot + 1 .. first_slot + N_SLOTS`` are this world's.
+        network: Number of the network of ``neural`` that is this world's.
+        parameters: Of that network.
+
+    Attributes:
+        laws: One for each transport, the common one's first.
+        reports: What connections with a slot report, ``FLOW_RECORD``; None where no law of ours does.
+
+    Raises:
+        UnknownName: If the kernel has no such transport.
+        BackendUnavailable: If this machine lacks it.
+        SysgymError: If ``neural`` comes without its parameters, or they are too large for the kernel.
+    """
+
+    def __init__(
+        self,
+        scenario: CongestionScenario,
+        topology: Topology,
+        programs: Programs,
+        transport: str,
+        flow_transports: Mapping[int, str],
+        *,
+        first_slot: int,
+        network: int = 0,
+        parameters: Sequence[float] = (),
+    ) -> None:
+        self.programs = programs
+        self.slots = range(first_slot + 1, first_slot + 1 + N_SLOTS)
+        self._names = list(dict.fromkeys([transport, *flow_transports.values()]))
+        self._own = {flow: self._names.index(name) for flow, name in flow_transports.items()}
+        self.laws = [self._law(name) for name in self._names]
+        self._line_rate_bps: FloatArray = topology.link_rate_bps[topology.host_uplink]
+        self._schedule: FlowSchedule | None = None
+        ends = scenario.transport
+        self._initial_window, self._largest_window = ends.initial_window_packets, ends.max_window_packets
+        self._payload_share = ends.payload_bytes / ends.mtu_bytes
+        self._mtu_bytes, self._network = ends.mtu_bytes, network
+        self._actions: NDArray[Any] | None = None
+        self.reports: NDArray[Any] | None = None
+        if NEURAL in self._names:
+            programs.networks()[network] = _in_fixed_point(parameters)
+        if any(law.needs_slot or law.reports for law in self.laws):
+            self._actions, self.reports = programs.flow_slots()
+
+    def of_flow(self, flow: int) -> int:
+        """Index of a flow's law."""
+        return self._own.get(flow, 0)
+
+    def of_flows(self, schedule: FlowSchedule) -> NDArray[np.int64]:
+        """Index of every flow's law, shape (n_flows,)."""
+        self._schedule = schedule
+        laws = np.zeros(len(schedule.src), dtype=np.int64)
+        for flow, law in self._own.items():
+            if flow < len(laws):
+                laws[flow] = law
+        return laws
+
+    def prepare_slot(self, flow: int, slot: int) -> None:
+        """Writes what a flow with a slot begins with, before its socket is made."""
+        assert self._actions is not None
+        assert self._schedule is not None
+        self.programs.clear_flow(slot)
+        law, name = self.laws[self.of_flow(flow)], self._names[self.of_flow(flow)]
+        actions = self._actions
+        line_rate_bps = float(self._line_rate_bps[self._schedule.src[flow]])
+        if law.network:
+            actions["network"][slot] = self._network
+            actions["line_ns"][slot] = round(8e9 * self._mtu_bytes / line_rate_bps)
+        if not law.managed:
+            return
+        actions["most_packets"][slot] = self._largest_window
+        if name in SCALED_TRANSPORTS:
+            actions["base"][slot] = BASE_LAWS[name.removeprefix(SCALED)]
+            return
+        is_learned = name == LEARNED
+        actions["cwnd_packets"][slot] = self._initial_window if is_learned else self._largest_window
+        # A socket that paces lets a millisecond's worth of its rate wait in its card's queue: there has to be
+        # one. Another socket is held to a few packets (net/ipv4/tcp_limit_output_bytes).
+        rate = self._payload_bytes_per_s(line_rate_bps) if name != "paced" else 0
+        actions["pacing_bytes_per_s"][slot] = rate
+
+    def set_rates(self, flows: OpenFlows, flow_ids: NDArray[np.int64], rates_bps: FloatArray) -> None:
+        """Spaces the packets of flows: managed ones through the shared memory, others by a socket option."""
+        for flow, rate_bps in zip(flow_ids.tolist(), rates_bps.tolist(), strict=True):
+            connection = flows.connection(flow)
+            if connection is None:
+                continue
+            rate = self._payload_bytes_per_s(rate_bps)
+            if not self.laws[self.of_flow(flow)].paces:
+                connection.set_rate(rate)
+            if connection.slot:
+                assert self._actions is not None
+                self._actions["pacing_bytes_per_s"][connection.slot] = rate
+
+    def set_windows(self, flows: OpenFlows, flow_ids: NDArray[np.int64], packets: FloatArray) -> None:
+        """Sets the windows of managed flows.
+
+        Raises:
+            SysgymError: If a flow is not managed.
+        """
+        for flow, window in zip(flow_ids.tolist(), packets.tolist(), strict=True):
+            slot = self._managed_slot(flows, flow)
+            if slot:
+                assert self._actions is not None
+                self._actions["cwnd_packets"][slot] = min(max(round(window), 1), self._largest_window)
+
+    def scale_windows(self, flows: OpenFlows, flow_ids: NDArray[np.int64], factors: FloatArray) -> None:
+        """Multiplies the windows of managed flows, from their next ACK on; at least one packet remains.
+
+        Raises:
+            SysgymError: If a flow is not managed.
+        """
+        for flow, factor in zip(flow_ids.tolist(), factors.tolist(), strict=True):
+            slot = self._managed_slot(flows, flow)
+            if not slot:
+                continue
+            assert self._actions is not None
+            assert self.reports is not None
+            fixed = int(self._actions["cwnd_packets"][slot])
+            if fixed:
+                self._actions["cwnd_packets"][slot] = min(max(round(fixed * factor), 1), self._largest_window)
+                continue
+            before = int(self._actions["scaling"][slot])
+            if before >> 32 != self.reports["scaled"][slot]:  # no ACK has come since the order before
+                factor *= (before & 0xFFFFFFFF) * 2.0**-20
+            self._actions["scaling"][slot] = scaling((before >> 32) + 1, factor)
+
+    def _managed_slot(self, flows: OpenFlows, flow: int) -> int:
+        law = self.of_flow(flow)
+        if not self.laws[law].managed:
+            raise SysgymError(
+                f'flow {flow}: the window belongs to its congestion control, "{self._names[law]}"; transports'
+                f" whose window can be set: {', '.join((*MANAGED_TRANSPORTS, *SCALED_TRANSPORTS))}"
+            )
+        return flows.slot(flow)
+
+    def _law(self, name: str) -> Law:
+        if name in MANAGED_TRANSPORTS:
+            paces = name != "paced"  # what limits its flows is their host's cap
+            return Law(
+                self.programs.congestion_control(LEARNED),
+                managed=True,
+                paces=paces,
+                reports=True,
+                rate_driven=name != LEARNED,
+            )
+        if name in SCALED_TRANSPORTS:
+            with_ecn = name.removeprefix(SCALED) == "dctcp"
+            found = self.programs.congestion_control(LEARNED if with_ecn else LEARNED_WITHOUT_ECN)
+            return Law(found, managed=True, reports=True)
+        if name == NEURAL:
+            return Law(self.programs.congestion_control(NEURAL), reports=True, network=True)
+        if name not in KERNEL_TRANSPORTS:
+            known = (*KERNEL_TRANSPORTS, NEURAL, *MANAGED_TRANSPORTS, *SCALED_TRANSPORTS)
+            raise UnknownName("transport of the Linux backend", name, known)
+        return Law(self.programs.congestion_control(name), reports=self.programs.reports(name))
+
+    def _payload_bytes_per_s(self, rate_bps: float) -> int:
+        """The kernel paces payload, the scenario means whole packets."""
+        return int(min(max(rate_bps / 8 * self._payload_share, 1.0), PACED_BUT_NOT_LIMITED))
+
+
+def _in_fixed_point(parameters: Sequence[float]) -> NDArray[np.int32]:
+    values = np.asarray(parameters, dtype=np.float64)
+    if values.shape != (N_PARAMETERS,):
+        raise SysgymError(
+            f"neural: expected {N_PARAMETERS} parameters, got {values.size}; the agent neural brings"
+            " those of its checkpoint"
+        )
+    if not np.all(np.abs(values) < _LARGEST_PARAMETER):
+        raise SysgymError(f"neural: the kernel's parameters are below {_LARGEST_PARAMETER:g} in size")
+    return np.round(values * 2.0**16).astype(np.int32)

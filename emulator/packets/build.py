@@ -1,0 +1,417 @@
+"""Lays a network out in memory: scenario, topology, transport and schedule become a State at time 0."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.packets.counters.statistics import ideal_completion_s
+from sysgym.emulator.packets.engine.discipline import Q31
+from sysgym.emulator.packets.engine.events import (
+    FLOW_START,
+    MAX_SOURCES,
+    MAX_TIME_NS,
+    N_CLOCKS,
+    NO_EVENT,
+    SAMPLE_TICK,
+    SOURCE_BITS,
+    SOURCES_PER_FLOW,
+    TIMER_TICK,
+    TRANSPORT_TICK,
+)
+from sysgym.emulator.packets.engine.forwarding import flow_hashes, forwarding_table, host_places
+from sysgym.emulator.packets.engine.pfc import FRAME_BYTES, FRAMES_A_LINK
+from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
+from sysgym.emulator.packets.engine.sender import DUPLICATE_THRESHOLD
+from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
+from sysgym.emulator.packets.memory import records
+from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NEVER_NS, NOBODY
+from sysgym.emulator.packets.memory.state import State
+from sysgym.emulator.packets.topology import Topology
+from sysgym.emulator.packets.topology.routing import ecmp_routes
+from sysgym.emulator.packets.transports.base import Transport, callback_addresses
+from sysgym.emulator.packets.workloads import FlowSchedule
+from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.errors import ScenarioError, SysgymError
+
+FloatArray = NDArray[np.float64]
+Records = NDArray[np.void]
+
+QUEUE_SAMPLES_PER_INTERVAL = 16
+TIMER_TICKS_PER_MIN_RTO = 8
+
+
+class Assembly:
+    """The parts of one world on their way into a State.
+
+    Args:
+        scenario: What to simulate.
+        topology: Its network.
+        transport: Congestion control of all flows.
+        schedule: The flows.
+
+    Attributes:
+        state: The world at time 0.
+        ideal_fct_s: Completion time of every flow on an empty network, shape (n_flows,); nan: it never ends.
+
+    Raises:
+        SysgymError: If there are more flows than the event heap can name.
+    """
+
+    def __init__(
+        self,
+        scenario: CongestionScenario,
+        topology: Topology,
+        transport: Transport,
+        schedule: FlowSchedule,
+        *,
+        extended: bool,
+    ) -> None:
+        self.scenario, self.topology, self.transport = scenario, topology, transport
+        self.n_hosts, self.n_links, self.n_flows = topology.n_hosts, topology.n_links, len(schedule.src)
+        self.line_rate_bps: FloatArray = topology.link_rate_bps[topology.host_uplink]
+        self.extended = extended
+        self._check_sources()
+        if self._lossless:
+            self._check_headroom()
+        self.ideal_fct_s: FloatArray
+        self.state = self._new_state(schedule)
+
+    def _check_sources(self) -> None:
+        sources = self.n_links + self.n_hosts + N_CLOCKS
+        if self.extended:
+            sources += SOURCES_PER_FLOW * self.n_flows + self.n_links
+        if sources > MAX_SOURCES:
+            raise SysgymError(
+                f"{self.scenario.name}: {self.n_links} links, {self.n_hosts} hosts and {self.n_flows} flows"
+                f" are {sources} sources of events; at most {MAX_SOURCES} are possible"
+            )
+
+    def _check_headroom(self) -> None:
+        """Holds that what a port still sends after it was asked to pause finds room.
+
+        Until the request is there: the time of the cable, both ways, and of the packets that are being sent
+        at its two ends; a host's jitter comes on top.
+        """
+        topology, queue = self.topology, self.scenario.queue
+        mtu_bytes = self.scenario.transport.mtu_bytes
+        delays_s = 2 * topology.link_delay_s + np.where(topology.from_host, self._jitter_s(), 0.0)
+        overshoot_bytes = delays_s * topology.link_rate_bps / 8 + 3 * mtu_bytes + FRAME_BYTES
+        link = int(np.argmax(overshoot_bytes))
+        room_bytes = queue.buffer_bytes - (queue.pfc_pause_bytes or 0)
+        if overshoot_bytes[link] > room_bytes:
+            raise ScenarioError(
+                self.scenario.name,
+                "queue.pfc_pause_bytes",
+                queue.pfc_pause_bytes,
+                f"at most {max(queue.buffer_bytes - int(overshoot_bytes[link]) - 1, 0)}: after a pause was"
+                f" asked for, link {topology.link_names[link]} still brings {overshoot_bytes[link]:.0f}"
+                f" bytes, and there is room for {room_bytes}",
+            )
+
+    def _jitter_s(self) -> FloatArray:
+        jitter_s = self.scenario.transport.host_jitter_s
+        if jitter_s is None:
+            return self.scenario.transport.mtu_bytes * 8 / self.topology.link_rate_bps
+        return np.full(self.n_links, jitter_s)
+
+    def _new_state(self, schedule: FlowSchedule) -> State:
+        world = self._new_world()
+        routes = self._new_routes(schedule)
+        world["n_flows"] = len(routes)
+        world["route_stride"] = routes.shape[2]
+        world["n_scheduled"] = np.searchsorted(schedule.start_ns, NEVER_NS)
+        flows, bitmap_words = self._new_flows(schedule, routes)
+        successors = self._make_flows_wait(flows, schedule)
+        places, n_columns = host_places(self.topology)
+        world["n_columns"] = n_columns
+        table = forwarding_table(self.topology) if self._by_table else (np.zeros(1, np.int32),) * 2
+        capacity = max(1024, 64 * self.n_hosts) + int(world["reserved_packets"][0])
+        packets = np.zeros(capacity, records.PACKET)
+        link_free_packets(packets, 0, NOBODY)
+        world["free_packets"] = len(packets)
+        hosts = np.zeros(self.n_hosts, records.HOST)
+        hosts["first_active"] = NOBODY
+        hosts["turn"] = NOBODY
+        hosts["last_sent_ns"] = -MAX_TIME_NS
+        hosts["uplink"] = self.topology.host_uplink
+        full_packet_ns = self.scenario.transport.mtu_bytes * 8e9 / self.line_rate_bps
+        hosts["backlog_limit_ns"] = np.rint(self.scenario.transport.host_queue_packets * full_packet_ns)
+        events = self._first_events(world, schedule)
+        world["heap_size"] = len(events)
+        n_sources = self.n_links + self.n_hosts + N_CLOCKS
+        if self.extended:
+            n_sources += SOURCES_PER_FLOW * self.n_flows + self.n_links
+        heap = np.full(n_sources + 2, NO_EVENT)
+        heap[: len(events)] = events
+        state = State(
+            world=world,
+            links=self._new_links(),
+            packets=packets,
+            segments=np.zeros(capacity, records.SEGMENT),
+            flows=flows,
+            hosts=hosts,
+            routes=routes,
+            heap=heap,
+            received=np.zeros(bitmap_words, np.uint64),
+            sacked=np.zeros(bitmap_words, np.uint64),
+            queue_histogram=np.zeros((self.n_links, QUEUE_BUCKETS), np.uint32),
+            event=np.zeros(1, records.EVENT),
+            callbacks=callback_addresses((self.transport,)),
+            notes=np.zeros(capacity if self.extended else 1, records.NOTE),
+            stamps=np.zeros(capacity if self.transport.needs_int else 1, records.STAMPS),
+            ports=self._new_ports() if self.extended else np.zeros(1, records.PORT),
+            places=places,
+            table_rows=table[0],
+            table_links=table[1],
+            successors=successors,
+            captured=np.zeros(1, records.CAPTURED),
+            caps=np.zeros(self.n_hosts, np.int64),
+        )
+        state.bind()
+        return state
+
+    def _new_world(self) -> Records:
+        ends = self.scenario.transport
+        interval_ns = round(self.scenario.control.decision_interval_s * 1e9)
+        world = np.zeros(1, records.WORLD)
+        world["n_links"] = self.n_links
+        world["n_hosts"] = self.n_hosts
+        world["timer_tick_ns"] = max(round(ends.min_rto_s * 1e9 / TIMER_TICKS_PER_MIN_RTO), 1)
+        world["sample_tick_ns"] = max(interval_ns // QUEUE_SAMPLES_PER_INTERVAL, 1)
+        world["payload_bytes"] = ends.mtu_bytes - ends.header_bytes
+        world["header_bytes"] = ends.header_bytes
+        world["ack_bytes"] = ends.ack_bytes
+        world["min_rto_ns"] = round(ends.min_rto_s * 1e9)
+        world["max_rto_ns"] = round(ends.max_rto_s * 1e9)
+        world["max_window_packets"] = ends.max_window_packets
+        world["reserved_packets"] = FRAMES_A_LINK * self.n_links if self._lossless else 0
+        world["keeps_stamps"] = self.transport.needs_int
+        world["cnp_interval_ns"] = self.transport.cnp_interval_ns
+        world["transport_tick_ns"] = round(self.transport.tick_s * 1e9)
+        world["delayed_ack_packets"] = ends.delayed_ack_packets
+        world["delayed_ack_ns"] = round(ends.delayed_ack_timeout_s * 1e9)
+        routing, faults, queue = self.scenario.routing, self.scenario.faults, self.scenario.queue
+        world["duplicate_threshold"] = routing.duplicate_threshold
+        world["sprays"] = routing.ecmp == "packet"
+        world["paths_keep_order"] = routing.ecmp == "flow" and not faults.links
+        world["links_fail"] = len(faults.links) > 0
+        world["rates_change"] = len(faults.rate_changes) > 0
+        world["shaped_links"] = self.topology.shaped
+        world["loses_at_random"] = len(faults.links) > 0 or faults.loss_probability > 0.0
+        world["by_table"] = self._by_table
+        world["loss_q31"] = round(faults.loss_probability * Q31)
+        world["red"] = queue.discipline == "red"
+        world["red_weight"] = queue.red_weight
+        world["red_max_probability"] = queue.red_max_probability
+        world["red_gentle"] = queue.red_gentle
+        world["red_marks"] = queue.red_action == "mark"
+        world["lossless"] = self._lossless
+        world["pause_bytes"] = queue.pfc_pause_bytes or 0
+        world["resume_bytes"] = queue.resume_bytes
+        world["ingress_bytes"] = queue.buffer_bytes
+        return world
+
+    @property
+    def _lossless(self) -> bool:
+        return self.scenario.queue.pfc_pause_bytes is not None
+
+    @property
+    def _by_table(self) -> bool:
+        return self.scenario.routing.ecmp == "packet" or len(self.scenario.faults.links) > 0
+
+    def _first_events(self, world: Records, schedule: FlowSchedule) -> list[int]:
+        scheduled = schedule.start_ns[schedule.start_ns < NEVER_NS]
+        first_start_ns = int(scheduled[0]) if len(scheduled) else MAX_TIME_NS
+        times_ns = {
+            FLOW_START: first_start_ns,
+            TIMER_TICK: int(world["timer_tick_ns"][0]),
+            SAMPLE_TICK: int(world["sample_tick_ns"][0]),
+        }
+        if self.transport.tick_s > 0:
+            times_ns[TRANSPORT_TICK] = int(world["transport_tick_ns"][0])
+        clocks = self.n_links + self.n_hosts
+        return sorted((time_ns << SOURCE_BITS) | (clocks + clock) for clock, time_ns in times_ns.items())
+
+    def _new_links(self) -> Records:
+        topology, queue = self.topology, self.scenario.queue
+        links = np.zeros(self.n_links, records.LINK)
+        ns_per_byte = 8e9 / topology.link_rate_bps
+        links["ns_per_byte_q20"] = ns_per_byte_q20(topology.link_rate_bps)
+        links["delay_ns"] = np.rint(topology.link_delay_s * 1e9)
+        # Hosts neither drop nor mark: what the card cannot take waits in the flows.
+        buffer_bytes = np.where(
+            np.isnan(topology.link_buffer_bytes), queue.buffer_bytes, topology.link_buffer_bytes
+        )
+        links["buffer_ns"] = np.where(topology.from_host, NEVER_NS, np.rint(buffer_bytes * ns_per_byte))
+        threshold = np.inf if queue.ecn_threshold_bytes is None else float(queue.ecn_threshold_bytes)
+        thresholds = np.where(
+            np.isnan(topology.link_ecn_threshold_bytes), threshold, topology.link_ecn_threshold_bytes
+        )
+        marks = ~topology.from_host & np.isfinite(thresholds)
+        links["mark_above_ns"] = NEVER_NS
+        links["mark_above_ns"][marks] = np.rint(thresholds[marks] * ns_per_byte[marks])
+        links["jitter_ns"] = np.where(topology.from_host, np.rint(self._jitter_s() * 1e9), 0)
+        links["head"] = NOBODY
+        links["tail"] = NOBODY
+        return links
+
+    def _new_routes(self, schedule: FlowSchedule) -> NDArray[np.int32]:
+        forward = ecmp_routes(self.topology, schedule.src, schedule.dst, schedule.src_port, schedule.dst_port)
+        back = ecmp_routes(self.topology, schedule.dst, schedule.src, schedule.dst_port, schedule.src_port)
+        routes = np.full((len(schedule.src), 2, max(forward.shape[1], back.shape[1]) + 1), NOBODY, np.int32)
+        routes[:, 0, : forward.shape[1]] = forward
+        routes[:, 1, : back.shape[1]] = back
+        return routes
+
+    def _new_flows(self, schedule: FlowSchedule, routes: NDArray[np.int32]) -> tuple[Records, int]:
+        ends, topology = self.scenario.transport, self.topology
+        payload_bytes = ends.mtu_bytes - ends.header_bytes
+        sized = schedule.size_bytes >= 0
+        n_packets = np.where(sized, -(-schedule.size_bytes // payload_bytes), LONG_LIVED_PACKETS)
+        last_packet_bytes = np.where(
+            sized, schedule.size_bytes - (n_packets - 1) * payload_bytes, payload_bytes
+        )
+        window = np.minimum(n_packets, ends.max_window_packets)
+        words = -(-window // 64)
+        flows = np.zeros(len(schedule.src), records.FLOW)
+        flows["cwnd"] = ends.initial_window_packets
+        flows["ssthresh"] = np.inf
+        flows["min_rtt_ns"] = NEVER_NS
+        base_rtt_s = self._base_rtt_s(routes)
+        flows["base_rtt_ns"] = np.rint(base_rtt_s * 1e9)
+        flows["line_rate_bps"] = self.line_rate_bps[schedule.src]
+        flows["packet_bytes"] = ends.mtu_bytes
+        # The connection's set-up has measured one RTT: SRTT + 4 RTTVAR is then three times that (RFC 6298,
+        # 2.2).
+        flows["rto_ns"] = np.rint(np.clip(3.0 * base_rtt_s, ends.min_rto_s, ends.max_rto_s) * 1e9)
+        flows["rto_deadline_ns"] = NEVER_NS
+        flows["n_packets"] = n_packets
+        flows["last_packet_bytes"] = last_packet_bytes
+        flows["window_mask"] = ends.max_window_packets - 1
+        flows["bitmap_offset"] = np.cumsum(words) - words
+        flows["start_ns"] = schedule.start_ns
+        flows["src"] = schedule.src
+        flows["dst"] = schedule.dst
+        flows["recovery"] = self.transport.recovery_code
+        flows["ecn_capable"] = self.transport.ecn_capable
+        flows["finish_ns"] = -1
+        if self._by_table:
+            ends_out = (schedule.src, schedule.dst, schedule.src_port, schedule.dst_port)
+            ends_back = (schedule.dst, schedule.src, schedule.dst_port, schedule.src_port)
+            flows["hash_out"] = flow_hashes(*ends_out)
+            flows["hash_back"] = flow_hashes(*ends_back)
+        flows["hops"] = (routes[:, 0] != NOBODY).sum(axis=1)
+        flows["held_ack_slot"] = NOBODY
+        flows["last_cnp_ns"] = -MAX_TIME_NS
+        ideal_s = ideal_completion_s(
+            routes[:, 0],
+            ends.mtu_bytes,
+            n_packets,
+            last_packet_bytes + ends.header_bytes,
+            topology,
+        )
+        self.ideal_fct_s = np.where(sized, ideal_s, np.nan)
+        return flows, int(words.sum())
+
+    def _make_flows_wait(self, flows: Records, schedule: FlowSchedule) -> NDArray[np.int32]:
+        """Writes down who waits for whom; returns the flows that wait, by those they wait for."""
+        first, waiting = schedule.successors()
+        flows["waits_for"] = schedule.needs
+        flows["after_delay_ns"] = schedule.after_delay_ns
+        flows["first_successor"] = first[:-1]
+        flows["n_successors"] = np.diff(first)
+        return waiting if len(waiting) else np.zeros(1, np.int32)
+
+    def _new_ports(self) -> Records:
+        ports = new_ports(self.topology)
+        queue = self.scenario.queue
+        if queue.red_min_bytes is not None and queue.red_max_bytes is not None:
+            ns_per_byte = np.where(self.topology.from_host, 0.0, 8e9 / self.topology.link_rate_bps)
+            ports["red_min_ns"] = queue.red_min_bytes * ns_per_byte
+            ports["red_max_ns"] = queue.red_max_bytes * ns_per_byte
+        return ports
+
+    def _base_rtt_s(self, routes: NDArray[np.int32]) -> FloatArray:
+        ends, topology = self.scenario.transport, self.topology
+        total_s = np.zeros(len(routes))
+        for direction, size_bytes in ((0, ends.mtu_bytes), (1, ends.ack_bytes)):
+            hop_s = topology.hop_s(size_bytes)
+            total_s += np.where(routes[:, direction] == NOBODY, 0.0, hop_s[routes[:, direction]]).sum(axis=1)
+        return total_s
+
+
+def link_free_packets(packets: NDArray[np.void], first: int, behind_last: int) -> None:
+    """Chains the slots from ``first`` on into the list of free ones."""
+    packets["next"][first:] = np.arange(first + 1, len(packets) + 1)
+    packets["next"][-1] = behind_last
+
+
+def world_needs_extras(scenario: CongestionScenario) -> bool:
+    """Whether a scenario has what only the extended event loop does."""
+    queue, routing, faults = scenario.queue, scenario.routing, scenario.faults
+    return (
+        scenario.transport.delayed_ack_packets > 1
+        or queue.discipline != "fifo"
+        or queue.pfc_pause_bytes is not None
+        or routing.ecmp != "flow"
+        or routing.duplicate_threshold != DUPLICATE_THRESHOLD
+        or faults.loss_probability > 0.0
+        or len(faults.links) > 0
+        or len(faults.rate_changes) > 0
+        or scenario.topology.link_model != "wire"
+    )
+
+
+def extended(state: State, topology: Topology) -> State:
+    """The same world, at the same moment, for the extended loop; addresses are not bound yet.
+
+    Raises:
+        SysgymError: If there are more flows than the event heap can name.
+    """
+    if len(state.ports) == topology.n_links:
+        return state
+    n_sources = topology.n_links + topology.n_hosts + N_CLOCKS
+    n_sources += SOURCES_PER_FLOW * len(state.flows) + topology.n_links
+    if n_sources > MAX_SOURCES:
+        raise SysgymError(f"{len(state.flows)} flows are too many for the extended event loop")
+    heap = np.full(n_sources + 2, NO_EVENT)
+    heap[: len(state.heap)] = state.heap
+    notes = np.zeros(len(state.packets), records.NOTE)
+    notes["covers"] = 1
+    notes["came_by"] = NOBODY
+    return state._replace(heap=heap, notes=notes, ports=new_ports(topology))
+
+
+def new_ports(topology: Topology) -> Records:
+    """What the extended loop knows of every port at time 0."""
+    ports = np.zeros(topology.n_links, records.PORT)
+    ports["rate_bps"] = np.rint(topology.link_rate_bps)
+    ports["drain_scale"] = 1.0
+    ports["target"] = topology.link_target
+    ports["waiting_head"] = NOBODY
+    ports["waiting_tail"] = NOBODY
+    ports["sending_from"] = NOBODY
+    ports["sends_for_host"] = np.where(topology.from_host, topology.link_source, NOBODY)
+    return ports
+
+
+def with_more_packets(state: State) -> State:
+    """The same world with twice as many slots for packets; addresses are not bound yet."""
+    first_new = len(state.packets)
+    packets = _doubled(state.packets)
+    link_free_packets(packets, first_new, int(state.world["first_free_packet"][0]))
+    state.world["first_free_packet"] = first_new
+    state.world["free_packets"] += first_new
+    return state._replace(
+        packets=packets,
+        segments=_doubled(state.segments),
+        notes=_doubled(state.notes) if len(state.notes) == first_new else state.notes,
+        stamps=_doubled(state.stamps) if len(state.stamps) == first_new else state.stamps,
+    )
+
+
+def _doubled(records: Records) -> Records:
+    grown = np.zeros(2 * len(records), records.dtype)
+    grown[: len(records)] = records
+    return grown

@@ -1,0 +1,215 @@
+"""Counters of a simulation in SI units, by port, host and flow.
+
+Everything is cumulative since the reset.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.packets.counters.readings import N_HOST_COUNTERS, N_PORT_COUNTERS, read_counters
+from sysgym.emulator.packets.engine.ports import SUB_BUCKET_BITS
+from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
+from sysgym.emulator.packets.memory.records import NOBODY
+from sysgym.emulator.packets.memory.state import State
+from sysgym.emulator.packets.topology import Topology
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_NS = 1e-9
+
+
+class PortCounters(NamedTuple):
+    """Counters of every link's output queue, arrays of shape (n_links,)."""
+
+    queue_bytes: FloatArray
+    """Now, the packet being sent included with what is left of it."""
+    queue_byte_s: FloatArray
+    """Integral of the queue over time; a difference divided by the elapsed time is a mean queue."""
+    queue_max_bytes: FloatArray
+    """Largest since the last ``clear_maxima``."""
+    sent_bytes: FloatArray
+    """On the wire, what still waits in the queue not counted."""
+    accepted_packets: IntArray
+    marked_packets: IntArray
+    dropped_packets: IntArray
+    dropped_bytes: IntArray
+    lost_packets: IntArray
+    """Lost on the link by faults; dropped_packets counts them too."""
+    pauses: IntArray
+    """How often flow control has stopped the port."""
+    paused_s: FloatArray
+    """For how long, all together."""
+
+
+class HostCounters(NamedTuple):
+    """Counters of every host, arrays of shape (n_hosts,)."""
+
+    sent_bytes: IntArray
+    """Handed to the NIC, headers and retransmissions included."""
+    sent_packets: IntArray
+    delivered_bytes: IntArray
+    """Payload that the host's flows have delivered in order."""
+    received_bytes: IntArray
+    """Payload that the host has received in order."""
+    acked_packets: IntArray
+    rtt_sum_s: FloatArray
+    rtt_samples: IntArray
+    marked_packets: IntArray
+    """ACKs that echo a mark."""
+    retransmitted_packets: IntArray
+    timeouts: IntArray
+    active_flows: IntArray
+    """Flows with data not acknowledged, now."""
+
+
+Counters = TypeVar("Counters", PortCounters, HostCounters)
+
+
+class FlowTable(NamedTuple):
+    """Every flow of the schedule, arrays of shape (n_flows,), by start time."""
+
+    src: IntArray
+    dst: IntArray
+    size_bytes: IntArray
+    """Payload; -1 for a long-lived flow."""
+    group: IntArray
+    """Incast round, -1 for none."""
+    started: NDArray[np.bool_]
+    start_s: FloatArray
+    finish_s: FloatArray
+    """When the last byte was delivered; nan before that."""
+    ideal_fct_s: FloatArray
+    """Completion time on an empty network, sent at line rate; nan for a long-lived flow."""
+    delivered_bytes: IntArray
+    acked_packets: IntArray
+    marked_packets: IntArray
+    retransmitted_packets: IntArray
+    timeouts: IntArray
+    rtt_mean_s: FloatArray
+    """nan without a sample."""
+    rtt_min_s: FloatArray
+
+    @property
+    def slowdown(self) -> FloatArray:
+        """Completion time over the ideal one; nan while unfinished."""
+        return (self.finish_s - self.start_s) / self.ideal_fct_s
+
+
+def counters(world_address: int, n_links: int, n_hosts: int) -> tuple[PortCounters, HostCounters]:
+    """Reads all counters of ports and hosts at the present time."""
+    ports, hosts = np.empty((N_PORT_COUNTERS, n_links)), np.empty((N_HOST_COUNTERS, n_hosts))
+    read_counters(world_address, ports, hosts)
+    return _as_counters(PortCounters, ports), _as_counters(HostCounters, hosts)
+
+
+def _as_counters(kind: type[Counters], rows: FloatArray) -> Counters:
+    """What is counted, not measured, becomes whole numbers again."""
+    measured = {"queue_bytes", "queue_byte_s", "queue_max_bytes", "paused_s", "rtt_sum_s"}
+    measured |= {"sent_bytes"} if kind is PortCounters else set()
+    return kind(
+        *(
+            row if name in measured else row.astype(np.int64)
+            for name, row in zip(kind._fields, rows, strict=True)
+        )
+    )
+
+
+def flow_table(state: State, size_bytes: IntArray, group: IntArray, ideal_fct_s: FloatArray) -> FlowTable:
+    """Reads the flows' counters."""
+    flows = state.flows
+    finished = flows["finish_ns"] >= 0
+    sampled = flows["rtt_samples"] > 0
+    rtt_mean_s = np.full(len(flows), np.nan)
+    np.divide(flows["rtt_sum_ns"] * _NS, flows["rtt_samples"], out=rtt_mean_s, where=sampled)
+    return FlowTable(
+        src=flows["src"].astype(np.int64),
+        dst=flows["dst"].astype(np.int64),
+        size_bytes=size_bytes,
+        group=group,
+        started=flows["begun"] > 0,
+        start_s=np.where(flows["waits_for"] > 0, np.nan, flows["start_ns"] * _NS),
+        finish_s=np.where(finished, flows["finish_ns"] * _NS, np.nan),
+        ideal_fct_s=ideal_fct_s,
+        delivered_bytes=delivered_bytes(state),
+        acked_packets=flows["acked_packets"].copy(),
+        marked_packets=flows["marked_packets"].copy(),
+        retransmitted_packets=flows["retransmitted_packets"].copy(),
+        timeouts=flows["timeouts"].copy(),
+        rtt_mean_s=rtt_mean_s,
+        rtt_min_s=np.where(sampled, flows["min_rtt_ns"] * _NS, np.nan),
+    )
+
+
+def delivered_bytes(state: State, flow_ids: IntArray | slice = slice(None)) -> IntArray:
+    """Payload that flows have delivered in order; of all, or of some."""
+    flows = state.flows
+    packets, payload_bytes = flows["rcv_nxt"][flow_ids], int(state.world["payload_bytes"][0])
+    short_bytes = payload_bytes - flows["last_packet_bytes"][flow_ids]
+    delivered: IntArray = packets * payload_bytes
+    return delivered - np.where(packets == flows["n_packets"][flow_ids], short_bytes, 0)
+
+
+def queue_quantile_bytes(state: State, quantile: float) -> FloatArray:
+    """Time-weighted quantile of every queue, from regular samples; exact to one part in sixteen.
+
+    Shape (n_links,).
+    """
+    samples = state.world["queue_samples"][0]
+    n_buckets = state.queue_histogram.shape[1]
+    n_below = np.cumsum(state.queue_histogram, axis=1, dtype=np.int64)
+    n_below += samples - n_below[:, -1:]  # samples that found the queue empty
+    reached = n_below >= max(quantile * samples, 1)
+    bucket = np.where(reached.any(axis=1), reached.argmax(axis=1), 0)
+    middle_ns = _bucket_middles_ns(n_buckets)[bucket]
+    first_ns_per_byte_q20 = state.links["ns_per_byte_q20"]
+    if len(state.ports) == len(state.links):
+        first_ns_per_byte_q20 = first_ns_per_byte_q20 * state.ports["drain_scale"]
+    return middle_ns * 2.0**FIXED_POINT_BITS / first_ns_per_byte_q20
+
+
+def _bucket_middles_ns(n_buckets: int) -> FloatArray:
+    """Middle of every histogram bucket; the inverse of ``queue_bucket``."""
+    sub_buckets = 1 << SUB_BUCKET_BITS
+    bucket = np.arange(n_buckets)
+    octave = np.maximum(bucket // sub_buckets - 1, 0)
+    low = (bucket - octave * sub_buckets).astype(np.float64) * 2.0**octave
+    return np.where(octave > 0, low + 0.5 * (2.0**octave - 1.0), low)
+
+
+def ideal_completion_s(
+    routes: NDArray[np.int32],
+    packet_bytes: int,
+    n_packets: IntArray,
+    last_packet_bytes: IntArray,
+    topology: Topology,
+) -> FloatArray:
+    """Time from the first bit sent to the last bit received on empty routes.
+
+    Args:
+        routes: Link ids, shape (n_flows, max_hops), padded with -1.
+        packet_bytes: Wire size of every packet but a flow's last.
+        n_packets: Shape (n_flows,).
+        last_packet_bytes: Wire size of the last packet, shape (n_flows,).
+        topology: The network of these links.
+    """
+    stored = 0.0 if topology.shaped else 1.0
+    arrival_s = np.zeros(len(routes))  # of the last packet at the present node
+    first_s = np.zeros(len(routes))  # of the first packet
+    slowest_s = np.zeros(len(routes))
+    for hop_links in routes.T:
+        used = hop_links != NOBODY
+        rate_bps = topology.link_rate_bps[hop_links]
+        full_s = np.where(used, packet_bytes * 8 / rate_bps, 0.0)
+        last_s = np.where(used, last_packet_bytes * 8 / rate_bps, 0.0)
+        delay_s = np.where(used, topology.link_delay_s[hop_links], 0.0)
+        slowest_s = np.maximum(slowest_s, full_s)
+        previous_gone_s = np.where(n_packets > 1, first_s + full_s + (n_packets - 2) * slowest_s, 0.0)
+        begins_s = np.maximum(arrival_s, previous_gone_s)
+        arrival_s = np.where(used, begins_s + stored * last_s + delay_s, arrival_s)
+        first_s += stored * full_s + delay_s
+    return arrival_s

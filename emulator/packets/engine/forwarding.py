@@ -1,0 +1,122 @@
+"""Forwarding tables: every switch looks up its links towards the destination's switch, packet by packet.
+
+For worlds in which a route is not known when a flow starts: packets are sprayed over all shortest paths, or
+links fail. For a flow that keeps its path the choice is that of ``routing.ecmp_routes``, switch by switch.
+Part of the extended event loop only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from sysgym.emulator.compiling import cached_kernel
+from sysgym.emulator.packets.engine.discipline import random_below
+from sysgym.emulator.packets.engine.ports import following_link
+from sysgym.emulator.packets.memory.records import (
+    NOBODY,
+    PACKET_IS_ACK,
+    PLACE,
+    flow_at,
+    place_at,
+    port_at,
+    route_hop_at,
+    row_at,
+)
+from sysgym.emulator.packets.topology import Topology
+from sysgym.emulator.packets.topology.routing import SwitchGraph, _flow_hashes, _mix, distances, switch_graph
+
+ARRIVED = -2
+"""The packet is at the host it is for."""
+
+
+def host_places(topology: Topology) -> tuple[NDArray[np.void], int]:
+    """Where every host is, shape (n_hosts,), and the number of columns of the forwarding table."""
+    edges, column = np.unique(topology.host_edge, return_inverse=True)
+    places = np.zeros(topology.n_hosts, PLACE)
+    places["edge"] = topology.host_edge
+    places["column"] = column
+    places["downlink"] = topology.host_downlink
+    return places, len(edges)
+
+
+def forwarding_table(topology: Topology, down: ArrayLike = ()) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Links on shortest paths from every node to every switch that has hosts.
+
+    Args:
+        topology: The network.
+        down: Links that are not used.
+
+    Returns:
+        ``rows``, shape (n_nodes * n_columns + 1,), and ``links``: those from node ``u`` towards the switch of
+        column ``c`` are ``links[rows[u * n_columns + c] : rows[u * n_columns + c + 1]]``.
+    """
+    graph = switch_graph(topology, down)
+    edges = np.unique(topology.host_edge).astype(np.int64)
+    rows, chosen = _table(graph, distances(graph, edges))
+    return rows, chosen if len(chosen) else np.zeros(1, np.int32)
+
+
+def flow_hashes(
+    src: ArrayLike, dst: ArrayLike, src_port: ArrayLike, dst_port: ArrayLike, protocol: int = 6
+) -> NDArray[np.uint64]:
+    """Hashes of 5-tuples, shape (n_flows,)."""
+    sources, targets, source_ports, target_ports = (
+        np.asarray(values, dtype=np.int64) for values in (src, dst, src_port, dst_port)
+    )
+    hashes: NDArray[np.uint64] = _flow_hashes(sources, targets, source_ports, target_ports, protocol)
+    return hashes
+
+
+@cached_kernel()
+def _table(graph: SwitchGraph, distance: NDArray[np.int32]) -> Any:
+    first_link, links, link_target, is_up = graph
+    n_nodes, n_columns = len(first_link) - 1, len(distance)
+    rows = np.zeros(n_nodes * n_columns + 1, np.int32)
+    chosen = np.empty(len(links) * n_columns, np.int32)
+    count = 0
+    for node in range(n_nodes):
+        for column in range(n_columns):
+            for position in range(first_link[node], first_link[node + 1]):
+                link = links[position]
+                if is_up[link] and distance[column, link_target[link]] < distance[column, node]:
+                    chosen[count] = link
+                    count += 1
+            rows[node * n_columns + column + 1] = count
+    return rows, chosen[:count].copy()
+
+
+@njit
+def next_link(world: Any, link_id: int, packet: Any) -> int:
+    """The link that a packet takes next, at the far end of the one that it came over.
+
+    NOBODY if there is no way; ARRIVED at its host.
+    """
+    is_ack = packet.flags & PACKET_IS_ACK
+    if not world.by_table:
+        link = following_link(world, packet)
+        return link if link != NOBODY else ARRIVED
+    packet.hop += 1
+    node = port_at(world.ports, link_id).target
+    if node < world.n_hosts:
+        return ARRIVED
+    flow = flow_at(world.flows, packet.flow)
+    place = place_at(world.places, flow.src if is_ack else flow.dst)
+    if place.edge == node:
+        return int(place.downlink)
+    row = node * world.n_columns + place.column
+    first = row_at(world.table_rows, row).first
+    equal = row_at(world.table_rows, row + 1).first - first
+    if equal == 0:
+        return NOBODY
+    if equal == 1:
+        chosen = 0
+    elif world.sprays:
+        chosen = random_below(world, equal)
+    else:
+        flow_hash = flow.hash_back if is_ack else flow.hash_out
+        chosen = int(_mix(flow_hash ^ _mix(np.uint64(node))) % np.uint64(equal))
+    return int(route_hop_at(world.table_links, first + chosen).link)

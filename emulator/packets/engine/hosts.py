@@ -1,0 +1,282 @@
+"""Hosts: which of a host's flows sends, and when.
+
+A host hands its network card a few packets at a time and lets its flows take turns, one packet each, as Linux
+does with fair queueing and TCP small queues: data that the card cannot take yet waits in the flows, not in a
+queue before the card. A rate cap works in the same place: it spaces the host's packets, so it holds for the
+host as a whole whatever its transports do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source, push
+from sysgym.emulator.packets.engine.pacing import waits_for_pace
+from sysgym.emulator.packets.engine.sender import (
+    ON_START,
+    ON_TICK,
+    ack_flow,
+    next_sequence,
+    notify,
+    time_out,
+    transmit,
+)
+from sysgym.emulator.packets.engine.wire import release_packet, serialisation_ns
+from sysgym.emulator.packets.memory.records import (
+    NEVER_NS,
+    NOBODY,
+    OUT_OF_PACKETS,
+    event_at,
+    flow_at,
+    host_at,
+    link_at,
+    packet_at,
+    port_at,
+    successor_at,
+)
+
+
+@njit
+def activate(world: Any, flow_id: int) -> None:
+    """Puts a flow at the head of its host's list of active flows."""
+    flow = flow_at(world.flows, flow_id)
+    host = host_at(world.hosts, flow.src)
+    flow.active = 1
+    flow.previous_active = NOBODY
+    flow.next_active = host.first_active
+    if host.first_active != NOBODY:
+        flow_at(world.flows, host.first_active).previous_active = flow_id
+    host.first_active = flow_id
+    host.active_flows += 1
+
+
+@njit
+def deactivate(world: Any, flow_id: int) -> None:
+    """Takes a finished flow off its host's list."""
+    flow = flow_at(world.flows, flow_id)
+    host = host_at(world.hosts, flow.src)
+    flow.active = 0
+    flow.rto_deadline_ns = NEVER_NS
+    if flow.next_active != NOBODY:
+        flow_at(world.flows, flow.next_active).previous_active = flow.previous_active
+    if flow.previous_active == NOBODY:
+        host.first_active = flow.next_active
+    else:
+        flow_at(world.flows, flow.previous_active).next_active = flow.next_active
+    if host.turn == flow_id:
+        host.turn = flow.next_active
+    host.active_flows -= 1
+
+
+@njit(forceinline=True)
+def ready_ns(world: Any, host: Any, now_ns: int) -> int:
+    """Earliest time at which the host may send its next packet."""
+    capped_ns = now_ns
+    if host.cap_ns_per_byte_q20 > 0:
+        since_ns = serialisation_ns(host.last_size_bytes, host.cap_ns_per_byte_q20)
+        capped_ns = max(now_ns, host.last_sent_ns + since_ns)
+        if not world.rates_change:  # else the card may be slower than the cap
+            return capped_ns
+    busy_until_ns = link_at(world.links, host.uplink).busy_until_ns
+    if busy_until_ns - now_ns <= host.backlog_limit_ns:
+        return capped_ns
+    return max(capped_ns, busy_until_ns - (host.backlog_limit_ns >> 1))
+
+
+@njit(forceinline=True)
+def waits_for_port(world: Any, host: Any) -> bool:
+    """Whether the host's card has no room: then its port wakes it, which a pause may put off."""
+    port = port_at(world.ports, host.uplink)
+    queued_ns = serialisation_ns(port.queued_bytes, link_at(world.links, host.uplink).ns_per_byte_q20)
+    if queued_ns <= host.backlog_limit_ns:
+        return False
+    host.awake = 1
+    port.wakes_host = 1
+    return True
+
+
+@njit(forceinline=True)
+def may_send_now(world: Any, host_id: int, now_ns: int, extras: Any) -> bool:
+    """Says whether the host may send; if not, sees to it that it is woken when it may."""
+    host = host_at(world.hosts, host_id)
+    if extras is not None:
+        if world.free_packets <= world.reserved_packets:
+            world.halted |= OUT_OF_PACKETS
+            return False
+        if world.lossless and waits_for_port(world, host):
+            return False
+    if world.free_packets == 0:
+        world.halted |= OUT_OF_PACKETS
+        return False
+    at_ns = ready_ns(world, host, now_ns)
+    if at_ns > now_ns:
+        host.awake = 1
+        push(world, event_key(at_ns, world.n_links + host_id))
+        return False
+    return True
+
+
+@njit(forceinline=True)
+def transmit_in_turn(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> None:
+    """Sends a packet; the host's next flow has the next turn."""
+    flow = flow_at(world.flows, flow_id)
+    host = host_at(world.hosts, flow.src)
+    host.last_size_bytes = transmit(world, flow_id, seq, now_ns, extras)
+    host.last_sent_ns = now_ns
+    host.turn = flow.next_active
+
+
+@njit
+def send(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
+    """Lets a flow send what it may, unless flows of its host wait for their turn already."""
+    flow = flow_at(world.flows, flow_id)
+    while host_at(world.hosts, flow.src).awake == 0:
+        seq = next_sequence(world, flow)
+        if seq == NOBODY:
+            return
+        if extras is not None and waits_for_pace(world, flow_id, now_ns):
+            return
+        if not may_send_now(world, flow.src, now_ns, extras):
+            return
+        transmit_in_turn(world, flow_id, seq, now_ns, extras)
+
+
+@njit
+def next_in_turn(world: Any, host: Any, now_ns: int, extras: Any) -> int:
+    """The first flow, from the one whose turn it is, that has a packet to send; NOBODY if none has."""
+    flow_id = host.turn
+    for _ in range(host.active_flows + 1):
+        if flow_id == NOBODY:
+            flow_id = host.first_active
+            if flow_id == NOBODY:
+                return NOBODY
+        if next_sequence(world, flow_at(world.flows, flow_id)) != NOBODY and (
+            extras is None or not waits_for_pace(world, flow_id, now_ns)
+        ):
+            return flow_id
+        flow_id = flow_at(world.flows, flow_id).next_active
+    return NOBODY
+
+
+@njit
+def serve(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
+    """A host that waited for its card or its cap lets its flows send in turn."""
+    host = host_at(world.hosts, host_id)
+    host.awake = 0
+    while True:
+        flow_id = next_in_turn(world, host, now_ns, extras)
+        if flow_id == NOBODY or not may_send_now(world, host_id, now_ns, extras):
+            return
+        seq = next_sequence(world, flow_at(world.flows, flow_id))
+        transmit_in_turn(world, flow_id, seq, now_ns, extras)
+
+
+@njit
+def wake_host(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
+    """The same whatever it waited for: a place in its port, its cap, a slot for a packet."""
+    host = host_at(world.hosts, host_id)
+    if extras is not None and world.lossless:
+        port = port_at(world.ports, host.uplink)
+        queued_ns = serialisation_ns(port.queued_bytes, link_at(world.links, host.uplink).ns_per_byte_q20)
+        if port.wakes_host and queued_ns > host.backlog_limit_ns >> 1:
+            return
+        port.wakes_host = 0
+    serve(world, host_id, now_ns, extras)
+
+
+@njit
+def begin_flow(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
+    """A flow starts now."""
+    flow = flow_at(world.flows, flow_id)
+    flow.begun = 1
+    event = event_at(world.event, 0)
+    event.now_ns = now_ns
+    notify(world, flow, ON_START, event, extras)
+    activate(world, flow_id)
+    send(world, flow_id, now_ns, extras)
+
+
+@njit
+def start_flows(world: Any, now_ns: int, extras: Any) -> int:
+    """Starts every flow that is due; returns when the next one is."""
+    while world.next_flow < world.n_scheduled:
+        flow_id = world.next_flow
+        flow = flow_at(world.flows, flow_id)
+        if flow.start_ns > now_ns:
+            return int(flow.start_ns)
+        world.next_flow = flow_id + 1
+        begin_flow(world, flow_id, now_ns, extras)
+    return int(NEVER_NS)
+
+
+@njit
+def wake_flow(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
+    """A flow's own event: what it waited for has ended, or its pace lets it send again."""
+    flow = flow_at(world.flows, flow_id)
+    flow.pace_armed = 0
+    if not flow.begun:
+        begin_flow(world, flow_id, now_ns, extras)
+    elif flow.active and host_at(world.hosts, flow.src).awake == 0:
+        serve(world, flow.src, now_ns, extras)  # in turn: of several flows that may send none is preferred
+
+
+@njit
+def release_successors(world: Any, flow: Any, now_ns: int) -> None:
+    """A flow has ended: those that waited for it alone start after their delay."""
+    for position in range(flow.first_successor, flow.first_successor + flow.n_successors):
+        successor_id = successor_at(world.successors, position).flow
+        successor = flow_at(world.flows, successor_id)
+        successor.waits_for -= 1
+        if successor.waits_for == 0:
+            successor.start_ns = now_ns + successor.after_delay_ns
+            successor.pace_armed = 1
+            push(world, event_key(successor.start_ns, flow_source(world, successor_id, FLOW_SENDS)))
+
+
+@njit
+def tick_transports(world: Any, now_ns: int, extras: Any) -> None:
+    """The clock of transports with timers: every active flow's on_tick."""
+    for host_id in range(world.n_hosts):
+        flow_id = host_at(world.hosts, host_id).first_active
+        while flow_id != NOBODY:
+            flow = flow_at(world.flows, flow_id)
+            event = event_at(world.event, 0)
+            event.now_ns = now_ns
+            event.in_flight_packets = flow.nxt - flow.una
+            notify(world, flow, ON_TICK, event, extras)
+            send(world, flow_id, now_ns, extras)
+            flow_id = flow.next_active
+
+
+@njit
+def receive_ack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
+    """Takes an ACK in and lets its flow send."""
+    flow_id = packet_at(world.packets, slot).flow
+    flow = flow_at(world.flows, flow_id)
+    if flow.active:
+        ack_flow(world, slot, now_ns, extras)
+    release_packet(world, slot)
+    if not flow.active:
+        return
+    if flow.una >= flow.n_packets:
+        deactivate(world, flow_id)
+    else:
+        send(world, flow_id, now_ns, extras)
+
+
+@njit
+def check_timers(world: Any, now_ns: int, extras: Any) -> None:
+    """Times out every active flow whose deadline has passed.
+
+    Timers have the granularity of the tick (RFC 6298's G).
+    """
+    for host_id in range(world.n_hosts):
+        flow_id = host_at(world.hosts, host_id).first_active
+        while flow_id != NOBODY:
+            flow = flow_at(world.flows, flow_id)
+            if flow.rto_deadline_ns <= now_ns:
+                time_out(world, flow, now_ns, extras)
+                send(world, flow_id, now_ns, extras)
+            flow_id = flow.next_active

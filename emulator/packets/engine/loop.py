@@ -1,0 +1,295 @@
+"""The event loop of the packet simulator, compiled once and cached.
+
+Transports enter as addresses of compiled callbacks, so a user's transport needs no new compilation of the
+loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from numba import njit, types
+
+from sysgym.emulator.compiling import c_function
+from sysgym.emulator.packets.engine.discipline import Q31, random_below, stamp_telemetry
+from sysgym.emulator.packets.engine.events import (
+    FLOW_SENDS,
+    FLOW_START,
+    MAX_TIME_NS,
+    N_CLOCKS,
+    NO_EVENT,
+    SAMPLE_TICK,
+    SOURCE_BITS,
+    SOURCE_MASK,
+    SOURCES_PER_FLOW,
+    TIMER_TICK,
+    TRANSPORT_TICK,
+    drop_stale_root,
+    event_key,
+    push,
+)
+from sysgym.emulator.packets.engine.forwarding import ARRIVED, next_link
+from sysgym.emulator.packets.engine.hosts import (
+    check_timers,
+    receive_ack,
+    release_successors,
+    serve,
+    start_flows,
+    tick_transports,
+    wake_flow,
+    wake_host,
+)
+from sysgym.emulator.packets.engine.pfc import end_transmission, integrate_queue, take_control_frame
+from sysgym.emulator.packets.engine.ports import enqueue, following_link, sample_queues
+from sysgym.emulator.packets.engine.receiver import receive_data, time_out_ack
+from sysgym.emulator.packets.engine.wire import integrate_backlog, refuse, release_packet
+from sysgym.emulator.packets.memory.records import (
+    NOBODY,
+    PACKET_IS_ACK,
+    PACKET_PAUSE,
+    PACKET_RESUME,
+    cap_at,
+    entry_at,
+    flow_at,
+    host_at,
+    link_at,
+    note_at,
+    packet_at,
+    port_at,
+    world_at,
+)
+
+PACKET_CONTROL = PACKET_PAUSE | PACKET_RESUME
+
+
+@njit(forceinline=True)
+def arrive(world: Any, link_id: int, now_ns: int, extras: Any) -> None:
+    """The first packet on a link reaches its far end: on to the next link, or to the host."""
+    link = link_at(world.links, link_id)
+    slot = link.head
+    packet = packet_at(world.packets, slot)
+    link.head = packet.next
+    if packet.next != NOBODY:
+        push(world, event_key(packet_at(world.packets, packet.next).arrival_ns, link_id))
+    if extras is not None:
+        arrive_extended(world, link_id, slot, now_ns, extras)
+        return
+    is_ack = packet.flags & PACKET_IS_ACK
+    next_link_id = following_link(world, packet)
+    if next_link_id != NOBODY:
+        enqueue(world, next_link_id, slot, now_ns, extras)
+    elif is_ack:
+        receive_ack(world, slot, now_ns, extras)
+    else:
+        receive_data(world, slot, now_ns, extras)
+
+
+@njit
+def arrive_extended(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> None:
+    """As above where packets may be lost on the way, be frames of flow control, or choose their way."""
+    packet = packet_at(world.packets, slot)
+    if packet.flags & PACKET_CONTROL:
+        take_control_frame(world, link_id, packet.flags, now_ns)
+        release_packet(world, slot)
+        return
+    if world.keeps_stamps:
+        stamp_telemetry(world, link_id, slot, now_ns)
+    next_link_id = next_link(world, link_id, packet)
+    if next_link_id == NOBODY or is_lost(world, link_id):
+        port_at(world.ports, link_id).lost_packets += 1
+        refuse(world, link_at(world.links, link_id), slot)
+    elif next_link_id != ARRIVED:
+        note_at(world.notes, slot).came_by = link_id
+        enqueue(world, next_link_id, slot, now_ns, extras)
+    elif packet.flags & PACKET_IS_ACK:
+        receive_ack(world, slot, now_ns, extras)
+    else:
+        flow_id = packet.flow
+        note_at(world.notes, slot).came_by = NOBODY
+        receive_data(world, slot, now_ns, extras)
+        end_flow_if_over(world, flow_id, now_ns)
+
+
+@njit(forceinline=True)
+def is_lost(world: Any, link_id: int) -> bool:
+    """Whether a packet that comes over a link is lost on it: the link is down, or by chance."""
+    if world.links_fail and port_at(world.ports, link_id).down:
+        return True
+    return world.loss_q31 > 0 and random_below(world, Q31) < world.loss_q31
+
+
+@njit(forceinline=True)
+def end_flow_if_over(world: Any, flow_id: int, now_ns: int) -> None:
+    """Lets those that wait for a flow know that its last byte has just arrived."""
+    flow = flow_at(world.flows, flow_id)
+    if flow.n_successors > 0 and flow.finish_ns == now_ns:
+        release_successors(world, flow, now_ns)
+        flow.n_successors = 0
+
+
+@njit
+def strike(world: Any, clock: int, now_ns: int, extras: Any) -> None:
+    """One of the world's own clocks: flows that start, time-outs, queue samples, transports with timers."""
+    source = world.n_links + world.n_hosts + clock
+    if clock == FLOW_START:
+        next_ns = start_flows(world, now_ns, extras)
+        if next_ns <= MAX_TIME_NS:
+            push(world, event_key(next_ns, source))
+    elif clock == TIMER_TICK:
+        check_timers(world, now_ns, extras)
+        push(world, event_key(now_ns + world.timer_tick_ns, source))
+    elif clock == SAMPLE_TICK:
+        sample_queues(world, now_ns, extras)
+        push(world, event_key(now_ns + world.sample_tick_ns, source))
+    elif extras is not None and clock == TRANSPORT_TICK:
+        tick_transports(world, now_ns, extras)
+        push(world, event_key(now_ns + world.transport_tick_ns, source))
+
+
+@njit
+def handle_own_event(world: Any, number: int, now_ns: int, extras: Any) -> None:
+    """The event of a flow or a port (extended loop)."""
+    n_flow_sources = SOURCES_PER_FLOW * world.n_flows
+    if number < n_flow_sources:
+        flow_id = number // SOURCES_PER_FLOW
+        if number % SOURCES_PER_FLOW == FLOW_SENDS:
+            wake_flow(world, flow_id, now_ns, extras)
+        else:
+            time_out_ack(world, flow_id, now_ns, extras)
+    else:
+        host_id = end_transmission(world, number - n_flow_sources, now_ns)
+        if host_id != NOBODY:
+            wake_host(world, host_id, now_ns, extras)
+
+
+@njit
+def forget_changing_hosts(world: Any) -> None:
+    """Removes from the event heap the entries of hosts whose cap is about to change."""
+    n_entries = world.heap_size
+    world.heap_size = 0
+    for entry in range(n_entries):
+        key = entry_at(world.heap, entry).key
+        entry_at(world.heap, entry).key = NO_EVENT
+        source = key & SOURCE_MASK
+        host_id = source - world.n_links
+        if host_id < 0 or host_id >= world.n_hosts or not changes(world, host_id):
+            push(world, key)
+
+
+@njit(forceinline=True)
+def changes(world: Any, host_id: int) -> bool:
+    """Whether a host's cap is about to become another."""
+    return bool(
+        host_at(world.hosts, host_id).cap_ns_per_byte_q20 != cap_at(world.caps, host_id).ns_per_byte_q20
+    )
+
+
+class Loop:
+    """What Python, and compiled code that steps many worlds, calls: compiled when first asked for.
+
+    Each is a C function of two int64, reached by its address, which the world's record holds, or, from
+    Python, through its ``ctypes``, which leaves Python to other threads meanwhile.
+
+    Args:
+        extras: None: the compiler leaves out all that only some worlds need, such as pacing, telemetry and
+            faults. A function compiled for a None argument has no trace of what is done if it is not None.
+    """
+
+    def __init__(self, extras: bool | None) -> None:
+        self._extras = extras
+
+    @cached_property
+    def run_until(self) -> Any:
+        """``(world_address, until_ns)``: handles all events before then; 0: it has halted."""
+        extras = self._extras
+
+        def run_until(world_address: int, until_ns: int) -> int:
+            world = world_at(world_address, 0)
+            n_links = world.n_links
+            n_links_and_hosts = n_links + world.n_hosts
+            hops = 0
+            while world.heap_size > 0 and world.halted == 0:
+                key = entry_at(world.heap, 0).key
+                now_ns = key >> SOURCE_BITS
+                if now_ns >= until_ns:
+                    break
+                world.now_ns = now_ns
+                world.root_is_stale = 1
+                source = key & SOURCE_MASK
+                if source < n_links:
+                    hops += 1
+                    arrive(world, source, now_ns, extras)
+                elif source < n_links_and_hosts:
+                    serve(world, source - n_links, now_ns, extras)
+                elif extras is None or source < n_links_and_hosts + N_CLOCKS:
+                    strike(world, source - n_links_and_hosts, now_ns, extras)
+                else:
+                    handle_own_event(world, source - n_links_and_hosts - N_CLOCKS, now_ns, extras)
+                drop_stale_root(world)
+            world.hops += hops
+            if world.halted:
+                return 0
+            world.now_ns = until_ns
+            for link_id in range(n_links):
+                if extras is not None and world.lossless:
+                    integrate_queue(link_at(world.links, link_id), port_at(world.ports, link_id), until_ns)
+                else:
+                    integrate_backlog(link_at(world.links, link_id), until_ns)
+            return 1
+
+        return _entry_point(run_until)
+
+    @cached_property
+    def resume_senders(self) -> Any:
+        """``(world_address, 0)``: lets every host send again after the packet pool has grown."""
+        extras = self._extras
+
+        def resume_senders(world_address: int, _unused: int) -> int:
+            world = world_at(world_address, 0)
+            world.halted = 0
+            for host_id in range(world.n_hosts):
+                if host_at(world.hosts, host_id).awake == 0:
+                    serve(world, host_id, world.now_ns, extras)
+            return 1
+
+        return _entry_point(resume_senders)
+
+    @cached_property
+    def cap_hosts(self) -> Any:
+        """``(world_address, 0)``: brings the world's ``caps`` into force, from the next packet on.
+
+        A host whose cap stays what it was is left alone: setting the same cap again changes nothing.
+        """
+        extras = self._extras
+
+        def cap_hosts(world_address: int, _unused: int) -> int:
+            world = world_at(world_address, 0)
+            forget_changing_hosts(world)
+            for host_id in range(world.n_hosts):
+                if changes(world, host_id):
+                    cap_ns_per_byte_q20 = cap_at(world.caps, host_id).ns_per_byte_q20
+                    host_at(world.hosts, host_id).cap_ns_per_byte_q20 = cap_ns_per_byte_q20
+                    wake_host(world, host_id, world.now_ns, extras)
+            return 1
+
+        return _entry_point(cap_hosts)
+
+
+def _entry_point(function: Callable[[int, int], int]) -> Any:
+    return c_function(types.int64(types.int64, types.int64), function)
+
+
+def compile_loops() -> None:
+    """Compiles whatever the cache does not have, so that processes that start later need not."""
+    for loop in (PLAIN, EXTENDED):
+        for entry_point in ("run_until", "cap_hosts", "resume_senders"):
+            getattr(loop, entry_point)
+
+
+PLAIN = Loop(None)
+"""For worlds that need nothing but queues with tail drop and a step mark, and an ACK for each packet."""
+
+EXTENDED = Loop(True)
+"""For all others. Where none of its features is on, it does what the plain loop does."""

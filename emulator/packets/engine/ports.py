@@ -1,0 +1,127 @@
+"""A link with its output queue: byte-limited FIFO, tail drop, ECN step mark, and the statistics of the queue.
+
+A FIFO that drains at a constant rate needs no event for a departure: the time at which the queue will be
+empty says all, and the queue's length is what remains of it, divided by the time that a byte takes. The
+integral of the queue over time is exact, since between two arrivals it falls in a straight line.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.engine.discipline import (
+    NOT_MARKED,
+    REFUSED,
+    capture,
+    red_verdict,
+)
+from sysgym.emulator.packets.engine.pfc import join_queue
+from sysgym.emulator.packets.engine.wire import (
+    integrate_backlog,
+    jittered_arrival_ns,
+    put_on_wire,
+    refuse,
+    serialisation_ns,
+)
+from sysgym.emulator.packets.memory.records import (
+    PACKET_CE,
+    PACKET_ECN_CAPABLE,
+    bucket_at,
+    link_at,
+    packet_at,
+    port_at,
+    route_hop_at,
+)
+
+SUB_BUCKET_BITS = 4
+_SUB_BUCKETS = 1 << SUB_BUCKET_BITS
+QUEUE_BUCKETS = 40 * _SUB_BUCKETS
+"""Log-linear histogram of drain times: 16 buckets an octave, so a quantile is exact to 1/16."""
+
+
+@njit(forceinline=True)
+def first_link(world: Any, packet: Any, flow_id: int, direction: int) -> int:
+    """Puts a packet at the beginning of its flow's route (direction 1: that of ACKs); returns the link."""
+    packet.hop = 0
+    packet.route = (2 * flow_id + direction) * world.route_stride
+    return int(route_hop_at(world.routes, packet.route).link)
+
+
+@njit(forceinline=True)
+def following_link(world: Any, packet: Any) -> int:
+    """Moves a packet one link on along its route; NOBODY behind the last."""
+    packet.hop += 1
+    packet.route += 1
+    return int(route_hop_at(world.routes, packet.route).link)
+
+
+@njit(forceinline=True)
+def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> None:
+    """Puts a packet into a link's queue, or drops it; marks it if the queue is above the threshold."""
+    link = link_at(world.links, link_id)
+    packet = packet_at(world.packets, slot)
+    if extras is not None and world.lossless:
+        join_queue(world, link, link_id, packet, slot, now_ns)
+        return
+    backlog_ns = integrate_backlog(link, now_ns)
+    size_bytes = packet.size_bytes
+    after_ns = backlog_ns + serialisation_ns(size_bytes, link.ns_per_byte_q20)
+    if after_ns > link.buffer_ns:
+        refuse(world, link, slot)
+        return
+    marked = backlog_ns > link.mark_above_ns
+    if extras is not None:
+        verdict = red_verdict(world, link, link_id, packet, backlog_ns, now_ns) if world.red else NOT_MARKED
+        if verdict == REFUSED:
+            refuse(world, link, slot)
+            return
+        if world.links_fail and port_at(world.ports, link_id).down:
+            port_at(world.ports, link_id).lost_packets += 1
+            refuse(world, link, slot)
+            return
+        marked = marked or verdict != NOT_MARKED
+        if world.capture_size:
+            capture(world, link_id, slot, marked, now_ns + backlog_ns)
+    if marked and packet.flags & PACKET_ECN_CAPABLE:
+        packet.flags |= PACKET_CE
+        link.marked_packets += 1
+    link.sent_bytes += size_bytes
+    link.sent_packets += 1
+    if after_ns > link.max_backlog_ns:
+        link.max_backlog_ns = after_ns
+    link.busy_until_ns = now_ns + after_ns
+    arrival_ns = now_ns + after_ns + link.delay_ns
+    if extras is not None and world.shaped_links:
+        arrival_ns = now_ns + backlog_ns + link.delay_ns
+    if link.jitter_ns > 0:
+        arrival_ns = jittered_arrival_ns(world, link, arrival_ns)
+    put_on_wire(world, link, link_id, packet, slot, arrival_ns)
+
+
+@njit(forceinline=True)
+def queue_bucket(drain_ns: int) -> int:
+    """Histogram bucket of a queue's drain time."""
+    octave = 0
+    while drain_ns >= 2 * _SUB_BUCKETS:
+        drain_ns >>= 1
+        octave += 1
+    return octave * _SUB_BUCKETS + drain_ns
+
+
+@njit
+def sample_queues(world: Any, now_ns: int, extras: Any) -> None:
+    """Adds every queue that is not empty to its link's histogram; the rest of the samples found it empty."""
+    for link_id in range(world.n_links):
+        link = link_at(world.links, link_id)
+        drain_ns = max(link.busy_until_ns - now_ns, 0)
+        if extras is not None and world.lossless:
+            port = port_at(world.ports, link_id)
+            drain_ns += serialisation_ns(port.queued_bytes - port.sending_bytes, link.ns_per_byte_q20)
+        if extras is not None and world.rates_change:
+            drain_ns = int(drain_ns * port_at(world.ports, link_id).drain_scale)
+        if drain_ns > 0:
+            bucket = min(queue_bucket(drain_ns), QUEUE_BUCKETS - 1)
+            bucket_at(world.queue_histogram, link_id * QUEUE_BUCKETS + bucket).samples += 1
+    world.queue_samples += 1

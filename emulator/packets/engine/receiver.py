@@ -1,0 +1,206 @@
+"""The receiving end of a flow: in-order delivery, a bitmap of what came out of order, ACKs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from sysgym.emulator.packets.engine.events import RECEIVER_ACKS, event_key, flow_source, push
+from sysgym.emulator.packets.engine.ports import enqueue, first_link
+from sysgym.emulator.packets.engine.wire import release_packet
+from sysgym.emulator.packets.memory.records import (
+    NOBODY,
+    PACKET_CE,
+    PACKET_CNP,
+    PACKET_IS_ACK,
+    flow_at,
+    host_at,
+    note_at,
+    packet_at,
+    segment_at,
+    word_at,
+)
+
+
+@njit(forceinline=True)
+def test_bit(bitmap: Any, offset: int, index: int) -> bool:
+    """Says whether a packet of a flow's bitmap is set."""
+    return (word_at(bitmap, offset + (index >> 6)).bits >> np.uint64(index & 63)) & np.uint64(1) != np.uint64(
+        0
+    )
+
+
+@njit(forceinline=True)
+def set_bit(bitmap: Any, offset: int, index: int) -> None:
+    """Sets a packet in a flow's bitmap."""
+    word_at(bitmap, offset + (index >> 6)).bits |= np.uint64(1) << np.uint64(index & 63)
+
+
+@njit(forceinline=True)
+def clear_bit(bitmap: Any, offset: int, index: int) -> None:
+    """Clears a packet in a flow's bitmap."""
+    word_at(bitmap, offset + (index >> 6)).bits &= ~(np.uint64(1) << np.uint64(index & 63))
+
+
+@njit
+def bits_up_to(bitmap: Any, flow: Any, first: int, seq: int) -> Any:
+    """Bits of the 64 packets up to one, that one's the highest, 0 before ``first``; none in tiny windows."""
+    ahead = seq - first
+    if ahead < 0 or flow.window_mask < 63:
+        return np.uint64(0)
+    index = seq & flow.window_mask
+    word, bit = index >> 6, index & 63
+    bits = word_at(bitmap, flow.bitmap_offset + word).bits << np.uint64(63 - bit)
+    if ahead > bit and bit < 63:
+        before = word - 1 if word > 0 else flow.window_mask >> 6
+        bits |= word_at(bitmap, flow.bitmap_offset + before).bits >> np.uint64(bit + 1)
+    if ahead < 63:
+        bits &= ~(~np.uint64(0) >> np.uint64(ahead + 1))
+    return bits
+
+
+@njit
+def deliver_held_packets(world: Any, flow: Any) -> None:
+    """Moves the receiver past the packets that it already holds."""
+    while flow.held_out_of_order > 0:
+        index = flow.rcv_nxt & flow.window_mask
+        if not test_bit(world.received, flow.bitmap_offset, index):
+            return
+        clear_bit(world.received, flow.bitmap_offset, index)
+        flow.held_out_of_order -= 1
+        flow.rcv_nxt += 1
+
+
+@njit(forceinline=True)
+def accept_data(world: Any, flow: Any, seq: int, now_ns: int) -> None:
+    """Delivers a packet and what it makes deliverable, or holds it until its turn comes."""
+    if seq == flow.rcv_nxt:
+        flow.rcv_nxt += 1
+        deliver_held_packets(world, flow)
+        credit_delivery(world, flow, seq, now_ns)
+    elif seq > flow.rcv_nxt:
+        index = seq & flow.window_mask
+        if not test_bit(world.received, flow.bitmap_offset, index):
+            set_bit(world.received, flow.bitmap_offset, index)
+            flow.held_out_of_order += 1
+
+
+@njit
+def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
+    """Takes a data packet in and sends it back as an ACK, the CE mark echoed.
+
+    With one ACK a packet this is the exact feedback that the receiver of RFC 8257, 3.2, aims at.
+    """
+    packet = packet_at(world.packets, slot)
+    flow = flow_at(world.flows, packet.flow)
+    if extras is not None and world.delayed_ack_packets > 1:
+        receive_and_wait(world, packet.flow, slot, now_ns, extras)
+        return
+    segment = segment_at(world.segments, slot)
+    accept_data(world, flow, segment.seq, now_ns)
+    ce = packet.flags & PACKET_CE
+    segment.ack = flow.rcv_nxt
+    packet.flags = PACKET_IS_ACK | ce
+    packet.size_bytes = world.ack_bytes
+    if extras is not None and world.loses_at_random:
+        note_at(world.notes, slot).recent_arrivals = bits_up_to(
+            world.received, flow, flow.rcv_nxt, segment.seq
+        )
+    if extras is not None and ce and notification_is_due(world, flow, now_ns):
+        packet.flags |= PACKET_CNP
+    enqueue(world, first_link(world, packet, packet.flow, 1), slot, now_ns, extras)
+
+
+@njit
+def receive_and_wait(world: Any, flow_id: int, slot: int, now_ns: int, extras: Any) -> None:
+    """Takes a data packet in and acknowledges it with others (RFC 5681, 4.2; RFC 8257, 3.2, figure 1).
+
+    When the CE mark changes, what arrived before is acknowledged at once with the old mark, so that every ACK
+    speaks for packets of one kind. A packet out of order, one that fills a hole and the flow's last are
+    acknowledged at once too.
+    """
+    packet = packet_at(world.packets, slot)
+    flow = flow_at(world.flows, flow_id)
+    ce = 1 if packet.flags & PACKET_CE else 0
+    seq = segment_at(world.segments, slot).seq
+    out_of_order = seq != flow.rcv_nxt
+    if flow.unacked_arrivals > 0 and (out_of_order or ce != flow.ce_state):
+        send_held_ack(world, flow_id, now_ns, extras)
+    flow.ce_state = ce
+    at_once = out_of_order or flow.held_out_of_order > 0
+    accept_data(world, flow, seq, now_ns)
+    if flow.unacked_arrivals > 0:
+        release_packet(world, flow.held_ack_slot)
+    flow.held_ack_slot = slot
+    flow.unacked_arrivals += 1
+    note_at(world.notes, slot).received_ns = now_ns
+    if ce and notification_is_due(world, flow, now_ns):
+        flow.cnp_due = 1
+        at_once = True
+    if at_once or flow.unacked_arrivals >= world.delayed_ack_packets or flow.finish_ns >= 0:
+        send_held_ack(world, flow_id, now_ns, extras)
+    elif flow.unacked_arrivals == 1:
+        flow.ack_deadline_ns = now_ns + world.delayed_ack_ns
+        if not flow.ack_armed:
+            flow.ack_armed = 1
+            push(world, event_key(flow.ack_deadline_ns, flow_source(world, flow_id, RECEIVER_ACKS)))
+
+
+@njit
+def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
+    """Sends the last packet that arrived back as an ACK for all that are not yet acknowledged."""
+    flow = flow_at(world.flows, flow_id)
+    slot = flow.held_ack_slot
+    packet = packet_at(world.packets, slot)
+    note = note_at(world.notes, slot)
+    note.covers = flow.unacked_arrivals
+    note.endpoint_delay_ns = now_ns - note.received_ns
+    flow.held_ack_slot = NOBODY
+    flow.unacked_arrivals = 0
+    segment_at(world.segments, slot).ack = flow.rcv_nxt
+    if world.loses_at_random:
+        note.recent_arrivals = bits_up_to(
+            world.received, flow, flow.rcv_nxt, segment_at(world.segments, slot).seq
+        )
+    packet.flags = PACKET_IS_ACK | (PACKET_CE if flow.ce_state else 0)
+    if flow.cnp_due:
+        packet.flags |= PACKET_CNP
+        flow.cnp_due = 0
+    packet.size_bytes = world.ack_bytes
+    enqueue(world, first_link(world, packet, flow_id, 1), slot, now_ns, extras)
+
+
+@njit
+def time_out_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
+    """The wait of a delayed ACK is over, or its timer outlived it."""
+    flow = flow_at(world.flows, flow_id)
+    flow.ack_armed = 0
+    if flow.unacked_arrivals == 0:
+        return
+    if flow.ack_deadline_ns > now_ns:
+        flow.ack_armed = 1
+        push(world, event_key(flow.ack_deadline_ns, flow_source(world, flow_id, RECEIVER_ACKS)))
+    else:
+        send_held_ack(world, flow_id, now_ns, extras)
+
+
+@njit(forceinline=True)
+def notification_is_due(world: Any, flow: Any, now_ns: int) -> bool:
+    """DCQCN: at most one notification an interval (Zhu et al., SIGCOMM 2015)."""
+    if world.cnp_interval_ns == 0 or now_ns < flow.last_cnp_ns + world.cnp_interval_ns:
+        return False
+    flow.last_cnp_ns = now_ns
+    return True
+
+
+@njit(forceinline=True)
+def credit_delivery(world: Any, flow: Any, first_seq: int, now_ns: int) -> None:
+    """Counts the payload of the packets from ``first_seq`` that have just become deliverable in order."""
+    payload_bytes = (flow.rcv_nxt - first_seq) * world.payload_bytes
+    if flow.rcv_nxt == flow.n_packets:
+        payload_bytes += flow.last_packet_bytes - world.payload_bytes
+        flow.finish_ns = now_ns
+    host_at(world.hosts, flow.src).delivered_bytes += payload_bytes
+    host_at(world.hosts, flow.dst).received_bytes += payload_bytes

@@ -1,0 +1,450 @@
+"""Memory layout of the packet simulator: one record array for each kind of thing.
+
+Every array is an array of records, so that all that is known of one packet, link, flow or host lies in
+neighbouring cache lines: memory traffic decides the speed of a packet simulator. Times are integer
+nanoseconds, sequence numbers count packets.
+
+A packet keeps its slot in ``packets`` from the sender to the receiver and back as an ACK; moving over a hop
+relinks the slot from one link's FIFO to the next and copies nothing. A new per-packet field therefore costs
+memory, not time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sysgym.emulator.packets.memory.numba_records import record_accessor
+
+NOBODY = -1
+"""Index that points nowhere (end of a list, no link, no packet)."""
+
+NEVER_NS = np.int64(2**62)
+"""A time that does not come."""
+
+LONG_LIVED_PACKETS = np.int64(2**30)
+"""Length in packets of a flow that does not end within any episode; also the largest sequence number."""
+
+PACKET_IS_ACK = 1
+PACKET_ECN_CAPABLE = 2
+PACKET_CE = 4
+PACKET_CNP = 8
+"""On an ACK: it is a congestion notification packet of DCQCN too."""
+PACKET_PAUSE = 16
+PACKET_RESUME = 32
+"""Frames of priority flow control: they go from one end of a cable to the other and no further."""
+
+OUT_OF_PACKETS = 1
+TRANSPORT_FAILED = 2
+"""Why a world has halted: a sender found no free slot; a transport raised, or its window or rate is none."""
+
+NEW_RENO = 0
+"""Loss recovery by duplicate and partial ACKs (RFC 5681, RFC 6582), go-back-N after a time-out."""
+
+SACK = 1
+"""Loss recovery by selective acknowledgements (RFC 6675).
+
+Every ACK names the packet that caused it; a hole three packets deep is lost; what is sacked or lost is not in
+flight.
+"""
+
+PACKET = np.dtype(
+    [
+        ("arrival_ns", np.int64),  # at the far end of the link that carries it
+        ("flow", np.int32),
+        ("next", np.int32),  # the slot behind it in the same FIFO, or in the list of free slots
+        ("route", np.int32),  # where in the world's routes the link is that carries it
+        ("size_bytes", np.uint16),
+        ("flags", np.uint8),
+        ("hop", np.int8),
+    ],
+    align=True,
+)
+"""What every hop of a packet needs: the fewer bytes, the more packets the cache holds."""
+
+SEGMENT = np.dtype(
+    [
+        ("sent_ns", np.int64),  # when the sender sent the data packet; its ACK brings it back
+        ("seq", np.int32),  # data: its number; ACK: the number of the data packet that caused it
+        ("ack", np.int32),  # ACK: the next number that the receiver expects
+    ],
+    align=True,
+)
+"""What only the ends of a flow read of a packet, by the packet's slot."""
+
+LINK = np.dtype(
+    [
+        # A queue is known by the time at which its last byte will have left; limits are drain times too.
+        ("busy_until_ns", np.int64),
+        ("ns_per_byte_q20", np.int64),  # fixed point, 20 fractional bits
+        ("delay_ns", np.int64),
+        ("buffer_ns", np.int64),
+        ("mark_above_ns", np.int64),
+        ("jitter_ns", np.int64),  # a packet arrives up to this much later, never before the one ahead of it
+        ("last_arrival_ns", np.int64),
+        ("head", np.int32),  # FIFO of the packets in the queue or on the wire
+        ("tail", np.int32),
+        ("sent_bytes", np.int64),  # accepted into the queue
+        ("sent_packets", np.int64),
+        ("marked_packets", np.int64),
+        ("dropped_packets", np.int64),
+        ("dropped_bytes", np.int64),
+        ("max_backlog_ns", np.int64),
+        ("backlog_integral_ns2", np.float64),
+        ("integrated_until_ns", np.int64),
+    ],
+    align=True,
+)
+
+STATE_SLOTS = 32
+"""Private numbers that a transport keeps for each flow in ``flow.state``."""
+
+INT_HOPS = 8
+"""Most switches of a path whose telemetry an ACK brings back."""
+
+FLOW = np.dtype(
+    [
+        # What a transport reads and writes.
+        ("cwnd", np.float64),  # packets
+        ("ssthresh", np.float64),  # packets
+        ("srtt_ns", np.float64),
+        ("min_rtt_ns", np.int64),
+        ("base_rtt_ns", np.int64),  # of the empty path, full-size packets
+        ("line_rate_bps", np.float64),  # of the sending host
+        ("una", np.int64),  # first packet not acknowledged
+        ("nxt", np.int64),  # next packet to send
+        ("high", np.int64),  # first packet never sent
+        ("in_recovery", np.int64),
+        ("pacing_rate_bps", np.float64),  # spaces the flow's packets; 0: not paced
+        ("state", np.float64, (STATE_SLOTS,)),
+        # Loss recovery.
+        ("recover", np.int64),
+        ("duplicate_acks", np.int64),  # also inflates the window (RFC 5681, 3.2; RFC 3042)
+        ("resend_una", np.int64),
+        ("timeouts_in_a_row", np.int64),
+        ("sacked", np.int64),  # SACK: packets above una known to have arrived
+        ("lost", np.int64),  # SACK: packets taken for lost and not yet sent again
+        ("lost_below", np.int64),  # SACK: holes below this number are lost
+        ("hole_cursor", np.int64),  # SACK: next candidate for sending again
+        ("recovery_credit", np.int64),  # SACK: packets that may leave in recovery
+        ("una_sent_ns", np.int64),  # SACK: when the first hole was last sent
+        ("rttvar_ns", np.float64),
+        ("rto_ns", np.int64),
+        ("rto_deadline_ns", np.int64),
+        # Receiver.
+        ("rcv_nxt", np.int64),
+        ("held_out_of_order", np.int64),
+        # What does not change.
+        ("n_packets", np.int64),
+        ("last_packet_bytes", np.int64),
+        ("window_mask", np.int64),
+        ("bitmap_offset", np.int64),
+        ("start_ns", np.int64),
+        ("src", np.int32),
+        ("dst", np.int32),
+        ("transport", np.int32),
+        ("recovery", np.int32),
+        ("ecn_capable", np.int32),
+        # The list of the host's active flows.
+        ("next_active", np.int32),
+        ("previous_active", np.int32),
+        ("active", np.int32),
+        # Statistics.
+        ("finish_ns", np.int64),
+        ("rtt_sum_ns", np.int64),
+        ("acked_packets", np.int64),
+        ("rtt_samples", np.int64),
+        ("marked_packets", np.int64),
+        ("retransmitted_packets", np.int64),
+        ("timeouts", np.int64),
+        ("begun", np.int64),
+        # What only the extended loop reads, behind the rest so that the plain one never touches its lines.
+        ("pace_in_force_bps", np.float64),  # the pacing rate that the next two stand for
+        ("pace_ns_per_byte_q20", np.int64),
+        ("pace_fraction_q20", np.int64),  # of a nanosecond, carried from packet to packet
+        ("next_send_ns", np.int64),
+        ("paced_since_ns", np.int64),  # when the packet was sent that the next one is spaced from
+        ("paced_bytes", np.int64),  # its size; 0: none was sent
+        ("has_more", np.int64),  # when that packet had left, there was another one to send
+        ("resent_below", np.int64),  # SACK: all holes below were sent again ...
+        ("resent_by_ns", np.int64),  # ... by this time; 0: not noted
+        ("repair_cursor", np.int64),  # SACK: holes from here on ...
+        ("repair_below", np.int64),  # ... to here are lost again: their retransmissions did not arrive
+        ("delivered_packets", np.int64),
+        ("delivered_ns", np.int64),  # when that number last grew
+        ("first_sent_ns", np.int64),  # when the packet was sent that was last delivered
+        ("app_limited_until", np.int64),  # 0, or the number delivered up to which samples are app-limited
+        ("ack_deadline_ns", np.int64),
+        ("last_cnp_ns", np.int64),
+        ("after_delay_ns", np.int64),
+        ("hash_out", np.uint64),  # of the 5-tuple; that of the ACKs is the next one
+        ("hash_back", np.uint64),
+        ("packet_bytes", np.int64),  # of a full packet, headers included
+        ("hops", np.int32),  # links of the route
+        ("pace_armed", np.int32),  # has an entry in the event heap
+        ("ack_armed", np.int32),
+        ("ce_state", np.int32),  # DCTCP.CE of RFC 8257, 3.2
+        ("unacked_arrivals", np.int32),  # arrived and not yet acknowledged by the receiver
+        ("held_ack_slot", np.int32),  # the last of them
+        ("cnp_due", np.int32),
+        ("waits_for", np.int32),  # flows that must end before this one starts
+        ("first_successor", np.int32),
+        ("n_successors", np.int32),
+        ("failed", np.int64),  # its transport raised, or wrote a window or rate that is none
+    ],
+    align=True,
+)
+
+HOST = np.dtype(
+    [
+        ("cap_ns_per_byte_q20", np.int64),  # rate cap, 0: none
+        ("backlog_limit_ns", np.int64),  # most that waits before the network card, as its drain time
+        ("last_size_bytes", np.int64),
+        ("last_sent_ns", np.int64),
+        ("awake", np.int64),  # has an entry in the event heap: flows wait for their turn
+        ("uplink", np.int32),
+        ("first_active", np.int32),
+        ("turn", np.int32),  # the flow whose turn it is
+        ("active_flows", np.int64),
+        # Statistics. Credited to the sending host, except received_bytes.
+        ("sent_bytes", np.int64),
+        ("sent_packets", np.int64),
+        ("delivered_bytes", np.int64),
+        ("received_bytes", np.int64),
+        ("acked_packets", np.int64),
+        ("rtt_samples", np.int64),
+        ("marked_packets", np.int64),
+        ("retransmitted_packets", np.int64),
+        ("timeouts", np.int64),
+        ("rtt_sum_ns", np.int64),
+    ],
+    align=True,
+)
+
+EVENT = np.dtype(
+    [
+        ("now_ns", np.int64),
+        ("acked_packets", np.int64),  # that this ACK is the first to tell of
+        ("marked", np.int64),  # the ACK echoes a CE mark
+        ("rtt_ns", np.int64),
+        ("in_flight_packets", np.int64),  # before this ACK
+        ("window_limited", np.int64),  # 1: the window held the sender back, not its data or its rate cap
+        ("duplicate", np.int64),  # 1: of a packet beyond one that is missing, though the network keeps order
+        ("parameters", np.int64),  # address and number of the transport's own, see transports.base.parameter
+        ("n_parameters", np.int64),
+        # The rest is kept up for a transport whose callbacks name it (see Transport.needs_extras).
+        ("hops", np.int64),  # links from sender to receiver
+        ("endpoint_delay_ns", np.int64),  # that the receiver held the ACK back
+        ("cnp", np.int64),  # the ACK is a congestion notification packet too
+        ("lost_packets", np.int64),  # taken for lost and not yet sent again
+        # A sample of the delivery rate: (delivered_packets - delivered_at_send) / delivery_interval_ns.
+        ("delivered_packets", np.int64),  # of the flow, in any order, this ACK counted
+        ("delivered_at_send", np.int64),  # what that number was when the acknowledged packet was sent
+        ("delivery_interval_ns", np.int64),  # the longer of the times that sending and acknowledging took
+        ("app_limited", np.int64),  # the sample says what the application sent, not what the path carries
+        # In-band telemetry of the switches on the data packet's way, the first of int_hops entries first.
+        ("int_hops", np.int64),
+        ("int_queue_bytes", np.int64, (INT_HOPS,)),
+        ("int_tx_bytes", np.int64, (INT_HOPS,)),
+        ("int_time_ns", np.int64, (INT_HOPS,)),
+        ("int_rate_bps", np.int64, (INT_HOPS,)),
+    ],
+    align=True,
+)
+"""What a transport callback is told about the thing that happened."""
+
+NOTE = np.dtype(
+    [
+        # Written on a data packet when it is sent (Cheng et al., draft-cheng-iccrg-delivery-rate-estimation).
+        ("delivered_packets", np.int64),
+        ("delivered_ns", np.int64),
+        ("first_sent_ns", np.int64),
+        ("app_limited", np.int64),
+        # Written by the receiver.
+        ("received_ns", np.int64),
+        ("endpoint_delay_ns", np.int64),
+        ("recent_arrivals", np.uint64),  # of 64 packets; the highest bit: the one that caused the ACK
+        ("covers", np.int32),  # arrivals that the ACK answers
+        ("came_by", np.int32),  # the link over which it came to the switch it is at
+    ],
+    align=True,
+)
+"""What the extended loop notes on a packet, by the packet's slot."""
+
+STAMPS = np.dtype(
+    [
+        ("hops", np.int64),
+        ("queue_bytes", np.int64, (INT_HOPS,)),
+        ("tx_bytes", np.int64, (INT_HOPS,)),
+        ("time_ns", np.int64, (INT_HOPS,)),
+        ("rate_bps", np.int64, (INT_HOPS,)),
+    ],
+    align=True,
+)
+"""In-band telemetry that a packet gathers and its ACK brings back, by the packet's slot."""
+
+PORT = np.dtype(
+    [
+        ("down", np.int64),
+        ("lost_packets", np.int64),  # on the link, by faults
+        ("rate_bps", np.int64),
+        ("recorded", np.int64),
+        ("drain_scale", np.float64),  # time of a byte at first over that at present
+        # RED (Floyd and Jacobson, 1993); limits are drain times.
+        ("red_min_ns", np.float64),
+        ("red_max_ns", np.float64),
+        ("red_average_ns", np.float64),
+        ("red_until_ns", np.int64),  # when the average was last brought up to date
+        # Priority flow control. A queue that can be paused is a list of packets, not a drain time.
+        ("waiting_head", np.int32),
+        ("waiting_tail", np.int32),
+        ("queued_bytes", np.int64),  # waiting or being sent
+        ("sending_bytes", np.int64),  # 0: none is being sent
+        ("sending_from", np.int64),  # the link by which the packet being sent came
+        ("held_bytes", np.int64),  # at the far end's switch, of what came over this link
+        ("pause_sent", np.int64),  # the far end has asked this port to stop
+        ("paused", np.int64),  # the request has come
+        ("paused_since_ns", np.int64),
+        ("paused_ns", np.int64),
+        ("pauses", np.int64),
+        ("sends_for_host", np.int64),  # NOBODY: the port is a switch's
+        ("wakes_host", np.int64),  # the host waits for room in this port
+        ("target", np.int64),  # node at the far end
+    ],
+    align=True,
+)
+"""What the extended loop knows of a link and its port beyond :data:`LINK`."""
+
+PLACE = np.dtype([("edge", np.int32), ("column", np.int32), ("downlink", np.int32)], align=True)
+"""Where a host is: its switch, that switch's column of the forwarding table, the link to the host."""
+
+CAPTURED = np.dtype(
+    [
+        ("time_ns", np.int64),  # its first bit goes out on the link
+        ("flow", np.int32),
+        ("link", np.int32),
+        ("seq", np.int32),
+        ("ack", np.int32),
+        ("size_bytes", np.int32),
+        ("flags", np.int32),
+    ],
+    align=True,
+)
+"""One packet on a recorded link."""
+
+WORLD = np.dtype(
+    [
+        # Addresses of the engine's entry points for this world, and how far they may take it without Python.
+        ("run_until", np.int64),
+        ("cap_hosts", np.int64),
+        ("python_needed_ns", np.int64),
+        ("extended", np.int64),  # 1: the ports' records below are kept
+        # Addresses of the arrays below.
+        ("links", np.int64),
+        ("caps", np.int64),
+        ("packets", np.int64),
+        ("segments", np.int64),
+        ("flows", np.int64),
+        ("hosts", np.int64),
+        ("routes", np.int64),
+        ("heap", np.int64),
+        ("received", np.int64),
+        ("sacked", np.int64),
+        ("queue_histogram", np.int64),
+        ("event", np.int64),
+        ("callbacks", np.int64),
+        ("notes", np.int64),
+        ("stamps", np.int64),
+        ("ports", np.int64),
+        ("places", np.int64),
+        ("table_rows", np.int64),
+        ("table_links", np.int64),
+        ("successors", np.int64),
+        ("captured", np.int64),
+        ("now_ns", np.int64),
+        ("random_state", np.uint64),
+        ("n_links", np.int64),
+        ("n_hosts", np.int64),
+        ("n_flows", np.int64),
+        ("route_stride", np.int64),
+        ("heap_size", np.int64),
+        ("root_is_stale", np.int64),
+        ("first_free_packet", np.int64),
+        ("free_packets", np.int64),
+        ("halted", np.int64),  # 0, or why Python has to look: OUT_OF_PACKETS, TRANSPORT_FAILED
+        ("failed_callback", np.int64),  # ON_ACK ...
+        ("raised", np.int64),  # 0, or what is known of the exception (see memory.callback_caller)
+        ("next_flow", np.int64),
+        ("n_scheduled", np.int64),  # flows with a start time; those behind them wait for others
+        ("timer_tick_ns", np.int64),
+        ("sample_tick_ns", np.int64),
+        ("payload_bytes", np.int64),
+        ("header_bytes", np.int64),
+        ("ack_bytes", np.int64),
+        ("min_rto_ns", np.int64),
+        ("max_rto_ns", np.int64),
+        ("max_window_packets", np.int64),
+        ("hops", np.int64),
+        ("queue_samples", np.int64),
+        # What only the extended loop reads.
+        ("reserved_packets", np.int64),  # slots that senders leave free
+        ("keeps_stamps", np.int64),
+        ("cnp_interval_ns", np.int64),
+        ("transport_tick_ns", np.int64),
+        ("delayed_ack_packets", np.int64),
+        ("delayed_ack_ns", np.int64),
+        ("duplicate_threshold", np.int64),
+        ("paths_keep_order", np.int64),
+        ("loses_at_random", np.int64),  # on links; then ACKs repeat what others have said
+        ("red", np.int64),
+        ("red_weight", np.float64),
+        ("red_max_probability", np.float64),
+        ("red_gentle", np.int64),
+        ("red_marks", np.int64),
+        ("loss_q31", np.int64),  # probability that a crossing loses the packet, times 2^31
+        ("links_fail", np.int64),
+        ("rates_change", np.int64),
+        ("shaped_links", np.int64),  # a packet travels when its turn comes, its bits take no time
+        ("by_table", np.int64),  # every switch looks the next link up; else routes are fixed at the start
+        ("sprays", np.int64),
+        ("n_columns", np.int64),
+        ("lossless", np.int64),
+        ("pause_bytes", np.int64),
+        ("resume_bytes", np.int64),
+        ("ingress_bytes", np.int64),
+        ("capture_size", np.int64),
+        ("n_captured", np.int64),
+        ("n_missed", np.int64),
+    ],
+    align=True,
+)
+
+
+HEAP_ENTRY = np.dtype([("key", np.int64)])
+ROUTE_HOP = np.dtype([("link", np.int32)])
+BITMAP_WORD = np.dtype([("bits", np.uint64)])
+HISTOGRAM_BUCKET = np.dtype([("samples", np.uint32)])
+CALLBACK = np.dtype([("address", np.int64)])
+TABLE_ROW = np.dtype([("first", np.int32)])
+FLOW_NUMBER = np.dtype([("flow", np.int32)])
+CAP = np.dtype([("ns_per_byte_q20", np.int64)])
+
+link_at = record_accessor(LINK)
+packet_at = record_accessor(PACKET)
+segment_at = record_accessor(SEGMENT)
+flow_at = record_accessor(FLOW)
+host_at = record_accessor(HOST)
+event_at = record_accessor(EVENT)
+world_at = record_accessor(WORLD)
+entry_at = record_accessor(HEAP_ENTRY)
+route_hop_at = record_accessor(ROUTE_HOP)
+word_at = record_accessor(BITMAP_WORD)
+bucket_at = record_accessor(HISTOGRAM_BUCKET)
+callback_at = record_accessor(CALLBACK)
+note_at = record_accessor(NOTE)
+stamps_at = record_accessor(STAMPS)
+port_at = record_accessor(PORT)
+place_at = record_accessor(PLACE)
+row_at = record_accessor(TABLE_ROW)
+successor_at = record_accessor(FLOW_NUMBER)
+captured_at = record_accessor(CAPTURED)
+cap_at = record_accessor(CAP)
