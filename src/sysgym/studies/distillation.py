@@ -31,7 +31,7 @@ from sysgym.agents.learned.deploy.distill import (
     student_hyper_parameters,
 )
 from sysgym.agents.learned.deploy.graph import n_parameters
-from sysgym.agents.learned.train import train
+from sysgym.agents.learned.training.train import train
 from sysgym.bench.contenders import contender_from, file_sha256
 from sysgym.bench.run.episodes import make_contender, play
 from sysgym.bench.statistics import Interval, estimate, paired_difference

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sysgym.agents.learned.algorithms import get_algorithm
+from sysgym.agents.learned.training.algorithms import get_algorithm
 from sysgym.agents.registry import agent_info
 from sysgym.bench.results.versions import versions
 from sysgym.errors import SysgymError

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sysgym.agents.learned.algorithms import Algorithm
 from sysgym.agents.learned.arrays import write_tree
 from sysgym.agents.learned.checkpoint import (
     Checkpoint,
@@ -17,6 +16,7 @@ from sysgym.agents.learned.checkpoint import (
     write_checkpoint,
 )
 from sysgym.agents.learned.problems import Problem
+from sysgym.agents.learned.training.algorithms import Algorithm
 from sysgym.scenarios import Scenario
 from sysgym.scenarios.errors import SysgymError
 
@@ -58,12 +58,12 @@ class Training:
             returns: Of the newest episodes, which the curve averages.
             in_rollout: Whether the next rollout has begun, and drawn what it draws once.
         """
-        from sysgym.agents.learned.learner import (
+        from sysgym.agents.learned.sets.modules import network_of
+        from sysgym.agents.learned.training.learner import (
             drop_old_replay_buffers,
             save_replay_buffer,
             state_of,
         )
-        from sysgym.agents.learned.set_modules import network_of
 
         meta = CheckpointMeta(
             agent=self.algorithm.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 
-from sysgym.agents.learned.set_modules import SetActorCritic
+from sysgym.agents.learned.sets.modules import SetActorCritic
 
 
 class SetPolicy(SetActorCritic, MaskableActorCriticPolicy):  # type: ignore[misc]  # two forms of forward

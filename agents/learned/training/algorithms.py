@@ -14,7 +14,7 @@ from sysgym.scenarios.family import load_entry
 
 EXTRA = "train"
 
-SET_POLICY = "sysgym.agents.learned.set_policy:SetPolicy"
+SET_POLICY = "sysgym.agents.learned.sets.policy:SetPolicy"
 
 _POLICY_KEYS = ("log_std_init", "net_arch")
 """Hyper-parameters that stable-baselines3 takes inside ``policy_kwargs``."""

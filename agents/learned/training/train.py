@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from sysgym.agents.learned.algorithms import ACTION_NOISE_STD, ALGORITHMS, EXTRA, get_algorithm
 from sysgym.agents.learned.learning import problem_of
-from sysgym.agents.learned.progress import Progress, telling
-from sysgym.agents.learned.training import CHECKPOINT_FOLDER, Training
+from sysgym.agents.learned.training.algorithms import ACTION_NOISE_STD, ALGORITHMS, EXTRA, get_algorithm
+from sysgym.agents.learned.training.progress import Progress, telling
+from sysgym.agents.learned.training.run import CHECKPOINT_FOLDER, Training
 from sysgym.agents.registry import agent_info
 from sysgym.envs.episodes import check_registered
 from sysgym.scenarios import Scenario, load_scenario
@@ -68,7 +68,7 @@ def train(
         seed: Seed of everything random in it.
         n_envs: Environments side by side, in one process.
         resume: Go on from the newest checkpoint in ``out``, if there is one.
-        hyper_parameters: Over those of :mod:`sysgym.agents.learned.algorithms`.
+        hyper_parameters: Over those of :mod:`sysgym.agents.learned.training.algorithms`.
         overrides: Dotted keys of the scenario to replace.
         features: Feature groups of the observation; None: the environment's own.
         history: Intervals in the observation.
@@ -192,8 +192,8 @@ def _run(
         import_module("tensorboard")  # stable-baselines3 wants it for its log, and asks for it late
     except ImportError as error:
         raise MissingExtra(EXTRA, "training") from error
-    from sysgym.agents.learned.recording import Recording
-    from sysgym.agents.learned.resuming import go_on
+    from sysgym.agents.learned.training.recording import Recording
+    from sysgym.agents.learned.training.resuming import go_on
 
     torch.set_num_threads(n_threads)
     envs = training.problem.envs(training.n_envs, training.seed)

@@ -9,7 +9,7 @@ import gymnasium as gym
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from sysgym.agents.learned.episodes import ActionsSoFar, begin_again
+from sysgym.agents.learned.training.episodes import ActionsSoFar, begin_again
 
 
 class ReplayableVecEnv(DummyVecEnv):

@@ -22,10 +22,10 @@ import torch
 from stable_baselines3.common.save_util import recursive_getattr
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
-from sysgym.agents.learned.algorithms import get_algorithm
 from sysgym.agents.learned.arrays import read_tree, write_tree
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.learning import problem_of
+from sysgym.agents.learned.training.algorithms import get_algorithm
 from sysgym.scenarios import scenario_from_resolved
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.files import write_atomically

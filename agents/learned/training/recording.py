@@ -14,10 +14,10 @@ from typing import Any, Self
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
-from sysgym.agents.learned.learner import restore_chance
-from sysgym.agents.learned.progress import Progress, new_bar
-from sysgym.agents.learned.resuming import Resumed, interrupts_kept
-from sysgym.agents.learned.training import Training
+from sysgym.agents.learned.training.learner import restore_chance
+from sysgym.agents.learned.training.progress import Progress, new_bar
+from sysgym.agents.learned.training.resuming import Resumed, interrupts_kept
+from sysgym.agents.learned.training.run import Training
 from sysgym.scenarios.files import storing, write_atomically
 
 COLUMNS = ("total_steps", "wall_s", "episode_return_mean")

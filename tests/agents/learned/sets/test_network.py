@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sysgym.agents.learned.policy import Mlp
-from sysgym.agents.learned.set_modules import set_net_of
-from sysgym.agents.learned.set_net import SetNet, SetShape, network_from_bytes
-from sysgym.agents.learned.set_policy import SetPolicy
+from sysgym.agents.learned.sets.modules import set_net_of
+from sysgym.agents.learned.sets.network import SetNet, SetShape, network_from_bytes
+from sysgym.agents.learned.sets.policy import SetPolicy
 
 SHAPE = SetShape(n_rows=5, row_size=3, context_size=2, heads=2)
 

@@ -15,7 +15,7 @@ import pytest
 from sysgym.agents import make_agent
 from sysgym.agents.learned.arrays import read_tree, write_tree
 from sysgym.agents.learned.checkpoint import read_checkpoint, write_checkpoint
-from sysgym.agents.learned.train import checkpoints_in
+from sysgym.agents.learned.training.train import checkpoints_in
 from sysgym.scenarios.errors import SysgymError
 
 Train = Callable[..., Path]

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from sysgym.agents.learned.algorithms import ACTION_NOISE_STD, ALGORITHMS, Algorithm, get_algorithm
+from sysgym.agents.learned.training.algorithms import ACTION_NOISE_STD, ALGORITHMS, Algorithm, get_algorithm
 from sysgym.scenarios.errors import MissingExtra, UnknownName
 
 

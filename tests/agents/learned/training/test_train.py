@@ -17,8 +17,8 @@ from tensorboard.backend.event_processing.event_accumulator import (  # type: ig
 
 from sysgym.agents.learned.arrays import read_tree
 from sysgym.agents.learned.checkpoint import read_checkpoint
-from sysgym.agents.learned.learner import torch_model
 from sysgym.agents.learned.policy import Mlp
+from sysgym.agents.learned.training.learner import torch_model
 from sysgym.scenarios import load_scenario
 from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
 

@@ -1,4 +1,4 @@
-"""Actor and critic over sets, :mod:`sysgym.agents.learned.set_net`, for PPO of both packages. Needs torch."""
+"""Actor and critic over sets for PPO of both packages: ``sets.network`` in torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from sysgym.agents.learned.policy import Mlp, mlp_of
-from sysgym.agents.learned.set_net import Network, SetNet, SetShape
+from sysgym.agents.learned.sets.network import Network, SetNet, SetShape
 
 if TYPE_CHECKING:  # the packages' policies have no common base with these methods
     from stable_baselines3.common.policies import ActorCriticPolicy as Policy

@@ -12,8 +12,8 @@ from typing import Any
 
 from sysgym.agents.learned.arrays import read_tree
 from sysgym.agents.learned.checkpoint import CheckpointMeta, read_checkpoint
-from sysgym.agents.learned.learner import replay_buffer_path, restore, restore_replay_buffer
-from sysgym.agents.learned.training import Training
+from sysgym.agents.learned.training.learner import replay_buffer_path, restore, restore_replay_buffer
+from sysgym.agents.learned.training.run import Training
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.files import read_limited
 
