@@ -83,7 +83,7 @@ def test_every_agent_plays_every_scenario_that_it_says(make_env: MakeEnv, name: 
         with pytest.raises(SysgymError, match=f'"{name}" plays .*, not {type(env.unwrapped).__name__}'):
             agent.begin(env)
         return
-    for seed in (20_002, 20_001, 20_000):
+    for seed in (20_000,) if name == "topk" else (20_002, 20_001, 20_000):  # which simulates: seconds each
         env.reset(options={"episode_seed": seed})
         total, info = play_episode(env, agent, options={"episode_seed": seed})
         assert info["episode_metrics"]["valid"] == 1.0
