@@ -1,4 +1,4 @@
-"""What is said when the command line itself is wrong: what, how it is meant, and an example."""
+"""Usage errors: what is wrong, what was expected, and an example."""
 
 from __future__ import annotations
 

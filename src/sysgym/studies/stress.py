@@ -1,4 +1,4 @@
-"""How contenders bear what deployments have: noise in measurements, decisions that come late, a failed link.
+"""Study of stress: contenders under measurement noise, late decisions and a failed link.
 
 Every contender plays the same episodes under every condition, so that what a condition costs is compared
 episode by episode. A classical law under the agent ``max`` reads no observation and decides nothing: noise

@@ -1,4 +1,4 @@
-"""What may stand in a result row: the type and range of every field.
+"""Format of result rows: the type and range of every field.
 
 Rows come from strangers too. A name in a row becomes a part of file names and pages, a path is opened, a
 number is drawn: each is checked where the row is read, and a run checks what it writes in the same way.

@@ -1,4 +1,4 @@
-"""What produced a row: versions of the software, and the machine."""
+"""Versions of the software and the machine that produced a row."""
 
 from __future__ import annotations
 

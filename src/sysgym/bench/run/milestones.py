@@ -1,4 +1,4 @@
-"""When a training reached the best heuristic: its checkpoints and the heuristics on the validation split."""
+"""Time at which a training reached the best heuristic on the validation split."""
 
 from __future__ import annotations
 

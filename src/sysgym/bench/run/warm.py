@@ -1,4 +1,4 @@
-"""What every worker of a benchmark needs, imported once in the process that workers are copies of.
+"""Imports of benchmark workers, loaded once in the process that workers are forked from.
 
 Nothing here starts a thread: a copy has only the thread that made it.
 """

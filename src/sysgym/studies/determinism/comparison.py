@@ -1,4 +1,4 @@
-"""How far trained policies are apart: returns, answers, weights, and what the trainings cost."""
+"""Distances between trained policies: returns, actions, weights, and the cost of training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a training's result is chance, and how much is the tools'.
+"""Study of determinism: variance of training due to seeds and due to tools.
 
 After Zhuang et al., Randomness in Neural Network Training: Characterizing the Impact of Tooling, MLSys 2022.
 A policy is trained in four arms: with both kinds of noise, with either, with none. Algorithmic noise is the

@@ -1,4 +1,4 @@
-"""Who won, in a sentence a scenario: a lead is only called one where the seeds can tell."""
+"""Headlines: one sentence for each scenario; a lead is stated only if it is significant."""
 
 from __future__ import annotations
 

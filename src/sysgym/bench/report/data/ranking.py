@@ -1,4 +1,4 @@
-"""Who is best in a metric, who cannot be told from it, and who is worse: what headlines and summary share."""
+"""Rankings in a metric: the best contender, those tied with it, and those that are worse."""
 
 from __future__ import annotations
 

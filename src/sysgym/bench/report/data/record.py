@@ -1,4 +1,4 @@
-"""What a results folder says of its runs, ``run.json``, made safe to show."""
+"""Records of the runs in a results folder (``run.json``), made safe to show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report says, as data: samples, intervals, comparisons; page and twin only write it down."""
+"""Data of a report: samples, intervals and comparisons, which the two writers lay out."""
 
 from __future__ import annotations
 
