@@ -37,7 +37,7 @@ def json_schema(kind: str) -> dict[str, Any]:
 
 
 def _any_of(schema: Any) -> Any:
-    """Return the schema with ``anyOf`` for unions; ``oneOf`` would reject an integer, which is also a number."""
+    """Return the schema with ``anyOf`` for unions: ``oneOf`` would reject integers, which are numbers too."""
     if isinstance(schema, dict):
         return {"anyOf" if key == "oneOf" else key: _any_of(value) for key, value in schema.items()}
     return [_any_of(value) for value in schema] if isinstance(schema, list) else schema
