@@ -152,7 +152,7 @@ class Transports:
 
 @dataclass(frozen=True)
 class Disturbances:
-    """The disturbances under which ``sysgym stress`` can play a family.
+    """The disturbances under which ``sysgym study stress`` can play a family.
 
     Attributes:
         noise: Whether observations are measured and can have noise.
@@ -199,7 +199,7 @@ class Family:
         transports: Its transports; None where a contender is an agent alone.
         backends: Values of the environments' argument ``backend``; the first is the default. Empty: they have
             no such argument.
-        disturbances: What ``sysgym stress`` can do to it.
+        disturbances: What ``sysgym study stress`` can do to it.
         scenario_folder: Folder of its scenario files, with its suites in ``suites/``; None: files lie in the
             folder of the package sysgym.
         describe: Entry of a function scenario -> pairs of heading and text for ``sysgym show``; may be
