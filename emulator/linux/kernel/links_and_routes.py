@@ -56,10 +56,10 @@ class Interface(NamedTuple):
     netns_fd: int
     name: str
     ifindex: int
-    """Its index. The caller numbers the interfaces of a namespace from 2 on (1 is lo)."""
+    """Index of the interface. The caller numbers the interfaces of a namespace from 2 on (1 is lo)."""
     mac: bytes
     group: int
-    """Device group: the number of its port."""
+    """Device group, which is the number of its port."""
 
 
 def veth(one: Interface, other: Interface, mtu_bytes: int, bundle_packets: int) -> bytes:

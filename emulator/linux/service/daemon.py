@@ -115,7 +115,7 @@ class Service:
 
     @property
     def folder(self) -> Path:
-        """Its folder."""
+        """The service's folder."""
         return self._claim.folder
 
     def run(self) -> None:
