@@ -1,4 +1,4 @@
-"""Surveys: tables about a world itself, whoever plays in it, which a suite makes beside its contest.
+"""Surveys: tables about a world itself, whoever plays in it, which a suite makes beside its result.
 
 A survey is a function that returns pages; they are kept in ``survey.json`` of the results folder, printed,
 and part of the report.

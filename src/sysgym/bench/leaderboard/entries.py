@@ -20,8 +20,8 @@ from pydantic import Field
 from sysgym.agents.learned.arrays import read_tree, write_tree
 from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from sysgym.bench.contenders import SHIPPED, file_sha256
+from sysgym.bench.report.data.benchmark import BenchmarkResult, read_benchmark
 from sysgym.bench.report.data.curves import PROGRESS
-from sysgym.bench.report.data.study import Study, read_study
 from sysgym.bench.report.folders import check_records
 from sysgym.bench.results.code import file_inside
 from sysgym.bench.results.records import RUN, read_run
@@ -66,7 +66,7 @@ class Entry:
         title: A line.
         by: Who made it.
         contenders: Who of its rows enters; others are there to be compared with.
-        study: Its rows.
+        benchmark: Its rows.
     """
 
     folder: Path
@@ -74,7 +74,7 @@ class Entry:
     title: str
     by: str
     contenders: tuple[str, ...]
-    study: Study
+    benchmark: BenchmarkResult
 
 
 def read_entries(folder: Path) -> list[Entry]:
@@ -100,11 +100,11 @@ def read_entry(folder: Path) -> Entry:
     if not (folder / README).is_file() or not read_limited(folder / README, LARGEST_TEXT_BYTES).strip():
         raise SysgymError(f"{folder}: no {README}; it says what the contender does and how it was trained")
     check_records(folder)
-    study = read_study(folder)
-    played = {player.name for player in study.players}
+    benchmark = read_benchmark(folder)
+    played = {player.name for player in benchmark.players}
     if unknown := [name for name in fields.contenders if name not in played]:
         raise SysgymError(f"{path}: no rows of {', '.join(unknown)}; there are: {', '.join(sorted(played))}")
-    return Entry(folder, folder.parent.name, fields.title, fields.by, tuple(fields.contenders), study)
+    return Entry(folder, folder.parent.name, fields.title, fields.by, tuple(fields.contenders), benchmark)
 
 
 def pack(
@@ -143,8 +143,8 @@ def pack(
     if entry.exists():
         raise SysgymError(f"{entry}: is there already")
     check_records(results)
-    study = read_study(results)
-    played = [player.name for player in study.players]
+    benchmark = read_benchmark(results)
+    played = [player.name for player in benchmark.players]
     if unknown := [name for name in contenders if name not in played]:
         raise SysgymError(f"{results}: no rows of {', '.join(unknown)}; there are: {', '.join(played)}")
     try:
@@ -162,19 +162,19 @@ def pack(
                 sitting["command"] = _without_place(sitting["command"])
             (temporary / RUN).write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
         digests = {}
-        for source, target in _files_of(study, results, plugins):
+        for source, target in _files_of(benchmark, results, plugins):
             (temporary / target).parent.mkdir(parents=True, exist_ok=True)
             if _write_for_playing(source, temporary / target):
                 digests[str(target)] = file_sha256(temporary / target)
             else:
                 shutil.copyfile(source, temporary / target)
-        lines = b"".join(_with_digest(row, digests).to_line() for row in study.rows)
+        lines = b"".join(_with_digest(row, digests).to_line() for row in benchmark.rows)
         # No time in the header: the same rows are the same file.
         (temporary / COMPRESSED).write_bytes(gzip.compress(lines, mtime=0))
         text = [f"title = {_toml(title)}", f"by = {_toml(by)}"]
         text.append(f"contenders = [{', '.join(map(_toml, contenders))}]")
         (temporary / ENTRY).write_text("\n".join(text) + "\n", encoding="utf-8")
-        (temporary / README).write_text(_readme(title, study, contenders), encoding="utf-8")
+        (temporary / README).write_text(_readme(title, benchmark, contenders), encoding="utf-8")
         size = sum(path.stat().st_size for path in temporary.rglob("*") if path.is_file())
         if size > LARGEST_ENTRY_BYTES:
             raise SysgymError(
@@ -190,9 +190,11 @@ def pack(
     return entry / README
 
 
-def _files_of(study: Study, results: Path, plugins: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
+def _files_of(
+    benchmark: BenchmarkResult, results: Path, plugins: Sequence[Path]
+) -> Iterator[tuple[Path, Path]]:
     """Yield the checkpoints and the user's files that rows name, and where in the entry they go."""
-    checkpoints = ((row.contender.checkpoint, row.contender.checkpoint_sha256) for row in study.rows)
+    checkpoints = ((row.contender.checkpoint, row.contender.checkpoint_sha256) for row in benchmark.rows)
     for name, digest in dict.fromkeys(checkpoints):
         if name is not None and not name.startswith(SHIPPED):
             _check_inside(results, name)
@@ -204,7 +206,7 @@ def _files_of(study: Study, results: Path, plugins: Sequence[Path]) -> Iterator[
                     _check_inside(results, str(record))
                     yield results / record, record
     given = {file_sha256(path): path for path in plugins}
-    for path, digest in dict.fromkeys(plugin for row in study.rows for plugin in row.contender.plugins):
+    for path, digest in dict.fromkeys(plugin for row in benchmark.rows for plugin in row.contender.plugins):
         yield given.get(digest) or file_inside(results, path, digest), Path(Path(path).name)
 
 
@@ -252,8 +254,8 @@ def _toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)  # a text of JSON is one of TOML
 
 
-def _readme(title: str, study: Study, contenders: Sequence[str]) -> str:
-    commands = [_without_place(sitting.command) for sitting in study.sittings if sitting.played]
+def _readme(title: str, benchmark: BenchmarkResult, contenders: Sequence[str]) -> str:
+    commands = [_without_place(sitting.command) for sitting in benchmark.sittings if sitting.played]
     lines = [
         f"# {title}",
         "",

@@ -12,9 +12,9 @@ import numpy as np
 from sysgym.bench import statistics
 from sysgym.bench.energy import alike_words, measured_alike
 from sysgym.bench.leaderboard.entries import Entry, read_entries
+from sysgym.bench.report.data.benchmark import BenchmarkResult, ScenarioResult
 from sysgym.bench.report.data.bound import bound_of, shares
 from sysgym.bench.report.data.carbon import costs, energy_text, worth_of
-from sysgym.bench.report.data.study import Contest, Study
 from sysgym.bench.report.markdown import plain
 from sysgym.bench.results.versions import must_match
 from sysgym.bench.statistics import Interval
@@ -54,9 +54,9 @@ def rank(entries: Sequence[Entry]) -> list[Line]:
     ranked, others = [], []
     for entry in entries:
         for name in entry.contenders:
-            score = score_of(entry.study, name)
-            parts = {contest.label: _part(contest, name) for contest in entry.study.contests}
-            grams = {contest.label: _gram(contest, name) for contest in entry.study.contests}
+            score = score_of(entry.benchmark, name)
+            parts = {result.label: _part(result, name) for result in entry.benchmark.results}
+            grams = {result.label: _gram(result, name) for result in entry.benchmark.results}
             line = Line(entry, name, score, parts, grams, _training(entry, name))
             if score is None:
                 others.append(line)
@@ -72,7 +72,7 @@ def rank(entries: Sequence[Entry]) -> list[Line]:
     return [*lines, *others]
 
 
-def score_of(study: Study, player: str) -> Interval | None:
+def score_of(benchmark: BenchmarkResult, player: str) -> Interval | None:
     """Return what is ranked, lower is better, over all scenarios of the suite; None for who misses one.
 
     With an oracle it is the optimality gap in both metrics of every scenario's headline. Without one it is
@@ -81,45 +81,45 @@ def score_of(study: Study, player: str) -> Interval | None:
     scenarios share it.
     """
     missing = []
-    for contest in study.contests:
-        bound = bound_of(contest)
-        target = bound or contest.reference
-        for metric in contest.focus:
-            goal = contest.sample(target, metric.name)
+    for result in benchmark.results:
+        bound = bound_of(result)
+        target = bound or result.reference
+        for metric in result.focus:
+            goal = result.sample(target, metric.name)
             if goal is None or np.any(goal[0] <= 0.0):
                 continue  # nobody can be measured against it
-            found = shares(contest, player, target, metric)
+            found = shares(result, player, target, metric)
             if found is None:
                 return None
             missing.append(1.0 - found if bound is None else np.maximum(1.0 - found, 0.0))
     if missing:
         return statistics.mean_of_means(missing)
-    firsts = {contest.focus[0] for contest in study.contests}
-    samples = [contest.sample(player, contest.focus[0].name) for contest in study.contests]
+    firsts = {result.focus[0] for result in benchmark.results}
+    samples = [result.sample(player, result.focus[0].name) for result in benchmark.results]
     values = [sample[0] for sample in samples if sample is not None]
     if len(firsts) > 1 or next(iter(firsts)).higher_is_better or len(values) < len(samples):
         return None
     return statistics.mean_of_means(values)
 
 
-def _part(contest: Contest, player: str) -> str:
-    metric = contest.focus[0]
-    score = contest.scores.get((player, metric.name))
+def _part(result: ScenarioResult, player: str) -> str:
+    metric = result.focus[0]
+    score = result.scores.get((player, metric.name))
     if score is None:
         return "–"
-    unit = contest.unit(metric.name)
+    unit = result.unit(metric.name)
     value, low, high = with_interval(*(unit.shown(number) for number in score.estimate))
     return f"{value} [{low}, {high}] {unit.symbol}".rstrip()
 
 
-def _gram(contest: Contest, player: str) -> str:
-    worth = worth_of(contest)
+def _gram(result: ScenarioResult, player: str) -> str:
+    worth = worth_of(result)
     return "–" if worth is None else worth.cell(player)[0]
 
 
 def _training(entry: Entry, contender: str) -> str:
     """What a contender's trainings cost, and when they were as good as the best heuristic."""
-    rows = entry.study.rows
+    rows = entry.benchmark.rows
     names = {
         Path(row.contender.checkpoint).parent.name
         for row in rows
@@ -180,18 +180,18 @@ def _lines(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
 
 def _suite(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[str]:
     yield ""
-    yield f"## {plain(entries[0].suite)}: {plain(entries[0].study.title)}"
+    yield f"## {plain(entries[0].suite)}: {plain(entries[0].benchmark.title)}"
     yield ""
     lines = rank(entries)
     ways = _ways(entries)
-    if len({must_match(row.versions) for entry in entries for row in entry.study.rows}) > 1:
+    if len({must_match(row.versions) for entry in entries for row in entry.benchmark.rows}) > 1:
         yield "Entries were played with different versions or sources; compare across entries with care."
         yield ""
     if len(ways) > 1:
         yield f"Energy was measured in different ways ({plain('; '.join(ways))}) and is not compared."
         yield ""
     labels = list(dict.fromkeys(label for line in lines for label in line.parts))
-    metrics = {contest.label: contest.focus[0].label for entry in entries for contest in entry.study.contests}
+    metrics = {result.label: result.focus[0].label for entry in entries for result in entry.benchmark.results}
     heads = ["rank", "contender", "entry", "score"]
     heads += ["training"] if len(ways) == 1 else []
     for label in labels:
@@ -216,7 +216,7 @@ def _suite(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
 
 
 def _ways(entries: Sequence[Entry]) -> list[str]:
-    accounts = [row.energy for entry in entries for row in entry.study.rows if row.energy is not None]
+    accounts = [row.energy for entry in entries for row in entry.benchmark.rows if row.energy is not None]
     return sorted({measured_alike(one): alike_words(one) for one in accounts}.values())
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sysgym.bench.leaderboard.entries import pack
-from sysgym.bench.report.data.study import Study, read_study
+from sysgym.bench.report.data.benchmark import BenchmarkResult, read_benchmark
 from sysgym.bench.results.records import RUN, read_run
 from sysgym.errors import ResultMismatch, SysgymError
 
@@ -24,13 +24,13 @@ class Submission:
     Attributes:
         results: What a benchmark wrote.
         suite: Name of its suite.
-        study: Its rows.
+        benchmark: Its rows.
         contenders: Who enters.
     """
 
     results: Path
     suite: str
-    study: Study
+    benchmark: BenchmarkResult
     contenders: tuple[str, ...]
 
 
@@ -44,23 +44,23 @@ def check_submission(results: Path, contenders: Sequence[str] = ()) -> Submissio
     Raises:
         SysgymError: It has no rows or no record of its run, an episode is missing, or nobody enters.
     """
-    study = read_study(results)
+    benchmark = read_benchmark(results)
     suite = read_run(results)["suite"].get("name")
-    if suite is None or not study.sittings:
+    if suite is None or not benchmark.sittings:
         raise SysgymError(f"{results / RUN}: does not say what was run; submit what sysgym bench wrote")
-    missing = study.sittings[-1].missing
+    missing = benchmark.sittings[-1].missing
     if missing != 0:
         raise SysgymError(
             f"{results}: {missing or 'some'} episodes are missing; the same sysgym bench plays them"
         )
-    own = {row.contender.name for row in study.rows if row.contender.learned or row.contender.plugins}
-    chosen = tuple(contenders) or tuple(player.name for player in study.players if player.name in own)
+    own = {row.contender.name for row in benchmark.rows if row.contender.learned or row.contender.plugins}
+    chosen = tuple(contenders) or tuple(player.name for player in benchmark.players if player.name in own)
     if not chosen:
-        names = ", ".join(player.name for player in study.players)
+        names = ", ".join(player.name for player in benchmark.players)
         raise SysgymError(
             f"{results}: nobody in it was trained or brought a file; say who enters with --contender: {names}"
         )
-    return Submission(results, suite, study, chosen)
+    return Submission(results, suite, benchmark, chosen)
 
 
 def submit(

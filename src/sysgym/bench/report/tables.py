@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sysgym.bench.report.content import DECISION, REFERENCE, cell, decision, heading
+from sysgym.bench.report.data.benchmark import BenchmarkResult, Player, ScenarioResult
 from sysgym.bench.report.data.bound import bound_of, gap, has_gaps
 from sysgym.bench.report.data.carbon import COST_COLUMNS, Cost, worth_of
 from sysgym.bench.report.data.headlines import listed, shown_interval, uncapitalized
 from sysgym.bench.report.data.overall import Overall, metrics_of
-from sysgym.bench.report.data.study import Contest, Player, Study
 from sysgym.bench.report.data.verdict import behind, rankings
 from sysgym.bench.statistics import Interval
 from sysgym.bench.surveys import Page
@@ -83,25 +83,25 @@ class ReportTable:
 NOTHING = Cell("–", kind="soft")
 
 
-def summary_table(study: Study) -> ReportTable | None:
+def summary_table(benchmark: BenchmarkResult) -> ReportTable | None:
     """Return who is best, tied or worse in every scenario's headline; None where nobody competes."""
-    ranked = rankings(study)
+    ranked = rankings(benchmark)
     if not ranked:
         return None
     columns, rows = [Column("contender")], []
-    for contest, several in ranked:
+    for result, several in ranked:
         for one in several:
             direction = "higher" if one.metric.higher_is_better else "lower"
-            columns.append(Column(one.metric.label, f"{direction} is better", (contest.slug, contest.label)))
-    for player in study.players:
+            columns.append(Column(one.metric.label, f"{direction} is better", (result.slug, result.label)))
+    for player in benchmark.players:
         cells = [_name(player)]
-        for contest, several in ranked:
+        for result, several in ranked:
             for one in several:
                 kind = one.kind(player.name)
                 if kind == "absent":
                     cells.append(NOTHING)
                     continue
-                shown = shown_interval(contest, player.name, one.metric.name, bounds=False)
+                shown = shown_interval(result, player.name, one.metric.name, bounds=False)
                 if kind == "worse":
                     notes = tuple(word for word in (behind(one, player.name), shown) if word)
                     cells.append(Cell("worse", notes, "worse"))
@@ -113,57 +113,57 @@ def summary_table(study: Study) -> ReportTable | None:
     caption = (
         "Summary: best, tied with the best, or worse than it, by the metrics of each scenario's headline."
     )
-    unranked = [contest for contest, several in ranked if any(one.unranked for one in several)]
+    unranked = [result for result, several in ranked if any(one.unranked for one in several)]
     if unranked:
         benefits = listed(
             list(dict.fromkeys(uncapitalized(one.evaluation.benefit.label) for one in unranked))
         )
         caption += f" Not ranked: too little {benefits} for a low cost to count."
-    return ReportTable(caption, tuple(columns), tuple(rows), _apart(study.players))
+    return ReportTable(caption, tuple(columns), tuple(rows), _apart(benchmark.players))
 
 
-def contest_table(contest: Contest, *, measured: bool) -> ReportTable:
+def contest_table(result: ScenarioResult, *, measured: bool) -> ReportTable:
     """Return the table of one scenario.
 
     Args:
-        contest: The scenario.
+        result: The scenario.
         measured: Whether there are columns of energy.
     """
     columns = [Column("contender")]
-    columns += [Column(*heading(contest, metric)) for metric in contest.metrics]
-    gaps = has_gaps(contest)
+    columns += [Column(*heading(result, metric)) for metric in result.metrics]
+    gaps = has_gaps(result)
     if gaps:
-        columns.append(Column(f"Gap to {bound_of(contest)}", contest.focus[0].label))
-    if contest.timed:
+        columns.append(Column(f"Gap to {bound_of(result)}", result.focus[0].label))
+    if result.timed:
         columns.append(Column(DECISION, "median, this machine"))
-    worth = worth_of(contest) if measured else None
+    worth = worth_of(result) if measured else None
     if worth is not None:
         columns.append(Column(f"{worth.label} per g CO2e", "estimate"))
     rows = []
-    for player in contest.players:
-        cells = [_name(player), *_scores(contest, player)]
+    for player in result.players:
+        cells = [_name(player), *_scores(result, player)]
         if gaps:
-            cells.append(_percent(gap(contest, player.name)))
-        if contest.timed:
-            time_ms = contest.decision_ms(player.name)
-            cells.append(Cell(decision(contest, player.name), kind="soft", sort=time_ms))
+            cells.append(_percent(gap(result, player.name)))
+        if result.timed:
+            time_ms = result.decision_ms(player.name)
+            cells.append(Cell(decision(result, player.name), kind="soft", sort=time_ms))
         if worth is not None:
             value, mass = worth.cell(player.name)
             amount = worth.values.get(player.name, (None, 0.0))[0]
             cells.append(Cell(value, (mass,) if mass else (), "soft", amount))
         rows.append(tuple(cells))
-    caption = f"{contest.label}: every contender by every metric, with 95 % intervals"
-    return ReportTable(caption, tuple(columns), tuple(rows), _apart(contest.players))
+    caption = f"{result.label}: every contender by every metric, with 95 % intervals"
+    return ReportTable(caption, tuple(columns), tuple(rows), _apart(result.players))
 
 
-def _scores(contest: Contest, player: Player) -> list[Cell]:
+def _scores(result: ScenarioResult, player: Player) -> list[Cell]:
     cells = []
-    for metric in contest.metrics:
-        score = contest.scores.get((player.name, metric.name))
+    for metric in result.metrics:
+        score = result.scores.get((player.name, metric.name))
         if score is None:
             cells.append(NOTHING)
             continue
-        value, interval, versus = cell(contest, metric, score)
+        value, interval, versus = cell(result, metric, score)
         tied = score.tied and not player.privileged
         kind, mark = ("best", "best") if score.best else ("tied", "= best") if tied else ("", "")
         notes = tuple(word for word in (interval, mark, versus) if word)
@@ -171,20 +171,20 @@ def _scores(contest: Contest, player: Player) -> list[Cell]:
     return cells
 
 
-def overall_table(study: Study, totals: Sequence[Overall]) -> ReportTable:
+def overall_table(benchmark: BenchmarkResult, totals: Sequence[Overall]) -> ReportTable:
     """Return the table over all scenarios.
 
     Args:
-        study: What is reported.
+        benchmark: What is reported.
         totals: Its lines.
     """
-    metrics, bound = metrics_of(study), bound_of(study)
+    metrics, bound = metrics_of(benchmark), bound_of(benchmark)
     columns = [Column("contender"), Column("scenarios")]
     if bound is not None:
         columns.append(Column(f"Gap to {bound}", "lower is better"))
-    columns += [Column(metric.label, f"beats {study.reference}") for metric in metrics]
+    columns += [Column(metric.label, f"beats {benchmark.reference}") for metric in metrics]
     rows = []
-    privileged = {player.name for player in study.players if player.privileged}
+    privileged = {player.name for player in benchmark.players if player.privileged}
     for line in totals:
         cells = [
             Cell(line.player, (REFERENCE,) if line.player in privileged else (), key=line.player),
@@ -196,7 +196,7 @@ def overall_table(study: Study, totals: Sequence[Overall]) -> ReportTable:
             wins = line.wins.get(metric.name)
             cells.append(_percent(wins, better=_wins(wins) and line.player not in privileged))
         rows.append(tuple(cells))
-    caption = f"All scenarios: how likely a contender beats {study.reference}"
+    caption = f"All scenarios: how likely a contender beats {benchmark.reference}"
     apart = frozenset(index for index, line in enumerate(totals) if line.player in privileged)
     return ReportTable(caption, tuple(columns), tuple(rows), apart)
 

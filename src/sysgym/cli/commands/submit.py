@@ -44,13 +44,13 @@ def submit(
     found = check_submission(folder, contender or ())
     entry = out if out is not None else Path("results/entries") / found.suite / folder.resolve().name
     screen = console()
-    for warning in found.study.warnings:
+    for warning in found.benchmark.warnings:
         screen.print(f"note  {warning}", markup=False)
     with console(stderr=True).status(f"packing and playing {sample or 'all'} rows again in a clean process"):
         readme = submit_checked(
             found, entry, title=title, by=by, n_rows=sample, plugins=plugin or [], trust=trust
         )
-    played = "all rows" if sample == 0 else f"{min(sample, len(found.study.rows))} rows"
+    played = "all rows" if sample == 0 else f"{min(sample, len(found.benchmark.rows))} rows"
     screen.print(f"{entry}: {', '.join(found.contenders)} on {found.suite}; {played} replay", markup=False)
     screen.print(
         f"next: write {readme}, run python scripts/leaderboard.py, and open a pull request with both",

@@ -14,9 +14,9 @@ import pytest
 
 from sysgym.bench.report import write
 from sysgym.bench.report.content import reading_guide, seeds_text
+from sysgym.bench.report.data.benchmark import BenchmarkResult, read_benchmark
 from sysgym.bench.report.data.curves import Curve
 from sysgym.bench.report.data.headlines import headline
-from sysgym.bench.report.data.study import Study, read_study
 from sysgym.bench.report.data.verdict import verdict
 from sysgym.bench.report.pictures.plots import COLOURS, REFERENCE_COLOUR, styles, tradeoff_caption
 from sysgym.bench.report.pictures.queues import queues_over_time
@@ -30,7 +30,7 @@ from sysgym.errors import SysgymError
 from sysgym.scenarios.units import time_text
 
 MakeRow = Callable[..., Row]
-MakeStudy = Callable[..., Study]
+MakeStudy = Callable[..., BenchmarkResult]
 WHO = {
     "ppo": {"transport": "paced", "agent": "ppo", "learned": True, "checkpoint_sha256": "ab"},
     "oracle": {"transport": "paced", "agent": "oracle", "privileged": True},
@@ -40,9 +40,9 @@ N_SEEDS = 6
 
 @pytest.fixture
 def make_study(make_row: MakeRow, tmp_path: Path) -> MakeStudy:
-    """Make a study of rows by hand: contender -> goodput in Mb/s and delay in ms."""
+    """Make a benchmark of rows by hand: contender -> goodput in Mb/s and delay in ms."""
 
-    def make(levels: Mapping[str, tuple[float, float]], first_seed: int = 200) -> Study:
+    def make(levels: Mapping[str, tuple[float, float]], first_seed: int = 200) -> BenchmarkResult:
         with ResultsFile(tmp_path / "out") as results:
             for name, (goodput, delay) in levels.items():
                 for index in range(N_SEEDS):
@@ -52,22 +52,22 @@ def make_study(make_row: MakeRow, tmp_path: Path) -> MakeStudy:
                         "queue_delay_p99_s": delay * 1e-3 * noise,
                     }
                     results.append(make_row(name, first_seed + index, metrics, **WHO.get(name, {})))
-        return read_study(tmp_path / "out")
+        return read_benchmark(tmp_path / "out")
 
     return make
 
 
 def test_the_verdict_counts_comparisons(make_study: MakeStudy) -> None:
-    study = make_study({"dctcp": (9.5, 1.0), "reno": (9.0, 8.0), "ppo": (9.4, 2.0), "oracle": (9.9, 0.1)})
-    assert verdict(study) == (
+    benchmark = make_study({"dctcp": (9.5, 1.0), "reno": (9.0, 8.0), "ppo": (9.4, 2.0), "oracle": (9.9, 0.1)})
+    assert verdict(benchmark) == (
         "dctcp is best or tied with the best in all 2 comparisons (goodput; queueing delay, p99; on tiny); "
         "of the learned, ppo in none."
     )
 
 
 def test_those_that_are_equal_share_the_verdict(make_study: MakeStudy) -> None:
-    study = make_study({"dctcp": (9.5, 1.0), "reno": (9.5, 1.0)})
-    assert verdict(study).startswith(
+    benchmark = make_study({"dctcp": (9.5, 1.0), "reno": (9.5, 1.0)})
+    assert verdict(benchmark).startswith(
         "dctcp and reno are each best or tied with the best in all 2 comparisons"
     )
 
@@ -90,7 +90,7 @@ def test_the_summary_says_who_is_worse_and_who_is_not_ranked(make_study: MakeStu
 
 def test_the_next_is_not_alone_where_several_tie(make_study: MakeStudy) -> None:
     levels = {"dctcp": (9.5, 1.0), "reno": (9.0, 8.0), "cubic": (9.0, 8.0), "bbr": (9.0, 8.0)}
-    (sentence,) = headline(make_study(levels).contests[0]).sentences
+    (sentence,) = headline(make_study(levels).results[0]).sentences
     assert "p99: dctcp leads with 1.00" in sentence
     assert (
         "lower than the next, reno, which the seeds cannot tell from cubic (8.02 ms) and bbr (8." in sentence
@@ -98,24 +98,24 @@ def test_the_next_is_not_alone_where_several_tie(make_study: MakeStudy) -> None:
 
 
 def test_a_caption_names_no_line_that_is_not_drawn(make_study: MakeStudy) -> None:
-    one_front = make_study({"dctcp": (9.5, 1.0), "reno": (9.0, 8.0)}).contests[0]
+    one_front = make_study({"dctcp": (9.5, 1.0), "reno": (9.0, 8.0)}).results[0]
     assert "dashed" not in tradeoff_caption(one_front)
 
 
 def test_a_front_of_two_is_a_line(make_study: MakeStudy) -> None:
-    two = make_study({"dctcp": (9.0, 1.0), "reno": (9.5, 8.0)}).contests[0]
+    two = make_study({"dctcp": (9.0, 1.0), "reno": (9.5, 8.0)}).results[0]
     assert "the dashed line joins" in tradeoff_caption(two)
 
 
 def test_seeds_outside_the_split_are_said_to_be(make_study: MakeStudy) -> None:
-    study = make_study({"dctcp": (9.5, 1.0)}, first_seed=297)
-    assert seeds_text(study.contests[0]) == "297 to 302 (test split, but 300 to 302 outside it)"
-    assert "none of them seen in training" not in reading_guide(study)[0]
+    benchmark = make_study({"dctcp": (9.5, 1.0)}, first_seed=297)
+    assert seeds_text(benchmark.results[0]) == "297 to 302 (test split, but 300 to 302 outside it)"
+    assert "none of them seen in training" not in reading_guide(benchmark)[0]
 
 
 def test_no_seed_of_the_split(make_study: MakeStudy) -> None:
-    study = make_study({"dctcp": (9.5, 1.0)}, first_seed=25000)
-    assert seeds_text(study.contests[0]) == "25000 to 25005 (outside the test split, with its parameters)"
+    benchmark = make_study({"dctcp": (9.5, 1.0)}, first_seed=25000)
+    assert seeds_text(benchmark.results[0]) == "25000 to 25005 (outside the test split, with its parameters)"
 
 
 def test_a_full_buffer_that_reads_as_more_is_explained(make_study: MakeStudy) -> None:
@@ -153,9 +153,9 @@ def test_a_scenario_has_one_panel_of_trainings() -> None:
 
 
 def test_queues_are_kept_of_the_first_episode_and_drawn(played: Path) -> None:
-    study = read_study(played)
-    contest = study.contests[0]
-    first, second = (contest.row("dctcp", seed) for seed in (200, 201))
+    benchmark = read_benchmark(played)
+    result = benchmark.results[0]
+    first, second = (result.row("dctcp", seed) for seed in (200, 201))
     assert first is not None
     assert second is not None
     series = queues.read(played, first)
@@ -164,7 +164,7 @@ def test_queues_are_kept_of_the_first_episode_and_drawn(played: Path) -> None:
     assert series.time_s[-1] == pytest.approx(0.24)
     assert 0.0 < series.queue_bytes.max() <= 30_000.0
     assert queues.read(played, second) is None
-    shown = queues_over_time(contest, played, styles(study.players))
+    shown = queues_over_time(result, played, styles(benchmark.players))
     assert shown is not None
     picture, words = shown
     assert all(f">{name}" in picture.svg for name in ("dctcp", "reno"))
@@ -226,7 +226,7 @@ def test_a_broken_record_is_one_sentence(
     make_study({"dctcp": (9.5, 1.0)})
     (tmp_path / "out" / RUN).write_text(content)
     with pytest.raises(SysgymError, match=what) as caught:
-        read_study(tmp_path / "out")
+        read_benchmark(tmp_path / "out")
     assert str(tmp_path / "out" / RUN) in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from sysgym.bench import surveys
 from sysgym.bench.contenders import Contender
 from sysgym.bench.report import Written, write
-from sysgym.bench.report.data import study
+from sysgym.bench.report.data import benchmark
 from sysgym.bench.report.markdown import plain
 from sysgym.bench.report.texts import printable, shown_name, slug
 from sysgym.bench.results.records import MachineFields, MetricFields, RunFields, SittingFields, SuiteFields
@@ -165,8 +165,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     _fill(folder)
     rows = list(_rows())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "read_rows", lambda _: rows)
-        patch.setattr(study, "read_record", lambda _: _record())
+        patch.setattr(benchmark, "read_rows", lambda _: rows)
+        patch.setattr(benchmark, "read_record", lambda _: _record())
         return write(folder)
 
 
@@ -276,8 +276,8 @@ def test_a_link_in_the_folder_leads_nowhere(where: str, tmp_path: Path) -> None:
     (folder / where).symlink_to(victim)
     rows = [dataclasses.replace(row, scenario="tiny", split="test") for row in list(_rows())[:5]]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "read_rows", lambda _: rows)
-        patch.setattr(study, "read_record", lambda _: _record())
+        patch.setattr(benchmark, "read_rows", lambda _: rows)
+        patch.setattr(benchmark, "read_record", lambda _: _record())
         with pytest.raises(SysgymError, match=re.escape(where)):
             write(folder)
     assert list(victim.iterdir()) == [] if where == "plots" else victim.read_text() == "mine"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sysgym.bench.energy import ASSUMPTIONS, alike_words, measured_alike, total_g
-from sysgym.bench.report.data.study import Contest, Study
+from sysgym.bench.report.data.benchmark import BenchmarkResult, ScenarioResult
 from sysgym.bench.results.records import FinishedFields, StartedFields, read_record
 from sysgym.bench.run.milestones import Reached, reached
 from sysgym.bench.run.training import FINISHED, STARTED, TRAINING_FOLDER
@@ -76,19 +76,19 @@ def costs(folder: Path) -> list[Cost]:
     return found
 
 
-def is_measured(study: Study, trainings: list[Cost]) -> bool:
+def is_measured(benchmark: BenchmarkResult, trainings: list[Cost]) -> bool:
     """Return whether there is any energy, and all of it was measured in one way."""
-    return len(_ways(study, trainings)) == 1
+    return len(_ways(benchmark, trainings)) == 1
 
 
-def _ways(study: Study, trainings: list[Cost]) -> dict[tuple[Any, ...], str]:
-    accounts = [row.energy for row in study.rows] + [training.account for training in trainings]
+def _ways(benchmark: BenchmarkResult, trainings: list[Cost]) -> dict[tuple[Any, ...], str]:
+    accounts = [row.energy for row in benchmark.rows] + [training.account for training in trainings]
     return {measured_alike(one): alike_words(one) for one in accounts if one is not None}
 
 
-def refusal(study: Study, trainings: list[Cost]) -> str | None:
+def refusal(benchmark: BenchmarkResult, trainings: list[Cost]) -> str | None:
     """Return why energy is not compared; None where it is, or there is none."""
-    ways = _ways(study, trainings)
+    ways = _ways(benchmark, trainings)
     if len(ways) < 2:
         return None
     return (
@@ -100,7 +100,7 @@ def refusal(study: Study, trainings: list[Cost]) -> str | None:
 
 @dataclass(frozen=True)
 class Worth:
-    """The column of one contest: what a gram bought.
+    """The column of one result: what a gram bought.
 
     Attributes:
         label: Of what: the return, or the first metric where returns can be negative.
@@ -118,44 +118,44 @@ class Worth:
         return "–" if worth is None else _with_prefix(worth), f"{mass_text(grams)} an episode"
 
 
-def worth_of(contest: Contest) -> Worth | None:
-    """Return the column of a contest; None if no row has energy."""
+def worth_of(result: ScenarioResult) -> Worth | None:
+    """Return the column of a result; None if no row has energy."""
     grams = {}
-    for player in contest.players:
-        accounts = contest.accounts(player.name)
+    for player in result.players:
+        accounts = result.accounts(player.name)
         if accounts:
             # The median: a process's first episode also pays for loading the compiled simulator.
             grams[player.name] = float(np.median([total_g(account) for account in accounts]))
     if not grams:
         return None
-    returns = {name: contest.mean_return(name) for name in grams}
+    returns = {name: result.mean_return(name) for name in grams}
     label, amounts = "return", returns
     if min(returns.values()) <= 0.0:
-        metric = _positive_metric(contest, list(grams))
+        metric = _positive_metric(result, list(grams))
         if metric is None:
             return Worth("return", {name: (None, mass) for name, mass in grams.items()})
-        label = f"{metric.label}, {contest.unit(metric.name).symbol}".rstrip(", ")
-        unit = contest.unit(metric.name)
-        amounts = {name: unit.shown(contest.scores[name, metric.name].estimate.value) for name in grams}
+        label = f"{metric.label}, {result.unit(metric.name).symbol}".rstrip(", ")
+        unit = result.unit(metric.name)
+        amounts = {name: unit.shown(result.scores[name, metric.name].estimate.value) for name in grams}
     return Worth(
         label, {name: (amounts[name] / mass if mass else None, mass) for name, mass in grams.items()}
     )
 
 
-def _positive_metric(contest: Contest, names: list[str]) -> Metric | None:
+def _positive_metric(result: ScenarioResult, names: list[str]) -> Metric | None:
     """The first metric of which more is better and that all have above zero: a quotient needs both."""
-    for metric in contest.metrics:
-        scores = [contest.scores.get((name, metric.name)) for name in names]
+    for metric in result.metrics:
+        scores = [result.scores.get((name, metric.name)) for name in names]
         if metric.higher_is_better and all(one is not None and one.estimate.value > 0.0 for one in scores):
             return metric
     return None
 
 
-def guide(study: Study, trainings: list[Cost]) -> list[str]:
+def guide(benchmark: BenchmarkResult, trainings: list[Cost]) -> list[str]:
     """Return how to read energy and carbon, a paragraph each; none where there is nothing to read."""
-    if not is_measured(study, trainings):
+    if not is_measured(benchmark, trainings):
         return []
-    (words,) = _ways(study, trainings).values()
+    (words,) = _ways(benchmark, trainings).values()
     return [
         '"per g CO2e" is the mean of the episodes over what the median episode emits, electricity and '
         f"embodied share together. Measured as: {words}. {ASSUMPTIONS} Energy is no result: it depends on "

@@ -21,13 +21,13 @@ class ContestFacts(Protocol):
         """Name, with the split where it is not the usual one."""
 
 
-def warnings_of(rows: Sequence[Row], record: RunFields, contests: Sequence[ContestFacts]) -> list[str]:
+def warnings_of(rows: Sequence[Row], record: RunFields, results: Sequence[ContestFacts]) -> list[str]:
     """Return what a reader has to know before the figures, a sentence each.
 
     Args:
         rows: All rows.
         record: What the folder says of its runs.
-        contests: The rows by scenario and split.
+        results: The rows by scenario and split.
     """
     found = []
     if len({must_match(row.versions) for row in rows}) > 1:
@@ -37,13 +37,13 @@ def warnings_of(rows: Sequence[Row], record: RunFields, contests: Sequence[Conte
     if record.sittings and (missing := record.sittings[-1].missing):
         found.append(f"{missing} episodes of the suite are missing; the same command as before plays them.")
         found += _failures(record.sittings[-1].failures)
-    for contest in contests:
-        hashes = {row.scenario_sha256 for row in rows if row.scenario == contest.name}
+    for result in results:
+        hashes = {row.scenario_sha256 for row in rows if row.scenario == result.name}
         if len(hashes) > 1:
-            found.append(f"{contest.name}: the rows are of {len(hashes)} different scenarios of this name.")
-        if len(contest.seeds) < 5:
+            found.append(f"{result.name}: the rows are of {len(hashes)} different scenarios of this name.")
+        if len(result.seeds) < 5:
             found.append(
-                f"{contest.label}: {len(contest.seeds)} seeds are too few; intervals of so few are too short."
+                f"{result.label}: {len(result.seeds)} seeds are too few; intervals of so few are too short."
             )
     return found
 

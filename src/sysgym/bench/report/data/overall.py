@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sysgym.bench import statistics
+from sysgym.bench.report.data.benchmark import BenchmarkResult
 from sysgym.bench.report.data.bound import overall_gap
-from sysgym.bench.report.data.study import Study
 from sysgym.bench.statistics import Interval
 from sysgym.scenarios.family import Metric
 
@@ -29,33 +29,33 @@ class Overall:
     gap: Interval | None
 
 
-def metrics_of(study: Study) -> list[Metric]:
-    """Return the metrics that at least one contest has, in order."""
-    return list(dict.fromkeys(metric for contest in study.contests for metric in contest.metrics))
+def metrics_of(benchmark: BenchmarkResult) -> list[Metric]:
+    """Return the metrics that at least one result has, in order."""
+    return list(dict.fromkeys(metric for result in benchmark.results for metric in result.metrics))
 
 
-def overall(study: Study) -> list[Overall]:
+def overall(benchmark: BenchmarkResult) -> list[Overall]:
     """Return a line for every contender that met the reference."""
     found = []
-    for player in study.players:
-        if player.name == study.reference:
+    for player in benchmark.players:
+        if player.name == benchmark.reference:
             continue
         wins = {}
-        contests = [
-            contest
-            for contest in study.contests
-            if any(contest.pair(player.name, study.reference, metric.name) for metric in contest.metrics)
+        results = [
+            result
+            for result in benchmark.results
+            if any(result.pair(player.name, benchmark.reference, metric.name) for metric in result.metrics)
         ]
-        for metric in metrics_of(study):
+        for metric in metrics_of(benchmark):
             pairs = [
                 pair
-                for contest in contests
-                if (pair := contest.pair(player.name, study.reference, metric.name)) is not None
+                for result in results
+                if (pair := result.pair(player.name, benchmark.reference, metric.name)) is not None
             ]
             if pairs:
                 wins[metric.name] = statistics.probability_of_improvement(
                     pairs, higher_is_better=metric.higher_is_better
                 )
-        if contests:
-            found.append(Overall(player.name, len(contests), wins, overall_gap(study, player.name)))
+        if results:
+            found.append(Overall(player.name, len(results), wins, overall_gap(benchmark, player.name)))
     return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sysgym.bench.report.data.study import Contest
+from sysgym.bench.report.data.benchmark import ScenarioResult
 from sysgym.bench.statistics import Interval
 from sysgym.scenarios.family import Metric
 
@@ -43,23 +43,23 @@ class Ranking:
         return "reference" if name in self.estimates else "absent"
 
 
-def ranking(contest: Contest, metric: Metric) -> Ranking | None:
+def ranking(result: ScenarioResult, metric: Metric) -> Ranking | None:
     """Return the ranking of a scenario by a metric; None where no competitor has it.
 
     Args:
-        contest: One scenario.
+        result: One scenario.
         metric: One of its columns.
     """
-    estimates = {name: score.estimate for (name, key), score in contest.scores.items() if key == metric.name}
-    privileged = {player.name for player in contest.players if player.privileged}
+    estimates = {name: score.estimate for (name, key), score in result.scores.items() if key == metric.name}
+    privileged = {player.name for player in result.players if player.privileged}
     competing = [name for name in estimates if name not in privileged]
-    allowed = contest.enough_benefit() if metric.name == contest.evaluation.cost.name else set(competing)
-    best = contest.best(metric, estimates, allowed)
+    allowed = result.enough_benefit() if metric.name == result.evaluation.cost.name else set(competing)
+    best = result.best(metric, estimates, allowed)
     if best is None:
         return None
     rivals = [name for name in competing if name in allowed and name != best]
     rivals.sort(key=lambda name: estimates[name].value, reverse=metric.higher_is_better)
-    tied = tuple(name for name in rivals if not differs(contest, name, best, metric.name))
+    tied = tuple(name for name in rivals if not differs(result, name, best, metric.name))
     return Ranking(
         metric,
         best,
@@ -70,7 +70,7 @@ def ranking(contest: Contest, metric: Metric) -> Ranking | None:
     )
 
 
-def differs(contest: Contest, ours: str, theirs: str, metric: str) -> bool:
+def differs(result: ScenarioResult, ours: str, theirs: str, metric: str) -> bool:
     """Return whether the common seeds tell two contenders apart."""
-    difference = contest.difference(ours, theirs, metric)
+    difference = result.difference(ours, theirs, metric)
     return difference is not None and difference.excludes_zero

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sysgym.bench.report.data.benchmark import BenchmarkResult, ScenarioResult
 from sysgym.bench.report.data.headlines import MOST_TIED, listed, relative, uncapitalized
 from sysgym.bench.report.data.ranking import Ranking, ranking
-from sysgym.bench.report.data.study import Contest, Study
 
 
-def rankings(study: Study) -> list[tuple[Contest, list[Ranking]]]:
+def rankings(benchmark: BenchmarkResult) -> list[tuple[ScenarioResult, list[Ranking]]]:
     """Return the rankings by the headline's metrics of every scenario that has any."""
     found = []
-    for contest in study.contests:
-        ranked = [one for metric in contest.focus if (one := ranking(contest, metric)) is not None]
+    for result in benchmark.results:
+        ranked = [one for metric in result.focus if (one := ranking(result, metric)) is not None]
         if ranked:
-            found.append((contest, ranked))
+            found.append((result, ranked))
     return found
 
 
-def verdict(study: Study) -> str:
+def verdict(benchmark: BenchmarkResult) -> str:
     """Return who is best most often, in one sentence; empty where nobody competes."""
-    ranked = rankings(study)
+    ranked = rankings(benchmark)
     comparisons = [one for _, several in ranked for one in several]
     if not comparisons:
         return ""
-    players = [player for player in study.players if not player.privileged]
+    players = [player for player in benchmark.players if not player.privileged]
     wins = {
         player.name: sum(one.kind(player.name) in ("best", "tied") for one in comparisons)
         for player in players
@@ -47,7 +47,7 @@ def _share(count: int, total: int) -> str:
     return f"all {total} comparisons" if count == total else f"{count} of {total} comparisons"
 
 
-def _what(ranked: Sequence[tuple[Contest, Sequence[Ranking]]]) -> str:
+def _what(ranked: Sequence[tuple[ScenarioResult, Sequence[Ranking]]]) -> str:
     labels = list(dict.fromkeys(uncapitalized(one.metric.label) for _, several in ranked for one in several))
     scenarios = ranked[0][0].label if len(ranked) == 1 else f"{len(ranked)} scenarios"
     return f"{'; '.join(labels)}; on {scenarios}"

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 
 from sysgym.bench import statistics
 from sysgym.bench.matrix import Matrix, player_name
-from sysgym.bench.report.data.study import RETURN, Contest, Study
+from sysgym.bench.report.data.benchmark import RETURN, BenchmarkResult, ScenarioResult
 from sysgym.bench.report.pictures.plots import Picture, make_picture
 from sysgym.bench.report.texts import in_picture
 from sysgym.bench.statistics import FloatArray, Interval
@@ -57,29 +57,29 @@ def number(value: float) -> str:
     return text.replace("-0.00", "0.00").replace("-", "−")
 
 
-def scores_of(study: Study) -> Scores | None:
-    """Return the filled matrix of a study; None where it has none, or nobody played it."""
-    matrix = study.matrix
+def scores_of(benchmark: BenchmarkResult) -> Scores | None:
+    """Return the filled matrix of a benchmark; None where it has none, or nobody played it."""
+    matrix = benchmark.matrix
     if matrix is None:
         return None
-    contests = {contest.name: contest for contest in study.contests if contest.split == matrix.split}
+    results = {result.name: result for result in benchmark.results if result.split == matrix.split}
     cells: dict[tuple[str, str], Interval | None] = {}
     for trained_on in matrix.scenarios:
         for played in matrix.scenarios:
-            samples = _samples(matrix, contests.get(played), trained_on)
+            samples = _samples(matrix, results.get(played), trained_on)
             if samples is not None:
                 cells[trained_on, played] = statistics.normalised(*samples)
     return Scores(matrix, cells) if cells else None
 
 
 def _samples(
-    matrix: Matrix, contest: Contest | None, trained_on: str
+    matrix: Matrix, result: ScenarioResult | None, trained_on: str
 ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
     """Policies', floor's and bound's values on the seeds that all three played."""
-    if contest is None:
+    if result is None:
         return None
     names = (player_name(matrix.agent, trained_on), matrix.floor, matrix.bound)
-    found = [sample for name in names if (sample := contest.sample(name, matrix.score)) is not None]
+    found = [sample for name in names if (sample := result.sample(name, matrix.score)) is not None]
     if len(found) < len(names):
         return None
     common = sorted(set.intersection(*(set(seeds) for _, seeds in found)))

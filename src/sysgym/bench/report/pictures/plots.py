@@ -15,7 +15,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from sysgym.bench.report.data.study import Contest, Player
+from sysgym.bench.report.data.benchmark import Player, ScenarioResult
 from sysgym.bench.report.pictures import svg
 from sysgym.bench.report.pictures.labels import name_points
 from sysgym.bench.report.texts import in_picture
@@ -98,51 +98,51 @@ def styles(players: Sequence[Player], important: Iterable[str] = ()) -> dict[str
     return found
 
 
-def tradeoff(contest: Contest, looks: dict[str, Style]) -> Picture | None:
+def tradeoff(result: ScenarioResult, looks: dict[str, Style]) -> Picture | None:
     """The family's benefit against its cost with intervals; None where a scenario lacks one of them."""
-    names = _with_tradeoff(contest)
+    names = _with_tradeoff(result)
     if len(names) < 2:
         return None
 
     def draw(figure: Figure, ink: str) -> None:
         axes = figure.add_subplot()
-        draw_tradeoff(axes, contest, looks, ink)
+        draw_tradeoff(axes, result, looks, ink)
         tidy(axes, ink, grid="both")
-        name_points(axes, shown_points(contest), contest.in_colour, ink)
+        name_points(axes, shown_points(result), result.in_colour, ink)
 
-    evaluation = contest.evaluation
+    evaluation = result.evaluation
     words = (
-        f"{evaluation.benefit.label} against {evaluation.cost.label} of {', '.join(names)} on {contest.label}"
+        f"{evaluation.benefit.label} against {evaluation.cost.label} of {', '.join(names)} on {result.label}"
     )
     size = (8.0, max(3.9, 0.7 + 0.205 * len(names)))
-    return make_picture(f"{contest.slug}-tradeoff", words, draw, size)
+    return make_picture(f"{result.slug}-tradeoff", words, draw, size)
 
 
-def tradeoff_caption(contest: Contest) -> str:
+def tradeoff_caption(result: ScenarioResult) -> str:
     """Return what stands below that picture."""
-    benefit, cost = contest.evaluation.benefit.label, contest.evaluation.cost.label
+    benefit, cost = result.evaluation.benefit.label, result.evaluation.cost.label
     words = (
         f"{benefit} against {cost[:1].lower()}{cost[1:]}: up and to the left is better. Bars are 95 % "
         "intervals"
     )
-    if len(_front_of(contest)) > 1:
+    if len(_front_of(result)) > 1:
         words += "; the dashed line joins competitors that no other beats in both"
     return f"{words}."
 
 
-def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str) -> None:
+def draw_tradeoff(axes: Any, result: ScenarioResult, looks: dict[str, Style], ink: str) -> None:
     """Draw the family's benefit against its cost, and the line of those that none beats in both.
 
     Args:
         axes: Of matplotlib.
-        contest: One scenario.
+        result: One scenario.
         looks: Style of every contender.
         ink: Colour of that line.
     """
-    cost, benefit = contest.evaluation.cost, contest.evaluation.benefit
-    across, up = contest.unit(cost.name), contest.unit(benefit.name)
-    points = _points(contest)
-    front = _front_of(contest)
+    cost, benefit = result.evaluation.cost, result.evaluation.benefit
+    across, up = result.unit(cost.name), result.unit(benefit.name)
+    points = _points(result)
+    front = _front_of(result)
     if len(front) > 1:
         axes.step(
             [across.shown(x) for x, _ in front],
@@ -155,7 +155,7 @@ def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str
             zorder=1,
             label="not beaten in both",
         )
-    shown = contest.in_colour
+    shown = result.in_colour
     for name, (x, y) in points.items():
         look, strong = looks[name], name in shown
         marks = axes.errorbar(
@@ -180,25 +180,25 @@ def draw_tradeoff(axes: Any, contest: Contest, looks: dict[str, Style], ink: str
     axes.margins(x=0.08, y=0.12)
 
 
-def shown_points(contest: Contest) -> dict[str, tuple[float, float]]:
+def shown_points(result: ScenarioResult) -> dict[str, tuple[float, float]]:
     """Return where every contender is drawn."""
-    across, up = contest.unit(contest.evaluation.cost.name), contest.unit(contest.evaluation.benefit.name)
-    return {name: (across.shown(x.value), up.shown(y.value)) for name, (x, y) in _points(contest).items()}
+    across, up = result.unit(result.evaluation.cost.name), result.unit(result.evaluation.benefit.name)
+    return {name: (across.shown(x.value), up.shown(y.value)) for name, (x, y) in _points(result).items()}
 
 
-def _points(contest: Contest) -> dict[str, tuple[Interval, Interval]]:
+def _points(result: ScenarioResult) -> dict[str, tuple[Interval, Interval]]:
     """Return cost and benefit of every contender that has both."""
-    cost, benefit = contest.evaluation.cost.name, contest.evaluation.benefit.name
+    cost, benefit = result.evaluation.cost.name, result.evaluation.benefit.name
     return {
-        name: (contest.scores[name, cost].estimate, contest.scores[name, benefit].estimate)
-        for name in _with_tradeoff(contest)
+        name: (result.scores[name, cost].estimate, result.scores[name, benefit].estimate)
+        for name in _with_tradeoff(result)
     }
 
 
-def _front_of(contest: Contest) -> list[tuple[float, float]]:
+def _front_of(result: ScenarioResult) -> list[tuple[float, float]]:
     """Return the points of the competitors that no other beats in both, by rising cost."""
-    competing = {player.name for player in contest.players if not player.privileged}
-    points = _points(contest).items()
+    competing = {player.name for player in result.players if not player.privileged}
+    points = _points(result).items()
     return _pareto_front([(x.value, y.value) for name, (x, y) in points if name in competing])
 
 
@@ -208,29 +208,29 @@ def _axis(metric: Metric, unit: Unit) -> str:
     return in_picture(f"{metric.label}{symbol}, {direction} is better", 48, lines=3)
 
 
-def _with_tradeoff(contest: Contest) -> list[str]:
+def _with_tradeoff(result: ScenarioResult) -> list[str]:
     """Return the contenders that have both benefit and cost."""
-    cost, benefit = contest.evaluation.cost.name, contest.evaluation.benefit.name
+    cost, benefit = result.evaluation.cost.name, result.evaluation.benefit.name
     return [
         player.name
-        for player in contest.players
-        if (player.name, cost) in contest.scores and (player.name, benefit) in contest.scores
+        for player in result.players
+        if (player.name, cost) in result.scores and (player.name, benefit) in result.scores
     ]
 
 
-def dots(contest: Contest, metrics: Sequence[Metric], looks: dict[str, Style]) -> Picture | None:
+def dots(result: ScenarioResult, metrics: Sequence[Metric], looks: dict[str, Style]) -> Picture | None:
     """A row for each contender, a panel for each metric: episodes as ticks, IQM and interval over them."""
-    metrics = [metric for metric in metrics if any(key == metric.name for _, key in contest.scores)]
+    metrics = [metric for metric in metrics if any(key == metric.name for _, key in result.scores)]
     if not metrics:
         return None
-    names = [player.name for player in contest.players][::-1]
+    names = [player.name for player in result.players][::-1]
 
     def draw(figure: Figure, ink: str) -> None:
         panels = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
         for axes, metric in zip(panels, metrics, strict=True):
-            unit = contest.unit(metric.name)
+            unit = result.unit(metric.name)
             for height, name in enumerate(names):
-                score, sample = contest.scores.get((name, metric.name)), contest.sample(name, metric.name)
+                score, sample = result.scores.get((name, metric.name)), result.sample(name, metric.name)
                 if score is None or sample is None:
                     continue
                 look, values = looks[name], unit.shown(1.0) * sample[0].ravel()
@@ -254,7 +254,7 @@ def dots(contest: Contest, metrics: Sequence[Metric], looks: dict[str, Style]) -
                     markersize=look.size,
                 )
             estimates = [
-                score.estimate.value for (_, key), score in contest.scores.items() if key == metric.name
+                score.estimate.value for (_, key), score in result.scores.items() if key == metric.name
             ]
             _scale(axes, "x", estimates)
             symbol = f" ({unit.symbol})" if unit.symbol else ""
@@ -264,8 +264,8 @@ def dots(contest: Contest, metrics: Sequence[Metric], looks: dict[str, Style]) -
         panels[0].set_yticks(range(len(names)), [in_picture(name) for name in names])
         panels[0].set_ylim(-0.6, len(names) - 0.4)
 
-    words = f"{', '.join(metric.label for metric in metrics)} of {', '.join(names[::-1])} on {contest.label}"
-    return make_picture(f"{contest.slug}-metrics", words, draw, (9.2, 1.05 + 0.34 * len(names)))
+    words = f"{', '.join(metric.label for metric in metrics)} of {', '.join(names[::-1])} on {result.label}"
+    return make_picture(f"{result.slug}-metrics", words, draw, (9.2, 1.05 + 0.34 * len(names)))
 
 
 def _pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from sysgym.bench import statistics
+from sysgym.bench.report.data.benchmark import ALL_IN_COLOUR, BenchmarkResult, ScenarioResult
 from sysgym.bench.report.data.bound import bound_of, shares
-from sysgym.bench.report.data.study import ALL_IN_COLOUR, Contest, Study
 from sysgym.bench.report.pictures.plots import Picture, Style, log_scale, make_picture, tidy
 from sysgym.bench.report.texts import in_picture
 from sysgym.bench.statistics import FloatArray
@@ -42,49 +42,52 @@ class Panel:
     relative: bool
 
 
-def panels(study: Study) -> tuple[list[Contest], list[Panel]]:
+def panels(benchmark: BenchmarkResult) -> tuple[list[ScenarioResult], list[Panel]]:
     """Return scenarios whose episodes are put together, and a panel for each of the headlines' two metrics.
 
     The scenarios are those that every trained agent plays; where that leaves fewer than two or no scores,
     all of them; and else those that share their first metric.
     """
-    enough = [contest for contest in study.contests if len(contest.seeds) >= FEWEST_SEEDS]
-    learned = {player.name for player in study.players if player.learned}
+    enough = [result for result in benchmark.results if len(result.seeds) >= FEWEST_SEEDS]
+    learned = {player.name for player in benchmark.players if player.learned}
     groups = [[one for one in enough if learned <= {player.name for player in one.players}], enough]
-    firsts = [contest.focus[0] for contest in enough]
+    firsts = [result.focus[0] for result in enough]
     for metric in sorted(dict.fromkeys(firsts), key=firsts.count, reverse=True):
         groups.append([one for one in enough if one.focus[0] == metric])
-    for contests in groups:
-        if len(contests) > 1 and (found := _panels(study, contests)):
-            return contests, found
+    for results in groups:
+        if len(results) > 1 and (found := _panels(benchmark, results)):
+            return results, found
     return [], []
 
 
-def _panels(study: Study, contests: Sequence[Contest]) -> list[Panel]:
+def _panels(benchmark: BenchmarkResult, results: Sequence[ScenarioResult]) -> list[Panel]:
     names = [
         player.name
-        for player in study.players
-        if all(player.name in {one.name for one in contest.players} for contest in contests)
+        for player in benchmark.players
+        if all(player.name in {one.name for one in result.players} for result in results)
     ]
     found = []
     for rank in range(2):
-        if len(names) > 1 and all(len(contest.focus) > rank for contest in contests):
-            panel = _panel(study, contests, names, [contest.focus[rank] for contest in contests])
+        if len(names) > 1 and all(len(result.focus) > rank for result in results):
+            panel = _panel(benchmark, results, names, [result.focus[rank] for result in results])
             if panel is not None:
                 found.append(panel)
     return found
 
 
 def _panel(
-    study: Study, contests: Sequence[Contest], names: Sequence[str], metrics: Sequence[Metric]
+    benchmark: BenchmarkResult,
+    results: Sequence[ScenarioResult],
+    names: Sequence[str],
+    metrics: Sequence[Metric],
 ) -> Panel | None:
     title = " / ".join(dict.fromkeys(metric.label for metric in metrics))
-    bounds = {bound_of(contest) for contest in contests}
+    bounds = {bound_of(result) for result in results}
     target = bounds.pop() if len(bounds) == 1 else None
-    target = target or (study.reference if study.reference in names else None)
+    target = target or (benchmark.reference if benchmark.reference in names else None)
     if target is not None:
         strata = {
-            name: [shares(one, name, target, metric) for one, metric in zip(contests, metrics, strict=True)]
+            name: [shares(one, name, target, metric) for one, metric in zip(results, metrics, strict=True)]
             for name in names
             if name != target
         }
@@ -98,13 +101,13 @@ def _panel(
     if len(set(metrics)) > 1:
         return None  # different metrics in their own units cannot be put together
     (metric,) = set(metrics)
-    own = {name: [one.sample(name, metric.name) for one in contests] for name in names}
+    own = {name: [one.sample(name, metric.name) for one in results] for name in names}
     complete = {
         name: [sample[0] for sample in samples if sample is not None]
         for name, samples in own.items()
         if all(sample is not None for sample in samples)
     }
-    unit = contests[0].unit(metric.name)
+    unit = results[0].unit(metric.name)
     scaled = {name: [sample / unit.size for sample in samples] for name, samples in complete.items()}
     label = f"{metric.label} ({unit.symbol})" if unit.symbol else metric.label
     return Panel(title, label, metric.higher_is_better, scaled, relative=False) if scaled else None
@@ -126,13 +129,13 @@ def thresholds_of(panel: Panel) -> tuple[FloatArray, bool]:
     return np.linspace(low - margin, high + margin, POINTS), False
 
 
-def draw_profiles(study: Study, looks: Mapping[str, Style]) -> tuple[Picture, str] | None:
+def draw_profiles(benchmark: BenchmarkResult, looks: Mapping[str, Style]) -> tuple[Picture, str] | None:
     """Return their picture and what stands below it; None unless several scenarios have enough seeds."""
-    contests, shown = panels(study)
+    results, shown = panels(benchmark)
     if not shown:
         return None
     names = list(dict.fromkeys(name for panel in shown for name in panel.strata))
-    in_colour = {name for contest in contests for name in contest.in_colour}
+    in_colour = {name for result in results for name in result.in_colour}
     strong = set(names) if len(names) <= ALL_IN_COLOUR else in_colour
     columns_of_legend = 6 if max(map(len, names)) <= 14 else 3
     rows = -(-len(strong & set(names)) // columns_of_legend)
@@ -171,7 +174,7 @@ def draw_profiles(study: Study, looks: Mapping[str, Style]) -> tuple[Picture, st
     titles = "; ".join(f"{panel.title} as {panel.x_label}" for panel in shown)
     words = f"Performance profiles of {', '.join(names)}: {titles}"
     return make_picture("profiles", words, draw, (9.6, 3.4 + 0.24 * rows)), _caption(
-        contests, all(name in strong for name in names)
+        results, all(name in strong for name in names)
     )
 
 
@@ -213,8 +216,8 @@ def _place(name: str) -> int:
     return sum(index * byte for index, byte in enumerate(name.encode(), 1))
 
 
-def _caption(contests: Sequence[Contest], everyone: bool) -> str:
-    labels = ", ".join(contest.label for contest in contests)
+def _caption(results: Sequence[ScenarioResult], everyone: bool) -> str:
+    labels = ", ".join(result.label for result in results)
     return (
         f"Performance profiles over {labels}, scenarios weighing the same: the share of episodes that are "
         "better than a threshold τ, for every threshold. A curve that lies above another everywhere is "

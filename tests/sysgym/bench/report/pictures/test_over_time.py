@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sysgym.bench.report import write
-from sysgym.bench.report.data.study import N_BEST, Contest, Player, read_study
+from sysgym.bench.report.data.benchmark import N_BEST, Player, ScenarioResult, read_benchmark
 from sysgym.bench.report.pictures.labels import spread
 from sysgym.bench.report.pictures.over_time import caption, coinciding, line_of, over_time
 from sysgym.bench.report.pictures.plots import COLOURS, INK_ON_PAPER, styles
@@ -25,7 +25,7 @@ from sysgym.scenarios.family import Curve
 from sysgym.scenarios.units import unit_of
 
 MakeRow = Callable[..., Row]
-MakeContest = Callable[..., Contest]
+MakeContest = Callable[..., ScenarioResult]
 
 STRAGGLERS = evaluation_of("stragglers")
 F1, TPR, FPR, PRECISION = STRAGGLERS.curves
@@ -73,8 +73,8 @@ def make_folder(make_row: MakeRow, tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def make_contest(make_folder: Callable[..., Path]) -> MakeContest:
-    """Make the contest of such rows."""
-    return lambda levels: read_study(make_folder(levels)).contests[0]
+    """Make the result of such rows."""
+    return lambda levels: read_benchmark(make_folder(levels)).results[0]
 
 
 def test_points_are_in_the_order_of_time() -> None:
@@ -103,22 +103,22 @@ def test_points_have_the_unit_of_the_whole() -> None:
 
 
 def test_a_line_is_the_interquartile_mean_in_the_shown_unit(make_contest: MakeContest) -> None:
-    contest = make_contest(FEW)
+    result = make_contest(FEW)
     expected = [iqm(np.array([_metrics(0.5, index)[f"f1_at_{at}"] for index in range(6)])) for at in POINTS]
     for curve, scale in ((F1, 1.0), (TPR, 100.0), (FPR, 50.0)):
-        line = line_of(contest, "nurd", curve)
+        line = line_of(result, "nurd", curve)
         assert line is not None
         np.testing.assert_array_equal(line.at, POINTS)
         np.testing.assert_allclose(line.value, scale * np.array(expected))
 
 
 def test_a_point_needs_half_of_the_episodes(make_contest: MakeContest) -> None:
-    contest = make_contest(FEW)
-    line = line_of(contest, "nurd", PRECISION)
+    result = make_contest(FEW)
+    line = line_of(result, "nurd", PRECISION)
     assert line is not None
     np.testing.assert_array_equal(line.at, [40, 100])
     np.testing.assert_allclose(line.value, 75.0)
-    assert line_of(contest, "none", PRECISION) is None, "it flags nothing"
+    assert line_of(result, "none", PRECISION) is None, "it flags nothing"
 
 
 def test_of_few_all_are_in_colour_of_many_those_that_matter(make_contest: MakeContest) -> None:
@@ -131,11 +131,11 @@ def test_of_many_the_best_the_reference_the_learned_and_the_bounds_are_in_colour
     make_contest: MakeContest,
 ) -> None:
     levels = MANY | {"nurd": 0.01, "ppo": 0.03}
-    contest = make_contest(levels)
-    assert contest.in_colour == ["rival7", "rival8", "rival9", "nurd", "ppo", "oracle"]
-    assert f"the {N_BEST} best by {STRAGGLERS.headline.label}, nurd" in caption(contest)
-    looks = styles(contest.players, contest.in_colour)
-    picture = over_time(contest, looks)
+    result = make_contest(levels)
+    assert result.in_colour == ["rival7", "rival8", "rival9", "nurd", "ppo", "oracle"]
+    assert f"the {N_BEST} best by {STRAGGLERS.headline.label}, nurd" in caption(result)
+    looks = styles(result.players, result.in_colour)
+    picture = over_time(result, looks)
     assert picture is not None
     assert all(f">{name}</text>" in picture.svg for name in levels), "every line is named"
     assert all(curve.label in picture.svg for curve in STRAGGLERS.curves)
@@ -143,7 +143,7 @@ def test_of_many_the_best_the_reference_the_learned_and_the_bounds_are_in_colour
     for name in levels:
         style = picture.svg.partition(f">{name}</text>")[0].rpartition("<text")[2]
         assert 'fill="currentColor"' in style, "names have the contrast of the page's text"
-        assert ('font-weight="700"' in style) == (name in contest.in_colour), name
+        assert ('font-weight="700"' in style) == (name in result.in_colour), name
 
 
 def test_lines_that_coincide_have_a_panel_of_differences(make_contest: MakeContest) -> None:
@@ -153,12 +153,12 @@ def test_lines_that_coincide_have_a_panel_of_differences(make_contest: MakeConte
 
 
 def test_the_differences_are_from_the_reference(make_contest: MakeContest) -> None:
-    contest = make_contest({"nurd": 0.5, "twin": 0.505, "rival": 0.2, "oracle": 1.0})
-    assert coinciding(contest) == ["twin"]
-    picture = over_time(contest, styles(contest.players))
+    result = make_contest({"nurd": 0.5, "twin": 0.505, "rival": 0.2, "oracle": 1.0})
+    assert coinciding(result) == ["twin"]
+    picture = over_time(result, styles(result.players))
     assert picture is not None
     assert "F1: difference from nurd" in picture.svg
-    assert "The last panel has the differences of the lines that lie on nurd's, paired." in caption(contest)
+    assert "The last panel has the differences of the lines that lie on nurd's, paired." in caption(result)
 
 
 def test_a_suite_says_what_is_a_column_and_curves_are_drawn(make_folder: Callable[..., Path]) -> None:

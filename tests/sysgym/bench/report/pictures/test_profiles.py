@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from sysgym.bench.report.data.benchmark import BenchmarkResult, Player, ScenarioResult, read_benchmark
 from sysgym.bench.report.data.bound import gap, shares
-from sysgym.bench.report.data.study import Contest, Player, Study, read_study
 from sysgym.bench.report.pictures.profiles import panels, thresholds_of
 from sysgym.bench.results.rows import ResultsFile, Row
 from sysgym.bench.statistics import performance_profile
@@ -47,7 +47,7 @@ def test_a_profile_falls_and_lies_in_its_band(sample: np.ndarray) -> None:
     assert profile.value[-1] == 0.0
 
 
-def _contest(make_row: MakeRow) -> Contest:
+def _contest(make_row: MakeRow) -> ScenarioResult:
     goodput = {"dctcp": [8.0, 10.0, 12.0], "oracle": [10.0, 10.0, 10.0]}
     delay = {"dctcp": [4.0, 1.0, 0.5], "oracle": [1.0, 1.0, 1.0]}
     rows = [
@@ -61,23 +61,23 @@ def _contest(make_row: MakeRow) -> Contest:
         for index in range(3)
     ]
     players = [Player("dctcp", "dctcp", False, False), Player("oracle", "oracle", False, True)]
-    return Contest(rows, evaluation_of("congestion"), players, [GOODPUT, DELAY], "dctcp")
+    return ScenarioResult(rows, evaluation_of("congestion"), players, [GOODPUT, DELAY], "dctcp")
 
 
 def test_shares_and_the_gap_by_hand(make_row: MakeRow) -> None:
-    contest = _contest(make_row)
-    more, less = (shares(contest, "dctcp", "oracle", metric) for metric in (GOODPUT, DELAY))
+    result = _contest(make_row)
+    more, less = (shares(result, "dctcp", "oracle", metric) for metric in (GOODPUT, DELAY))
     assert more is not None
     assert less is not None
     np.testing.assert_allclose(more, np.array([[0.8, 1.0, 1.2]]))
     np.testing.assert_allclose(less, np.array([[0.25, 1.0, 2.0]]))
-    found = gap(contest, "dctcp")
+    found = gap(result, "dctcp")
     assert found is not None
     assert found.value == pytest.approx(0.2 / 3), "what is better than the bound makes up for nothing"
-    assert gap(contest, "oracle") is None
+    assert gap(result, "oracle") is None
 
 
-def _study(make_row: MakeRow, folder: Path, *, n_seeds: int, bound: bool = True) -> Study:
+def _study(make_row: MakeRow, folder: Path, *, n_seeds: int, bound: bool = True) -> BenchmarkResult:
     rng = np.random.default_rng(0)
     with ResultsFile(folder) as results:
         for name, digest in (("tiny", None), ("other", "0" * 64)):
@@ -86,12 +86,12 @@ def _study(make_row: MakeRow, folder: Path, *, n_seeds: int, bound: bool = True)
                     metrics = {"goodput_bps": base + rng.random(), "queue_delay_p99_s": 1.0 / base}
                     who = ORACLE if contender == "oracle" else {}
                     results.append(make_row(contender, 200 + index, metrics, name=name, digest=digest, **who))
-    return read_study(folder)
+    return read_benchmark(folder)
 
 
 def test_profiles_are_shares_of_the_bound(make_row: MakeRow, tmp_path: Path) -> None:
-    contests, found = panels(_study(make_row, tmp_path / "out", n_seeds=6))
-    assert [contest.name for contest in contests] == ["tiny", "other"]
+    results, found = panels(_study(make_row, tmp_path / "out", n_seeds=6))
+    assert [result.name for result in results] == ["tiny", "other"]
     assert [panel.title for panel in found] == ["Goodput", "Queueing delay, p99"]
     assert all(set(panel.strata) == {"dctcp", "reno"} and panel.relative for panel in found)
     assert found[0].x_label == "share of oracle's value"

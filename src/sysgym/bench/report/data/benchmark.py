@@ -65,7 +65,7 @@ class Score:
     n_seeds: int
 
 
-class Contest:
+class ScenarioResult:
     """One scenario and split: who scored what.
 
     Args:
@@ -114,7 +114,7 @@ class Contest:
 
     @property
     def slug(self) -> str:
-        """Name and split for names of files and anchors; no other contest has the same."""
+        """Name and split for names of files and anchors; no other result has the same."""
         between = "-" if self.split in SPLIT_NAMES else "--"
         return f"{slug(self.name)}{between}{slug(self.split)}"
 
@@ -310,13 +310,13 @@ class Contest:
 
 
 @dataclass(frozen=True)
-class Study:
-    """All contests of a results folder.
+class BenchmarkResult:
+    """All results of a results folder.
 
     Attributes:
         title: Of the suite.
         description: Of the suite.
-        contests: One for each scenario and split.
+        results: One for each scenario and split.
         players: All of them, in the order of the report.
         reference: Contender that others are compared with.
         sittings: Runs of the benchmark that made the rows.
@@ -328,7 +328,7 @@ class Study:
 
     title: str
     description: str
-    contests: list[Contest]
+    results: list[ScenarioResult]
     players: list[Player]
     reference: str
     sittings: list[SittingFields]
@@ -338,7 +338,7 @@ class Study:
     matrix: Matrix | None = None
 
 
-def read_study(folder: Path, reference: str | None = None) -> Study:
+def read_benchmark(folder: Path, reference: str | None = None) -> BenchmarkResult:
     """Read a results folder.
 
     Args:
@@ -368,11 +368,11 @@ def read_study(folder: Path, reference: str | None = None) -> Study:
         groups.setdefault((row.scenario, row.split), []).append(row)
     order = list(suite.scenarios)
     keys = sorted(groups, key=lambda key: order.index(key[0]) if key[0] in order else len(order))
-    contests = []
+    results = []
     for key in keys:
         resolved = groups[key][0].scenario_resolved
-        contests.append(
-            Contest(
+        results.append(
+            ScenarioResult(
                 groups[key],
                 evaluation_of(resolved["family"], resolved["env_id"]),
                 players,
@@ -382,15 +382,15 @@ def read_study(folder: Path, reference: str | None = None) -> Study:
                 printable(resolved["description"]).strip(),
             )
         )
-    return Study(
+    return BenchmarkResult(
         title=suite.title or f"Results of {printable(folder.resolve().name)}",
         description=suite.description,
-        contests=contests,
+        results=results,
         players=players,
         reference=reference,
         sittings=record.sittings,
         rows=rows,
-        warnings=warnings_of(rows, record, contests),
+        warnings=warnings_of(rows, record, results),
         folder=folder,
         matrix=matrix_of(record),
     )
