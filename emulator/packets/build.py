@@ -315,7 +315,7 @@ class Assembly:
         return flows, int(words.sum())
 
     def _make_flows_wait(self, flows: Records, schedule: FlowSchedule) -> NDArray[np.int32]:
-        """Writes down who waits for whom; returns the flows that wait, by those they wait for."""
+        """Write down who waits for whom; returns the flows that wait, by those they wait for."""
         first, waiting = schedule.successors()
         flows["waits_for"] = schedule.needs
         flows["after_delay_ns"] = schedule.after_delay_ns
@@ -342,7 +342,7 @@ class Assembly:
 
 
 def link_free_packets(packets: NDArray[np.void], first: int, behind_last: int) -> None:
-    """Chains the slots from ``first`` on into the list of free ones."""
+    """Chain the slots from ``first`` on into the list of free ones."""
     packets["next"][first:] = np.arange(first + 1, len(packets) + 1)
     packets["next"][-1] = behind_last
 

@@ -123,7 +123,7 @@ class PacketNetwork:
         return int(self._state.world["hops"][0])
 
     def reset(self, seed: int, schedule: FlowSchedule | None = None) -> None:
-        """Empties the network and goes back to time 0; caps are lifted.
+        """Empty the network and goes back to time 0; caps are lifted.
 
         Args:
             seed: Of the workload, unless there is a schedule, and of the hosts' jitter.
@@ -148,7 +148,7 @@ class PacketNetwork:
             self.set_host_rate_caps(self.line_rate_bps)
 
     def set_host_rate_caps(self, rate_bps: FloatArray) -> None:
-        """Caps what each host sends, headers included, from now on.
+        """Cap what each host sends, headers included, from now on.
 
         Args:
             rate_bps: Shape (n_hosts,), positive; ``inf`` lifts a cap (a rate-driven transport then has the
@@ -164,7 +164,7 @@ class PacketNetwork:
         self._resolve_halts()
 
     def scale_windows(self, flow_ids: NDArray[np.int64], factor: FloatArray | float) -> None:
-        """Multiplies congestion windows; each stays between one packet and the largest window.
+        """Multiply congestion windows; each stays between one packet and the largest window.
 
         A flow that may send more than before does so with the next ACK that comes back.
 
@@ -175,7 +175,7 @@ class PacketNetwork:
         multiply_windows(self._address, flow_ids, _one_each(factor, flow_ids))
 
     def set_flow_rates(self, flow_ids: NDArray[np.int64], rate_bps: FloatArray | float) -> None:
-        """Spaces the packets of single flows, whatever else their hosts send; holds from the next packet on.
+        """Space the packets of single flows, whatever else their hosts send; holds from the next packet on.
 
         Args:
             flow_ids: Shape (n,); their transport has to be one that is paced, such as ``PACED_FLOW``.
@@ -212,7 +212,7 @@ class PacketNetwork:
             self._recording.bind(self._state)
 
     def advance(self, duration_s: float) -> None:
-        """Lets simulated time pass.
+        """Let simulated time pass.
 
         Raises:
             TransportError: If a transport raises, or writes a window or rate that is none; the world stands
@@ -222,7 +222,7 @@ class PacketNetwork:
         self.advance_to(self.now_ns + round(duration_s * 1e9))
 
     def advance_to(self, until_ns: int) -> None:
-        """Lets simulated time pass up to a moment; raises as :meth:`advance`."""
+        """Let simulated time pass up to a moment; raises as :meth:`advance`."""
         if until_ns > MAX_TIME_NS:
             raise SysgymError(
                 f"simulated time ends at {MAX_TIME_NS * 1e-9:.0f} s, asked for {until_ns * 1e-9:.0f} s"
@@ -243,7 +243,7 @@ class PacketNetwork:
         max_packets: int = 1_000_000,
         max_rows: int = MOST_ROWS,
     ) -> Recording:
-        """Records from now on every packet of some links, and samples of their queues and of some flows.
+        """Record from now on every packet of some links, and samples of their queues and of some flows.
 
         It ends with the next reset or recording. While nothing is recorded it costs nothing.
 
@@ -321,7 +321,7 @@ class PacketNetwork:
         """Do nothing: a simulated network holds memory only."""
 
     def clear_maxima(self) -> None:
-        """Begins a new interval for the largest queues."""
+        """Begin a new interval for the largest queues."""
         clear_all_maxima(self._address)
 
     def ports(self) -> PortCounters:
@@ -355,14 +355,14 @@ class PacketNetwork:
         return by_host_bps
 
     def _bind_callbacks(self) -> None:
-        """Writes the addresses of all transports' callbacks into the state, the common one's first."""
+        """Write the addresses of all transports' callbacks into the state, the common one's first."""
         transports = (self.transport, *self.flow_transports.values())
         self._state = self._state._replace(callbacks=callback_addresses(transports))
         self._state.bind()
         self._address = int(self._state.world.ctypes.data)
 
     def _let_compiled_code_in(self) -> None:
-        """Writes down how compiled code moves this world: see :mod:`sysgym.emulator.packets.stepping`."""
+        """Write down how compiled code moves this world: see :mod:`sysgym.emulator.packets.stepping`."""
         world = self._state.world
         world["run_until"] = self._loop.run_until.address
         world["cap_hosts"] = self._loop.cap_hosts.address
@@ -395,7 +395,7 @@ class PacketNetwork:
             self._loop.resume_senders.ctypes(self._address, 0)
 
     def _note_failure(self) -> None:
-        """Reads what a transport has done wrong, once."""
+        """Read what a transport has done wrong, once."""
         if self._failure is None and self._state.world["halted"][0] & TRANSPORT_FAILED:
             transports = (self.transport, *self.flow_transports.values())
             self._failure = transport_failure(self._state, self.topology, transports)

@@ -40,7 +40,7 @@ MOST_TRACED_FLOWS = 256
 
 
 def write_chrome_trace(path: Path, network: PacketNetwork, recording: Recording) -> None:
-    """Writes queues as counters, and flows as spans with their windows and rates, in Chrome's JSON format.
+    """Write queues as counters, and flows as spans with their windows and rates, in Chrome's JSON format.
 
     Args:
         path: File to write.
@@ -92,7 +92,7 @@ def _flow_events(network: PacketNetwork, recording: Recording) -> Iterator[Event
 
 
 def write_pcap(path: Path, network: PacketNetwork, recording: Recording, link: str) -> int:
-    """Writes the packets of a recorded link as a pcap file with nanoseconds; returns how many there are.
+    """Write the packets of a recorded link as a pcap file with nanoseconds; returns how many there are.
 
     Args:
         path: File to write.

@@ -35,14 +35,14 @@ def backlog_ns(world: Any, link_id: int) -> int:
 
 @njit
 def clear_maxima(world: Any) -> None:
-    """Begins a new interval for the largest queues."""
+    """Begin a new interval for the largest queues."""
     for link_id in range(world.n_links):
         link_at(world.links, link_id).max_backlog_ns = backlog_ns(world, link_id)
 
 
 @njit
 def read_ports(world: Any, out: Any) -> None:
-    """Reads the counters of all ports, shape (N_PORT_COUNTERS, n_links)."""
+    """Read the counters of all ports, shape (N_PORT_COUNTERS, n_links)."""
     for link_id in range(world.n_links):
         link = link_at(world.links, link_id)
         bytes_per_ns = _BYTE / link.ns_per_byte_q20
@@ -68,7 +68,7 @@ def read_ports(world: Any, out: Any) -> None:
 
 @njit
 def read_hosts(world: Any, out: Any) -> None:
-    """Reads the counters of all hosts, shape (N_HOST_COUNTERS, n_hosts)."""
+    """Read the counters of all hosts, shape (N_HOST_COUNTERS, n_hosts)."""
     for host_id in range(world.n_hosts):
         host = host_at(world.hosts, host_id)
         out[HOST_ROW.sent_bytes, host_id] = host.sent_bytes
@@ -86,7 +86,7 @@ def read_hosts(world: Any, out: Any) -> None:
 
 @cached_kernel()
 def read_counters(world_address: int, ports: Any, hosts: Any) -> None:
-    """Reads everything; see the module for the arrays."""
+    """Read everything; see the module for the arrays."""
     world = world_at(world_address, 0)
     read_ports(world, ports)
     read_hosts(world, hosts)

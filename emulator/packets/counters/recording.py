@@ -115,7 +115,7 @@ class Recording:
         return np.concatenate([np.empty(0, PORT_SAMPLE), *self._port_samples])
 
     def bind(self, state: State) -> None:
-        """Follows a state whose arrays have been replaced."""
+        """Follow a state whose arrays have been replaced."""
         self._state = state
 
     def next_ns(self, after_ns: int) -> int:
@@ -123,7 +123,7 @@ class Recording:
         return (after_ns // self.sample_ns + 1) * self.sample_ns
 
     def take(self, now_ns: int, link_rate_bps: FloatArray) -> None:
-        """Adds a sample of every link, and of every flow that has begun and was not over before."""
+        """Add a sample of every link, and of every flow that has begun and was not over before."""
         flows = self._state.flows
         begun = flows["begun"][self._to_come] > 0
         present = self._to_come[begun]
@@ -141,7 +141,7 @@ class Recording:
             self._to_come = self._to_come[~begun]
 
     def _read_ports(self) -> PortCounters:
-        """Reads the recorded links' counters; the arrays hold until the next call."""
+        """Read the recorded links' counters; the arrays hold until the next call."""
         read_counters(int(self._state.world.ctypes.data), self._ports, self._hosts)
         return PortCounters(*self._ports[:, self.links])
 

@@ -101,7 +101,7 @@ class FlowTable(NamedTuple):
 
 
 def counters(world_address: int, n_links: int, n_hosts: int) -> tuple[PortCounters, HostCounters]:
-    """Reads all counters of ports and hosts at the present time."""
+    """Read all counters of ports and hosts at the present time."""
     ports, hosts = np.empty((N_PORT_COUNTERS, n_links)), np.empty((N_HOST_COUNTERS, n_hosts))
     read_counters(world_address, ports, hosts)
     return _as_counters(PortCounters, ports), _as_counters(HostCounters, hosts)
@@ -120,7 +120,7 @@ def _as_counters(kind: type[Counters], rows: FloatArray) -> Counters:
 
 
 def flow_table(state: State, size_bytes: IntArray, group: IntArray, ideal_fct_s: FloatArray) -> FlowTable:
-    """Reads the flows' counters."""
+    """Read the flows' counters."""
     flows = state.flows
     finished = flows["finish_ns"] >= 0
     sampled = flows["rtt_samples"] > 0

@@ -34,7 +34,7 @@ def record_dtype(described: type) -> np.dtype[np.void]:
 
 
 def record_accessor(dtype: np.dtype[Any]) -> Any:
-    """Makes the compiled function ``at(address, index)`` that gives a view of one record.
+    """Make the compiled function ``at(address, index)`` that gives a view of one record.
 
     There is no bounds check: an index is valid by construction, which the tests hold through conservation
     laws.
@@ -55,7 +55,7 @@ def record_accessor(dtype: np.dtype[Any]) -> Any:
 
 
 def callback_caller(first_dtype: np.dtype[Any], second_dtype: np.dtype[Any]) -> Any:
-    """Makes the compiled function ``call(address, first, second)`` for functions compiled by ``numba.njit``.
+    """Make the compiled function ``call(address, first, second)`` for functions compiled by ``numba.njit``.
 
     It returns 0, or where the callback has raised the address of what numba knows of the exception
     (RAISED_UNKNOWN if that is nothing). A C function could not say so: numba prints what is raised in one

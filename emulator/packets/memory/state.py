@@ -36,7 +36,7 @@ class State(NamedTuple):
     caps: NDArray[np.int64]  # (n_hosts,) rate caps asked for, ns per byte in fixed point; 0: none
 
     def bind(self) -> None:
-        """Writes the arrays' addresses into the world's record.
+        """Write the arrays' addresses into the world's record.
 
         Again after one was replaced or the state was copied.
         """

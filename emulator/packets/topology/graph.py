@@ -77,7 +77,7 @@ class Topology:
     shaped: bool = False
 
     def __post_init__(self) -> None:
-        """Checks the structure that everything else relies on, and makes the arrays read-only.
+        """Check the structure that everything else relies on, and makes the arrays read-only.
 
         Raises:
             SysgymError: If the arrays do not describe such a network, or a host cannot reach another.
@@ -104,7 +104,7 @@ class Topology:
         cables: Iterable[Cable],
         host_pod: Iterable[int],
     ) -> Topology:
-        """Builds a topology from its cables, each of which becomes two links, ``end`` to ``other_end`` first.
+        """Build a topology from its cables, each of which becomes two links, ``end`` to ``other_end`` first.
 
         Args:
             kind: Form of the network.
@@ -315,7 +315,7 @@ def _single_switch(spec: SingleSwitchTopology) -> Topology:
 
 
 def _fat_tree(spec: FatTreeTopology) -> Topology:
-    """Builds k pods of k/2 edge and k/2 aggregation switches, (k/2)**2 core switches, k**3/4 hosts.
+    """Build k pods of k/2 edge and k/2 aggregation switches, (k/2)**2 core switches, k**3/4 hosts.
 
     Aggregation switch ``j`` of every pod is connected to the cores ``j * k/2 .. (j + 1) * k/2 - 1``, so that
     between two pods there are (k/2)**2 shortest paths, one a core (Al-Fares et al., SIGCOMM 2008, section
@@ -349,7 +349,7 @@ def _fat_tree(spec: FatTreeTopology) -> Topology:
 
 
 def _leaf_spine(spec: LeafSpineTopology) -> Topology:
-    """Builds leaves with their hosts, in order, each with one cable to every spine (a folded Clos network).
+    """Build leaves with their hosts, in order, each with one cable to every spine (a folded Clos network).
 
     Nodes are in the order hosts, leaves, spines; cables host-leaf, then leaf-spine by leaf. Between two
     leaves there are as many shortest paths as spines.
@@ -410,7 +410,7 @@ _BUILDERS: dict[str, Callable[[Any], Topology]] = {
 
 
 def build_topology(spec: TopologyTable) -> Topology:
-    """Builds the network that a scenario's ``[topology]`` table describes; the same table gives the same ids.
+    """Build the network that a scenario's ``[topology]`` table describes; the same table gives the same ids.
 
     Raises:
         UnknownName: If there is no topology of that kind.

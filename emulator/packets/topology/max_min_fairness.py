@@ -19,7 +19,7 @@ def max_min_rates(
     link_rate_bps: NDArray[np.float64],
     demand_bps: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Computes the max-min fair rate of every flow by progressive filling.
+    """Compute the max-min fair rate of every flow by progressive filling.
 
     All rates grow together; a flow stops where a link on its route is full or its demand is met. Links that
     are full up to rounding stay within about 1e-12 of their rate.
@@ -64,7 +64,7 @@ def _stop(
     growing: NDArray[np.int64],
     spare_bps: NDArray[np.float64],
 ) -> None:
-    """Takes a flow that has reached its rate out of its links."""
+    """Take a flow that has reached its rate out of its links."""
     for link in route:
         if link >= 0:
             growing[link] -= 1

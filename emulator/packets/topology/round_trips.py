@@ -13,7 +13,7 @@ IntArray = NDArray[np.int64]
 
 
 def longest_round_trip_s(topology: Topology, packet_bytes: int, ack_bytes: int) -> float:
-    """Finds the longest round trip of a packet and its ACK among all pairs of hosts, nothing else on the way.
+    """Find the longest round trip of a packet and its ACK among all pairs of hosts, nothing else on the way.
 
     Packets take paths with the fewest links; of several such paths the slowest counts, for the packet and for
     its ACK by itself, since a flow may be given any of them.

@@ -56,7 +56,7 @@ def ecmp_routes(
     down: ArrayLike = (),
     unreachable: Literal["raise", "empty"] = "raise",
 ) -> NDArray[np.int32]:
-    """Chooses a route for each flow; the route of its ACKs is the same call with the ends swapped.
+    """Choose a route for each flow; the route of its ACKs is the same call with the ends swapped.
 
     A route depends on the topology, the links that are down and the flow's 5-tuple only, not on the other
     flows of the call or on the process. When a link goes down, routes over switches that lose no next hop
@@ -216,7 +216,7 @@ def _choose(
     graph: SwitchGraph,
     reached: NDArray[np.bool_],
 ) -> None:
-    """Walks every flow from its first to its last switch and writes the links into ``routes``."""
+    """Walk every flow from its first to its last switch and writes the links into ``routes``."""
     first_link, links, link_target, is_up = graph
     for flow in range(len(routes)):
         if not reached[flow]:

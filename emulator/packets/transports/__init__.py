@@ -58,7 +58,7 @@ _TRANSPORTS = {
 
 
 def register_transport(transport: Transport) -> Transport:
-    """Makes a transport known by its name, in this process.
+    """Make a transport known by its name, in this process.
 
     Raises:
         SysgymError: If another transport already has that name.

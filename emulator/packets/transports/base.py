@@ -89,7 +89,7 @@ class Transport:
     parameters: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Checks what a typing slip would break much later."""
+        """Check what a typing slip would break much later."""
         if not self.name.replace("_", "").replace("-", "").isalnum():
             raise SysgymError(f"transport name {self.name!r}: letters, digits, '-' and '_' only")
         if self.recovery not in _RECOVERIES:
@@ -135,7 +135,7 @@ class Transport:
         return _RECOVERIES[self.recovery]
 
     def callbacks(self) -> tuple[Any, Any, Any, Any, Any]:
-        """Compiles (once a process, cached on disk) on_start, on_ack, on_loss, on_timeout, on_tick.
+        """Compile (once a process, cached on disk) on_start, on_ack, on_loss, on_timeout, on_tick.
 
         Raises:
             SysgymError: If numba cannot compile one of them; the message names it and numba's reason.
@@ -170,7 +170,7 @@ def _named_fields(function: Callback) -> frozenset[str]:
 
 @cache
 def _compiled(function: Callback) -> Any:
-    """Compiles one callback to the common type; on disk too, unless it has no file (a notebook's cell)."""
+    """Compile one callback to the common type; on disk too, unless it has no file (a notebook's cell)."""
     # A division by zero is an error, as in Python: the infinity that it gives otherwise is lost in a min().
     # Bounds cost nothing where an index is a constant, as in flow.state[ALPHA].
     function = getattr(function, "py_func", function)

@@ -119,7 +119,7 @@ def update_bandwidth(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def set_gains(flow: Any, mode: float, pacing: float, window: float) -> None:
-    """Enters a mode."""
+    """Enter a mode."""
     flow.state[MODE] = mode
     flow.state[PACING_GAIN] = pacing
     flow.state[WINDOW_GAIN] = window
@@ -135,7 +135,7 @@ def begin_phase(flow: Any, cycle: int, now_ns: int) -> None:
 
 @njit(forceinline=True)
 def enter_probe_bw(flow: Any, now_ns: int) -> None:
-    """Begins the cycle anywhere but in the drain phase, so that flows do not probe together (4.3.4.2)."""
+    """Begin the cycle anywhere but in the drain phase, so that flows do not probe together (4.3.4.2)."""
     set_gains(flow, PROBE_BW, 1.0, CWND_GAIN)
     # A spread over flows in place of a random number: the golden ratio's multiples.
     seed = flow.start_ns % 1009 + 37 * flow.src + 101 * flow.dst + now_ns % 997
@@ -278,7 +278,7 @@ def on_start(flow: Any, event: Any) -> None:
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Brings the model up to date, then the machine's mode, then rate and window (3.5.2)."""
+    """Bring the model up to date, then the machine's mode, then rate and window (3.5.2)."""
     update_bandwidth(flow, event)
     check_cycle(flow, event)
     check_full_pipe(flow, event)
@@ -299,7 +299,7 @@ def on_loss(flow: Any, event: Any) -> None:
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Starts again from one packet, the model of the path is kept (4.2.3.4)."""
+    """Start again from one packet, the model of the path is kept (4.2.3.4)."""
     save_window(flow)
     flow.state[REPAIRS] = 1.0
     flow.state[CONSERVES_UNTIL] = 0.0

@@ -80,13 +80,13 @@ def remember_congestion(flow: Any) -> None:
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """Reduces the window to 70 %."""
+    """Reduce the window to 70 %."""
     remember_congestion(flow)
     multiplicative_decrease(flow, event, BETA)
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Starts again from one packet; the next stage's curve begins on its plateau (RFC 9438, 4.8)."""
+    """Start again from one packet; the next stage's curve begins on its plateau (RFC 9438, 4.8)."""
     remember_congestion(flow)
     flow.state[W_MAX] = 0.0
     restart_from_one(flow, event, BETA)

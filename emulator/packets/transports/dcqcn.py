@@ -91,7 +91,7 @@ def run_timers(flow: Any, now_ns: int) -> None:
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Starts at line rate, with alpha 1: the first notification halves it."""
+    """Start at line rate, with alpha 1: the first notification halves it."""
     flow.cwnd = NO_WINDOW_PACKETS
     state = flow.state
     state[ALPHA] = 1.0

@@ -55,7 +55,7 @@ def on_loss(flow: Any, event: Any) -> None:
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Starts again from one packet."""
+    """Start again from one packet."""
     restart_from_one(flow, event, 0.5)
 
 

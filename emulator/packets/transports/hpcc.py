@@ -110,7 +110,7 @@ def remember_telemetry(flow: Any, event: Any) -> None:
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Starts at line rate."""
+    """Start at line rate."""
     flow.state[REFERENCE] = first_window(flow)
     set_window(flow, flow.state[REFERENCE])
 

@@ -87,7 +87,7 @@ def begin_round(flow: Any) -> None:
 
 @njit(forceinline=True)
 def set_window(flow: Any, window: float, rtt_ns: float) -> None:
-    """Sets window and pace; below one packet one is under way at a time, and the pace is the window's."""
+    """Set window and pace; below one packet one is under way at a time, and the pace is the window's."""
     flow.state[WINDOW] = min(max(window, LEAST_WINDOW), MOST_WINDOW)
     flow.cwnd = max(flow.state[WINDOW], 1.0)
     pace = flow.state[PACE] if flow.state[WINDOW] >= 1.0 else 1.0
@@ -96,7 +96,7 @@ def set_window(flow: Any, window: float, rtt_ns: float) -> None:
 
 @njit(forceinline=True)
 def look(flow: Any) -> None:
-    """Puts INPUTS, for the round that has ended, into the slots from SEEN on."""
+    """Put INPUTS, for the round that has ended, into the slots from SEEN on."""
     state = flow.state
     base_ns = float(flow.base_rtt_ns)
     mean_ns = state[RTT_SUM_NS] / state[RTT_SAMPLES]
@@ -114,7 +114,7 @@ def look(flow: Any) -> None:
 
 @njit
 def decide(flow: Any, event: Any) -> None:
-    """Runs the network; writes what it says into CORRECTION, GROWTH and PACE."""
+    """Run the network; writes what it says into CORRECTION, GROWTH and PACE."""
     window = parameter(event, OUTPUT_BIAS)
     growth = parameter(event, OUTPUT_BIAS + 1)
     pace = parameter(event, OUTPUT_BIAS + 2)
@@ -150,7 +150,7 @@ def end_round(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def grow(flow: Any, event: Any) -> None:
-    """Doubles in slow start, else by GROWTH packets a round trip, if the window is what limits the flow."""
+    """Double in slow start, else by GROWTH packets a round trip, if the window is what limits the flow."""
     window = flow.state[WINDOW]
     if flow.in_recovery or event.duplicate or not (event.window_limited or window < 1.0):
         return
@@ -172,7 +172,7 @@ def on_start(flow: Any, event: Any) -> None:
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Takes note of the ACK, grows, and once a round trip asks the network."""
+    """Take note of the ACK, grows, and once a round trip asks the network."""
     state = flow.state
     state[ACKED] += event.acked_packets
     state[DELIVERED] += event.acked_packets
@@ -199,7 +199,7 @@ def on_loss(flow: Any, event: Any) -> None:
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Starts again from one packet (RFC 5681, 3.1)."""
+    """Start again from one packet (RFC 5681, 3.1)."""
     flow.ssthresh = max(0.5 * flow.state[WINDOW], 2.0)
     begin_round(flow)
     flow.state[LOST] = 1.0

@@ -129,12 +129,12 @@ def on_ack(flow: Any, event: Any) -> None:
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """Reduces the window to 80 %."""
+    """Reduce the window to 80 %."""
     multiplicative_decrease(flow, event, LOSS_FACTOR)
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Starts again from one packet, and grows more slowly from then on."""
+    """Start again from one packet, and grows more slowly from then on."""
     flow.state[GROWTH_SHIFT] = min(flow.state[GROWTH_SHIFT] + 1.0, 8.0)
     restart_from_one(flow, event, LOSS_FACTOR)
 

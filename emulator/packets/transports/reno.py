@@ -18,12 +18,12 @@ def on_ack(flow: Any, event: Any) -> None:
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """Halves the window."""
+    """Halve the window."""
     multiplicative_decrease(flow, event, 0.5)
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Starts again from one packet."""
+    """Start again from one packet."""
     restart_from_one(flow, event, 0.5)
 
 

@@ -67,14 +67,14 @@ def may_decrease(flow: Any, event: Any) -> bool:
 
 @njit(forceinline=True)
 def decrease(flow: Any, event: Any, factor: float) -> None:
-    """Multiplies the window, unless it shrank within the last round trip."""
+    """Multiply the window, unless it shrank within the last round trip."""
     if may_decrease(flow, event):
         flow.state[DECREASED_AT_NS] = event.now_ns
         set_window(flow, flow.state[CWND] * factor, max(flow.state[FABRIC_DELAY_NS], flow.base_rtt_ns))
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Begins with the scenario's first window."""
+    """Begin with the scenario's first window."""
     flow.state[CWND] = flow.cwnd
     flow.state[DECREASED_AT_NS] = -1e18
 

@@ -88,7 +88,7 @@ def rtt_gradient(flow: Any, event: Any) -> float:
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Starts at line rate (C / (N + 1) beside N flows of the host: the card divides it)."""
+    """Start at line rate (C / (N + 1) beside N flows of the host: the card divides it)."""
     flow.cwnd = NO_WINDOW_PACKETS
     flow.state[DECIDED_AT_NS] = event.now_ns
     set_rate(flow, flow.line_rate_bps)

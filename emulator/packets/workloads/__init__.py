@@ -74,7 +74,7 @@ def build_flows(
     mtu_bytes: int = 1500,
     header_bytes: int = 40,
 ) -> FlowSchedule:
-    """Draws an episode's flows.
+    """Draw an episode's flows.
 
     Args:
         workload: The scenario's ``[workload]`` table.

@@ -35,7 +35,7 @@ class FlowSizeDistribution:
     cumulative: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        """Checks that the points are those of a distribution.
+        """Check that the points are those of a distribution.
 
         Raises:
             SysgymError: If they are not.
@@ -56,7 +56,7 @@ class FlowSizeDistribution:
 
     @classmethod
     def from_csv(cls, path: str | PathLike[str]) -> FlowSizeDistribution:
-        """Reads a file of the columns ``size_bytes,cumulative_percent``; lines that begin with # are ignored.
+        """Read a file of the columns ``size_bytes,cumulative_percent``; lines that begin with # are ignored.
 
         Raises:
             SysgymError: If the file is not of this form or is no distribution.
@@ -119,7 +119,7 @@ class FlowSizeDistribution:
         return self.size_bytes[above - 1] + share * (self.size_bytes[above] - self.size_bytes[above - 1])
 
     def sample(self, rng: np.random.Generator, n: int) -> NDArray[np.int64]:
-        """Draws ``n`` sizes in whole bytes, at least 1; rounded up, so that the number of packets stays."""
+        """Draw ``n`` sizes in whole bytes, at least 1; rounded up, so that the number of packets stays."""
         return np.maximum(np.ceil(self.quantile(rng.random(n))), 1.0).astype(np.int64)
 
     def _refuse(self, reason: str) -> None:

@@ -41,7 +41,7 @@ class MatrixSpec(Protocol):
 
 
 def traffic_matrix(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """Draws the pairs of hosts that ``spec.matrix`` names.
+    """Draw the pairs of hosts that ``spec.matrix`` names.
 
     Returns:
         Sender and receiver, shape (n_pairs, 2), never the same host.
@@ -97,7 +97,7 @@ def _staggered(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -
 def staggered_receivers(
     spec: MatrixSpec, topology: Topology, rng: np.random.Generator, senders: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Draws a receiver for each of the senders, which may occur several times, as in ``staggered``."""
+    """Draw a receiver for each of the senders, which may occur several times, as in ``staggered``."""
     hosts = np.arange(topology.n_hosts)
     draw = rng.random(len(senders))
     receivers = np.empty(len(senders), dtype=np.int64)
@@ -152,7 +152,7 @@ def _all_to_all(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) 
 
 
 def other_hosts(rng: np.random.Generator, hosts: NDArray[np.int64], n_hosts: int) -> NDArray[np.int64]:
-    """Draws for each of ``hosts`` one of the ``n_hosts - 1`` others, uniformly."""
+    """Draw for each of ``hosts`` one of the ``n_hosts - 1`` others, uniformly."""
     drawn = rng.integers(0, n_hosts - 1, size=len(hosts))
     return drawn + (drawn >= hosts)
 

@@ -57,7 +57,7 @@ def on_off(
 def draw_periods_s(
     spec: OnOffWorkload, rng: np.random.Generator, mean_s: float, n: int
 ) -> NDArray[np.float64]:
-    """Draws ``n`` lengths of the mean: exponential, or Pareto with the least length that the mean needs."""
+    """Draw ``n`` lengths of the mean: exponential, or Pareto with the least length that the mean needs."""
     if spec.periods == "exponential":
         return rng.exponential(mean_s, n)
     least_s = mean_s * (spec.pareto_shape - 1.0) / spec.pareto_shape
@@ -67,7 +67,7 @@ def draw_periods_s(
 def _message_starts_s(
     spec: OnOffWorkload, rng: np.random.Generator, horizon_s: float, gap_s: float
 ) -> NDArray[np.float64]:
-    """Starts of one pair's messages before the horizon, ascending."""
+    """Start of one pair's messages before the horizon, ascending."""
     if horizon_s <= 0:
         return np.empty(0)
     busy_s, silent_s = np.empty(0), np.empty(0)

@@ -87,7 +87,7 @@ def make_schedule(
     after_delay_ns: ArrayLike = 0,
     connection: ArrayLike | None = None,
 ) -> FlowSchedule:
-    """Sorts flows by start time, equal times in the order given, and draws their source ports.
+    """Sort flows by start time, equal times in the order given, and draws their source ports.
 
     A host's first connection has a port drawn at random, the next ones the ports after it: no two of its
     connections share a port before the range is used up, and other seeds get other ECMP paths.
