@@ -13,7 +13,7 @@ from sysgym.emulator.packets.transports.base import (
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Slow start or congestion avoidance."""
+    """Grow as in slow start or congestion avoidance."""
     reno_increase(flow, event)
 
 
