@@ -17,7 +17,7 @@ from sysgym.scenarios.errors import ScenarioError, closest_name
 
 
 class Failure(NamedTuple):
-    """A set of links that are down during an interval."""
+    """Links that are down during an interval."""
 
     links: NDArray[np.int64]
     down_ns: int

@@ -235,7 +235,7 @@ def reno_increase(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def multiplicative_decrease(flow: Any, event: Any, factor: float) -> None:
-    """Set threshold and window to a fraction of the packets in flight, at least two (RFC 5681, equation 4)."""
+    """Set threshold and window to a fraction of the packets in flight, at least 2 (RFC 5681, equation 4)."""
     flow.ssthresh = max(factor * min(float(event.in_flight_packets), flow.cwnd), 2.0)
     flow.cwnd = flow.ssthresh
 
