@@ -26,7 +26,7 @@ def json_schema(kind: str) -> dict[str, Any]:
         kind: A family of scenarios, or ``suite``.
 
     Raises:
-        UnknownName: There is no such kind.
+        UnknownName: If there is no such kind.
     """
     if kind != SUITE and kind not in families():
         raise UnknownName("kind of file", kind, [*families(), SUITE])
