@@ -23,8 +23,8 @@ class AgentInfo:
         trainer: Entry of a function that trains it; empty where it is not learned, or by stable-baselines3.
         env_id: The one environment of the family that it plays; empty where it plays all of them.
         transport: The transport that it brings; empty where it takes any, or has none.
-        algorithm: Entry of its :class:`sysgym.agents.learned.algorithms.Algorithm`, where that is not one of
-            the general ones.
+        algorithm: Entry of its :class:`sysgym.agents.learned.training.algorithms.Algorithm`, where it is not
+            one of the general ones.
         exporter: Entry of a function (path) -> :class:`sysgym.agents.learned.deploy.source.Source` that reads
             checkpoints of a form of its own for ``sysgym export``; empty where they are ordinary ones.
         checkpoint_suffix: Suffix of such checkpoints.

@@ -1,7 +1,7 @@
-"""All families: those of the package, those of other packages, and those of the user's files.
+"""Registry of families: those of the package, of other packages, and of the user's files.
 
 The families of the package are the folders of ``envs/`` that declare one. Other packages name theirs in the
-entry-point group ``sysgym.families``. Both are found when they are first asked for.
+entry-point group ``sysgym.families``. Both are loaded on first use.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _waiting: list[metadata.EntryPoint] | None = None  # entry points still to load;
 
 
 class FamilyWarning(UserWarning):
-    """Warns that a family of another package cannot be used."""
+    """Warning that a family of another package cannot be used."""
 
 
 def families() -> Mapping[str, Family]:
-    """Return name -> family, those of the package first."""
+    """Return all families by name, those of the package first."""
     global _waiting
     if _waiting is None:
         _waiting = []
@@ -55,7 +55,7 @@ def get_family(name: str) -> Family:
     """Return a family.
 
     Args:
-        name: As in scenario files.
+        name: Name of the family, as in scenario files.
 
     Raises:
         UnknownName: If there is no such family.
@@ -70,8 +70,8 @@ def evaluation_of(family: str, env_id: str = "") -> Evaluation:
     """Return how results of a family are evaluated.
 
     Args:
-        family: Its name.
-        env_id: The environment; empty: what holds for all that say nothing else.
+        family: Name of the family.
+        env_id: Id of the environment; empty for the family's default.
 
     Raises:
         UnknownName: If there is no such family.
@@ -80,18 +80,18 @@ def evaluation_of(family: str, env_id: str = "") -> Evaluation:
 
 
 def family_with_transports() -> Family:
-    """Return the family that a contender is of where nothing else is said: the first with transports."""
+    """Return the default family of contenders, the first one with transports."""
     return next(family for family in families().values() if family.transports is not None)
 
 
 def register_family(family: Family) -> Family:
-    """Make a family known in this process.
+    """Register a family in this process.
 
     Args:
-        family: Its declaration.
+        family: Declaration of the family.
 
     Raises:
-        SysgymError: If the name, or the id of one of its environments, is taken by another family.
+        SysgymError: If its name, or the id of one of its environments, is taken by another family.
     """
     families()
     known = _FAMILIES.get(family.name)
@@ -109,8 +109,8 @@ def add_environment(name: str, environment: Environment) -> None:
     """Add an environment to a family, in this process.
 
     Args:
-        name: The family.
-        environment: What to add; one that the family has already changes nothing.
+        name: Name of the family.
+        environment: Environment to add; one that the family already has changes nothing.
 
     Raises:
         UnknownName: If there is no such family.
@@ -124,7 +124,7 @@ def add_environment(name: str, environment: Environment) -> None:
 
 
 def on_environment(listener: Callable[[Environment], None]) -> None:
-    """Call a function for every environment, those known already and those to come."""
+    """Call a function for every environment, registered already or later."""
     for family in families().values():
         for environment in family.environments:
             listener(environment)

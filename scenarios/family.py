@@ -152,7 +152,7 @@ class Transports:
 
 @dataclass(frozen=True)
 class Disturbances:
-    """Disturbances of a family in ``sysgym stress``.
+    """Disturbances of a family in ``sysgym study stress``.
 
     Attributes:
         noise: Whether observations are measurements and can have noise.
@@ -199,7 +199,7 @@ class Family:
         transports: Transports of the family; None if a contender is an agent alone.
         backends: Values of the environments' argument ``backend``; the first is the default. Empty: they have
             no such argument.
-        disturbances: Disturbances of ``sysgym stress``.
+        disturbances: Disturbances of ``sysgym study stress``.
         scenario_folder: Folder of its scenario files, with its suites in ``suites/``; None: files lie in the
             folder of the package sysgym.
         describe: Entry of a function from a scenario to pairs of heading and text for ``sysgym show``; may

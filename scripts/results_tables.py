@@ -22,13 +22,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sysgym.bench.contenders import Contender
-from sysgym.bench.episodes import make_contender, play
-from sysgym.bench.report import heatmap
 from sysgym.bench.report.content import REFERENCE, cell, heading
-from sysgym.bench.report.labels import name_points
-from sysgym.bench.report.plots import draw_tradeoff, shown_points, styles
-from sysgym.bench.report.study import RETURN, Contest, Study, read_study
-from sysgym.bench.rows import read_rows
+from sysgym.bench.report.data.study import RETURN, Contest, Study, read_study
+from sysgym.bench.report.pictures import heatmap
+from sysgym.bench.report.pictures.labels import name_points
+from sysgym.bench.report.pictures.plots import draw_tradeoff, shown_points, styles
+from sysgym.bench.results.rows import read_rows
+from sysgym.bench.run.episodes import make_contender, play
 from sysgym.bench.statistics import estimate
 from sysgym.bench.tables import interval_text, markdown_table
 

@@ -94,11 +94,11 @@ def read_counters(world_address: int, ports: Any, hosts: Any) -> None:
 
 @cached_kernel()
 def read_fair_rates(world_address: int, link_rate_bps: Any, out: Any) -> None:
-    """:func:`~sysgym.emulator.packets.counters.fair_share.fair_host_rates` of a world."""
+    """Call :func:`~sysgym.emulator.packets.counters.fair_share.fair_host_rates` for a world."""
     fair_host_rates(world_at(world_address, 0), link_rate_bps, out)
 
 
 @cached_kernel()
 def clear_all_maxima(world_address: int) -> None:
-    """:func:`clear_maxima` of a world."""
+    """Call :func:`clear_maxima` for a world."""
     clear_maxima(world_at(world_address, 0))

@@ -25,7 +25,7 @@ class Failure(NamedTuple):
 
 
 class LinkFaults:
-    """The failures and changes of a scenario.
+    """Link failures and rate changes of a scenario.
 
     Args:
         scenario: Scenario with the ``[faults]`` table.

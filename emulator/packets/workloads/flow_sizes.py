@@ -82,7 +82,7 @@ class FlowSizeDistribution:
         return cls(f"fixed at {size_bytes} bytes", np.full(2, float(size_bytes)), np.array([0.0, 1.0]))
 
     def mean_bytes(self) -> float:
-        """Mean size, in closed form: each line's probability times its middle."""
+        """Return the mean size, in closed form: the sum of each segment's probability times its middle."""
         middle = (self.size_bytes[1:] + self.size_bytes[:-1]) / 2.0
         return float(np.diff(self.cumulative) @ middle)
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from sysgym.bench.matrix import Matrix, fits, player_name
 from sysgym.bench.plan import make_plan
 from sysgym.bench.report import write
-from sysgym.bench.report.heatmap import scores_of
-from sysgym.bench.report.study import read_study
-from sysgym.bench.rows import ResultsFile, Row, read_rows
-from sysgym.bench.runner import RUN, run_plan
+from sysgym.bench.report.data.study import read_study
+from sysgym.bench.report.pictures.heatmap import scores_of
+from sysgym.bench.results.rows import ResultsFile, Row, read_rows
+from sysgym.bench.run.runner import RUN, run_plan
 from sysgym.bench.statistics import normalised
 from sysgym.errors import ScenarioError
 from sysgym.scenarios import load_scenario, load_suite

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sysgym.agents.learned.algorithms import Algorithm
+from sysgym.agents.learned.training.algorithms import Algorithm
 
 # One network for every host learns from all of them at once; the horizon is that of a full buffer.
 PPO_HOSTS = Algorithm(

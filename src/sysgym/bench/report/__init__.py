@@ -1,4 +1,8 @@
-"""The report of a benchmark: an HTML page that loads nothing, and a Markdown twin with its pictures."""
+"""The report of a benchmark: an HTML page that loads nothing, and a Markdown twin with its pictures.
+
+``data`` computes what the report says, ``tables`` and ``pictures`` arrange it, and ``html`` and ``markdown``
+write it.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sysgym.bench import surveys
-from sysgym.bench.report import (
-    carbon,
-    heatmap,
-    html,
-    markdown,
-    over_time,
-    plots,
-    profiles,
-    queue_plot,
-    training_plot,
-)
+from sysgym.bench.report import html, markdown
 from sysgym.bench.report.content import panels
-from sysgym.bench.report.curves import read_curves
-from sysgym.bench.report.gallery import Gallery, Shown
-from sysgym.bench.report.headlines import Headline, headline
-from sysgym.bench.report.overall import overall
-from sysgym.bench.report.study import Contest, Study, read_study
-from sysgym.bench.rows import COMPRESSED, RESULTS
+from sysgym.bench.report.data import carbon
+from sysgym.bench.report.data.curves import read_curves
+from sysgym.bench.report.data.headlines import Headline, headline
+from sysgym.bench.report.data.overall import overall
+from sysgym.bench.report.data.study import Contest, Study, read_study
+from sysgym.bench.report.pictures import heatmap, over_time, plots, profiles, queues, trainings
+from sysgym.bench.report.pictures.gallery import Gallery, Shown
+from sysgym.bench.results.rows import COMPRESSED, RESULTS
 from sysgym.bench.statistics import AVERAGE_WORDS
 from sysgym.errors import SysgymError
 from sysgym.scenarios.files import write_atomically
@@ -101,13 +97,13 @@ def _write(path: Path, content: bytes) -> None:
 def _gallery(study: Study, folder: Path, looks: dict[str, plots.Style]) -> Gallery:
     curves = read_curves(folder)
     names = {contest.sha256: contest.name for contest in study.contests}
-    trained = training_plot.training_curves(curves, looks, names)
+    trained = trainings.training_curves(curves, looks, names)
     profile = profiles.draw_profiles(study, looks)
     scores = heatmap.scores_of(study)
     return Gallery(
         {contest.slug: _pictures(contest, folder, looks) for contest in study.contests},
         () if profile is None else (profile,),
-        () if trained is None else ((trained, training_plot.caption(curves)),),
+        () if trained is None else ((trained, trainings.caption(curves)),),
         None if scores is None else (heatmap.page(scores), (heatmap.draw(scores), heatmap.caption(scores))),
     )
 
@@ -116,7 +112,7 @@ def _pictures(contest: Contest, folder: Path, looks: dict[str, plots.Style]) -> 
     found = []
     if (picture := plots.tradeoff(contest, looks)) is not None:
         found.append((picture, plots.tradeoff_caption(contest)))
-    if (shown := queue_plot.queues_over_time(contest, folder, looks)) is not None:
+    if (shown := queues.queues_over_time(contest, folder, looks)) is not None:
         found.append(shown)
     if (picture := over_time.over_time(contest, looks)) is not None:
         found.append((picture, over_time.caption(contest)))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sysgym.bench.report.bound import bound_of, has_gaps
-from sysgym.bench.report.headlines import listed, relative
-from sysgym.bench.report.record import machine_text
-from sysgym.bench.report.study import Contest, Score, Study
+from sysgym.bench.report.data.bound import bound_of, has_gaps
+from sysgym.bench.report.data.headlines import listed, relative
+from sysgym.bench.report.data.record import machine_text
+from sysgym.bench.report.data.study import Contest, Score, Study
 from sysgym.bench.report.texts import printable, shown_name
 from sysgym.bench.statistics import AVERAGE_WORDS
 from sysgym.scenarios.family import Metric

@@ -11,16 +11,16 @@ from importlib import resources
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from sysgym.bench.report import grids
-from sysgym.bench.report.carbon import Cost, guide, is_measured
+from sysgym.bench.report import tables
 from sysgym.bench.report.content import facts, overall_guide, reading_guide, seeds_text
-from sysgym.bench.report.gallery import Gallery
-from sysgym.bench.report.headlines import Headline
-from sysgym.bench.report.overall import Overall
-from sysgym.bench.report.plots import Style
-from sysgym.bench.report.study import Contest, Study
+from sysgym.bench.report.data.carbon import Cost, guide, is_measured
+from sysgym.bench.report.data.headlines import Headline
+from sysgym.bench.report.data.overall import Overall
+from sysgym.bench.report.data.study import Contest, Study
+from sysgym.bench.report.data.verdict import verdict
+from sysgym.bench.report.pictures.gallery import Gallery
+from sysgym.bench.report.pictures.plots import Style
 from sysgym.bench.report.texts import printable
-from sysgym.bench.report.verdict import verdict
 from sysgym.bench.surveys import Page
 
 MOST_OF_A_SCENARIO = 20_000
@@ -64,16 +64,16 @@ def page(
     return environment.from_string(_asset("page.html.jinja")).render(
         study=study,
         verdict=verdict(study),
-        summary=grids.summary_grid(study),
+        summary=tables.summary_table(study),
         guide=[*reading_guide(study), *guide(study, list(trainings))],
-        surveys=[(one, grids.survey_grid(one)) for one in surveyed],
+        surveys=[(one, tables.survey_table(one)) for one in surveyed],
         contests=[
-            (contest, grids.contest_grid(contest, measured=measured), said.sentences)
+            (contest, tables.contest_table(contest, measured=measured), said.sentences)
             for contest, said in zip(study.contests, headlines, strict=True)
         ],
-        overall=grids.overall_grid(study, totals) if totals else None,
+        overall=tables.overall_table(study, totals) if totals else None,
         overall_guide=overall_guide(study),
-        training=grids.training_grid(trainings, measured=measured) if trainings else None,
+        training=tables.training_table(trainings, measured=measured) if trainings else None,
         facts=list(facts(study)),
         gallery=gallery,
         keys=keys,
