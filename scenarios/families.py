@@ -88,7 +88,7 @@ def register_family(family: Family) -> Family:
     """Register a family in this process.
 
     Args:
-        family: Its declaration.
+        family: Declaration of the family.
 
     Raises:
         SysgymError: If its name, or the id of one of its environments, is taken by another family.
@@ -135,7 +135,7 @@ def scenario_model(family: str) -> type[Scenario]:
     """Return the schema of a family.
 
     Args:
-        family: Its name.
+        family: Name of the family.
 
     Raises:
         UnknownName: If there is no such family.
@@ -149,7 +149,7 @@ def scenario_model(family: str) -> type[Scenario]:
 
 
 def _own() -> Iterator[Family]:
-    """Yield the families that folders of the package declare, by name."""
+    """Yield the families declared by folders of the package, by name."""
     for found in sorted(iter_modules(import_module(PACKAGE).__path__), key=lambda found: found.name):
         if found.ispkg:
             family = getattr(import_module(f"{PACKAGE}.{found.name}"), "FAMILY", None)
@@ -158,17 +158,17 @@ def _own() -> Iterator[Family]:
 
 
 def _load(entry: metadata.EntryPoint) -> None:
-    """Register the family of another package; one that cannot be used is a warning and no more."""
+    """Register the family of another package; warn if it cannot be used."""
     if _is_being_imported(entry.module):
         assert _waiting is not None
-        _waiting.append(entry)  # its module imports sysgym: ask again when that is over
+        _waiting.append(entry)  # its module is importing sysgym: try again later
         return
     try:
         family = entry.load()
         if not isinstance(family, Family):
             raise SysgymError(f"{entry.value} is a {type(family).__name__}, not a Family")
         register_family(family)
-    except Exception as error:  # whatever a stranger's module raises
+    except Exception as error:  # a third-party module may raise anything
         package = entry.dist.name if entry.dist is not None else entry.module
         warn_unusable(f'the family "{entry.name}"', package, error)
 
@@ -177,9 +177,9 @@ def warn_unusable(what: str, package: str, error: Exception) -> None:
     """Warn that a part of another package cannot be used.
 
     Args:
-        what: The part.
-        package: Whose it is.
-        error: What went wrong.
+        what: Name of the part.
+        package: Name of the package.
+        error: Cause of the failure.
     """
     words = str(error) if isinstance(error, SysgymError) else f"{type(error).__name__}: {error}"
     warnings.warn(
