@@ -33,7 +33,8 @@ def reading_guide(benchmark: BenchmarkResult) -> list[str]:
     guide = [
         f"Every contender plays the same episodes{'' if outside else ', none of them seen in training'}. A "
         f"number is the {averages(benchmark)} over episodes, [low, high] its 95 % bootstrap interval. The "
-        "best competitor of a column is marked best; = best means that these seeds cannot tell it from the best.",
+        "best competitor of a column is marked best; = best means that these seeds cannot tell it from the "
+        "best.",
         f"The last line of a cell compares with {benchmark.reference} on the same seeds (paired bootstrap of "
         "the difference); ≈ says that the 95 % interval of the difference has zero in it. Nothing is corrected "
         "for many comparisons: of twenty without a real difference, one shows one. Intervals can overlap "
@@ -50,8 +51,8 @@ def reading_guide(benchmark: BenchmarkResult) -> list[str]:
     if any(has_gaps(result) for result in benchmark.results):
         guide.append(
             f'"Gap to {bound_of(benchmark)}" is the optimality gap: how much of the reference\'s value, '
-            "episode by episode, is missing on average in the metric named there (twice the reference's delay is a "
-            "gap of 50 %); what is better than the reference counts as no gap, and does not make up for "
+            "episode by episode, is missing on average in the metric named there (twice the reference's delay is "
+            "a gap of 50 %); what is better than the reference counts as no gap, and does not make up for "
             "others."
         )
     if any(result.timed for result in benchmark.results):
@@ -92,8 +93,8 @@ def overall_guide(benchmark: BenchmarkResult) -> str:
     """Return how to read the table over all scenarios."""
     text = (
         f"How likely a contender beats {benchmark.reference} in an episode of a scenario taken at random, "
-        "ties counting half (probability of improvement); 50 % is a draw. Only scenarios that both play and that "
-        "have the metric count, each the same."
+        "ties counting half (probability of improvement); 50 % is a draw. Only scenarios that both play and "
+        "that have the metric count, each the same."
     )
     if (bound := bound_of(benchmark)) is not None:
         text += f" The gap to {bound} is over all scenarios with their first metrics."
