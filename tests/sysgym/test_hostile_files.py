@@ -25,7 +25,7 @@ from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.shipped import shipped_checkpoint
 from sysgym.bench.contenders import Contender, file_sha256
 from sysgym.bench.results.rows import ResultsFile, Row
-from sysgym.bench.run.validate import replay
+from sysgym.bench.run.replay import replay
 from sysgym.errors import ResultMismatch, SysgymError
 
 Call = Callable[..., tuple[int, str, str]]

@@ -162,7 +162,7 @@ def run(
     trust: TrustOption = False,
 ) -> None:
     """Play one episode and print its metrics."""
-    from sysgym.cli.episode.play import Episode, Shown, play_one
+    from sysgym.cli.episode.run import Episode, Shown, play_one
     from sysgym.cli.episode.traces import TraceFiles
 
     play_one(

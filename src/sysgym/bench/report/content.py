@@ -37,8 +37,9 @@ def reading_guide(benchmark: BenchmarkResult) -> list[str]:
         "best.",
         f"The last line of a cell compares with {benchmark.reference} on the same seeds (paired bootstrap of "
         "the difference); ≈ says that the 95 % interval of the difference has zero in it. Nothing is "
-        "corrected for many comparisons: of twenty without a real difference, one shows one. Intervals can overlap "
-        "where the difference is clear: episodes differ from each other, and the comparison is seed by seed.",
+        "corrected for many comparisons: of twenty without a real difference, one shows one. Intervals can "
+        "overlap where the difference is clear: episodes differ from each other, and the comparison is seed "
+        "by seed.",
     ]
     if learned:
         guide.append(_trained(benchmark, learned))
@@ -50,9 +51,9 @@ def reading_guide(benchmark: BenchmarkResult) -> list[str]:
         )
     if any(has_gaps(result) for result in benchmark.results):
         guide.append(
-            f'"Gap to {bound_of(benchmark)}" is the optimality gap: how much of the reference\'s value, '
-            "episode by episode, is missing on average in the metric named there (twice the reference's delay "
-            "is a gap of 50 %); what is better than the reference counts as no gap, and does not make up for "
+            f'"Gap to {bound_of(benchmark)}" is the optimality gap: how much of the reference\'s '
+            "value, episode by episode, is missing on average in the metric named there (twice the reference's "
+            "delay is a gap of 50 %); what is better than the reference counts as no gap, and does not make up for "
             "others."
         )
     if any(result.timed for result in benchmark.results):

@@ -199,7 +199,7 @@ def validate_rows(
         SysgymError: There are no rows, or one cannot be played again.
     """
     from sysgym.bench.results.rows import read_rows
-    from sysgym.bench.run.validate import choose_rows, replay
+    from sysgym.bench.run.replay import choose_rows, replay
     from sysgym.errors import ResultMismatch
 
     rows = read_rows(folder)

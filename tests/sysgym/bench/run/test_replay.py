@@ -18,7 +18,7 @@ import pytest
 from sysgym.bench.contenders import file_sha256
 from sysgym.bench.results.rows import RESULTS, ResultsFile, Row, read_rows
 from sysgym.bench.results.versions import versions
-from sysgym.bench.run.validate import ABSENT, Replay, choose_rows, compare, replay
+from sysgym.bench.run.replay import ABSENT, Replay, choose_rows, compare, replay
 from sysgym.errors import ResultMismatch, SysgymError
 
 MakeRow = Callable[..., Row]
@@ -228,7 +228,7 @@ def test_nobody_knows_beforehand_which_rows_are_played(
         chosen.append([row.seed for row in rows])
         return iter(())
 
-    monkeypatch.setattr("sysgym.bench.run.validate.replay", noted)
+    monkeypatch.setattr("sysgym.bench.run.replay.replay", noted)
 
     def validate(*options: str) -> str:
         code, out, err = call("validate", tmp_path / "out", *options)
