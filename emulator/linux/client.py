@@ -316,7 +316,7 @@ class LinuxNetwork:
             world.close()
         if service is not None:
             if world is not None:
-                self._story(service, within_s=10.0)
+                self._session_exit(service, within_s=10.0)
             service.close()
         if private is not None:
             let_go(private)
@@ -348,27 +348,27 @@ class LinuxNetwork:
 
     def _death(self, error: BackendError) -> BackendError:
         """Return the error that says why the world ended, as its service reports it."""
-        story = None if self._service is None else self._story(self._service, within_s=5.0)
-        if story is None:
+        answer = None if self._service is None else self._session_exit(self._service, within_s=5.0)
+        if answer is None:
             told = "and its service does not answer: has it been stopped?"
             return BackendError(f"the world has gone, {told} ({error.message})")
-        if story.alive:
+        if answer.alive:
             return BackendError(f"the world has gone: {error.message}")
-        return BackendError(story.words, story.log)
+        return BackendError(answer.words, answer.log)
 
-    def _story(self, service: Connection, within_s: float) -> m.Story | None:
+    def _session_exit(self, service: Connection, within_s: float) -> m.SessionExit | None:
         """Return the service's report of an ended session, or None if there is none."""
-        story = None
+        answer = None
         if self._opened is not None:
-            question = m.WhatHappened(session=self._opened.session, token=self._opened.token)
+            question = m.ExitQuery(session=self._opened.session, token=self._opened.token)
             end = time.monotonic() + within_s
             with contextlib.suppress(SysgymError):
                 while time.monotonic() < end:
-                    story = service.ask(question, m.Story, timeout_s=within_s)
-                    if not story.alive:
+                    answer = service.ask(question, m.SessionExit, timeout_s=within_s)
+                    if not answer.alive:
                         break
                     time.sleep(0.01)
-        return story
+        return answer
 
     def _keep(self, read: m.Readings) -> Readings:
         self.warnings += tuple(read.new_warnings)

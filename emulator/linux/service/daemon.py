@@ -236,8 +236,8 @@ class Service:
                 self._stop_session(session, "its client has ended it")
             return m.Ok()
         if session is not None:
-            return m.Story(alive=True, words=session.words, log=session.world.log_tail())
-        return m.Story(alive=False, words=words, log=log)
+            return m.SessionExit(alive=True, words=session.words, log=session.world.log_tail())
+        return m.SessionExit(alive=False, words=words, log=log)
 
     def _open(self, sender: bytes, request_id: int, request: m.Open, frame: zmq.Frame) -> None:
         if self._unprepared is not None:

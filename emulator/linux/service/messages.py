@@ -166,7 +166,7 @@ class End(Message):
     token: str
 
 
-class WhatHappened(Message):
+class ExitQuery(Message):
     """Request for the reason why a session ended, by the holder of its token."""
 
     op: Literal["what_happened"] = "what_happened"
@@ -174,8 +174,8 @@ class WhatHappened(Message):
     token: str
 
 
-class Story(Message):
-    """Answer to :class:`WhatHappened`."""
+class SessionExit(Message):
+    """Answer to :class:`ExitQuery`."""
 
     alive: bool
     words: str
@@ -355,7 +355,7 @@ class Bye(Message):
     op: Literal["bye"] = "bye"
 
 
-ToService = Annotated[Hello | Open | End | WhatHappened, Field(discriminator="op")]
+ToService = Annotated[Hello | Open | End | ExitQuery, Field(discriminator="op")]
 ToWorld = Annotated[
     Attach | Reset | Apply | Step | Read | ReadFlows | QueueQuantiles | OracleRates | ClearMaxima | Bye,
     Field(discriminator="op"),

@@ -161,7 +161,7 @@ def next_in_turn(world: Any, host: Any, now_ns: int, extras: Any) -> int:
 
 
 @njit
-def serve(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
+def send_round_robin(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
     """Let the flows of a host send in turn, after it waited for its card or its cap."""
     host = host_at(world.hosts, host_id)
     host.awake = 0
@@ -183,7 +183,7 @@ def wake_host(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
         if port.wakes_host and queued_ns > host.backlog_limit_ns >> 1:
             return
         port.wakes_host = 0
-    serve(world, host_id, now_ns, extras)
+    send_round_robin(world, host_id, now_ns, extras)
 
 
 @njit
@@ -219,7 +219,7 @@ def wake_flow(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     if not flow.begun:
         begin_flow(world, flow_id, now_ns, extras)
     elif flow.active and host_at(world.hosts, flow.src).awake == 0:
-        serve(world, flow.src, now_ns, extras)  # in turn, so that no flow is preferred
+        send_round_robin(world, flow.src, now_ns, extras)  # in turn, so that no flow is preferred
 
 
 @njit

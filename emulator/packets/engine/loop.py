@@ -35,7 +35,7 @@ from sysgym.emulator.packets.engine.hosts import (
     check_timers,
     receive_ack,
     release_successors,
-    serve,
+    send_round_robin,
     start_flows,
     tick_transports,
     wake_flow,
@@ -130,7 +130,7 @@ def end_flow_if_over(world: Any, flow_id: int, now_ns: int) -> None:
 
 
 @njit
-def strike(world: Any, clock: int, now_ns: int, extras: Any) -> None:
+def on_timer(world: Any, clock: int, now_ns: int, extras: Any) -> None:
     """Handle one of the world's own clocks: flow starts, time-outs, queue samples or transport timers."""
     source = world.n_links + world.n_hosts + clock
     if clock == FLOW_START:
@@ -222,9 +222,9 @@ class Loop:
                     hops += 1
                     arrive(world, source, now_ns, extras)
                 elif source < n_links_and_hosts:
-                    serve(world, source - n_links, now_ns, extras)
+                    send_round_robin(world, source - n_links, now_ns, extras)
                 elif extras is None or source < n_links_and_hosts + N_CLOCKS:
-                    strike(world, source - n_links_and_hosts, now_ns, extras)
+                    on_timer(world, source - n_links_and_hosts, now_ns, extras)
                 else:
                     handle_own_event(world, source - n_links_and_hosts - N_CLOCKS, now_ns, extras)
                 drop_stale_root(world)
@@ -251,7 +251,7 @@ class Loop:
             world.halted = 0
             for host_id in range(world.n_hosts):
                 if host_at(world.hosts, host_id).awake == 0:
-                    serve(world, host_id, world.now_ns, extras)
+                    send_round_robin(world, host_id, world.now_ns, extras)
             return 1
 
         return _entry_point(resume_senders)

@@ -28,10 +28,10 @@ from sysgym.bench.plan import make_plan
 from sysgym.bench.report import write
 from sysgym.bench.results.rows import ResultsFile, Row, read_rows
 from sysgym.bench.run.milestones import VALIDATION, energy_at, reached
+from sysgym.bench.run.replay import compare
 from sysgym.bench.run.runner import Observer, run_plan
 from sysgym.bench.run.training import FINISHED
 from sysgym.bench.run.training_energy import ENERGY, EnergyRecord, read_energy
-from sysgym.bench.run.replay import compare
 from sysgym.errors import MissingExtra, SysgymError, UnknownName
 from sysgym.scenarios import load_suite
 

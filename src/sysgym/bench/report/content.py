@@ -52,9 +52,9 @@ def reading_guide(benchmark: BenchmarkResult) -> list[str]:
     if any(has_gaps(result) for result in benchmark.results):
         guide.append(
             f'"Gap to {bound_of(benchmark)}" is the optimality gap: how much of the reference\'s '
-            "value, episode by episode, is missing on average in the metric named there (twice the reference's "
-            "delay is a gap of 50 %); what is better than the reference counts as no gap, and does not make up for "
-            "others."
+            "value, episode by episode, is missing on average in the metric named there (twice the "
+            "reference's delay is a gap of 50 %); what is better than the reference counts as no gap, and "
+            "does not make up for others."
         )
     if any(result.timed for result in benchmark.results):
         guide.append(

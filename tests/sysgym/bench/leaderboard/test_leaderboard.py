@@ -22,8 +22,8 @@ from sysgym.bench.leaderboard.entries import ENTRY, README, Entry, pack, read_en
 from sysgym.bench.leaderboard.ranking import rank, render
 from sysgym.bench.results.rows import COMPRESSED, RESULTS, ResultsFile, Row, read_rows
 from sysgym.bench.run.episodes import EpisodeJob
-from sysgym.bench.run.runner import RUN
 from sysgym.bench.run.replay import replay
+from sysgym.bench.run.runner import RUN
 from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.scenarios import load_scenario
 from tests.agents.learned.trust.policies import write_policy
