@@ -47,7 +47,7 @@ lint: $(READY)
 	@echo '[lint] ruff format --check'
 	@$(BIN)/ruff format --check --quiet . || { echo "run 'make format'" >&2; exit 1; }
 	@echo '[lint] mypy --strict'
-	@$(BIN)/python scripts/lens.py
+	@$(BIN)/python scripts/link_package.py
 	@$(BIN)/mypy
 
 format: $(READY)

@@ -24,8 +24,8 @@ class AgentInfo:
             stable-baselines3.
         env_id: The only environment of the family that it plays; empty if it plays all of them.
         transport: Transport that it requires; empty if it accepts any, or has none.
-        algorithm: Entry point of its :class:`sysgym.agents.learned.algorithms.Algorithm`, if it is not a
-            general one.
+        algorithm: Entry point of its :class:`sysgym.agents.learned.training.algorithms.Algorithm`, if it is
+            not a general one.
         exporter: Entry point of a function (path) -> :class:`sysgym.agents.learned.deploy.source.Source` that
             reads checkpoints of a special format for ``sysgym export``; empty for ordinary checkpoints.
         checkpoint_suffix: Suffix of checkpoints of that format.

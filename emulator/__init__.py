@@ -1,1 +1,1 @@
-"""The worlds: simulators that move time forward and know nothing of Gymnasium."""
+"""Simulators and the Linux-kernel emulation, which are independent of Gymnasium."""

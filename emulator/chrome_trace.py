@@ -1,4 +1,4 @@
-"""Events of Chrome's Trace Event Format, which Perfetto (https://ui.perfetto.dev) reads too.
+"""Events of Chrome's Trace Event Format, which Perfetto (https://ui.perfetto.dev) also reads.
 
 Times in files are microseconds. A process groups threads or counters; the caller numbers both.
 """
@@ -16,7 +16,7 @@ US = 1e6
 
 
 def named_process(pid: int, name: str) -> list[Event]:
-    """Return the events that name a process and place it by its number."""
+    """Return the events that name a process and sort it by its number."""
     return [
         {"ph": "M", "pid": pid, "tid": 0, "name": "process_name", "args": {"name": name}},
         {"ph": "M", "pid": pid, "tid": 0, "name": "process_sort_index", "args": {"sort_index": pid}},
@@ -34,7 +34,7 @@ def counter(pid: int, name: str, time_s: float, unit: str, value: float) -> Even
 
 
 def complete(pid: int, tid: int, name: str, start_s: float, end_s: float, args: Mapping[str, Any]) -> Event:
-    """Return a span of a thread, times unrounded."""
+    """Return a span of a thread, with unrounded times."""
     start_us = start_s * US
     return {
         "ph": "X",
@@ -56,8 +56,8 @@ def trace_text(events: Iterable[Event], **other: Any) -> str:
     """Return the content of a trace file.
 
     Args:
-        events: In any order.
-        other: Facts about the whole.
+        events: Events, in any order.
+        other: Metadata of the trace.
     """
     trace: dict[str, Any] = {"traceEvents": list(events), "displayTimeUnit": "ns"}
     if other:

@@ -1,11 +1,11 @@
-"""Compiled functions that are cached on disk, whatever state the disk is in.
+"""Compiled functions with a robust cache on disk.
 
-numba raises what its cache meets: a file that was cut short by a full disk or a lost machine, a folder that
-nothing can be written to. Here a damaged file is removed and the function compiled anew, and where nothing
-can be cached a program runs all the same.
+numba raises the errors of its cache, such as a file truncated by a full disk or a crash, or a read-only
+folder. Here a damaged file is removed and the function compiled anew, and a program also runs where nothing
+can be cached.
 
-numba's cache looks only at the file of the cached function, although functions and record types of other
-files are compiled into it. Here a function belongs to a package, and is compiled again when any file of that
+numba's cache checks only the file of the cached function, although functions and record types of other files
+are compiled into it. Here a function belongs to a package, and is compiled again when any file of that
 package has changed.
 """
 
@@ -57,13 +57,13 @@ def compile_for(
     """Compile a function now, for one signature.
 
     Args:
-        signature: Of numba.
-        function: What is compiled.
+        signature: Signature of numba.
+        function: Function to compile.
         packages: As for :func:`cached_kernel`.
-        options: Of ``numba.njit``; a function compiled with other options is cached apart.
+        options: Options of ``numba.njit``; a function compiled with other options is cached separately.
 
     Raises:
-        numba.core.errors.NumbaError: It cannot be compiled.
+        numba.core.errors.NumbaError: If it cannot be compiled.
     """
     made: Any = numba.njit(**options)(function)
     variant = f"{sorted(options.items())!r} {_digest_of_packages(function, packages)}"
@@ -74,7 +74,7 @@ def compile_for(
 
 
 def address_of(made: Any, signature: Any) -> int:
-    """Return where a function of :func:`compile_for` begins, called as numba's functions call each other."""
+    """Return the address of a function of :func:`compile_for`, with numba's calling convention."""
     result = made.get_compile_result(signature)
     return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
@@ -88,7 +88,7 @@ def c_function(signature: Any, function: Callable[..., Any]) -> Any:
 
 
 def source_digest(folder: Path) -> str:
-    """Return a digest of the Python files of a folder and of all folders below it: names and content."""
+    """Return a digest of the names and contents of the Python files of a folder and all folders below it."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         content = path.read_bytes()
@@ -107,13 +107,13 @@ def _digest_of_packages(function: Callable[..., Any], more: Iterable[str] = ()) 
 
 @cache
 def _package_digest(name: str) -> str:
-    """Return the digest of a package's files; "" for a module, which numba's cache looks at itself."""
+    """Return the digest of a package's files; "" for a module, which numba's cache checks itself."""
     folders = getattr(importlib.import_module(name), "__path__", ())
     return " ".join(source_digest(Path(folder)) for folder in folders)
 
 
 class _Announced:
-    """Says that a function of the package is not in the cache, so that it is being compiled."""
+    """Announcement that a function of the package is being compiled because it is not in the cache."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._name = function.__name__ if function.__module__.startswith(_OURS) else ""
@@ -128,11 +128,11 @@ class _Announced:
 
 
 class _KeptOnDisk(FunctionCache):
-    """A function's files.
+    """Cache of one function on disk.
 
     Args:
         function: The function.
-        variant: What else it depends on: how it is compiled, and what is compiled into it.
+        variant: Further dependencies: the options of the compilation, and the packages compiled into it.
     """
 
     def __init__(self, function: Callable[..., Any], variant: str = "") -> None:
@@ -140,10 +140,10 @@ class _KeptOnDisk(FunctionCache):
         self._variant, self._announced = variant, _Announced(function)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the function for some types; None: it has to be compiled."""
+        """Return the function for a signature; None if it must be compiled."""
         try:
             found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        except Exception:  # a damaged pickle raises whatever its bytes happen to mean
+        except Exception:  # a damaged pickle can raise any exception
             self._clear()
             found = None
         if found is None:
@@ -151,7 +151,7 @@ class _KeptOnDisk(FunctionCache):
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a function that was compiled, if that can be."""
+        """Store a compiled function, if possible."""
         try:
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except OSError as error:
@@ -174,7 +174,7 @@ class _KeptOnDisk(FunctionCache):
 
 
 class _NotKept(NullCache):
-    """For functions that no folder takes."""
+    """Null cache, for functions that cannot be cached in any folder."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._announced = _Announced(function)
@@ -192,8 +192,8 @@ _REMEDY = "every start compiles until NUMBA_CACHE_DIR names a folder that can be
 def _cache_of(function: Callable[..., Any], variant: str = "") -> Any:
     try:
         return _KeptOnDisk(function, variant)
-    except RuntimeError:  # numba has tried all folders that it knows
-        if os.path.exists(function.__code__.co_filename):  # what was typed in has no file to belong to
+    except RuntimeError:  # numba found no usable folder
+        if os.path.exists(function.__code__.co_filename):  # interactive code has no file
             _tell_once(f"compiled code cannot be kept anywhere; {_REMEDY}")
         return _NotKept(function)
 

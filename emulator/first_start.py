@@ -1,4 +1,4 @@
-"""Words for the first start, when the simulator is compiled: silence for half a minute looks like a fault."""
+"""Messages during the first start, when compiling the simulator takes half a minute."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from typing import Protocol
 WORDS = "compiling the simulator, once; this takes up to a minute"
 
 LOG = logging.getLogger("sysgym")
-"""Python shows what it is told on the standard error, unless the program has set up its own."""
+"""Logger, which writes to the standard error unless the program configures logging."""
 
 
 class Announcer(Protocol):
-    """Hears what is compiled because the cache does not have it."""
+    """Listener for the compilation of functions that are not in the cache."""
 
     def begin(self, name: str) -> None:
-        """A function of the simulator is being compiled."""
+        """Announce that a function of the simulator is being compiled."""
 
     def end(self) -> None:
-        """It is compiled."""
+        """Announce that it is compiled."""
 
 
 class OneLine:
-    """One line a process."""
+    """Announcer that writes one line per process."""
 
     def __init__(self) -> None:
         self._said = False
 
     def begin(self, name: str) -> None:
-        """Say so, the first time."""
+        """Write the line, the first time."""
         if not self._said:
             self._said = True
             LOG.warning(WORDS)
 
     def end(self) -> None:
-        """Nothing more to say."""
+        """Do nothing."""
 
 
 class Silence:
-    """For processes whose parent has said it."""
+    """Silent announcer, for processes whose parent has written the line."""
 
     def begin(self, name: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def end(self) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
 _announcer: Announcer = OneLine()
@@ -52,13 +52,13 @@ _depth = 0
 
 
 def announce_with(announcer: Announcer) -> None:
-    """Have somebody else tell the user."""
+    """Use another announcer."""
     global _announcer
     _announcer = announcer
 
 
 def compiling(name: str) -> None:
-    """A function is being compiled, perhaps for the sake of another one."""
+    """Announce that a function is being compiled, possibly as part of another one."""
     global _depth
     _depth += 1
     if _depth == 1:
@@ -66,7 +66,7 @@ def compiling(name: str) -> None:
 
 
 def compiled() -> None:
-    """The function that was begun last is compiled."""
+    """Announce that the function begun last is compiled."""
     global _depth
     _depth = max(_depth - 1, 0)
     if _depth == 0:

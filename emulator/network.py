@@ -1,4 +1,4 @@
-"""Networks of congestion control: what the packet simulator and the Linux kernel have in common.
+"""Protocol of the networks of congestion control, common to the packet simulator and the Linux kernel.
 
 Environments and agents are written against :class:`Network`. The packet simulator implements it in
 :mod:`sysgym.emulator.packets.network`, the kernel in :mod:`sysgym.emulator.linux.client`.
@@ -28,7 +28,7 @@ class PerFlow(NamedTuple):
 
     Attributes:
         flow_ids: Shape (n,).
-        values: One for all or one for each.
+        values: One value for all flows, or one for each.
     """
 
     flow_ids: FlowIds
@@ -37,12 +37,12 @@ class PerFlow(NamedTuple):
 
 @dataclass(frozen=True)
 class Controls:
-    """What is set at once; None leaves it as it is.
+    """Settings applied at once; None leaves a setting unchanged.
 
     Attributes:
-        host_caps_bps: What each host may send, headers included, shape (n_hosts,), positive; ``inf`` lifts a
+        host_caps_bps: Rate cap of each host, headers included, shape (n_hosts,), positive; ``inf`` lifts a
             cap.
-        flow_rates_bps: Paces of single flows, headers included, positive and finite.
+        flow_rates_bps: Pacing rates of single flows, headers included, positive and finite.
         window_factors: Factors of the congestion windows of single flows.
     """
 
@@ -52,24 +52,24 @@ class Controls:
 
 
 class Readings(NamedTuple):
-    """Everything that a network counts, at one moment."""
+    """All counters of a network at one time."""
 
     now_s: float
     """Time since the reset."""
     jitter_s: float
-    """By how much the moment came late; 0 in simulated time."""
+    """Delay of the reading behind its nominal time; 0 in simulated time."""
     ports: PortCounters
     hosts: HostCounters
     flow_counters: FlowCounterArray | None
-    """Records of the type ``FLOW_COUNTERS``, shape (n,), for the flows that were asked for."""
+    """Records of the type ``FLOW_COUNTERS``, shape (n,), for the requested flows."""
 
 
 class Network(Protocol):
-    """A datacenter network that time passes in."""
+    """Datacenter network in simulated or real time."""
 
     @property
     def scenario(self) -> CongestionScenario:
-        """What the network is like."""
+        """Scenario of the network."""
 
     @property
     def topology(self) -> Topology:
@@ -100,15 +100,15 @@ class Network(Protocol):
         """Time since the reset."""
 
     def reset(self, seed: int, schedule: FlowSchedule | None = None) -> None:
-        """Empty the network and go back to time 0; caps are lifted.
+        """Empty the network, lift all caps and go back to time 0.
 
         Args:
-            seed: Of the workload, unless there is a schedule.
+            seed: Seed of the workload, unless there is a schedule.
             schedule: Flows to run instead of the scenario's workload.
         """
 
     def draw_schedule(self, seed: int) -> FlowSchedule:
-        """Return the scenario's workload for a seed, as :meth:`reset` draws it."""
+        """Return the scenario's workload for a seed, as drawn by :meth:`reset`."""
 
     def apply(self, controls: Controls) -> None:
         """Set caps, paces and windows now."""
@@ -117,12 +117,12 @@ class Network(Protocol):
         """Let time pass."""
 
     def step(self, controls: Controls, duration_s: float, *, read_flows: FlowIds | None = None) -> Readings:
-        """Set caps, paces and windows, let time pass, and read everything.
+        """Set caps, paces and windows, let time pass, and read all counters.
 
         Args:
-            controls: What to set before.
+            controls: Settings to apply first.
             duration_s: Length of the interval; 0 sets and reads.
-            read_flows: Flows whose counters are wanted.
+            read_flows: Flows whose counters are returned.
         """
 
     def ports(self) -> PortCounters:
@@ -135,7 +135,7 @@ class Network(Protocol):
         """Return the counters of all flows."""
 
     def clear_maxima(self) -> None:
-        """Begin a new interval for the largest queues."""
+        """Reset the largest queues: a new interval begins."""
 
     def routes(self, *, acks: bool = False) -> NDArray[np.int32]:
         """Return the links of each flow's data, or ACKs, shape (n_flows, longest route), padded with -1."""
@@ -144,14 +144,14 @@ class Network(Protocol):
         """Return the time-weighted quantile of every port's queue since the reset, shape (n_links,)."""
 
     def oracle_rates_bps(self) -> FloatArray:
-        """Return max-min fair send rates of the hosts for the flows active now, shape (n_hosts,)."""
+        """Return the max-min fair send rates of the hosts for the active flows, bit/s, shape (n_hosts,)."""
 
     def close(self) -> None:
-        """Give back what the network holds; more than once is harmless."""
+        """Release the network's resources; calling it more than once is harmless."""
 
 
 def checked_host_caps(rate_bps: FloatArray, n_hosts: int) -> FloatArray:
-    """Return rate caps of hosts as a new array of float64.
+    """Return checked rate caps of hosts as a new array of float64.
 
     Raises:
         SysgymError: If the shape is wrong or a rate is not positive.

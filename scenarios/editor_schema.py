@@ -1,9 +1,9 @@
-"""JSON schema of the files, for editors that complete and check TOML while it is written.
+"""JSON schemas of scenario and suite files, for editors that complete and check TOML.
 
     python -m sysgym.scenarios.editor_schema FAMILY > FAMILY.schema.json
 
-In editors with Taplo (Even Better TOML) a scenario whose first line is ``#:schema FAMILY.schema.json`` then
-has completion. An editor checks types and ranges; what one key demands of another is checked on loading.
+In editors with Taplo (Even Better TOML), a scenario whose first line is ``#:schema FAMILY.schema.json`` then
+has completion. Editors check types and ranges; constraints between keys are checked on loading.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def json_schema(kind: str) -> dict[str, Any]:
     """Return the JSON schema (draft 2020-12) of a kind of file.
 
     Args:
-        kind: A family of scenarios, or ``suite``.
+        kind: Name of a family of scenarios, or ``suite``.
 
     Raises:
-        UnknownName: There is no such kind.
+        UnknownName: If there is no such kind.
     """
     if kind != SUITE and kind not in families():
         raise UnknownName("kind of file", kind, [*families(), SUITE])
@@ -37,7 +37,7 @@ def json_schema(kind: str) -> dict[str, Any]:
 
 
 def _any_of(schema: Any) -> Any:
-    """Return the schema with unions as anyOf: a whole number is a number too, and oneOf would refuse it."""
+    """Return the schema with ``anyOf`` for unions: ``oneOf`` would reject integers, which are numbers too."""
     if isinstance(schema, dict):
         return {"anyOf" if key == "oneOf" else key: _any_of(value) for key, value in schema.items()}
     return [_any_of(value) for value in schema] if isinstance(schema, list) else schema

@@ -1,7 +1,7 @@
-"""Errors of sysgym: one tree, so that ``except SysgymError`` catches all that the package raises on purpose.
+"""Exceptions of sysgym; all derive from :class:`SysgymError`.
 
-The tree lives in the lowest layer and is re-exported as ``sysgym.errors``. Nothing heavy is imported here,
-and every error survives pickling, because benchmark workers hand their errors to the parent process.
+The module is in the lowest layer and re-exported as ``sysgym.errors``. It imports nothing heavy. Every
+exception can be pickled, because benchmark workers pass their exceptions to the parent process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 MOST_PROBLEMS = 50
-"""That an error of a file lists: nobody reads more, and a file may hold thousands."""
+"""Largest number of problems listed in an error; a file may have thousands."""
 
 _LONGEST_VALUE_SHOWN = 120
 _LONGEST_NAME_SHOWN = 200
@@ -52,7 +52,7 @@ _LISTED_BY = {
     "contender": "sysgym list agents",
     "environment, scenario, suite, transport, agent or policy": "sysgym list",
 }
-"""Kind of name -> the command that lists all."""
+"""Commands that list all names, by kind of name."""
 
 _STORAGE_ADVICE = {
     errno.ENOSPC: "free some space, then run the same command again",
@@ -71,33 +71,33 @@ class Nothing(enum.Enum):
     NOTHING = "nothing"
 
     def __repr__(self) -> str:
-        """Return the word that a message shows."""
+        """Return the word shown in messages."""
         return "nothing"
 
 
 NOTHING = Nothing.NOTHING
-"""What was found where a key is missing."""
+"""Value found in place of a missing key."""
 
 
 def closest_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name most like ``name``, or None where none is close.
+    """Return the known name most similar to ``name``, or None if none is close.
 
     Args:
-        name: What the user wrote.
-        known: The names that exist.
+        name: Name that the user wrote.
+        known: Existing names.
     """
     return next(iter(closest_names(name, known, 1)), None)
 
 
 def closest_names(name: str, known: Iterable[str], most: int) -> list[str]:
-    """Return the known names most like ``name``, the closest first and others that are nearly as close.
+    """Return the known names most similar to ``name``, the closest first, then others nearly as close.
 
     Args:
-        name: What the user wrote.
-        known: The names that exist.
-        most: How many at most.
+        name: Name that the user wrote.
+        known: Existing names.
+        most: Largest number of names.
     """
-    if len(name) > _LONGEST_NAME_SHOWN:  # comparing takes the square of the length
+    if len(name) > _LONGEST_NAME_SHOWN:  # the comparison takes quadratic time
         return []
     by_lower_case = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), by_lower_case, n=most, cutoff=0.6)
@@ -110,20 +110,20 @@ def closest_names(name: str, known: Iterable[str], most: int) -> list[str]:
 
 
 class SysgymError(Exception):
-    """Root of all errors that sysgym raises on purpose."""
+    """Base class of all exceptions that sysgym raises on purpose."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong in a scenario or suite.
+    """Problem in a scenario or suite.
 
     Attributes:
         key: Dotted key, ``workload.load``; empty for the file as a whole.
-        got: What was found there; :data:`NOTHING` where the key is missing.
-        expected: What would have been right, in words.
-        advice: What to do about it; may be empty.
-        line: Line of the file, counted from 1; None where it is not known.
-        origin: ``"overrides"`` where the value came from the caller and not from the file.
+        got: Value found there; :data:`NOTHING` if the key is missing.
+        expected: Description of a valid value.
+        advice: Advice for the user; may be empty.
+        line: Line of the file, counted from 1; None if unknown.
+        origin: ``"overrides"`` if the value came from the caller and not from the file.
     """
 
     key: str
@@ -134,7 +134,7 @@ class Problem:
     origin: str = ""
 
     def describe(self) -> str:
-        """Return a readable block of two to four lines."""
+        """Return a description of two to four lines."""
         where = _shortened(self.key, _LONGEST_NAME_SHOWN) or "the file"
         if self.origin:
             where += f" (from {self.origin})"
@@ -147,17 +147,17 @@ class Problem:
 
 
 class ScenarioError(SysgymError):
-    """Raised when a scenario or suite cannot be used; names file, key, what was found and what was expected.
+    """Raised when a scenario or suite is invalid; names the file, the key, its value and a valid value.
 
-    Raise it with ``problems`` for several findings, or with ``key``, ``got`` and ``expected`` for one.
+    Raise it with ``problems`` for several problems, or with ``key``, ``got`` and ``expected`` for one.
 
     Attributes:
-        path: The file, or a word in angle brackets where there is none.
-        problems: The findings, at most :data:`MOST_PROBLEMS`, in the order of the file as far as it is known.
-        n_unlisted: How many more there are.
-        key: Dotted key of the first finding.
-        got: Value of the first finding.
-        expected: What the first finding should have been.
+        path: The file, or a word in angle brackets if there is none.
+        problems: The problems, at most :data:`MOST_PROBLEMS`, in the order of the file as far as it is known.
+        n_unlisted: Number of further problems.
+        key: Dotted key of the first problem.
+        got: Value of the first problem.
+        expected: Description of a valid value for the first problem.
     """
 
     def __init__(
@@ -189,12 +189,12 @@ class ScenarioError(SysgymError):
 
 
 class BackendUnavailable(SysgymError):
-    """Raised when a backend cannot run on this machine; says what is missing and how to install it.
+    """Raised when a backend cannot run on this machine; names the missing part and how to install it.
 
     Attributes:
-        backend: Its name, such as ``linux``.
-        missing: What is missing.
-        remedy: The exact line that installs it, or what else helps.
+        backend: Name of the backend, such as ``linux``.
+        missing: The missing part.
+        remedy: Exact command that installs it, or another remedy.
     """
 
     def __init__(self, backend: str, missing: str, remedy: str = "") -> None:
@@ -209,10 +209,10 @@ class BackendUnavailable(SysgymError):
 
 
 class BackendError(SysgymError):
-    """Raised when a backend that was running fails: it died, timed out or answered nonsense.
+    """Raised when a running backend fails: it died, timed out or sent an invalid answer.
 
     Attributes:
-        detail: What the backend said last, such as the tail of its standard error; may be empty.
+        detail: Last output of the backend, such as the tail of its standard error; may be empty.
     """
 
     def __init__(self, message: str, detail: str = "") -> None:
@@ -225,11 +225,11 @@ class BackendError(SysgymError):
 
 
 class StorageError(SysgymError):
-    """Raised when a file or folder cannot be written: the disk is full or fails, or it is not allowed.
+    """Raised when a file or folder cannot be written: the disk is full or fails, or permission is denied.
 
     Attributes:
         path: The file or folder.
-        reason: What the system said.
+        reason: Message of the operating system.
     """
 
     def __init__(self, path: str | PathLike[str], error: OSError | str) -> None:
@@ -250,17 +250,17 @@ class ResultMismatch(SysgymError):
 
 
 class TransportError(SysgymError):
-    """Raised when a transport fails while it simulates: it raised, or its window or rate is none.
+    """Raised when a transport fails during a simulation: it raised, or wrote an invalid window or rate.
 
-    The world has stopped there; a reset begins anew.
+    The simulation has stopped at this point; a reset starts anew.
 
     Attributes:
-        transport: Its name.
-        flow: Number of the flow that it failed for, and ``ends``, the hosts between which that goes.
+        transport: Name of the transport.
+        flow: Number of the flow for which it failed; ``ends`` has the flow's two hosts.
         callback: The callback that failed, with its file and line.
-        time_s: Simulated time.
-        got: What it wrote or raised, in words.
-        expected: What would have been right.
+        time_s: Simulated time, s.
+        got: Description of the value written or the exception raised.
+        expected: Description of a valid value.
     """
 
     def __init__(
@@ -289,11 +289,11 @@ class TransportError(SysgymError):
 
 
 class MissingExtra(SysgymError, ImportError):
-    """Raised when an optional part is used without its extra; names the extra and the line that installs it.
+    """Raised when an optional feature is used without its extra; names the extra and how to install it.
 
     Attributes:
         extra: Name of the extra, such as ``train``.
-        feature: What needs it.
+        feature: Feature that needs it.
     """
 
     def __init__(self, extra: str, feature: str) -> None:
@@ -306,16 +306,16 @@ class MissingExtra(SysgymError, ImportError):
 
 
 class UnknownName(SysgymError, KeyError):
-    """Raised when a name is not registered; suggests close ones, and lists what there is where that is short.
+    """Raised when a name is not registered; suggests close names, and lists all names if they are few.
 
-    ``hint`` ends the message; ``listing`` stands where the message would else say what there is.
+    ``hint`` ends the message; ``listing`` replaces the list of names in it.
 
     Attributes:
-        kind: What was looked up, such as ``scenario``.
+        kind: Kind of the name, such as ``scenario``.
         name: The name that was not found.
-        known: The names that exist, sorted.
-        suggestion: The closest of them, or None.
-        suggestions: The closest few, the closest first; may be empty.
+        known: Existing names, sorted.
+        suggestion: The closest existing name, or None.
+        suggestions: The closest existing names, the closest first; may be empty.
     """
 
     def __init__(
@@ -345,7 +345,7 @@ class UnknownName(SysgymError, KeyError):
         return f"there are {len(self.known)}, such as {', '.join(self.known[:_MOST_SUGGESTIONS])}"
 
     def __str__(self) -> str:
-        """Return the message itself: KeyError would show its repr."""
+        """Return the message itself, since KeyError would show its repr."""
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -368,13 +368,13 @@ def _transport_error(transport: str, words: dict[str, Any]) -> TransportError:
 def _show(value: Any) -> str:
     try:
         text = repr(value)
-    except (RecursionError, ValueError):  # nested without end; a number of thousands of digits
+    except (RecursionError, ValueError):  # endless nesting; a number of thousands of digits
         text = f"a {type(value).__name__} that is too large to show"
     return _shortened(text, _LONGEST_VALUE_SHOWN)
 
 
 def _shortened(text: str, longest: int) -> str:
-    """Return a text that fits into a message: not too long, and without control characters."""
+    """Return a text for a message: shortened, and without control characters."""
     text = text if len(text) <= longest else text[: longest - 3] + "..."
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 

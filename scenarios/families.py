@@ -1,7 +1,7 @@
-"""All families: those of the package, those of other packages, and those of the user's files.
+"""Registry of families: those of the package, of other packages, and of the user's files.
 
 The families of the package are the folders of ``envs/`` that declare one. Other packages name theirs in the
-entry-point group ``sysgym.families``. Both are found when they are first asked for.
+entry-point group ``sysgym.families``. Both are loaded on first use.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _waiting: list[metadata.EntryPoint] | None = None  # entry points still to load;
 
 
 class FamilyWarning(UserWarning):
-    """Warns that a family of another package cannot be used."""
+    """Warning that a family of another package cannot be used."""
 
 
 def families() -> Mapping[str, Family]:
-    """Return name -> family, those of the package first."""
+    """Return all families by name, those of the package first."""
     global _waiting
     if _waiting is None:
         _waiting = []
@@ -55,10 +55,10 @@ def get_family(name: str) -> Family:
     """Return a family.
 
     Args:
-        name: As in scenario files.
+        name: Name of the family, as in scenario files.
 
     Raises:
-        UnknownName: There is no such family.
+        UnknownName: If there is no such family.
     """
     known = families()
     if name not in known:
@@ -70,28 +70,28 @@ def evaluation_of(family: str, env_id: str = "") -> Evaluation:
     """Return how results of a family are evaluated.
 
     Args:
-        family: Its name.
-        env_id: The environment; empty: what holds for all that say nothing else.
+        family: Name of the family.
+        env_id: Id of the environment; empty for the family's default.
 
     Raises:
-        UnknownName: There is no such family.
+        UnknownName: If there is no such family.
     """
     return get_family(family).evaluation_of(env_id)
 
 
 def family_with_transports() -> Family:
-    """Return the family that a contender is of where nothing else is said: the first with transports."""
+    """Return the default family of contenders, the first one with transports."""
     return next(family for family in families().values() if family.transports is not None)
 
 
 def register_family(family: Family) -> Family:
-    """Make a family known in this process.
+    """Register a family in this process.
 
     Args:
-        family: Its declaration.
+        family: Declaration of the family.
 
     Raises:
-        SysgymError: The name, or the id of one of its environments, is taken by another family.
+        SysgymError: If its name, or the id of one of its environments, is taken by another family.
     """
     families()
     known = _FAMILIES.get(family.name)
@@ -109,12 +109,12 @@ def add_environment(name: str, environment: Environment) -> None:
     """Add an environment to a family, in this process.
 
     Args:
-        name: The family.
-        environment: What to add; one that the family has already changes nothing.
+        name: Name of the family.
+        environment: Environment to add; one that the family already has changes nothing.
 
     Raises:
-        UnknownName: There is no such family.
-        SysgymError: Its id is taken.
+        UnknownName: If there is no such family.
+        SysgymError: If its id is taken.
     """
     family = get_family(name)
     _check_free(name, environment)
@@ -124,7 +124,7 @@ def add_environment(name: str, environment: Environment) -> None:
 
 
 def on_environment(listener: Callable[[Environment], None]) -> None:
-    """Call a function for every environment, those known already and those to come."""
+    """Call a function for every environment, registered already or later."""
     for family in families().values():
         for environment in family.environments:
             listener(environment)
@@ -135,10 +135,10 @@ def scenario_model(family: str) -> type[Scenario]:
     """Return the schema of a family.
 
     Args:
-        family: Its name.
+        family: Name of the family.
 
     Raises:
-        UnknownName: There is no such family.
+        UnknownName: If there is no such family.
     """
     from sysgym.scenarios.schema.common import Scenario
 
@@ -149,7 +149,7 @@ def scenario_model(family: str) -> type[Scenario]:
 
 
 def _own() -> Iterator[Family]:
-    """Yield the families that folders of the package declare, by name."""
+    """Yield the families declared by folders of the package, by name."""
     for found in sorted(iter_modules(import_module(PACKAGE).__path__), key=lambda found: found.name):
         if found.ispkg:
             family = getattr(import_module(f"{PACKAGE}.{found.name}"), "FAMILY", None)
@@ -158,17 +158,17 @@ def _own() -> Iterator[Family]:
 
 
 def _load(entry: metadata.EntryPoint) -> None:
-    """Register the family of another package; one that cannot be used is a warning and no more."""
+    """Register the family of another package; warn if it cannot be used."""
     if _is_being_imported(entry.module):
         assert _waiting is not None
-        _waiting.append(entry)  # its module imports sysgym: ask again when that is over
+        _waiting.append(entry)  # its module is importing sysgym: try again later
         return
     try:
         family = entry.load()
         if not isinstance(family, Family):
             raise SysgymError(f"{entry.value} is a {type(family).__name__}, not a Family")
         register_family(family)
-    except Exception as error:  # whatever a stranger's module raises
+    except Exception as error:  # a third-party module may raise anything
         package = entry.dist.name if entry.dist is not None else entry.module
         warn_unusable(f'the family "{entry.name}"', package, error)
 
@@ -177,9 +177,9 @@ def warn_unusable(what: str, package: str, error: Exception) -> None:
     """Warn that a part of another package cannot be used.
 
     Args:
-        what: The part.
-        package: Whose it is.
-        error: What went wrong.
+        what: Name of the part.
+        package: Name of the package.
+        error: Cause of the failure.
     """
     words = str(error) if isinstance(error, SysgymError) else f"{type(error).__name__}: {error}"
     warnings.warn(

@@ -1,8 +1,8 @@
-"""The declaration of a family of problems.
+"""Declaration of a family of problems.
 
-A family is a folder: ``envs/FAMILY/__init__.py`` holds its ``FAMILY``, an object of :class:`Family`, and
-every command asks that object. A declaration is data. What is heavy is named by an entry,
-``module:attribute``, and imported when it is first used, so that reading all declarations is cheap.
+A family is a folder: ``envs/FAMILY/__init__.py`` defines its ``FAMILY``, an object of :class:`Family`, which
+every command uses. A declaration is data. Heavy parts are named by an entry, ``module:attribute``, and
+imported on first use, so that reading all declarations is cheap.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def load_entry(entry: str) -> Any:
-    """Return what an entry names.
+    """Return the object that an entry names.
 
     Args:
         entry: ``module:attribute``.
 
     Raises:
-        ImportError: The module cannot be imported.
-        AttributeError: The module has no such attribute.
+        ImportError: If the module cannot be imported.
+        AttributeError: If the module has no such attribute.
     """
     module, _, attribute = entry.partition(":")
     return getattr(import_module(module), attribute)
@@ -33,12 +33,12 @@ def load_entry(entry: str) -> Any:
 
 @dataclass(frozen=True)
 class Metric:
-    """A column of the report.
+    """Column of the report.
 
     Attributes:
-        name: Key in the rows; its ending is its unit, as in ``queue_delay_p99_s``.
+        name: Key in the rows; its suffix is the unit, as in ``queue_delay_p99_s``.
         label: Heading.
-        higher_is_better: Direction.
+        higher_is_better: Whether higher values are better.
     """
 
     name: str
@@ -48,13 +48,13 @@ class Metric:
 
 @dataclass(frozen=True)
 class Curve:
-    """Metrics that are points of one line, such as ``f1_at_10``, ``f1_at_20``; drawn instead of tabulated.
+    """Metrics that are points of one curve, such as ``f1_at_10``, ``f1_at_20``; plotted instead of tabulated.
 
     Attributes:
-        prefix: Common beginning of their names; the number behind it is the point's place on the x-axis.
+        prefix: Common prefix of their names; the number after it is the point's position on the x-axis.
         label: Label of the y-axis.
         x_label: Label of the x-axis.
-        higher_is_better: Direction.
+        higher_is_better: Whether higher values are better.
     """
 
     prefix: str
@@ -63,27 +63,27 @@ class Curve:
     higher_is_better: bool
 
     def points(self, names: Iterable[str]) -> dict[int, str]:
-        """Return place -> metric for the names that are points of the curve, in order."""
+        """Return the metrics that are points of the curve, by position, in order."""
         ends = {name: name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix)}
         return dict(sorted((int(end), name) for name, end in ends.items() if end.isdecimal()))
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How results are evaluated and reported.
+    """Evaluation and reporting of results.
 
     Attributes:
-        reference: Contender that others are compared with where it plays.
+        reference: Contender with which the others are compared, where it takes part.
         headline: Metric of the report's first sentence where a scenario has it; else ``benefit``.
-        benefit: What contenders want more of; the y-axis of the trade-off's plot.
-        cost: What they pay for it; the x-axis of that plot.
-        metrics_entry: Entry of a dictionary: metric of an episode -> its meaning and unit.
-        enough_benefit: Share of the best contender's benefit from which on a low cost counts, because an
-            agent that does nothing often costs nothing. 0 where doing nothing is a contender like any other.
+        benefit: Metric to increase; the y-axis of the trade-off plot.
+        cost: Metric paid for the benefit; the x-axis of that plot.
+        metrics_entry: Entry of a dictionary from the metrics of an episode to their meaning and unit.
+        enough_benefit: Fraction of the best contender's benefit above which a low cost counts, because an
+            agent that does nothing often costs nothing. 0 where doing nothing is a valid strategy.
         curves: Metrics over the time of an episode, the most important first.
         average: Average over episodes: ``iqm``, the interquartile mean, or ``mean`` where most episodes are
-            solved and the few others count.
-        leading: Metrics that come first in tables, whatever the suite's order.
+            solved and the few others matter.
+        leading: Metrics that come first in tables, independently of the suite's order.
     """
 
     reference: str
@@ -98,25 +98,25 @@ class Evaluation:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Columns where a suite names none."""
+        """Default columns, for suites that name none."""
         return tuple(dict.fromkeys((self.headline, self.benefit, self.cost)))
 
     def metric_meanings(self) -> Mapping[str, str]:
-        """Return metric -> its meaning and unit."""
+        """Return the meaning and unit of each metric."""
         found: Mapping[str, str] = load_entry(self.metrics_entry)
         return found
 
 
 @dataclass(frozen=True)
 class Environment:
-    """An environment of a family.
+    """Environment of a family.
 
     Attributes:
         env_id: Gymnasium id.
         entry_point: Entry of its class.
-        vector_entry_point: Entry of its vector form for ``gymnasium.make_vec``; empty where it has none.
-        evaluation: How its results are evaluated; None: as the family's.
-        agent_arguments: Arguments with which agents, benchmarks and checkpoints make it.
+        vector_entry_point: Entry of its vector form for ``gymnasium.make_vec``; empty if it has none.
+        evaluation: Evaluation of its results; None: that of the family.
+        agent_arguments: Arguments with which agents, benchmarks and checkpoints create it.
     """
 
     env_id: str
@@ -128,12 +128,12 @@ class Environment:
 
 @dataclass(frozen=True)
 class Transports:
-    """The transports of a family whose contenders are pairs of a transport and an agent.
+    """Transports of a family whose contenders are pairs of a transport and an agent.
 
     Attributes:
         registry: Module with ``list_transports()`` and ``get_transport(name)``.
-        driven: Transport whose rate the agent sets; that of a contender named by its agent alone.
-        uncapped: Agent that leaves a transport to itself; that of a contender named by its transport alone.
+        driven: Transport whose rate the agent sets; used for a contender named by its agent alone.
+        uncapped: Agent that leaves the transport alone; used for a contender named by its transport alone.
     """
 
     registry: str
@@ -152,15 +152,15 @@ class Transports:
 
 @dataclass(frozen=True)
 class Disturbances:
-    """The disturbances under which ``sysgym stress`` can play a family.
+    """Disturbances of a family in ``sysgym study stress``.
 
     Attributes:
-        noise: Whether observations are measured and can have noise.
-        noise_keys: Of an observation that is a dictionary, the entries that are measured.
+        noise: Whether observations are measurements and can have noise.
+        noise_keys: Measured entries of an observation that is a dictionary.
         late_actions: Whether actions can take effect late.
-        link_failure: Entry of a function (scenario, link, down_share, up_share) -> scenario, which has the
-            link down between two shares of the episode; empty where there are no links.
-        kernel_backend: Backend of the real kernel; empty where there is none.
+        link_failure: Entry of a function (scenario, link, down_share, up_share) -> scenario, in which the
+            link is down between two fractions of the episode; empty if there are no links.
+        kernel_backend: Backend of the real kernel; empty if there is none.
     """
 
     noise: bool = False
@@ -171,10 +171,10 @@ class Disturbances:
 
 
 class Work(NamedTuple):
-    """Work that a simulation takes, estimated.
+    """Estimated work of a simulation.
 
     Attributes:
-        wall_s: Time on one core.
+        wall_s: Wall time on one core, s.
         amount: Number of the simulator's operations.
         unit: Name of these operations.
     """
@@ -186,29 +186,29 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True)
 class Family:
-    """A family of problems.
+    """Family of problems.
 
     Attributes:
-        name: Key ``family`` of its scenario files, and name of its folders.
+        name: Value of ``family`` in its scenario files, and name of its folders.
         scenario: Entry of the schema, a subclass of :class:`sysgym.scenarios.Scenario`.
-        environments: Its environments.
-        evaluation: How results are evaluated.
-        agents: Entry of a sequence of :class:`sysgym.agents.AgentInfo`, its own agents.
-        learning: Entry of a :class:`sysgym.agents.learned.learning.Learning`, which says how a learner sees
-            the family; the default serves environments whose observation is a box of numbers.
-        transports: Its transports; None where a contender is an agent alone.
+        environments: Environments of the family.
+        evaluation: Evaluation of results.
+        agents: Entry of a sequence of :class:`sysgym.agents.AgentInfo`, the agents of the family.
+        learning: Entry of a :class:`sysgym.agents.learned.learning.Learning`, which describes the family to
+            learners; the default serves environments whose observation is a box of numbers.
+        transports: Transports of the family; None if a contender is an agent alone.
         backends: Values of the environments' argument ``backend``; the first is the default. Empty: they have
             no such argument.
-        disturbances: What ``sysgym stress`` can do to it.
+        disturbances: Disturbances of ``sysgym study stress``.
         scenario_folder: Folder of its scenario files, with its suites in ``suites/``; None: files lie in the
             folder of the package sysgym.
-        describe: Entry of a function scenario -> pairs of heading and text for ``sysgym show``; may be
-            empty.
+        describe: Entry of a function from a scenario to pairs of heading and text for ``sysgym show``; may
+            be empty.
         draw: Entry of a function (scenario, path) that draws a scenario into a file; may be empty.
         estimate: Entry of a function (scenario, episodes, steps) -> :class:`Work`; may be empty.
-        compile: Entry of a function that compiles what worker processes would each compile for themselves;
+        compile: Entry of a function that compiles the code that each worker process would otherwise compile;
             may be empty. Workers are copies of a process that has imported the first environment of such a
-            family, so that its module must not start a thread.
+            family, so its module must not start a thread.
     """
 
     name: str
@@ -227,25 +227,25 @@ class Family:
     compile: str = ""
 
     def environment(self, env_id: str) -> Environment | None:
-        """Return one of its environments; None where it has none of this id."""
+        """Return an environment by its id; None if there is none."""
         return next((one for one in self.environments if one.env_id == env_id), None)
 
     def evaluation_of(self, env_id: str) -> Evaluation:
-        """Return how the results of an environment are evaluated."""
+        """Return the evaluation of an environment's results."""
         found = self.environment(env_id)
         return self.evaluation if found is None or found.evaluation is None else found.evaluation
 
     def agent_arguments(self, env_id: str) -> dict[str, Any]:
-        """Return the arguments with which agents and benchmarks make an environment."""
+        """Return the arguments with which agents and benchmarks create an environment."""
         found = self.environment(env_id)
         return {} if found is None else dict(found.agent_arguments)
 
     def describe_scenario(self, scenario: Scenario) -> Sequence[tuple[str, str]]:
-        """Return headings and texts on a scenario; empty where the family has no words for it."""
+        """Return headings and texts that describe a scenario; empty if the family has none."""
         return list(load_entry(self.describe)(scenario)) if self.describe else []
 
     def estimate_work(self, scenario: Scenario, *, episodes: float = 0.0, steps: float = 0.0) -> Work | None:
-        """Return the work of episodes and of single steps; None where the family has no estimate."""
+        """Return the estimated work of episodes and single steps; None if the family has no estimate."""
         if not self.estimate:
             return None
         work: Callable[[Scenario, float, float], Work] = load_entry(self.estimate)

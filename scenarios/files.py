@@ -1,7 +1,7 @@
-"""Files that are written whole or not at all, and files of strangers, which are read within limits.
+"""Atomic writing of files, and reading of untrusted files within limits.
 
-Every layer writes through this module, so that a full disk, a folder that may not be written to or a power
-cut costs what was being written and nothing that was there before.
+Every layer writes through this module, so a full disk, a read-only folder or a power failure loses only the
+file being written, never earlier content.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any, BinaryIO
 from sysgym.scenarios.errors import StorageError, SysgymError
 
 LARGEST_JSON_BYTES = 64_000_000
-"""A larger JSON file is refused unread."""
+"""Largest size of a JSON file that is read."""
 
 MOST_DIGITS = 20
-"""Of an integer in JSON; more than 64 bits hold are no count, seed or size of anything."""
+"""Largest number of digits of an integer in JSON; counts, seeds and sizes fit into 64 bits."""
 
 DEEPEST = 64
-"""Levels of brackets in JSON."""
+"""Largest nesting depth of JSON."""
 
 
 _OF_STORAGE = frozenset(
@@ -48,12 +48,12 @@ _OF_STORAGE = frozenset(
 
 
 def storage_error(error: OSError) -> SysgymError | None:
-    """Return what the system said as an error of ours; None where it is not about files and folders.
+    """Return an error of the operating system as a SysgymError; None if it does not concern files.
 
-    For what a library reads or writes; what we write says more: see :func:`storing`.
+    This is for files that a library reads or writes; :func:`storing` gives more detail for our own writes.
 
     Args:
-        error: What was raised.
+        error: Error of the operating system.
     """
     if error.errno not in _OF_STORAGE:
         return None
@@ -63,13 +63,13 @@ def storage_error(error: OSError) -> SysgymError | None:
 
 @contextmanager
 def storing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn what the system says about writing a file or folder into a sentence.
+    """Convert errors of the operating system during writing into StorageError.
 
     Args:
-        path: What is being written.
+        path: File or folder that is being written.
 
     Raises:
-        StorageError: The system refused.
+        StorageError: If writing fails.
     """
     try:
         yield
@@ -78,43 +78,43 @@ def storing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, with those around it, unless it is there.
+    """Create a folder and its parents, unless they exist.
 
     Raises:
-        StorageError: It cannot be made.
+        StorageError: If it cannot be made.
     """
     with storing(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush a folder to the disk: only then does a new or renamed file in it outlive a power cut.
+    """Flush a folder to the disk, so that a new or renamed file in it survives a power failure.
 
     Raises:
-        OSError: The disk failed.
+        OSError: If the disk fails.
     """
-    if os.name == "nt":  # folders cannot be opened there, and names are written with the file
+    if os.name == "nt":  # Windows cannot open folders, and writes names with the file
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems have no such thing
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems do not support it
             raise
     finally:
         os.close(handle)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old or the new content, never a part.
+    """Write a file atomically: a reader sees the old or the new content, never a part.
 
     Args:
-        path: The file.
-        content: All of it.
+        path: File to write.
+        content: Its entire content.
 
     Raises:
-        StorageError: It cannot be written; a reader sees the old content or, if only its name could not be
-            flushed to the disk, the new.
+        StorageError: If it cannot be written; a reader then sees the old content or, if only its name could
+            not be flushed to the disk, the new one.
     """
     with replacing(path) as file:
         write_all(file.fileno(), content)
@@ -122,21 +122,22 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file whose content takes the place of another's when all is written: :func:`write_atomically`.
+    """Open a file that replaces another one when it is completely written; see :func:`write_atomically`.
 
-    The content goes into a new file beside it, which is flushed to the disk and renamed; then the folder is
-    flushed too. A process that is killed on the way leaves at most that other file, ``.NAME.RANDOM.tmp``.
+    The content goes into a temporary file in the same folder, which is flushed to the disk and renamed; then
+    the folder is flushed too. A process that is killed meanwhile leaves at most the temporary file,
+    ``.NAME.RANDOM.tmp``.
 
     Args:
-        path: The file that is replaced.
+        path: File to replace.
 
     Raises:
-        StorageError: As there.
+        StorageError: As in :func:`write_atomically`.
     """
     temporary = _temporary_beside(path)
     with storing(path):
         try:
-            # Nobody can have put a link there: the name is not to be guessed, and the file has to be new.
+            # No attacker can have put a link there: the name is random, and the file must be new.
             with temporary.open("xb") as file:
                 yield file
                 file.flush()
@@ -150,10 +151,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def check_replaceable(path: Path) -> None:
-    """Find out whether a file could be written as :func:`replacing` does; what is there stays as it is.
+    """Check that :func:`replacing` could write a file, without changing an existing one.
 
     Raises:
-        StorageError: It could not.
+        StorageError: If it could not.
     """
     temporary = _temporary_beside(path)
     with storing(path):
@@ -166,17 +167,17 @@ def _temporary_beside(path: Path) -> Path:
 
 
 def own_file(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file to write to in a folder that may be a stranger's; the ``opener`` of :func:`open`.
+    """Open a file for writing in an untrusted folder; an ``opener`` for :func:`open`.
 
     Args:
-        path: The file.
-        flags: As of :func:`os.open`.
+        path: File to open.
+        flags: Flags of :func:`os.open`.
 
     Returns:
         Its descriptor.
 
     Raises:
-        OSError: It cannot be opened; or is a symbolic link, which could lead anywhere, or no file at all.
+        OSError: If it cannot be opened, is a symbolic link, or is not a regular file.
     """
     try:
         return _open_regular(path, flags | getattr(os, "O_NOFOLLOW", 0))
@@ -187,16 +188,16 @@ def own_file(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a file to read from; never waits for a pipe, and never reads a device.
+    """Open a regular file for reading, without waiting for a pipe or reading a device.
 
     Raises:
-        OSError: It cannot be opened, or is no file.
+        OSError: If it cannot be opened, or is not a regular file.
     """
     return open(path, "rb", opener=_open_regular)
 
 
 def _open_regular(path: str | os.PathLike[str], flags: int) -> int:
-    # Without O_NONBLOCK, opening a pipe waits until somebody is at its other end.
+    # Without O_NONBLOCK, opening a pipe blocks until its other end is opened.
     handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -205,14 +206,14 @@ def _open_regular(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def write_all(file: int, content: bytes) -> None:
-    """Write to an open file until all is written: a full disk takes a part and refuses the rest.
+    """Write all content to an open file; a full disk may accept only a part of it at first.
 
     Args:
         file: Descriptor.
-        content: What to write.
+        content: Content to write.
 
     Raises:
-        OSError: The system refused the rest.
+        OSError: If a part cannot be written.
     """
     rest = memoryview(content)
     while rest:
@@ -220,14 +221,14 @@ def write_all(file: int, content: bytes) -> None:
 
 
 def parse_json(content: bytes | str) -> Any:
-    """Return what a JSON text says, stricter than :func:`json.loads`.
+    """Return the value of a JSON text, with stricter rules than :func:`json.loads`.
 
     Args:
-        content: The text; as bytes in UTF-8.
+        content: The text; bytes are UTF-8.
 
     Raises:
-        ValueError: It is not JSON; or holds NaN, a number that is not finite, an integer of more than
-            :data:`MOST_DIGITS` digits, a key twice in one object, or more than :data:`DEEPEST` levels.
+        ValueError: If it is not JSON, or has NaN, a number that is not finite, an integer of more than
+            :data:`MOST_DIGITS` digits, a repeated key in an object, or more than :data:`DEEPEST` levels.
     """
     try:
         found = json.loads(
@@ -250,13 +251,13 @@ def parse_json(content: bytes | str) -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file says.
+    """Return the value of a JSON file.
 
     Args:
-        path: The file.
+        path: File to read.
 
     Raises:
-        SysgymError: It cannot be read, or is none within the limits of :func:`parse_json`.
+        SysgymError: If it cannot be read, or is not JSON within the limits of :func:`parse_json`.
     """
     content = read_limited(path, LARGEST_JSON_BYTES)
     try:
@@ -269,11 +270,11 @@ def read_limited(path: Path, most_bytes: int) -> bytes:
     """Return the content of a regular file.
 
     Args:
-        path: The file.
-        most_bytes: A larger one is refused.
+        path: File to read.
+        most_bytes: Largest size.
 
     Raises:
-        SysgymError: It cannot be read, is larger, or is a pipe or a device.
+        SysgymError: If it cannot be read, is larger, or is a pipe or a device.
     """
     try:
         with open_regular(path) as file:

@@ -1,9 +1,9 @@
-"""Find, read and check scenario and suite files.
+"""Loading of scenario and suite files: search, reading and validation.
 
 A file is named by its stem (``dumbbell-10g``) or by its path. Names are looked up in the package, in the
-folders of families from other packages, and in those of the environment variable ``SYSGYM_SCENARIO_PATH``
-(separated like ``PATH``). Each is laid out like this one: ``FAMILY/NAME.toml`` and ``suites/NAME.toml``;
-scenarios may also lie in the folder itself.
+folders of families from other packages, and in the folders of the environment variable
+``SYSGYM_SCENARIO_PATH`` (separated like ``PATH``). Each has the layout of this folder: ``FAMILY/NAME.toml``
+and ``suites/NAME.toml``; scenarios may also be in the folder itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SUITES_FOLDER = "suites"
 
 
 class ScenarioInfo(NamedTuple):
-    """A line of ``list_scenarios``."""
+    """Entry of ``list_scenarios``."""
 
     name: str
     family: str
@@ -46,7 +46,7 @@ class ScenarioInfo(NamedTuple):
 
 
 class SuiteInfo(NamedTuple):
-    """A line of ``list_suites``."""
+    """Entry of ``list_suites``."""
 
     name: str
     title: str
@@ -72,20 +72,21 @@ def load_scenario(
     overrides: Mapping[str, Any] | None = None,
     expect: type[Scenario] = Scenario,
 ) -> Scenario:
-    """Read a scenario and check it.
+    """Load and validate a scenario.
 
     Args:
         scenario: A name from :func:`list_scenarios`, or a path to a TOML file.
-        overrides: Dotted key -> value, such as ``{"workload.load": 0.6}``, checked like values of the file.
+        overrides: Values by dotted key, such as ``{"workload.load": 0.6}``, checked like values of the file.
             A key that is overridden no longer varies between episodes.
-        expect: The schema that the caller can use, a family's; the type checker follows.
+        expect: Schema of the family that the caller requires; also the static type of the result.
 
     Returns:
-        The scenario, frozen.
+        The scenario, immutable.
 
     Raises:
-        UnknownName: No scenario has this name.
-        ScenarioError: The file cannot be read or is wrong, an override is wrong, or the family is another.
+        UnknownName: If no scenario has this name.
+        ScenarioError: If the file cannot be read or is invalid, an override is invalid, or the scenario is of
+            another family.
     """
     path = find_scenario(scenario)
     data, text = _read_toml(path)
@@ -106,14 +107,14 @@ def scenario_from_resolved(resolved: Mapping[str, Any]) -> Scenario: ...
 @overload
 def scenario_from_resolved(resolved: Mapping[str, Any], *, expect: type[ScenarioT]) -> ScenarioT: ...
 def scenario_from_resolved(resolved: Mapping[str, Any], *, expect: type[Scenario] = Scenario) -> Scenario:
-    """Return the scenario that ``Scenario.resolved()`` described.
+    """Return the scenario described by the result of ``Scenario.resolved()``.
 
     Args:
-        resolved: Data from ``resolved()``, also after a way through JSON.
+        resolved: Data from ``resolved()``, also after a round trip through JSON.
         expect: As in :func:`load_scenario`.
 
     Raises:
-        ScenarioError: The data do not describe a scenario.
+        ScenarioError: If the data do not describe a scenario.
     """
     shown = "<resolved scenario>"
     check_shape(resolved, shown)
@@ -121,15 +122,15 @@ def scenario_from_resolved(resolved: Mapping[str, Any], *, expect: type[Scenario
 
 
 def load_suite(suite: str | os.PathLike[str]) -> Suite:
-    """Read a benchmark suite and check it, with all scenarios that it names.
+    """Load and validate a benchmark suite, with all scenarios that it names.
 
     Args:
         suite: A name from :func:`list_suites`, or a path to a TOML file. Scenario paths in it are relative to
             its folder.
 
     Raises:
-        UnknownName: No suite has this name.
-        ScenarioError: The suite, or a scenario that it names, cannot be read or is wrong.
+        UnknownName: If no suite has this name.
+        ScenarioError: If the suite, or a scenario that it names, cannot be read or is invalid.
     """
     path = _find("suite", suite, _suite_files())
     data, text = _read_toml(path)
@@ -151,7 +152,7 @@ def load_suite(suite: str | os.PathLike[str]) -> Suite:
     try:
         loaded = validated(Suite, data, shown, lines=lines)
     except ScenarioError as error:
-        # What can be said of the scenarios is said at once: who writes a suite often writes them too.
+        # Problems of the scenarios are reported too, since the author of a suite often writes them as well.
         raise _with_more_problems(error, [*problems, *scenarios.problems_of(data, lines)]) from None
     problems += [*scenarios.problems_of(data, lines), *_misfits(loaded, scenarios, lines)]
     if problems:
@@ -160,7 +161,7 @@ def load_suite(suite: str | os.PathLike[str]) -> Suite:
 
 
 def _first_seed(scenario: str, split: str) -> int | None:
-    """Return the first seed of a split; None where the scenario cannot be loaded, which is said elsewhere."""
+    """Return the first seed of a split; None if loading fails, which is reported elsewhere."""
     try:
         return load_scenario(scenario).splits[split].first_seed
     except (ScenarioError, UnknownName, KeyError, AttributeError):
@@ -170,13 +171,13 @@ def _first_seed(scenario: str, split: str) -> int | None:
 def list_scenarios(family: str | None = None) -> list[ScenarioInfo]:
     """Return the scenarios that can be loaded by name, sorted by family and name.
 
-    Files are read but not checked, so that one broken file does not hide the others.
+    Files are read but not validated, so that one invalid file does not hide the others.
 
     Args:
-        family: Only this family.
+        family: Restrict the list to this family.
 
     Raises:
-        UnknownName: There is no such family.
+        UnknownName: If there is no such family.
     """
     if family is not None:
         scenario_model(family)
@@ -196,12 +197,12 @@ def list_suites() -> list[SuiteInfo]:
 
 
 def scenario_names() -> list[str]:
-    """Return the names by which scenarios can be loaded; no file is read."""
+    """Return the names by which scenarios can be loaded, without reading files."""
     return [path.stem for path in _scenario_files()]
 
 
 def suite_names() -> list[str]:
-    """Return the names by which suites can be loaded; no file is read."""
+    """Return the names by which suites can be loaded, without reading files."""
     return [path.stem for path in _suite_files()]
 
 
@@ -212,22 +213,22 @@ def find_scenario(scenario: str | os.PathLike[str]) -> Path:
         scenario: A name or a path.
 
     Raises:
-        UnknownName: No scenario has this name.
-        ScenarioError: There is no such file, or two files have the name.
+        UnknownName: If no scenario has this name.
+        ScenarioError: If there is no such file, or two files have the name.
     """
     return _find("scenario", scenario, _scenario_files())
 
 
 def parse_overrides(assignments: Iterable[str]) -> dict[str, Any]:
-    """Return dotted key -> value from texts such as ``workload.load=0.6``, as a command line has them.
+    """Return values by dotted key from command-line texts such as ``workload.load=0.6``.
 
-    The value is read as TOML; what is not TOML is a text, so that ``workload.pairs=stride`` needs no quotes.
+    A value is parsed as TOML; otherwise it is a string, so ``workload.pairs=stride`` needs no quotes.
 
     Args:
         assignments: ``KEY=VALUE`` texts.
 
     Raises:
-        ScenarioError: A text has no ``=``, or is beyond the limits of :mod:`sysgym.scenarios.reading`.
+        ScenarioError: If a text has no ``=``, or exceeds the limits of :mod:`sysgym.scenarios.reading`.
     """
     overrides: dict[str, Any] = {}
     for assignment in assignments:
@@ -240,7 +241,7 @@ def parse_overrides(assignments: Iterable[str]) -> dict[str, Any]:
             overrides[key.strip()] = tomllib.loads(f"value = {value}")["value"]
         except (tomllib.TOMLDecodeError, KeyError):
             overrides[key.strip()] = value.strip()
-        except (RecursionError, ValueError):  # nested a thousand times; a number of thousands of digits
+        except (RecursionError, ValueError):  # nested a thousand times; a number with thousands of digits
             expected = "a value that a scenario can hold"
             raise ScenarioError("<overrides>", key.strip(), value.strip(), expected) from None
     return overrides
@@ -271,20 +272,20 @@ def _with_more_problems(error: ScenarioError, more: Iterable[Problem]) -> Scenar
 
 
 def _stem_problems(name: object, stem: str, lines: Mapping[KeyPath, int]) -> list[Problem]:
-    if name == stem or not isinstance(name, str):  # a name that is missing or none is the schema's to say
+    if name == stem or not isinstance(name, str):  # the schema reports a missing or invalid name
         return []
     expected = f'"{stem}", the name of the file without .toml'
     return [Problem("name", name, expected, "rename the file or change the name", lines.get(("name",)))]
 
 
 class _Scenarios:
-    """The scenarios that a suite names, each read once."""
+    """Cache of the scenarios that a suite names; each is read once."""
 
     def __init__(self) -> None:
         self._read: dict[str, Scenario | ScenarioError | UnknownName] = {}
 
     def get(self, scenario: str) -> Scenario | ScenarioError | UnknownName:
-        """Return a scenario, or why it cannot be used."""
+        """Return a scenario, or the error that prevents its use."""
         if scenario not in self._read:
             try:
                 self._read[scenario] = load_scenario(scenario)
@@ -293,11 +294,11 @@ class _Scenarios:
         return self._read[scenario]
 
     def problems_of(self, data: Mapping[str, Any], lines: Mapping[KeyPath, int]) -> Iterator[Problem]:
-        """Yield what is wrong with the scenarios of a suite, which need not be right itself.
+        """Yield the problems of a suite's scenarios; the suite itself may be invalid.
 
         Args:
-            data: The suite's tables, paths resolved.
-            lines: Key path -> line of the suite.
+            data: Tables of the suite, with resolved paths.
+            lines: Lines of the suite by key path.
         """
         told: set[str] = set()
         for table in ("tasks", "training"):
@@ -325,7 +326,7 @@ class _Scenarios:
 
 
 def _misfits(suite: Suite, scenarios: _Scenarios, lines: Mapping[KeyPath, int]) -> Iterator[Problem]:
-    """Yield what does not fit between a suite's entries and scenarios that are right in themselves."""
+    """Yield the conflicts between a suite's entries and scenarios that are valid in themselves."""
     entries: list[tuple[KeyPath, TaskSpec | TrainingSpec]] = [
         *((("tasks", index), task) for index, task in enumerate(suite.tasks)),
         *((("training", index), training) for index, training in enumerate(suite.training)),
@@ -363,7 +364,7 @@ def _existing_file(kind: str, wanted: str | os.PathLike[str]) -> Path:
     try:
         path = Path(wanted).expanduser()
         found = path.is_file()
-    except (OSError, ValueError, RuntimeError):  # a name too long, a NUL in it, the home folder of nobody
+    except (OSError, ValueError, RuntimeError):  # too long a name, a NUL, an unknown home folder
         found = False
     if not found:
         got = "a folder, a pipe or a device" if os.path.exists(wanted) else NOTHING
@@ -412,7 +413,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _shown(path: Path) -> str:
-    """Return the path as a reader knows it: relative to where they stand if it lies there."""
+    """Return a path for messages, relative to the current folder if it is inside it."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Names: what scenarios, suites, contenders, agents, transports and metrics may be called.
+"""Valid names of scenarios, suites, contenders, agents, transports and metrics.
 
-Names become parts of file names, of web pages and of messages, so that they hold no slash, no quote, no
-angle bracket and no control character. Texts that are shown as they are, such as titles, are not names.
+Names become parts of file names, web pages and messages, so they have no slash, quote, angle bracket or
+control character. Texts for display, such as titles, are not names.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ import re
 from sysgym.scenarios.errors import SysgymError
 
 FILE_NAME = r"^[a-z0-9]+(-[a-z0-9]+)*$"
-"""Scenarios and suites: the file's name without its suffix."""
+"""Pattern of scenarios and suites: the file name without its suffix."""
 
 ENV_ID = r"^[A-Za-z0-9_-]+/[A-Za-z0-9_-]+-v[0-9]+$"
-"""Gymnasium ids."""
+"""Pattern of Gymnasium ids."""
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
-"""Contenders, agents within their family, transports and metrics."""
+"""Pattern of contenders, agents within their family, transports and metrics."""
 
 AGENT_NAME = r"^([a-z]+/)?[A-Za-z0-9][A-Za-z0-9_.-]*$"
-"""Agents as they are registered: with their family before a slash where another has one of that name."""
+"""Pattern of registered agents: prefixed with the family and a slash if the name is not unique."""
 
 PLAYER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*( [A-Za-z0-9][A-Za-z0-9_.-]*)*$"
-"""Contenders as tables have them: several names with single spaces, such as ``neural from incast-32``."""
+"""Pattern of contenders in tables: names separated by single spaces, as in ``neural from incast-32``."""
 
 LONGEST_NAME = 120
-"""Characters; file names are made of names."""
+"""Largest length in characters; names become parts of file names."""
 
 
 def check_name(kind: str, name: str) -> str:
-    """Return a name that a user gave.
+    """Return a name given by a user, if it is valid.
 
     Args:
-        kind: Of what, such as ``contender``.
+        kind: Kind of the name, such as ``contender``.
         name: The name.
 
     Raises:
-        SysgymError: It is none.
+        SysgymError: If it is invalid.
     """
     if len(name) > LONGEST_NAME or not re.fullmatch(NAME, name):
         shown = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "..."

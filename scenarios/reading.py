@@ -1,7 +1,7 @@
-"""Bounded reading of what users write: regular files of a limited size, and tables of a limited shape.
+"""Bounded reading of user files: regular files of limited size, and tables of limited shape.
 
-Whoever can write a file could otherwise make its reader wait, or take all memory. The limits are far above
-what a person writes, and each is refused in words.
+Otherwise a malicious file could block its reader or exhaust the memory. The limits are far above the needs of
+hand-written files, and exceeding one gives a clear error.
 """
 
 from __future__ import annotations
@@ -19,43 +19,44 @@ from typing import Any
 from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError
 
 LARGEST_FILE_BYTES = 1 << 20
-"""Two hundred times the longest file of the package; parsing this much takes about a second."""
+"""Largest file size: 200 times the longest file of the package; parsing it takes about a second."""
 
 DEEPEST_NESTING = 32
-"""Tables and lists inside each other; the deepest key of a scenario has six levels."""
+"""Largest nesting depth of tables and lists; the deepest key of a scenario has six levels."""
 
 MOST_DOTS = 2 * DEEPEST_NESTING
-"""On a line, numbers of lists aside: TOML's reader takes the square of a dotted key's length."""
+"""Largest number of dots on a line, except in numbers of lists: parsing dotted keys takes quadratic time."""
 
 MOST_VALUES = 20_000
-"""Values of a file, those of lists counted one by one: a hundred times the longest file of the package."""
+"""Largest number of values of a file, list items included: 100 times the package's longest file."""
 
 LARGEST_WHOLE_NUMBER = 2**63 - 1
-"""What TOML promises to hold."""
+"""Largest integer that TOML guarantees."""
 
 _DOT_OF_A_NUMBER = re.compile(r"(?<=\d)\.[\d_eE+-]*\s*[,\]]")
 
 LONGEST_KEY, LONGEST_TEXT = 200, 20_000
-"""Characters of a key, and of any other text."""
+"""Largest lengths in characters of a key, and of any other text."""
 
 
 def read_text(
     path: str | PathLike[str], kind: str, *, shown: str = "", most_bytes: int = LARGEST_FILE_BYTES
 ) -> str:
-    """Return the text of a regular file; never waits for a pipe or a device.
+    """Return the text of a regular file, without waiting for a pipe or a device.
 
     Args:
-        path: The file; ``~`` is the home folder.
-        kind: What it should be, for messages: ``TOML file``.
-        shown: How messages call the file; the path where empty.
-        most_bytes: Size from which on it is refused.
+        path: File to read; ``~`` is the home folder.
+        kind: Kind of the file in messages, such as ``TOML file``.
+        shown: Name of the file in messages; empty: its path.
+        most_bytes: Largest size.
 
     Raises:
-        ScenarioError: There is no such file, it is none, it cannot be read, is too large, or is no UTF-8.
+        ScenarioError: If the file does not exist, is not a regular file, cannot be read, is too large, or is
+            not UTF-8.
     """
     shown = shown or os.fspath(path)
     try:
-        # Without O_NONBLOCK, opening a pipe waits until somebody writes.
+        # Without O_NONBLOCK, opening a pipe blocks until it has a writer.
         descriptor = os.open(Path(path).expanduser(), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -63,7 +64,7 @@ def read_text(
                     shown, got="a folder, a pipe or a device", expected=f"a {kind}", advice="check the path"
                 )
             content = file.read(most_bytes + 1)
-    except (OSError, ValueError, RuntimeError) as error:  # NUL in the path; a home folder of nobody
+    except (OSError, ValueError, RuntimeError) as error:  # NUL in the path; home folder of an unknown user
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ScenarioError(
             shown, got=reason, expected=f"a readable {kind}, UTF-8", advice="check the path"
@@ -86,11 +87,11 @@ def parse_toml(text: str, shown: str) -> dict[str, Any]:
     """Return the tables of a TOML text.
 
     Args:
-        text: The file's content.
-        shown: How messages call the file.
+        text: Content of the file.
+        shown: Name of the file in messages.
 
     Raises:
-        ScenarioError: It is no TOML, or beyond one of this module's limits.
+        ScenarioError: If it is not TOML, or exceeds one of this module's limits.
     """
     check_dots(text, shown)
     try:
@@ -103,23 +104,23 @@ def parse_toml(text: str, shown: str) -> dict[str, Any]:
         got = lines[line - 1].strip() if line and line <= len(lines) else NOTHING
         problem = Problem("", got, f"TOML: {error}", "the syntax is at https://toml.io", line)
         raise ScenarioError(shown, problems=[problem]) from error
-    except ValueError:  # Python reads no decimal number of more than 4300 digits.
+    except ValueError:  # Python parses no integer of more than 4300 digits.
         raise ScenarioError(shown, problems=[_too_large("", "a number of thousands of digits")]) from None
     check_shape(data, shown)
     return data
 
 
 def check_dots(text: str, shown: str, *, origin: str = "") -> None:
-    """Refuse a text that TOML's reader would take minutes for.
+    """Raise an error for a text that TOML's parser would take minutes to read.
 
     Args:
         text: TOML.
-        shown: How messages call the file.
+        shown: Name of the file in messages.
         origin: As in :class:`Problem`.
 
     Raises:
-        ScenarioError: A line has more than :data:`MOST_DOTS` dots. Those of texts count too: where a text
-            begins and ends is not known before the reader has been there.
+        ScenarioError: If a line has more than :data:`MOST_DOTS` dots. Dots inside strings count too, because
+            strings are not recognised before parsing.
     """
     for number, line in enumerate(text.split("\n"), start=1):
         if line.count(".") > MOST_DOTS and (n := _DOT_OF_A_NUMBER.sub("", line).count(".")) > MOST_DOTS:
@@ -135,19 +136,19 @@ def check_dots(text: str, shown: str, *, origin: str = "") -> None:
 
 
 def check_shape(data: object, shown: str, *, origin: str = "") -> None:
-    """Hold tables and lists to this module's limits.
+    """Check tables and lists against this module's limits.
 
     Args:
-        data: From TOML, JSON, YAML or the caller.
-        shown: How messages call the file.
+        data: Data from TOML, JSON, YAML or the caller.
+        shown: Name of the file in messages.
         origin: As in :class:`Problem`.
 
     Raises:
-        ScenarioError: They are beyond one; names the first place.
+        ScenarioError: If they exceed a limit; names the first place.
     """
     pending: list[tuple[str, object, int]] = [("", data, 0)]
     n_values = 0
-    while pending:  # No recursion: what is too deep is to be found, not to be met.
+    while pending:  # no recursion, which too deep a nesting would exhaust
         place, value, depth = pending.pop()
         inside: Iterable[tuple[str, object]] = ()
         problem = _value_problem(place, value, depth)
@@ -185,7 +186,7 @@ def _key_problem(place: str, key: object) -> Problem | None:
 
 
 def _too_deep(place: str) -> Problem:
-    # The place itself would be as long as the nesting is deep.
+    # The full place would be as long as the nesting is deep.
     where = place[:LONGEST_KEY] + "..." if len(place) > LONGEST_KEY else place
     return Problem(
         where,

@@ -1,35 +1,35 @@
-"""Texts of anyone: which a scenario may have, and how others are shown."""
+"""Untrusted texts: patterns for scenarios, and safe display."""
 
 from __future__ import annotations
 
 import unicodedata
 
 MOST_CHARACTERS = 2000
-"""Longest text that is shown whole."""
+"""Longest text that is displayed in full."""
 
 REPLACEMENT = "\ufffd"
-"""Stands for a character that cannot be shown."""
+"""Replacement for a character that cannot be displayed."""
 
 _CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069"
 
 LINE = rf"^[^\t\n{_CONTROL}]*$"
-"""One line without control characters and marks that change the direction of writing."""
+"""Pattern of one line without control characters and marks that change the writing direction."""
 
 PROSE = rf"^[^{_CONTROL}]*$"
-"""The same with tabs, in several lines."""
+"""The same pattern with tabs and line breaks."""
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
-"""Unicode categories of what is not seen, or turns the text around it: control, format, surrogates."""
+"""Unicode categories of invisible or direction-changing characters: control, format, surrogates."""
 
 
 def printable(text: object, most: int = MOST_CHARACTERS) -> str:
-    """Return a text without characters that cannot be seen or written, cut where it is too long.
+    """Return a text without invisible or unprintable characters, truncated if it is too long.
 
-    Whitespace stays. Surrogates, control characters and marks that change the direction of writing become
+    Whitespace is kept. Surrogates, control characters and marks that change the writing direction become
     U+FFFD.
 
     Args:
-        text: Of anyone; what is no text is written as Python does.
+        text: Untrusted text; other objects are converted by ``str``.
         most: Longest result, characters.
     """
     words = str(text)

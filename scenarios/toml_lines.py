@@ -1,7 +1,7 @@
-"""Find the line on which each key of a TOML file stands, so that errors can point at it.
+"""Line numbers of the keys of a TOML file, for error messages.
 
-``tomllib`` does not tell. This scanner reads only what it needs: headers, and the key at the start of a line.
-Keys inside inline tables have no line of their own and are reported at the line of the table.
+``tomllib`` does not report them. This scanner reads only headers and the key at the start of a line. Keys
+inside inline tables have no line of their own and are reported at the line of the table.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ KeyPath = tuple[str | int, ...]
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
-    """Return key path -> line, counted from 1; entries of arrays of tables have their index in the path.
+    """Return lines, counted from 1, by key path; entries of arrays of tables have their index in the path.
 
     Args:
-        text: A TOML file.
+        text: Content of a TOML file.
     """
     lines: dict[KeyPath, int] = {}
     entries: dict[KeyPath, int] = {}
@@ -40,7 +40,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
                 table = (*table, index)
             else:
                 table = _inside_entries(table, entries)
-            for depth in range(1, len(table) + 1):  # [a.b] may be all that there is of [a].
+            for depth in range(1, len(table) + 1):  # [a.b] may be the only mention of [a]
                 lines.setdefault(table[:depth], number)
         elif assignment := _ASSIGNMENT.match(line):
             lines.setdefault((*table, *_parts(assignment[1])), number)

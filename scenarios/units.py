@@ -1,4 +1,4 @@
-"""Numbers as people read them: metrics are SI inside, and Mb/s, kB, us or % where someone looks."""
+"""Units for display: metrics are stored in SI units, and displayed in Mb/s, kB, us or %."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SHARES = ("fnr", "fpr", "precision", "recall", "tpr", "utilization", "waste_sha
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit that values are shown in.
+    """Unit for display.
 
     Attributes:
-        symbol: Such as ``Mb/s``; empty for plain numbers.
+        symbol: Symbol, such as ``Mb/s``; empty for plain numbers.
         size: SI value of one unit, 1e6 for ``Mb/s``.
     """
 
@@ -30,18 +30,18 @@ class Unit:
     size: float
 
     def shown(self, value: float) -> float:
-        """Return the number to show."""
+        """Return the number to display."""
         return value / self.size
 
 
 def unit_of(name: str, values: Iterable[float] = ()) -> Unit:
-    """Return the unit in which values of a metric read best.
+    """Return the most readable unit for values of a metric.
 
     Args:
-        name: The metric; the unit is at its end.
-        values: Values that stand together; the middle one of those that are not zero decides the prefix.
+        name: Name of the metric, with the unit as suffix.
+        values: Values displayed together; the median of the non-zero ones determines the prefix.
     """
-    name = re.sub(r"_at_\d+$", "", name)  # the point of a curve
+    name = re.sub(r"_at_\d+$", "", name)  # point of a curve
     for suffix, choices in _PREFIXES.items():
         if name.endswith(suffix):
             sizes = sorted(abs(value) for value in values if value and math.isfinite(value))
@@ -56,7 +56,7 @@ def unit_of(name: str, values: Iterable[float] = ()) -> Unit:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Return a number with so many significant digits; whole digits are all kept."""
+    """Return a number with a number of significant digits; all integer digits are kept."""
     if value == 0.0 or not math.isfinite(value):
         return "0" if value == 0.0 else str(value)
     decimals = digits - 1 - math.floor(math.log10(abs(value)))
@@ -66,7 +66,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def with_interval(value: float, low: float, high: float) -> tuple[str, str, str]:
-    """Return an estimate and its bounds with equally many decimals, enough to tell the bounds apart."""
+    """Return an estimate and its bounds with equally many decimals, enough to distinguish the bounds."""
     for digits in (3, 4):
         decimals = _decimals(max(abs(value), abs(low), abs(high)), digits)
         texts = tuple(f"{number:,.{decimals}f}".replace(",", " ") for number in (value, low, high))
@@ -85,9 +85,9 @@ def metric_text(name: str, value: float, *, exact: bool = False) -> str:
     """Return one value of a metric with its unit.
 
     Args:
-        name: The metric.
-        value: SI.
-        exact: Whether it is a setting and not a measurement: ``10 µs`` and not ``10.0 µs``.
+        name: Name of the metric.
+        value: Value in SI units.
+        exact: Whether it is a setting and not a measurement: ``10 µs`` instead of ``10.0 µs``.
     """
     unit = unit_of(name, [value])
     shown = unit.shown(value)
@@ -96,11 +96,11 @@ def metric_text(name: str, value: float, *, exact: bool = False) -> str:
 
 
 def time_text(time_s: float, digits: int = 2) -> str:
-    """Return a measured time in the unit in which it reads best, ``0.40 µs``.
+    """Return a measured time in its most readable unit, such as ``0.40 µs``.
 
     Args:
         time_s: The time, s.
-        digits: Significant ones; whole digits are all kept.
+        digits: Number of significant digits; all integer digits are kept.
     """
     unit = unit_of("time_s", [time_s])
     return f"{significant(unit.shown(time_s), digits)} {unit.symbol}"

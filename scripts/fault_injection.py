@@ -31,8 +31,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from sysgym.bench.contenders import Contender
-from sysgym.bench.rows import ASIDE, RESULTS, ResultsFile, Row, read_rows
-from sysgym.bench.versions import versions
+from sysgym.bench.results.rows import ASIDE, RESULTS, ResultsFile, Row, read_rows
+from sysgym.bench.results.versions import versions
 from sysgym.errors import StorageError
 from sysgym.scenarios import load_scenario
 

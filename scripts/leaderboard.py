@@ -11,8 +11,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from sysgym.bench.entries import pack
-from sysgym.bench.leaderboard import write_page
+from sysgym.bench.leaderboard.entries import pack
+from sysgym.bench.leaderboard.ranking import write_page
 from sysgym.errors import SysgymError
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -22,13 +22,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from sysgym.bench.contenders import Contender
-from sysgym.bench.episodes import make_contender, play
-from sysgym.bench.report import heatmap
 from sysgym.bench.report.content import REFERENCE, cell, heading
-from sysgym.bench.report.labels import name_points
-from sysgym.bench.report.plots import draw_tradeoff, shown_points, styles
-from sysgym.bench.report.study import RETURN, Contest, Study, read_study
-from sysgym.bench.rows import read_rows
+from sysgym.bench.report.data.benchmark import RETURN, BenchmarkResult, ScenarioResult, read_benchmark
+from sysgym.bench.report.pictures import heatmap
+from sysgym.bench.report.pictures.labels import name_points
+from sysgym.bench.report.pictures.plots import draw_tradeoff, shown_points, styles
+from sysgym.bench.results.rows import read_rows
+from sysgym.bench.run.episodes import make_contender, play
 from sysgym.bench.statistics import estimate
 from sysgym.bench.tables import interval_text, markdown_table
 
@@ -54,38 +54,40 @@ def main() -> None:
     parser.add_argument("--returns", action="store_true", help="begin with the return of an episode")
     parser.add_argument("--scenario", help="only this scenario's table")
     given = parser.parse_args()
-    study = read_study(given.folder)
+    benchmark = read_benchmark(given.folder)
     text = given.page.read_text()
     section = re.compile(SECTION.format(name=re.escape(given.folder.name)), re.DOTALL)
     assert section.search(text), "the page has lost the marks around these results"
-    scores = heatmap.scores_of(study)
+    scores = heatmap.scores_of(benchmark)
     if scores is None:
-        lines = "\n".join(tables(study, given.metrics, returns=given.returns, only=given.scenario))
+        lines = "\n".join(tables(benchmark, given.metrics, returns=given.returns, only=given.scenario))
     else:
         lines = "\n".join(matrix(scores, given.folder.name, given.page))
     given.page.write_text(section.sub(lambda marks: marks[1] + lines + "\n" + marks[2], text))
     if given.page.resolve() == README:
         PICTURE.parent.mkdir(parents=True, exist_ok=True)
-        draw(study, given.folder)
+        draw(benchmark, given.folder)
 
 
-def tables(study: Study, n_metrics: int, *, returns: bool, only: str | None = None) -> Iterator[str]:
+def tables(
+    benchmark: BenchmarkResult, n_metrics: int, *, returns: bool, only: str | None = None
+) -> Iterator[str]:
     """Yield one table for each scenario, or only one scenario's, with the most important metrics."""
-    for contest in study.contests:
-        if only not in (None, contest.name):
+    for result in benchmark.results:
+        if only not in (None, result.name):
             continue
-        metrics = contest.metrics[:n_metrics]
-        heads = [f"`{contest.label}`", *(["Return"] if returns else [])]
+        metrics = result.metrics[:n_metrics]
+        heads = [f"`{result.label}`", *(["Return"] if returns else [])]
         for metric in metrics:
-            label, unit = heading(contest, metric)
+            label, unit = heading(result, metric)
             heads.append(f"{label} ({unit.split(', ')[0]})" if ", " in unit else label)
         yield from ("", _line(heads), _line(["---", *["---:"] * (len(heads) - 1)]))
-        for player in contest.players:
+        for player in result.players:
             cells = [f"{player.name} ({REFERENCE})" if player.privileged else player.name]
-            cells += [_return(contest, player.name)] if returns else []
+            cells += [_return(result, player.name)] if returns else []
             for metric in metrics:
-                score = contest.scores.get((player.name, metric.name))
-                value, interval, _ = cell(contest, metric, score) if score else ("–", "", "")
+                score = result.scores.get((player.name, metric.name))
+                value, interval, _ = cell(result, metric, score) if score else ("–", "", "")
                 cells.append(
                     f"**{value}** {interval}"
                     if score and score.tied and not player.privileged
@@ -105,20 +107,20 @@ def matrix(scores: heatmap.Scores, name: str, page: Path) -> Iterator[str]:
     yield from (markdown_table(found.columns, found.rows), "")
 
 
-def _return(contest: Contest, player: str) -> str:
-    sample = contest.sample(player, RETURN)
+def _return(result: ScenarioResult, player: str) -> str:
+    sample = result.sample(player, RETURN)
     return "–" if sample is None else interval_text(estimate(sample[0]))
 
 
-def draw(study: Study, folder: Path) -> None:
+def draw(benchmark: BenchmarkResult, folder: Path) -> None:
     """Draw the queue under incast over time, and goodput against delay."""
-    contest = next(one for one in study.contests if one.name == PICTURED_SCENARIO)
-    looks = styles(study.players)
+    result = next(one for one in benchmark.results if one.name == PICTURED_SCENARIO)
+    looks = styles(benchmark.players)
     figure = Figure(figsize=(10.0, 3.8), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
     buffer_bytes = 0.0
-    for name, contender, scenario in _pictured(contest, folder):
-        env, agent = make_contender(scenario, contest.split, contender, folder)
+    for name, contender, scenario in _pictured(result, folder):
+        env, agent = make_contender(scenario, result.split, contender, folder)
         times_s, queues_bytes = [0.0], [0.0]
 
         def watch(
@@ -127,7 +129,7 @@ def draw(study: Study, folder: Path) -> None:
             t.append(info["time_s"])
             q.append(info["metrics"]["queue_max_bytes"])
 
-        play(env, agent, contest.seeds[0], watch)
+        play(env, agent, result.seeds[0], watch)
         shown = np.asarray(times_s) <= PICTURED_S
         left.plot(
             np.asarray(times_s)[shown] * 1e3,
@@ -146,7 +148,7 @@ def draw(study: Study, folder: Path) -> None:
     left.set_ylabel("longest queue in a decision interval (kB)")
     left.set_ylim(0.0, 1.25 * buffer_bytes / 1e3)
     left.legend(frameon=False, loc="upper left", ncols=len(PICTURED_CONTENDERS), fontsize=9)
-    duel = next(one for one in study.contests if one.name == COMPARED_SCENARIO)
+    duel = next(one for one in benchmark.results if one.name == COMPARED_SCENARIO)
     draw_tradeoff(right, duel, looks, "#222222")
     right.set_title("Iroko's dumbbell at 10 Mb/s: held-out episodes", fontsize=10)
     for axes in (left, right):
@@ -156,9 +158,9 @@ def draw(study: Study, folder: Path) -> None:
     FigureCanvasAgg(figure).print_png(str(PICTURE))
 
 
-def _pictured(contest: Contest, folder: Path) -> Iterator[tuple[str, Contender, dict[str, Any]]]:
+def _pictured(result: ScenarioResult, folder: Path) -> Iterator[tuple[str, Contender, dict[str, Any]]]:
     """Yield who is drawn, with the scenario as recorded in the rows."""
-    rows = [row for row in read_rows(folder) if row.scenario == contest.name]
+    rows = [row for row in read_rows(folder) if row.scenario == result.name]
     for name in PICTURED_CONTENDERS:
         row = next(row for row in rows if row.contender.name == name)
         yield name, row.contender, dict(row.scenario_resolved)

@@ -29,17 +29,22 @@ LAYERS = ("scenarios", "emulator", "envs", "agents", "src/sysgym")
 # The folders of a family beside those that have its name: its world, and the tables of its scenario files.
 WORLDS = {
     "congestion": (
+        "emulator/network.py",
         "emulator/packets",
         "emulator/linux",
-        "emulator/network.py",
         *(f"scenarios/schema/{table}.py" for table in ("flow", "network", "offered", "topology", "traffic")),
     ),
     "placement": ("emulator/accelerators",),
     "stragglers": ("emulator/cluster",),
 }
 
-# Folders whose files are each about one family.
-STUDIES = ("src/sysgym/perf", "src/sysgym/studies")
+# Speed figures, and the studies that are each about one family.
+STUDIES = (
+    "src/sysgym/perf",
+    "src/sysgym/studies/nurd_release.py",
+    "src/sysgym/studies/p2_survey.py",
+    "src/sysgym/studies/sim_vs_linux.py",
+)
 
 # Other files that may name a family. The first exports every schema by name; the others are about one:
 # the example of the package, the commands for calibration and speed, time series of networks, and a world
@@ -48,8 +53,8 @@ OF_ONE_FAMILY = (
     "scenarios/__init__.py",
     "emulator/accelerators/flows/packets.py",
     "src/sysgym/__init__.py",
-    "src/sysgym/cli/calibrate.py",
-    "src/sysgym/cli/perf.py",
+    "src/sysgym/cli/commands/calibrate.py",
+    "src/sysgym/cli/commands/perf.py",
     "src/sysgym/series_picture.py",
 )
 
@@ -229,7 +234,7 @@ def test_every_command_treats_a_foreign_family_like_any_other(
 
 def test_the_page_shows_all_that_a_family_must_have() -> None:
     commands = re.findall(r"^\$ sysgym (\w+)", PAGE.read_text(), re.MULTILINE)
-    wanted = {"list", "show", "run", "train", "bench", "report", "validate", "export", "stress"}
+    wanted = {"list", "show", "run", "train", "bench", "report", "validate", "export", "study"}
     assert set(commands) == wanted
     lines = sum(
         len([line for line in text.splitlines() if line.strip()])

@@ -22,12 +22,17 @@ FOLDERS = {"src/sysgym": "sysgym"} | {
     name: f"sysgym/{name}" for name in ("agents", "emulator", "envs", "scenarios")
 }
 SUFFIXES = {".py", ".toml", ".csv", ".md", ".txt", ".typed", ".css", ".jinja", ".js"}
-NOT_SOURCE = shutil.ignore_patterns(
-    ".*", "build", "dist", "results", "runs", "tests", "docs", "__pycache__", "*.egg-info"
-)
+BUILT = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
+# Of the checkout alone: a package may have a folder of such a name.
+NOT_SOURCE = {"build", "dist", "results", "runs", "tests", "docs"}
 
 # One build and one installation serve the whole file, so one worker takes it.
 pytestmark = pytest.mark.xdist_group("packaging")
+
+
+def _not_source(folder: str, names: list[str]) -> set[str]:
+    """Return the names in a folder that no wheel is built from, as `shutil.copytree` asks for them."""
+    return BUILT(folder, names) | (NOT_SOURCE if Path(folder) == ROOT else set())
 
 
 def _run(*command: str | Path, cwd: Path) -> str:
@@ -44,7 +49,7 @@ def _run(*command: str | Path, cwd: Path) -> str:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy: an in-tree build would keep files that have since been deleted."""
     work = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(ROOT, work / "tree", ignore=NOT_SOURCE)
+    shutil.copytree(ROOT, work / "tree", ignore=_not_source)
     _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", work, cwd=work / "tree")
     (built,) = work.glob("sysgym-*.whl")
     return built

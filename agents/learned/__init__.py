@@ -11,6 +11,6 @@ from __future__ import annotations
 
 from sysgym.agents.learned.agent import LearnedAgent
 from sysgym.agents.learned.loading import load
-from sysgym.agents.learned.train import train
+from sysgym.agents.learned.training.train import train
 
 __all__ = ["LearnedAgent", "load", "train"]

@@ -10,9 +10,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.algorithms import get_algorithm
 from sysgym.agents.learned.checkpoint import Checkpoint
-from sysgym.agents.learned.set_net import check_sizes
+from sysgym.agents.learned.sets.network import check_sizes
+from sysgym.agents.learned.training.algorithms import get_algorithm
 from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios.errors import SysgymError
 
@@ -82,7 +82,7 @@ def _torch_policy(checkpoint: Checkpoint, trust: bool) -> Callable[[Any], NDArra
     algorithm = get_algorithm(checkpoint.meta.agent)
     if checkpoint.learner:
         algorithm.load_class()  # the extra may be missing
-        from sysgym.agents.learned.learner import torch_model
+        from sysgym.agents.learned.training.learner import torch_model
 
         return _mean_action_of(torch_model(checkpoint, trust=trust))
     if not checkpoint.pickled:

@@ -17,7 +17,7 @@ from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph, bounds_of, n_inputs
 from sysgym.agents.learned.learning import Learning, PolicyAgent, Runner
 from sysgym.agents.learned.problems import Problem, refuse_settings
-from sysgym.agents.learned.set_net import SetShape, check_sizes
+from sysgym.agents.learned.sets.network import SetShape, check_sizes
 from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios import Scenario, get_family, scenario_from_resolved
 from sysgym.scenarios.errors import SysgymError
@@ -66,7 +66,7 @@ class BoxProblem:
 
     def envs(self, n_envs: int, seed: int) -> Any:
         """Return a vector environment in one process; stable-baselines3 seeds it."""
-        from sysgym.agents.learned.replayable import ReplayableVecEnv
+        from sysgym.agents.learned.training.replayable import ReplayableVecEnv
 
         return ReplayableVecEnv(self.make_env, n_envs)
 

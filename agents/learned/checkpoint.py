@@ -25,7 +25,7 @@ from pydantic import ConfigDict, StringConstraints, TypeAdapter, ValidationError
 
 from sysgym.agents.learned.arrays import check_members, read_member
 from sysgym.agents.learned.policy import Mlp
-from sysgym.agents.learned.set_net import Network, network_from_bytes
+from sysgym.agents.learned.sets.network import Network, network_from_bytes
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.files import make_folder, parse_json, write_atomically
 from sysgym.scenarios.names import AGENT_NAME, ENV_ID, FILE_NAME, LONGEST_NAME

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from sysgym.agents.learned.set_net import SetShape
+from sysgym.agents.learned.sets.network import SetShape
 from sysgym.scenarios import Scenario
 from sysgym.scenarios.errors import SysgymError
 

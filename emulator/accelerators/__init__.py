@@ -1,1 +1,1 @@
-"""Accelerators in a hierarchy of links: where parallelism lies on it, how reductions run, what they cost."""
+"""Accelerators in a hierarchy of links: placements of parallelism, reduction programs and their costs."""

@@ -1,4 +1,4 @@
-"""Placements with programs as candidates: the best by data sheets, and what their times are made of."""
+"""Candidate placements with programs: the best by data sheets, and the parts of their times."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from sysgym.emulator.compiling import cached_kernel
 from sysgym.scenarios.schema.placement import MOST_LEVELS, MOST_PROGRAM_LEVELS
 
 ALIKE = 0.02
-"""Candidates whose log times differ by no more than this, however slow links and collectives are, are one:
-nothing can be gained by telling them apart."""
+"""Candidates count as one if their log times differ by no more than this, however slow links and collectives
+are: telling them apart gains nothing."""
 
 MOST_PROGRAMS = 12
-"""Programs for each of several reductions that are combined; with one reduction there is no limit."""
+"""Programs per reduction that are combined if there are several reductions; one reduction has no limit."""
 
 _ALL_REDUCE = COLLECTIVES.index(Collective.ALL_REDUCE)
 
@@ -58,13 +58,13 @@ class Candidate:
 
 
 class Candidates:
-    """What there is to choose from, fastest first by the data sheets.
+    """The candidates of a problem, fastest first by the data sheets.
 
     Attributes:
-        problem: What is placed and reduced.
-        times: What the K candidates' times are made of.
-        default: Axes in the order given, and all-reduces.
-        default_times: What its time is made of, one operation.
+        problem: The problem.
+        times: Parts of the K candidates' times.
+        default: The axes in the order given, with all-reduces.
+        default_times: Parts of its time, as one operation.
     """
 
     def __init__(
@@ -89,16 +89,16 @@ class Candidates:
 def best_candidates(problem: PlacementProblem, n: int, algorithm: str, program_steps: int) -> Candidates:
     """Return the best placements with programs by the data sheets, no two of them alike (:data:`ALIKE`).
 
-    A reduction that spans more than ``MOST_PROGRAM_LEVELS`` levels is done by one all-reduce.
+    A reduction that spans more than ``MOST_PROGRAM_LEVELS`` levels uses a single all-reduce.
 
     Args:
-        problem: What is placed and reduced.
-        n: Most candidates.
-        algorithm: Of the collectives, as in :class:`~.step_times.LevelModels`.
-        program_steps: Most collectives of a program.
+        problem: The problem.
+        n: Largest number of candidates.
+        algorithm: Algorithm of the collectives, as in :class:`~.step_times.LevelModels`.
+        program_steps: Largest number of collectives in a program.
 
     Raises:
-        ScenarioError: Times with the algorithm cannot be taken apart by levels.
+        ScenarioError: Times with the algorithm cannot be separated by levels.
     """
     hierarchy, reductions = problem.hierarchy, problem.reductions
     models = LevelModels(hierarchy, algorithm)
@@ -118,7 +118,7 @@ def best_candidates(problem: PlacementProblem, n: int, algorithm: str, program_s
 
 
 class _Parts:
-    """What the time of one operation is made of: as :class:`StepTimes` without the first axis."""
+    """Parts of the time of one operation, as :class:`StepTimes` without the first axis."""
 
     def __init__(self, link_s: FloatArray, collective: IntArray, latency_s: float) -> None:
         self.link_s, self.collective, self.latency_s = link_s, collective, latency_s
@@ -131,8 +131,8 @@ class _Programs:
         self, edges: IntArray, actions: IntArray, link_s: FloatArray, latency_s: FloatArray,
         times_s: FloatArray, instructions: tuple[Instruction, ...],
     ) -> None:  # fmt: skip
-        # Edges of each program [P, steps], the last one standing for none; what holds for each edge; and
-        # the programs' times, [1 + _PROBES, P].
+        # Edges of each program [P, steps], where the last edge means none; the data of each edge; and the
+        # programs' times, [1 + _PROBES, P].
         self._edges, self._actions, self._link_s, self._latency_s = edges, actions, link_s, latency_s
         self.times_s, self._instructions = times_s, instructions
 
@@ -149,7 +149,7 @@ class _Programs:
 
 
 class _Option:
-    """A placement, with programs for each reduction: all combinations of them."""
+    """A placement with all combinations of programs for its reductions."""
 
     def __init__(self, matrix: Matrix, programs: list[_Programs]) -> None:
         self._matrix, self._programs = matrix, programs
@@ -175,7 +175,7 @@ class _Option:
 
 
 def _best(models: LevelModels, matrix: Matrix, reduction: Reduction, n: int, max_steps: int) -> _Programs:
-    """Return the n fastest programs for a reduction, no two of them alike; with no steps an all-reduce."""
+    """Return the n fastest programs for a reduction, no two of them alike; an all-reduce for no steps."""
     n_levels = len(reduction_factors(matrix, reduction.axes))
     if max_steps == 0 or not 0 < n_levels <= MOST_PROGRAM_LEVELS:
         link_s, latency_s = models.all_reduce_times_s(matrix, reduction)
@@ -200,15 +200,15 @@ def _programs(
     """Return the n fastest of some programs, no two of them alike.
 
     Args:
-        edges: Of each program, [P, steps], padded with -1.
-        actions: Of each edge.
-        link_s: Of each edge, [n_edges, n_levels].
-        latency_s: Of each edge.
-        instructions: Of each action.
-        n: How many.
+        edges: Edges of each program, [P, steps], padded with -1.
+        actions: Action of each edge.
+        link_s: Times of each edge on links, [n_edges, n_levels].
+        latency_s: Latency of each edge.
+        instructions: Instruction of each action.
+        n: Number of programs.
     """
     n_levels = link_s.shape[1]
-    # The edge that stands for none takes no time.
+    # The edge that means none takes no time.
     actions = np.append(actions, 0)
     link_s, latency_s = np.vstack([link_s, np.zeros((1, n_levels))]), np.append(latency_s, 0.0)
     edge_s = np.empty((1 + _PROBES, len(actions)))
@@ -228,12 +228,12 @@ def _different(times_s: FloatArray, n: int) -> IntArray:
     """Return indices of up to n operations no two of which are alike, fastest first.
 
     Args:
-        times_s: Nominal times, and those under the probes, [1 + _PROBES, P]; of equally fast ones the first
-            counts.
-        n: How many.
+        times_s: Nominal times, and times under the probes, [1 + _PROBES, P]; the first of equally fast
+            operations counts.
+        n: Number of operations.
     """
     logs = np.log(np.maximum(times_s.T, 1e-15))
-    # Sums in another order differ in the last bits: ties are those up to 1e-9.
+    # Sums in another order differ in the last bits: times within 1e-9 are ties.
     order = np.argsort(np.round(logs[:, 0] * 1e9), kind="stable")
     return _apart(logs, order, n, ALIKE)
 
@@ -247,7 +247,7 @@ def _apart(logs: FloatArray, order: IntArray, n: int, alike: float) -> IntArray:
         if n_kept == n:
             break
         new = True
-        # Those that are alike are close in the order too.
+        # Alike operations are also close in the order.
         for index in range(n_kept - 1, -1, -1):
             other = kept[index]
             same = True
@@ -265,7 +265,7 @@ def _apart(logs: FloatArray, order: IntArray, n: int, alike: float) -> IntArray:
 
 
 def _trimmed(parts: list[_Parts]) -> StepTimes:
-    """Return operations one below the other, steps that take no time left out."""
+    """Return operations stacked along the first axis, without steps that take no time."""
     n_levels = parts[0].link_s.shape[1]
     steps = [np.flatnonzero(part.link_s.any(axis=1)) for part in parts]
     most = max(1, *(len(one) for one in steps))

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from sysgym.scenarios.errors import Problem, ScenarioError, UnknownName
 
 MOST_DEVICES = 2**20
-"""A hierarchy with more devices is an error: tables of coordinates would fill the memory."""
+"""Largest number of devices; tables of coordinates of more would fill the memory."""
 
 Network = Literal["switch", "ring"]
 NETWORKS: tuple[Network, ...] = get_args(Network)
@@ -27,15 +27,15 @@ class Level:
     """One level of a hierarchy, and the links that join its instances.
 
     Attributes:
-        name: Singular, ``node``.
+        name: Name in the singular, such as ``node``.
         cardinality: Instances of this level inside one instance of the level above; 1 or more.
         bandwidth_bytes_per_s: Bytes per second and direction of each uplink of an instance into the network
             that joins it with its siblings: a device's NVLinks at the innermost level, a node's NIC further
-            out. In a ring, what the instance can send in total: half of it to each neighbour.
-        latency_s: One hop from an instance to a sibling, in seconds.
-        uplinks: Parallel uplinks (NICs) of an instance. Its D devices are tied to them in equal blocks:
+            out. In a ring this is the total that the instance can send, half of it to each neighbour.
+        latency_s: Latency of one hop from an instance to a sibling, in seconds.
+        uplinks: Parallel uplinks (NICs) of an instance. Its D devices are assigned to them in equal blocks:
             device i of D uses uplink ``i * uplinks // D``. Divides D.
-        network: ``switch``: every instance reaches every sibling without sharing more than uplinks;
+        network: ``switch``: instances share nothing but uplinks on the way to their siblings;
             ``ring``: siblings in a ring.
     """
 
@@ -47,10 +47,10 @@ class Level:
     network: Network = "switch"
 
     def problems(self, place: str = "") -> Iterator[Problem]:
-        """Yield what is wrong with the level alone.
+        """Yield the problems of the level by itself.
 
         Args:
-            place: Prefix of the keys, ``levels[0].``.
+            place: Prefix of the keys, such as ``levels[0].``.
         """
         if not self.name:
             yield Problem(f"{place}name", self.name, "a text that is not empty")
@@ -69,15 +69,16 @@ class Level:
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """Nested levels of accelerators; checks itself.
+    """Nested levels of accelerators; validated when created.
 
     Attributes:
-        name: For messages and pictures.
+        name: Name for messages and figures.
         levels: Outermost first; the instances of the last are the devices.
-        references: Where the numbers come from.
+        references: Sources of the numbers.
 
     Raises:
-        ScenarioError: A level is wrong, or two do not fit together; says which, what was found and expected.
+        ScenarioError: A level is invalid, or two levels do not fit together; names the value and the expected
+            one.
     """
 
     name: str
@@ -106,7 +107,7 @@ class Hierarchy:
         return tuple(int(level.cardinality) for level in self.levels)
 
     def devices_inside(self, level: int) -> int:
-        """Return how many devices one instance of a level holds; 1 for the innermost.
+        """Return the number of devices in one instance of a level; 1 for the innermost level.
 
         Args:
             level: Index of the level, 0 for the outermost.
@@ -125,9 +126,9 @@ class Hierarchy:
         return names.index(name)
 
     def device_name(self, device: int) -> str:
-        """Return a device's place in words, ``node 2, gpu 5``, counted from 0; levels of one are left out.
+        """Return a device's place in words, such as ``node 2, gpu 5``, counted from 0.
 
-        Args:
+        Levels of one instance are left out.
             device: Id of the device.
 
         Raises:
@@ -144,7 +145,7 @@ class Hierarchy:
         return ", ".join(words) or f"{self.levels[-1].name} 0"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the hierarchy as data that JSON can hold."""
+        """Return the hierarchy as JSON-serializable data."""
         data = dataclasses.asdict(self)
         return data | {"levels": list(data["levels"]), "references": list(self.references)}
 

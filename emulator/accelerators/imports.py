@@ -1,7 +1,7 @@
-"""Hierarchies from other tools' files: ASTRA-sim's network YAML, TACCL's topology JSON.
+"""Import of hierarchies from other tools' files: ASTRA-sim's network YAML and TACCL's topology JSON.
 
-Both describe links; a hierarchy has uplinks into networks that are a switch or a ring. What it cannot say,
-single links between pairs, is refused.
+Both formats describe links, while a hierarchy has uplinks into networks that are a switch or a ring. Single
+links between pairs cannot be expressed and are refused.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from sysgym.scenarios.reading import check_shape, read_text
 Path_ = str | PathLike[str]
 
 LARGEST_NETWORK_FILE_BYTES = 1 << 16
-"""A hundred times the longest of both tools' own files; PyYAML reads as much in a second."""
+"""A hundred times the longest of both tools' own files; PyYAML reads this much in a second."""
 
 _ASTRA_GB = 2**30
-"""Bytes of what ASTRA-sim's analytical network calls a GB (astra-network-analytical, NetworkFunction.cpp)."""
+"""Bytes per GB in ASTRA-sim's analytical network (astra-network-analytical, NetworkFunction.cpp)."""
 
 _ASTRA_KEYS = ("topology", "npus_count", "bandwidth", "latency")
 _ASTRA_NETWORKS: dict[str, Network] = {"Switch": "switch", "Ring": "ring"}
@@ -39,20 +39,20 @@ _TACCL_UNITS = {"KB": 1e6 / 1024, "MB": 1e6, "GB": 1e6 * 1024}
 def read_astra_sim(path: Path_) -> Hierarchy:
     """Read a network file of ASTRA-sim's analytical backends.
 
-    Dimensions stand innermost first there, levels outermost first here. Every NPU has links of its own in
-    every dimension, so a level has as many uplinks as devices inside an instance. ``bandwidth`` is of one
-    link and direction, in units of 2^30 bytes per second as ASTRA-sim computes them; a member of a ring has
-    two such links (one where the ring has two members). ``latency`` is of one link in ns; through a switch
-    a hop takes two.
+    Dimensions are listed innermost first in the file and outermost first here. Every NPU has its own links in
+    every dimension, so a level has as many uplinks as devices inside an instance. ``bandwidth`` is per link
+    and direction, in units of 2^30 bytes per second as ASTRA-sim computes them; a member of a ring has two
+    such links (one if the ring has two members). ``latency`` is per link in ns; a hop through a switch takes
+    two links.
 
     Args:
         path: YAML with the lists topology, npus_count, bandwidth and latency.
 
     Returns:
-        Levels named ``dim1`` (innermost in the file) and on.
+        Levels named ``dim1`` (innermost in the file), ``dim2`` and so on.
 
     Raises:
-        ScenarioError: The file cannot be read, a value is missing or no number (``tbd``), lists differ in
+        ScenarioError: The file cannot be read, a value is missing or not a number (``tbd``), lists differ in
             length, or a dimension is neither a Switch nor a Ring.
         MissingExtra: PyYAML is not installed.
     """
@@ -67,7 +67,7 @@ def read_astra_sim(path: Path_) -> Hierarchy:
     for index, word in enumerate(topology):
         count = _whole(path, f"npus_count[{index}]", counts[index])
         if word == "FullyConnected" and count == 2:
-            word = "Ring"  # Two members and the link between them: the same network.
+            word = "Ring"  # two members and the link between them are the same network
         if not isinstance(word, str) or word not in _ASTRA_NETWORKS:
             advice = "a hierarchy has no links of single pairs" if word == "FullyConnected" else ""
             raise _error(path, f"topology[{index}]", word, '"Switch" or "Ring"', advice)
@@ -86,23 +86,23 @@ def read_astra_sim(path: Path_) -> Hierarchy:
 def read_taccl(path: Path_, nodes: int, *, factor: float = 1.0) -> Hierarchy:
     """Read a topology file of TACCL.
 
-    Its betas are microseconds for the message size in the file's ``name`` (``DGX2_1MB``). One beta is read
-    as a switch that every GPU reaches with that bandwidth. Two are an NDv2: every GPU has two links of
-    each, read as a ring of their sum (double and single NVLinks each close a ring over the eight GPUs).
-    NICs are uplinks of the node.
+    Its betas are microseconds for the message size in the file's ``name`` (``DGX2_1MB``). A single beta is
+    read as a switch that every GPU reaches with that bandwidth. Two betas are an NDv2, in which every GPU has
+    two links of each kind, read as a ring of their sum (double and single NVLinks each close a ring over the
+    eight GPUs). NICs are uplinks of the node.
 
     Args:
         path: JSON with name, gpus_per_node, alpha and node_betas_list, and for several nodes nics_per_node,
             remote_alpha and remote_beta.
         nodes: Number of nodes.
-        factor: By what all times in the file have been multiplied: TACCL needs numbers that survive rounding,
-            and its files for 1 KB and 32 KB hold times multiplied by 100 and 10.
+        factor: Factor by which all times in the file were multiplied. TACCL needs numbers that survive
+            rounding, so its files for 1 KB and 32 KB hold times multiplied by 100 and 10.
 
     Returns:
         Levels ``node`` and ``gpu``; with one node and no NICs in the file, ``gpu`` alone.
 
     Raises:
-        ScenarioError: The file cannot be read, a value is missing or no number, or links are given pair by
+        ScenarioError: The file cannot be read, a value is missing or not a number, or links are given pair by
             pair.
     """
     data = _table(path, _parse_json(path))
@@ -156,7 +156,7 @@ def _parse_yaml(path: Path_) -> Any:
         raise MissingExtra("placement", "reading ASTRA-sim's YAML") from None
 
     class WithoutAliases(yaml.SafeLoader):  # type: ignore[misc]
-        """A loader in which nothing stands for something else: ten aliases of ten make a million values."""
+        """YAML loader that refuses aliases: ten aliases of ten aliases expand to a million values."""
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
@@ -167,7 +167,7 @@ def _parse_yaml(path: Path_) -> Any:
     text = read_text(path, "YAML file", most_bytes=LARGEST_NETWORK_FILE_BYTES)
     try:
         return yaml.load(text, WithoutAliases)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none, thousands of digits
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: an invalid date, thousands of digits
         raise _error(path, "", str(error), "YAML") from None
     except RecursionError:
         raise _error(path, "", "lists or tables nested a thousand times", "YAML") from None
@@ -203,7 +203,7 @@ def _list(path: Path_, data: Mapping[str, Any], key: str) -> Sequence[Any]:
 
 
 def _number(path: Path_, key: str, value: Any, *, positive: bool = False) -> float:
-    if isinstance(value, str):  # PyYAML takes 1e3 for a text; ASTRA-sim's reader does not.
+    if isinstance(value, str):  # PyYAML reads 1e3 as a text, ASTRA-sim's reader as a number
         with contextlib.suppress(ValueError):
             value = float(value)
     good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,8 +1,8 @@
-"""Parallelism matrices: how axes of parallelism lie on the levels of a hierarchy.
+"""Parallelism matrices: placements of axes of parallelism on the levels of a hierarchy.
 
 A matrix has a row for each axis and a column for each level. Its entries are positive whole numbers: the
 product over a column is the level's cardinality, the product over a row the axis's size. Inside level j a
-device's index is mixed radix over the column, axis 0 most significant; along an axis its index is mixed radix
+device's index is mixed radix over the column, axis 0 most significant; its index along an axis is mixed radix
 over the levels, outermost most significant. The matrices are those of P2's problem (Xie et al., MLSys 2022);
 the order of digits inside a level is our convention.
 """
@@ -28,11 +28,11 @@ Step = tuple[int, int]
 def enumerate_matrices(cardinalities: Sequence[int], axes: Sequence[int]) -> list[Matrix]:
     """Return all matrices of these levels and axes, sorted.
 
-    No search runs into a dead end: for every prime the levels hold as many factors as the axes need, so what
-    divides the rest of each axis can always be completed.
+    The search has no dead ends: for every prime, the levels hold as many factors as the axes need, so any
+    divisor of the rest of each axis can be completed.
 
     Args:
-        cardinalities: Of the levels, outermost first.
+        cardinalities: Cardinality of each level, outermost first.
         axes: Sizes of the axes.
 
     Raises:
@@ -50,7 +50,7 @@ def default_matrix(cardinalities: Sequence[int], axes: Sequence[int]) -> Matrix:
     levels this is the usual order of ranks, in which neighbours differ in the last axis.
 
     Args:
-        cardinalities: Of the levels, outermost first.
+        cardinalities: Cardinality of each level, outermost first.
         axes: Sizes of the axes.
 
     Raises:
@@ -68,14 +68,14 @@ def default_matrix(cardinalities: Sequence[int], axes: Sequence[int]) -> Matrix:
 
 
 def check_axes(cardinalities: Sequence[int], axes: Sequence[int]) -> None:
-    """Check that axes fit levels.
+    """Check that axes fit the levels.
 
     Args:
-        cardinalities: Of the levels, outermost first.
+        cardinalities: Cardinality of each level, outermost first.
         axes: Sizes of the axes.
 
     Raises:
-        ScenarioError: There are none, a number is not positive, or the products differ.
+        ScenarioError: There are no axes, a number is not positive, or the products differ.
     """
     for key, sizes in (("levels", cardinalities), ("axes", axes)):
         if not sizes or any(size < 1 for size in sizes):
@@ -95,11 +95,11 @@ def check_matrix(matrix: Matrix, cardinalities: Sequence[int], axes: Sequence[in
 
     Args:
         matrix: Rows are axes, columns are levels.
-        cardinalities: Of the levels, outermost first.
+        cardinalities: Cardinality of each level, outermost first.
         axes: Sizes of the axes.
 
     Raises:
-        ScenarioError: The shape or an entry is wrong, or a product is; names the row or column.
+        ScenarioError: The shape, an entry or a product is wrong; names the row or column.
     """
     check_axes(cardinalities, axes)
     if len(matrix) != len(axes) or any(len(row) != len(cardinalities) for row in matrix):
@@ -126,7 +126,7 @@ def device_coordinates(cardinalities: Sequence[int], matrix: Matrix) -> NDArray[
     """Return every device's index along every axis, int32 [n_devices, n_axes].
 
     Args:
-        cardinalities: Of the levels, outermost first.
+        cardinalities: Cardinality of each level, outermost first.
         matrix: Rows are axes, columns are levels.
 
     Raises:
@@ -150,7 +150,7 @@ def reduction_groups(
     the order of their first members.
 
     Args:
-        cardinalities: Of the levels, outermost first.
+        cardinalities: Cardinality of each level, outermost first.
         matrix: Rows are axes, columns are levels.
         reduce_axes: Indices of the axes that are reduced.
 
@@ -165,7 +165,7 @@ def reduction_groups(
         if axis not in reduced:
             group = group * size + coordinates[:, axis]
     members = math.prod(sizes[axis] for axis in reduced)
-    # A stable sort keeps ids ascending inside a group.
+    # A stable sort keeps ids inside a group in ascending order.
     groups = np.argsort(group, kind="stable").reshape(-1, members)
     return np.ascontiguousarray(groups[np.argsort(groups[:, 0])], np.int32)
 
@@ -173,8 +173,8 @@ def reduction_groups(
 def reduction_factors(matrix: Matrix, reduce_axes: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return the hierarchy that a reduction group spans, as (level, factor), outermost first.
 
-    Factors of one level are multiplied over the reduced axes, and units are left out: the hierarchy that
-    programs are synthesized on. The product of the factors is the size of a group.
+    Factors of one level are multiplied over the reduced axes, and factors of 1 are left out. Programs are
+    synthesized on this hierarchy. The product of the factors is the size of a group.
 
     Args:
         matrix: Rows are axes, columns are levels.
@@ -196,7 +196,7 @@ def check_reduce_axes(n_axes: int, reduce_axes: Sequence[int]) -> tuple[int, ...
         reduce_axes: Indices of the axes that are reduced.
 
     Raises:
-        ScenarioError: There are none, one twice, or one that does not exist.
+        ScenarioError: There are no axes, an axis is given twice, or an axis does not exist.
     """
     axes = tuple(sorted(reduce_axes))
     if not axes or len(set(axes)) < len(axes) or axes[0] < 0 or axes[-1] >= n_axes:
@@ -211,7 +211,7 @@ def prime_steps(cardinalities: Sequence[int]) -> tuple[Step, ...]:
     Assigning them to axes one by one builds a matrix; see :func:`allowed_axes`.
 
     Args:
-        cardinalities: Of the levels, outermost first.
+        cardinalities: Cardinality of each level, outermost first.
     """
     return tuple((level, prime) for level, size in enumerate(cardinalities) for prime in _primes(size))
 
@@ -221,17 +221,17 @@ def allowed_axes(
 ) -> NDArray[np.bool_]:
     """Return which axes the next prime may go to, bool [n_axes]; none after the last prime.
 
-    An axis may take a prime that divides what it still needs. Equal primes of one level go to axes in an
-    order that does not descend, and an axis is allowed only if it and those behind it can take the equal
-    primes that are left. So every sequence ends in a matrix, and every matrix has one sequence.
+    An axis may take a prime that divides its remaining size. Equal primes of one level go to axes in
+    non-descending order, and an axis is allowed only if it and the axes after it can take the remaining equal
+    primes. Therefore every sequence ends in a matrix, and every matrix has exactly one sequence.
 
     Args:
-        cardinalities: Of the levels, outermost first.
+        cardinalities: Cardinality of each level, outermost first.
         axes: Sizes of the axes.
         chosen: The axis of each of the first steps of :func:`prime_steps`.
 
     Raises:
-        ScenarioError: The choices so far leave the axes' sizes.
+        ScenarioError: The choices so far do not divide the axes' sizes.
     """
     steps = prime_steps(cardinalities)
     allowed = np.zeros(len(axes), np.bool_)
@@ -250,12 +250,12 @@ def allowed_axes(
 
 
 def matrix_of_steps(cardinalities: Sequence[int], n_axes: int, chosen: Sequence[int]) -> Matrix:
-    """Return the matrix in which each prime of :func:`prime_steps` lies on the axis chosen for it.
+    """Return the matrix in which each prime of :func:`prime_steps` is on the axis chosen for it.
 
-    Primes without a choice yet are left out, so a shorter sequence gives a matrix that is not complete.
+    Primes without a choice yet are left out, so a shorter sequence gives an incomplete matrix.
 
     Args:
-        cardinalities: Of the levels, outermost first.
+        cardinalities: Cardinality of each level, outermost first.
         n_axes: Number of axes.
         chosen: The axis of each of the first steps.
     """

@@ -1,9 +1,9 @@
-"""Systems as they are, not as their data sheets say: hidden bandwidths, and measurements under load.
+"""True systems, which differ from their data sheets: hidden bandwidths, and measurements under load.
 
-The bandwidth that a collective reaches on the links of a level is the nominal one, times a factor of the
-level, times a factor of the collective; nobody knows them. Other jobs take a share of every level's links,
-another one at each measurement, and timers are noisy. What an operation costs is its expected time; a
-measurement is one draw of it. All of this is our convention.
+The bandwidth that a collective reaches on the links of a level is the nominal one times a factor of the level
+times a factor of the collective; both are hidden. Other jobs take a share of every level's links, different
+at each measurement, and timers are noisy. The cost of an operation is its expected time; a measurement is one
+draw of it. All of this is our convention.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from sysgym.emulator.accelerators.step_times import FloatArray, StepTimes
 from sysgym.scenarios.errors import ScenarioError
 
 N_NODES = 4
-"""Values that a level's background takes: as many as give a beta distribution's first seven moments."""
+"""Values of a level's background: enough to match a beta distribution's first seven moments."""
 
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """The share of a level's bandwidth that other traffic takes, as values with probabilities.
+    """The share of a level's bandwidth that other traffic takes, as a discrete distribution.
 
     Attributes:
         share: Shares from 0 to below 1, [n].
-        probability: Of each, [n]; adds up to 1.
+        probability: Probability of each share, [n]; the sum is 1.
     """
 
     share: FloatArray
@@ -40,12 +40,12 @@ class Background:
     def beta(cls, mean: float, sd: float, n_nodes: int = N_NODES) -> Background:
         """Return the Gaussian quadrature of the beta distribution of this mean and standard deviation.
 
-        Its first ``2 * n_nodes - 1`` moments are those of the distribution; draws are made from the same few
-        values, so an average over them is the expectation of a draw and not close to it.
+        Its first ``2 * n_nodes - 1`` moments are those of the distribution. Draws are made from the same few
+        values, so that an average over them is the exact expectation of a draw.
 
         Args:
-            mean: From 0 to below 1.
-            sd: Standard deviation; 0 for a share that is always the same.
+            mean: Mean share, from 0 to below 1.
+            sd: Standard deviation; 0 for a constant share.
             n_nodes: Number of values.
 
         Raises:
@@ -53,7 +53,7 @@ class Background:
         """
         if sd == 0.0:
             return cls(np.array([mean]), np.array([1.0]))
-        # Of a variable between 0 and 1 the variance is less than mean (1 - mean).
+        # The variance of a variable between 0 and 1 is less than mean (1 - mean).
         concentration = mean * (1.0 - mean) / sd**2 - 1.0
         if concentration < 1e-6:
             expected = (
@@ -88,12 +88,12 @@ def _beta_quadrature(a: float, b: float, n: int) -> tuple[FloatArray, FloatArray
 
 @dataclass(frozen=True, eq=False)
 class TrueSystem:
-    """What measurements are taken on.
+    """A system on which measurements are taken.
 
     Attributes:
         level_factor: True over nominal bandwidth of each level's links, [n_levels].
-        collective_factor: Share of it that each collective reaches, may be over 1, [n_collectives].
-        background: What others take of every level's links, independently of each other.
+        collective_factor: Share of it that each collective reaches, which may exceed 1, [n_collectives].
+        background: Traffic of others on every level's links, independent between levels.
         noise_log_sd: Standard deviation of the log of a measurement's noise, whose mean is 1.
     """
 
@@ -103,7 +103,7 @@ class TrueSystem:
     noise_log_sd: float
 
     def expected_times_s(self, times: StepTimes) -> FloatArray:
-        """Return the expected time of each operation, [K]: over all backgrounds, exactly."""
+        """Return the exact expected time of each operation over all backgrounds, [K]."""
         slowdown, probability = self._loads
         return np.asarray(times.times_s(slowdown, self._collective_slowdown) @ probability)
 
@@ -112,8 +112,8 @@ class TrueSystem:
 
         Args:
             times: The operations.
-            index: Which one.
-            rng: Where background and noise come from.
+            index: Index of the operation.
+            rng: Generator of background and noise.
         """
         n_levels = len(self.level_factor)
         share = rng.choice(self.background.share, n_levels, p=self.background.probability)
@@ -146,15 +146,15 @@ def draw_system(
     background: Background,
     noise_log_sd: float,
 ) -> TrueSystem:
-    """Draw what data sheets do not say.
+    """Draw the hidden properties of a system.
 
     Args:
-        n_levels: Of the hierarchy.
-        rng: Where the factors come from.
+        n_levels: Levels of the hierarchy.
+        rng: Generator of the factors.
         bandwidth_log_sd: Standard deviation of the log of a level's factor; its median is 1.
         collective_log_sd: The same of a collective's factor.
-        background: What others take.
-        noise_log_sd: Of a measurement.
+        background: Traffic of others.
+        noise_log_sd: Standard deviation of the log of a measurement's noise.
     """
     level = np.exp(bandwidth_log_sd * rng.standard_normal(n_levels))
     collective = np.exp(collective_log_sd * rng.standard_normal(len(COLLECTIVES)))

@@ -1,12 +1,12 @@
-"""Systems that people know, as hierarchies: each number with its source, or called assumed.
+"""Hierarchies of well-known systems; each number has a source, or is marked as assumed.
 
-Bandwidths are bytes per second of one direction (vendors' headlines add both), a GB is 1e9 bytes. Latencies
-of a hop are those that NCCL's tuner has for its Simple protocol on a ring: 3.4 us on NVLink, 14 us on a
-network (NVIDIA/nccl, src/graph/tuning.cc).
+Bandwidths are bytes per second in one direction (vendors' headlines add both); a GB is 1e9 bytes. Latencies
+of a hop are those of NCCL's tuner for its Simple protocol on a ring: 3.4 us on NVLink, 14 us on a network
+(NVIDIA/nccl, src/graph/tuning.cc).
 
-Bandwidths are those of the hardware, except in ``p2-a100`` and ``p2-v100``, where they are achieved ones.
-These two stand for the kinds of GPU system that P2's problem (Xie et al., MLSys 2022) is about; that a node
-has 16 A100 on one NVSwitch or 8 V100 in a ring of NVLinks, and one NIC, is assumed.
+Bandwidths are those of the hardware, except in ``p2-a100`` and ``p2-v100``, which use achieved ones. These
+two stand for the GPU systems of P2's problem (Xie et al., MLSys 2022). That a node has 16 A100 on one
+NVSwitch, or 8 V100 in a ring of NVLinks, and one NIC, is assumed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def get_preset(name: str, nodes: int = 1) -> Hierarchy:
 
     Args:
         name: One of :func:`list_presets`.
-        nodes: Instances of its outermost level: nodes, racks, or rows of a torus.
+        nodes: Number of instances of its outermost level: nodes, racks, or rows of a torus.
 
     Raises:
         UnknownName: There is no such preset.
@@ -93,8 +93,8 @@ def dgx_1_v100(nodes: int) -> Hierarchy:
     """Return DGX-1 with eight V100.
 
     Its hybrid cube mesh holds a ring over all eight GPUs with double and one with single NVLinks (adjacency
-    in msccl-tools), 150 GB/s a GPU; here it is one ring in the order of the device ids. Four EDR NICs:
-    assumed.
+    in msccl-tools), 150 GB/s per GPU; it is modelled as one ring in the order of the device ids. The four EDR
+    NICs are assumed.
     """
     return Hierarchy(
         "dgx-1-v100",
@@ -145,8 +145,8 @@ def dgx_h100(nodes: int) -> Hierarchy:
 def gb200_nvl72(nodes: int) -> Hierarchy:
     """Return racks of GB200 NVL72: 72 GPUs in one NVLink domain, 900 GB/s each, and a NIC for every GPU.
 
-    ``nodes`` are racks. The 18 trays of four GPUs are no level: the same switches join all 72. The NIC of 50
-    GB/s (400 Gb/s) for each GPU is assumed.
+    ``nodes`` is the number of racks. The 18 trays of four GPUs are not a level, because the same switches
+    join all 72. The NIC of 50 GB/s (400 Gb/s) for each GPU is assumed.
     """
     return Hierarchy(
         "gb200-nvl72",
@@ -159,11 +159,11 @@ def gb200_nvl72(nodes: int) -> Hierarchy:
 
 
 def tpu_v3(nodes: int) -> Hierarchy:
-    """Return a 2-D torus of TPU v3 with rows of eight, 80 GB/s and 1 us a link.
+    """Return a 2-D torus of TPU v3 with rows of eight, 80 GB/s and 1 us per link.
 
-    ``nodes`` are rows. Every device has two links in its row and two in its column; the columns, each a ring
-    of its own, are the rows' uplinks. A ring's bandwidth is what a device can send to both neighbours
-    together: twice a link's.
+    ``nodes`` is the number of rows. Every device has two links in its row and two in its column; the columns,
+    each a separate ring, are the rows' uplinks. The bandwidth of a ring is what a device can send to both
+    neighbours together, twice that of a link.
     """
     return Hierarchy(
         "tpu-v3",
@@ -176,7 +176,7 @@ def tpu_v3(nodes: int) -> Hierarchy:
 
 
 def single(nodes: int) -> Hierarchy:
-    """Return one device, the smallest hierarchy: nothing is sent."""
+    """Return one device, the smallest hierarchy, in which nothing is sent."""
     if nodes != 1:
         raise ScenarioError("<hierarchy single>", "nodes", nodes, "one: the preset is a single device")
     return Hierarchy("single", (Level("gpu", 1, 300e9, _NVLINK_LATENCY_S),), (_STAS00, _NCCL))
@@ -193,4 +193,4 @@ PRESETS: dict[str, Callable[[int], Hierarchy]] = {
     "tpu-v3": tpu_v3,
     "single": single,
 }
-"""Name -> function from the number of nodes to the system."""
+"""Name -> function from the number of nodes to the hierarchy."""

@@ -13,11 +13,11 @@ from sysgym.scenarios.errors import Problem, ScenarioError
 
 @dataclass(frozen=True)
 class Reduction:
-    """A reduction that the program asks for, over one or more axes.
+    """A reduction of a program over one or more axes.
 
     Attributes:
         axes: Indices of the axes that are reduced, ascending.
-        size_bytes: Bytes of the vector on each device, S of the cost formulas; may be 0.
+        size_bytes: Bytes of the vector on each device, S in the cost formulas; may be 0.
     """
 
     axes: tuple[int, ...]
@@ -29,12 +29,12 @@ class Reduction:
 
 @dataclass(frozen=True)
 class PlacementProblem:
-    """Axes to be placed on a hierarchy, and what they are reduced over; checks itself.
+    """Axes to be placed on a hierarchy, and the reductions over them; validated when created.
 
     Attributes:
         hierarchy: The devices.
         axes: Size of each axis; the product is the number of devices.
-        reductions: In the order in which they run.
+        reductions: Reductions in the order in which they run.
 
     Raises:
         ScenarioError: The product of the axes is not the number of devices, a reduction is over an axis that

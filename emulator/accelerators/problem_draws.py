@@ -1,7 +1,7 @@
-"""Placement problems of episodes, drawn by seeds.
+"""Random placement problems of episodes.
 
-Draws depend on the episode's seed alone, and each part has a stream of its own: settings of the axes leave
-the system as it is.
+Draws depend on the episode's seed alone, and each part has its own stream: settings of the axes do not affect
+the system.
 """
 
 from __future__ import annotations
@@ -36,19 +36,18 @@ from sysgym.scenarios.schema.placement import (
 
 _MOST_ATTEMPTS = 64
 _LEVEL_NAMES = ("gpu", "node", "rack", "pod")
-"""Names of a drawn system's levels, innermost first."""
+"""Names of the levels of a drawn system, innermost first."""
 
 
 def draw_problem(scenario: PlacementScenario, split: str, episode_seed: int) -> PlacementProblem:
-    """Return the problem of an episode: the system, then what the scenario leaves open, drawn by the seed.
+    """Return the problem of an episode: the system, then the open parts of the scenario, drawn by the seed.
 
-    Drawn axes are larger than 1 where the number of devices has enough prime factors, and drawn again where
-    only one placement would be possible, as far as the system allows more. Drawn reductions are over
-    different axes. The system, the axes and the reductions are drawn independently of each other's
-    settings.
+    Drawn axes are larger than 1 if the number of devices has enough prime factors. They are drawn again if
+    only one placement would be possible and the system allows more. Drawn reductions are over different axes.
+    The draws of system, axes and reductions do not depend on each other's settings.
 
     Args:
-        scenario: Not drawn for the episode yet: what the split varies is applied here.
+        scenario: Scenario before draws for the episode: variations of the split are applied here.
         split: ``train``, ``validation`` or ``test``.
         episode_seed: Seed of the episode.
 
@@ -69,7 +68,7 @@ def has_choice(cardinalities: Sequence[int], axes: Sequence[int]) -> bool:
     """Return whether there is more than one placement: some prime is in two levels and in two axes.
 
     Args:
-        cardinalities: Of the levels.
+        cardinalities: Cardinality of each level.
         axes: Sizes of the axes; their product is the number of devices.
     """
     primes = {prime for _, prime in prime_steps(axes)}
@@ -84,17 +83,17 @@ def draw_program_task(
 ) -> tuple[PlacementProblem, Matrix]:
     """Return the problem of a program episode, with one reduction, and the placement it is built for.
 
-    The first reduction of the problem is the one; it spans ``program_levels_min`` to ``MOST_PROGRAM_LEVELS``
-    levels. What is drawn is drawn again until it does.
+    The reduction is the first of the problem and spans ``program_levels_min`` to ``MOST_PROGRAM_LEVELS``
+    levels. Drawn parts are drawn again until it does.
 
     Args:
-        scenario: Not drawn for the episode yet.
+        scenario: Scenario before draws for the episode.
         split: ``train``, ``validation`` or ``test``.
         episode_seed: Seed of the episode.
 
     Raises:
         UnknownName: There is no such split.
-        ScenarioError: No such reduction has been found, the axes do not fit the system, or its file cannot be
+        ScenarioError: No such reduction was found, the axes do not fit the system, or its file cannot be
             read.
     """
     drawn = scenario.draw(split, episode_seed)
@@ -120,16 +119,16 @@ def draw_matrix(
     fewest_levels: int = 0,
     most_levels: int = MOST_PROGRAM_LEVELS,
 ) -> Matrix | None:
-    """Return one of the placements, all equally likely, in which every reduction spans a number of levels.
+    """Return a uniformly random placement in which every reduction spans a given number of levels.
 
     Args:
-        problem: What is placed.
-        rng: Where the choice comes from.
-        fewest_levels: Levels with a factor other than 1 that a reduction spans at least.
-        most_levels: And at most.
+        problem: The problem.
+        rng: Generator of the choice.
+        fewest_levels: Fewest levels with a factor other than 1 that a reduction may span.
+        most_levels: Most such levels.
 
     Returns:
-        A matrix; None where no placement is like that.
+        A matrix; None if there is no such placement.
     """
     fitting = [
         matrix
@@ -146,13 +145,13 @@ def draw_hierarchy(system: System, episode_seed: int, attempt: int = 0) -> Hiera
     """Return the accelerators of an episode.
 
     Args:
-        system: A drawn scenario's.
+        system: System of a drawn scenario.
         episode_seed: Seed of the episode; only drawn systems depend on it.
-        attempt: Another number, another drawn system.
+        attempt: Number of the draw; another number gives another drawn system.
 
     Raises:
         ScenarioError: A file cannot be read.
-        MissingExtra: Reading the file needs an extra.
+        MissingExtra: Reading the file needs an extra that is not installed.
     """
     if system.is_drawn:
         return _drawn_hierarchy(system.drawn, _generator("system", episode_seed, attempt))
@@ -230,7 +229,7 @@ def _drawn_axes(
         n_axes = int(rng.integers(table.axes_min, table.axes_max + 1))
         axes = [1] * n_axes
         for index, prime in enumerate(rng.permutation(primes)):
-            # Every axis gets a factor before one gets a second.
+            # Every axis gets a factor before any axis gets a second one.
             axes[index if index < n_axes else int(rng.integers(n_axes))] *= int(prime)
         rng.shuffle(axes)
         if has_choice(hierarchy.cardinalities, axes):

@@ -1,8 +1,8 @@
-"""The cost model taken apart: times of steps on the links of each level, and of their latencies.
+"""Parts of the cost model: times of steps on the links of each level, and of their latencies.
 
-A step of a ring, tree or chain takes as long as the fullest link of any level, and its latencies. Where a
-level's links, or a collective, are slower than the data sheets say, they are so in all operations alike: so
-the times of the steps on the links of each level are all that one needs to know of an operation.
+A step of a ring, tree or chain takes as long as the fullest link of any level, plus its latencies. A level's
+links or a collective that are slower than the data sheets say are so in all operations alike. The times of
+the steps on the links of each level are therefore sufficient to describe an operation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PIPELINED = ("ring", "tree")
 """Algorithms whose steps take as long as the fullest link of any level."""
 
 _NO_LIMIT = 1e60
-"""A bandwidth that takes no time, bytes/s."""
+"""A bandwidth so large that sending takes no time, bytes/s."""
 
 _NO_TIME_S = 1e-30
 
@@ -41,7 +41,7 @@ class StepTimes:
         link_s: Nominal time of each step on the fullest link of each level, [K, n_steps, n_levels]; zeros
             where an operation has fewer steps than others.
         collective: Index of each step's collective, [K, n_steps].
-        latency_s: Latencies of all steps together, [K].
+        latency_s: Latency of all steps together, [K].
     """
 
     link_s: FloatArray
@@ -55,7 +55,7 @@ class StepTimes:
         return StepTimes(self.link_s[rows], self.collective[rows], self.latency_s[rows])
 
     def times_s(self, level_slowdown: FloatArray, collective_slowdown: FloatArray) -> FloatArray:
-        """Return the time of each operation where links and collectives take longer, [K, n].
+        """Return the time of each operation with slower links and collectives, [K, n].
 
         Args:
             level_slowdown: Factors of the levels' links, [n, n_levels].
@@ -94,11 +94,11 @@ class StepTimes:
 
 
 class LevelModels:
-    """Cost models in which one level's links alone take time, and one with latencies alone.
+    """Cost models in which only one level's links take time, and one with latencies only.
 
     Args:
         hierarchy: The system by its data sheets.
-        algorithm: One whose steps use the links of all levels at once, see :data:`PIPELINED`.
+        algorithm: An algorithm whose steps use the links of all levels at once, see :data:`PIPELINED`.
 
     Raises:
         ScenarioError: The algorithm's rounds use one level after another.
@@ -123,7 +123,7 @@ class LevelModels:
         Args:
             matrix: The placement.
             reduction: Axes and size.
-            space: Of as many levels as the reduction spans.
+            space: Program space with as many levels as the reduction spans.
         """
         links_s = [model.edge_times_s(matrix, reduction, space) for model in self._links]
         return _without_rest(np.stack(links_s, axis=1)), self._latency.edge_times_s(matrix, reduction, space)
@@ -147,10 +147,10 @@ def link_times_s(
     """Return the time of each reduction on the links of each level alone, [n_reductions, n_levels].
 
     Args:
-        model: By the data sheets; where it takes the fastest algorithm, so does each level here.
-        problem: What is reduced.
+        model: Cost model by the data sheets; if it takes the fastest algorithm, so does each level here.
+        problem: The problem with the reductions.
         matrix: The placement.
-        program_steps: Most collectives of a program, of which the best is taken; 0: a single all-reduce.
+        program_steps: Most collectives of a program, of which the best is taken; 0 for a single all-reduce.
     """
     hierarchy = problem.hierarchy
     alone = [CostModel(_only(hierarchy, level), model.algorithm) for level in range(hierarchy.n_levels)]
@@ -165,12 +165,12 @@ def link_times_s(
 
 
 def _without_rest(times_s: FloatArray) -> FloatArray:
-    """Return times without those of links that are not used, whose bytes are over the largest bandwidth."""
+    """Return times without those of unused links, which are bytes over the largest bandwidth."""
     return np.where(times_s < _NO_TIME_S, 0.0, times_s)
 
 
 def _only(hierarchy: Hierarchy, kept: int | None) -> Hierarchy:
-    """Return a hierarchy in which nothing takes time but one level's links, or with None the latencies."""
+    """Return a hierarchy in which only one level's links take time, or only latencies for None."""
     levels = [
         dataclasses.replace(
             level,

@@ -1,8 +1,8 @@
-"""Statistics of generated jobs beside those that their profile is held to.
+"""Statistics of generated jobs compared with the reference figures of their profile.
 
 Reference figures of ``alibaba-2018`` are our own computation on one hour of Alibaba's cluster-trace-v2018
-(the sample in the package spar 0.0.7): 3,139 groups of 100 and more instances of one task with a median of
-10 s and more. Those of ``google-2011`` are published ones, of jobs at Google, Facebook and Bing; run times of
+(the sample in the package spar 0.0.7): 3,139 groups of at least 100 instances of one task with a median of at
+least 10 s. Those of ``google-2011`` are published figures of jobs at Google, Facebook and Bing; run times of
 whole jobs are our own computation on the trace's job_events.
 """
 
@@ -23,16 +23,16 @@ _P90, _SLOWEST = 1, 4
 
 
 class Sample(NamedTuple):
-    """What is computed of each of J jobs.
+    """Statistics of each of J jobs.
 
     Attributes:
-        n_tasks: Shape (J,), like all that follow without another shape.
+        n_tasks: Number of tasks, shape (J,), like all others without another shape.
         median_s: Median latency.
-        completion_s: When the job ends if nobody acts.
-        ratios: Latencies over the job's median: its quantiles 0.04, 0.9, 0.95, 0.99 and its largest, shape
+        completion_s: End of the job if nobody acts.
+        ratios: Latencies over the job's median: quantiles 0.04, 0.9, 0.95 and 0.99 and the maximum, shape
             (J, 5).
         log_sd: Standard deviation of the log of the latency.
-        inflation: By how much tasks slower than 1.5 medians lengthen the job.
+        inflation: Share by which tasks slower than 1.5 medians lengthen the job.
         cpu_rank: Spearman's correlation of a task's mean CPU and its latency.
         cpu_slope: Slope of the log of the mean CPU on the log of the latency.
         memory_rank: Spearman's correlation of a task's mean memory and its latency.
@@ -52,12 +52,12 @@ class Sample(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A reference figure, and how near the generated one must come.
+    """A reference figure, and the tolerance for the generated one.
 
     Attributes:
         value: The figure.
-        within: Largest distance from it that is accepted, as a share of it; none: shown, not held.
-        source: Who says so.
+        within: Largest accepted distance as a share of the value; None if the figure is shown only.
+        source: Source of the figure.
     """
 
     value: float
@@ -69,9 +69,9 @@ class Row(NamedTuple):
     """One line of the comparison.
 
     Attributes:
-        figure: What it is.
+        figure: Name of the figure.
         generated: Its value in the generated jobs.
-        reference: What it is compared with, if anything.
+        reference: Reference figure, if there is one.
     """
 
     figure: str
@@ -80,12 +80,12 @@ class Row(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Whether the reference says how near the figure must come."""
+        """Whether the reference has a tolerance."""
         return self.reference is not None and self.reference.within is not None
 
     @property
     def fits(self) -> bool:
-        """Whether it does; true of what is not held."""
+        """Whether the figure is within the tolerance; True if there is none."""
         if self.reference is None or self.reference.within is None:
             return True
         held = self.reference
@@ -93,10 +93,10 @@ class Row(NamedTuple):
 
 
 def calibrate(jobs: GeneratedJobs, seeds: range) -> list[Row]:
-    """Generate jobs and compare them with what their profile is held to.
+    """Generate jobs and compare them with the reference figures of their profile.
 
     Args:
-        jobs: What jobs are like.
+        jobs: Parameters of the jobs.
         seeds: Seeds of the jobs.
     """
     sample = sample_of(generate_job(jobs, seed) for seed in seeds)
@@ -108,7 +108,7 @@ def sample_of(jobs: Iterator[Job]) -> Sample:
     """Return the statistics of jobs.
 
     Args:
-        jobs: At least one; only first attempts count.
+        jobs: At least one job; only first attempts count.
     """
     found = [_job_statistics(job) for job in jobs]
     columns = [np.array(column) for column in zip(*(values for values, _ in found), strict=True)]
@@ -181,7 +181,7 @@ def _jobs_above(index: int, limit: float) -> _Figure:
 
 
 def _trimmed(percent: int) -> _Figure:
-    """Return by how much jobs shorten when everything above their p90 is cut to it."""
+    """Return the share by which jobs shorten if everything above their p90 is cut to it."""
     return lambda sample: float(
         100.0 * np.percentile(1.0 - sample.ratios[:, _P90] / sample.ratios[:, _SLOWEST], percent)
     )
@@ -227,7 +227,7 @@ def _figures() -> Iterator[tuple[str, _Figure]]:
 
 
 FIGURES: dict[str, _Figure] = dict(_figures())
-"""Name of a figure -> how it is computed."""
+"""Name of a figure -> its computation."""
 _SPAR = "one hour of Alibaba v2018"
 _GOOGLE = "Google 2011, finished jobs"
 _DOLLY = "Dolly, NSDI 2013"
@@ -237,7 +237,7 @@ _MANTRI = "Mantri, OSDI 2010"
 
 def _alibaba() -> dict[str, Held]:
     percents = (5, 25, 50, 75, 90, 95)
-    # The outer groups are of integer seconds (no spread at all) or too few to hold.
+    # The outer groups have integer seconds (no spread at all), or are too few for a tolerance.
     by_job = {
         "sd of log latency": ((0.004, 0.071, 0.147, 0.245, 0.359, 0.430), (None, None, 0.25, 0.2, 0.2, 0.2)),
         "p4 / median": ((0.43, 0.71, 0.81, 0.91, 0.99, 1.00), (0.25, 0.1, 0.1, 0.1, 0.1, 0.1)),
@@ -287,10 +287,10 @@ REFERENCES: dict[str, dict[str, Held]] = {
         "completion, sd of log s": Held(1.52, 0.15, _GOOGLE),
         "slowest / median, mean over jobs": Held(8.0, 0.15, _DOLLY),
         "tasks > 1.5 x median, %": Held(5.0, 0.2, _GARRAGHAN),
-        # Half of all jobs have such a task there; of jobs of a hundred tasks and more, nearly all.
+        # Half of all jobs have such a task there, and nearly all jobs of a hundred tasks or more.
         "jobs whose slowest > 1.5 x median, %": Held(50.0, None, _GARRAGHAN),
-        # Of jobs of several phases, each of which hides some of the others' outliers.
+        # For jobs of several phases, each of which hides some of the others' outliers.
         "longer by tasks > 1.5 x median, p50 of jobs, %": Held(34.0, None, _MANTRI),
     },
 }
-"""Profile -> figure -> what it is held to."""
+"""Profile -> figure -> reference."""

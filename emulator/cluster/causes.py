@@ -10,22 +10,22 @@ from sysgym.emulator.cluster.job import CAUSES, FloatArray
 from sysgym.scenarios.schema.stragglers import GeneratedJobs
 
 MOST_FAULTS = 4
-"""Faults of one attempt; more than this leave it alone."""
+"""Most faults of one attempt; later ones are ignored."""
 
 _HEAVY_TASKS = 0.1
 """Share of the tasks of a heavy-tailed job whose work is drawn from the tail."""
 _MOST_WORK = 30.0
-"""Largest work of a task, in that of the typical one."""
+"""Largest work of a task, in units of the typical task's."""
 _NEVER = 1e-12
-"""Rates below this are none: no number of jobs would show them."""
+"""Rates below this count as zero: no number of jobs would show them."""
 _WORTH_NAMING = 0.05
-"""A cause that makes a task less than this share slower than the median task is not named."""
+"""A cause that makes a task slower than the median task by less than this share is not named."""
 
 
 def draw_work(jobs: GeneratedJobs, n_tasks: int, rng: Generator) -> FloatArray:
-    """Return the work of each task, in that of the job's typical task; how it is split is the data's skew.
+    """Return the work of each task in units of the typical task's; its spread is the data's skew.
 
-    Log-normal; a few tasks with small or empty inputs; in some jobs a Pareto tail.
+    The distribution is log-normal, with a few tasks of small or empty inputs, and a Pareto tail in some jobs.
 
     Args:
         jobs: The scenario's jobs.
@@ -48,7 +48,7 @@ def draw_work(jobs: GeneratedJobs, n_tasks: int, rng: Generator) -> FloatArray:
 
 
 def draw_faults(jobs: GeneratedJobs, n_tasks: int, rng: Generator) -> tuple[FloatArray, FloatArray]:
-    """Return when an attempt of each task stalls.
+    """Return the times at which an attempt of each task stalls.
 
     Args:
         jobs: The scenario's jobs.
@@ -56,8 +56,8 @@ def draw_faults(jobs: GeneratedJobs, n_tasks: int, rng: Generator) -> tuple[Floa
         rng: Stream of the attempt.
 
     Returns:
-        Start and end of each stall in windows after the attempt's start, shape (n_tasks, MOST_FAULTS) both,
-        in order and apart from each other.
+        Start and end of each stall in windows after the attempt's start, both of shape (n_tasks,
+        MOST_FAULTS), in order and without overlaps.
     """
     shape, per_median = (n_tasks, MOST_FAULTS), jobs.windows_per_median
     gaps = rng.standard_exponential(shape)
@@ -75,8 +75,8 @@ def running_share(windows: FloatArray, fault_start: FloatArray, fault_end: Float
 
     Args:
         windows: Index of each window as a float, broadcast against the faults without their last axis.
-        fault_start: Starts of the stalls, last axis MOST_FAULTS.
-        fault_end: Their ends.
+        fault_start: Starts of the stalls; the last axis has length MOST_FAULTS.
+        fault_end: Ends of the stalls, of the same shape.
     """
     first = windows[..., None]
     overlap = np.minimum(fault_end, first + 1.0) - np.maximum(fault_start, first)
@@ -90,9 +90,9 @@ def name_causes(
     """Return the cause that slows each task most.
 
     Args:
-        skew: Log of the factor by which a task's own work makes it longer, shape (n_tasks,).
+        skew: Log of the factor by which a task's own work lengthens it, shape (n_tasks,).
         slow_machine: The same for its machine.
-        interference: The same for load and episodes there.
+        interference: The same for load and episodes on that machine.
         fault: The same for stalls.
 
     Returns:

@@ -1,6 +1,6 @@
 """Counters of a task in every window, as in Google's 2011 and Alibaba's 2018 traces.
 
-A name is the trace's column in short; NURD's abbreviation (Ding et al., MLSys 2022) stands in the meaning.
+Names abbreviate the trace's columns; the meaning gives NURD's abbreviation (Ding et al., MLSys 2022).
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 
 class Counter(NamedTuple):
-    """One counter.
+    """A counter.
 
     Attributes:
         name: As in ``Job.counter_names``.
         unit: Unit of its values.
-        meaning: One line.
+        meaning: Meaning in one line.
     """
 
     name: str
@@ -43,7 +43,7 @@ GOOGLE_2011 = (
     Counter("evictions", "events", "times that the task was evicted in the window (EV)"),
     Counter("failures", "events", "times that the task failed in the window (FL)"),
 )
-"""ClusterData2011_2, task_usage and task_events; NURD's fifteen, in the order of the columns."""
+"""ClusterData2011_2, task_usage and task_events: NURD's fifteen counters, in the order of the columns."""
 
 ALIBABA_2018 = (
     Counter("cpu_avg", "percent of a core", "mean CPU in use"),

@@ -1,15 +1,15 @@
-"""A job on its machines while time passes: attempts run, are killed, copied and relaunched.
+"""Execution of a job on its machines over time: attempts run, are killed, copied and relaunched.
 
-Machines. A job of n tasks has n machines, one for each task's first attempt, held for it from the job's
+Machines. A job of n tasks has n machines, one for each task's first attempt, reserved from the job's
 submission, and ``spare_machines`` more. The machine of an attempt that finished, or that lost against a copy,
-is free for whoever waits. The machine of an attempt that was killed by a relaunch is set aside for the rest
-of the job, as schedulers block machines that they suspect: were it handed on, one spare machine would be
-enough to move every task to another one, and a limit would mean nothing. With unlimited spare machines every
-new attempt gets one that nobody used.
+becomes free for the next request. The machine of an attempt that was killed by a relaunch is set aside for
+the rest of the job, as schedulers exclude machines that they suspect: if it were reused, one spare machine
+would be enough to move every task to another one, and a limit would have no effect. With unlimited spare
+machines every new attempt gets an unused one.
 
-Waiting. A relaunch or copy that finds no free machine waits in line, first come, first served. Meanwhile the
-task's attempts run on: a task is killed only when its machine-to-be is there, and if it finishes before, the
-request lapses. A task with a request in line takes no other one.
+Waiting. A relaunch or copy that finds no free machine waits in a queue, first come, first served. The task's
+attempts run on meanwhile: a task is killed only when its new machine is available, and if it finishes before,
+the request is dropped. A task with a queued request does not accept another one.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ PENDING, RUNNING, FINISHED = 0, 1, 2
 UNLIMITED = -1
 
 _ROUNDING = 1e-9
-"""Of a window: checkpoints are sums of windows, so a window may miss its end by the last bits."""
+"""Tolerance in windows: checkpoints are sums of windows, so rounding may miss a window's end."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What can be seen of a job at one time; arrays over its tasks.
+    """Observable state of a job at one time, as arrays over its tasks.
 
     Attributes:
         now_s: Time since the job's submission.
         state: PENDING, RUNNING or FINISHED, int8.
-        elapsed_s: How long the oldest running attempt has run; 0 for tasks that do not run.
-        latency_s: From the task's start to the end of the attempt that finished first; nan before.
-        counters_mean: Means of the counters over the complete windows of the attempt shown so far, shape
-            (n_tasks, C): the oldest running one, or the one that finished, then over its whole life. 0 before
-            its first complete window.
-        counters_last: The last complete window of the same attempt; of a finished one its last window.
-        attempts: Attempts started, int64.
-        running_attempts: Attempts that run now, int64; two or more where copies run.
+        elapsed_s: Time for which the oldest running attempt has run; 0 for tasks that do not run.
+        latency_s: Time from the task's start to the end of the attempt that finished first; nan before.
+        counters_mean: Means of the counters over the complete windows so far of the attempt shown, shape
+            (n_tasks, C). This is the oldest running attempt, or the one that finished, then over its whole
+            life. 0 before its first complete window.
+        counters_last: The last complete window of the same attempt; the last window of a finished one.
+        attempts: Number of attempts started, int64.
+        running_attempts: Number of attempts that run now, int64; two or more if copies run.
         waiting: Whether a relaunch or copy waits for a machine.
         can_act: Whether a relaunch or copy would be accepted.
-        free_machines: Machines that nobody uses; UNLIMITED if there is no limit.
+        free_machines: Number of unused machines; UNLIMITED if there is no limit.
         used_s: Machine-seconds of all attempts so far.
         wasted_s: Machine-seconds of killed and losing attempts.
     """
@@ -69,11 +69,11 @@ class Snapshot:
 
 
 class Execution:
-    """Runs one job.
+    """Execution of one job.
 
     Args:
-        job: What every attempt will take and show.
-        spare_machines: Machines beside one for each task; UNLIMITED (-1) for no limit.
+        job: The job, with the durations and counters of every attempt.
+        spare_machines: Number of machines besides one for each task; UNLIMITED (-1) for no limit.
     """
 
     def __init__(self, job: Job, spare_machines: int = UNLIMITED) -> None:
@@ -89,7 +89,7 @@ class Execution:
         self._free = max(spare_machines, 0)
         self._begin_s = np.full((n, attempts), np.inf)
         self._begin_s[:, 0] = job.start_s
-        # When an attempt will end if it is left alone; inf once it has ended or if it never began.
+        # End of each attempt if it is left alone; inf once it has ended or if it never began.
         self._end_s = np.full((n, attempts), np.inf)
         self._end_s[:, 0] = job.start_s + job.duration_s[:, 0]
         self._next_end_s = self._end_s[:, 0].copy()
@@ -125,12 +125,12 @@ class Execution:
 
     @property
     def completion_s(self) -> float:
-        """When the last task finished; inf while one has not."""
+        """Time at which the last task finished; inf before."""
         return float(self._finish_s.max()) if self.done else float("inf")
 
     @property
     def finish_s(self) -> FloatArray:
-        """When each task finished, after the job's submission; nan before."""
+        """Time at which each task finished, after the job's submission; nan before."""
         return self._finish_s.copy()
 
     @property
@@ -167,7 +167,7 @@ class Execution:
         return held + self._idle_machines * self.now_s + self._idle_offset_s
 
     def advance(self, duration_s: float) -> None:
-        """Let time pass; everything happens at its own time within."""
+        """Let time pass; every event happens at its own time within it."""
         self.advance_to(self.now_s + duration_s)
 
     def advance_to(self, until_s: float) -> None:
@@ -185,16 +185,16 @@ class Execution:
             self.advance_to(float(self._next_end_s[~self._finished].max()))
 
     def relaunch(self, tasks: Iterable[int]) -> NDArray[np.int64]:
-        """Kill all attempts of each task and start its next one; returns the tasks that were accepted.
+        """Kill all attempts of each task and start its next one; return the accepted tasks.
 
-        Tasks that do not run, have no attempt left or have a request in line are passed over.
+        Tasks that do not run, have no attempt left or have a queued request are skipped.
         """
         return self._request(tasks, kill=True)
 
     def copy(self, tasks: Iterable[int]) -> NDArray[np.int64]:
-        """Start the next attempt of each task beside those that run; the first to finish wins.
+        """Start the next attempt of each task beside the running ones; the first to finish wins.
 
-        Tasks are passed over as by :meth:`relaunch`, and the accepted ones returned.
+        Tasks are skipped as by :meth:`relaunch`, and the accepted ones are returned.
         """
         return self._request(tasks, kill=False)
 
@@ -204,7 +204,7 @@ class Execution:
         return ~self._finished & (self.job.start_s <= self.now_s) & left & ~self._waiting
 
     def snapshot(self) -> Snapshot:
-        """Return what can be seen now."""
+        """Return the observable state now."""
         self._read_counters()
         running = ~self._finished & (self.job.start_s <= self.now_s)
         state = np.where(self._finished, FINISHED, np.where(running, RUNNING, PENDING)).astype(np.int8)
@@ -228,12 +228,12 @@ class Execution:
         )
 
     def history(self) -> tuple[FloatArray, FloatArray]:
-        """Return when attempts began and ended, each of shape (n_tasks, n_attempts); nan for not yet."""
+        """Return start and end of each attempt, both of shape (n_tasks, n_attempts); nan if not yet known."""
         begun = self._begin_s <= self.now_s
         return np.where(begun, self._begin_s, np.nan), self._over_s.copy()
 
     def _advance_in_line(self, until_s: float) -> None:
-        """Let time pass up to ``until_s`` or until nobody waits for a machine any more."""
+        """Let time pass up to ``until_s`` or until no request waits for a machine."""
         coming = np.flatnonzero((self._next_end_s <= until_s) & ~self._finished)
         ends = list(zip(self._next_end_s[coming].tolist(), coming.tolist(), strict=True))
         heapq.heapify(ends)
@@ -242,7 +242,7 @@ class Execution:
             tasks = set()
             while ends and ends[0][0] == time_s:
                 tasks.add(heapq.heappop(ends)[1])
-            # A task that was relaunched meanwhile ends at another time, and stands in the heap with that too.
+            # A task relaunched meanwhile ends at another time, for which the heap has an entry, too.
             due = [task for task in sorted(tasks) if self._next_end_s[task] == time_s]
             if not due:
                 continue
@@ -265,7 +265,7 @@ class Execution:
         return np.asarray(accepted, dtype=np.int64)
 
     def _serve(self, time_s: float) -> list[int]:
-        """Give free machines to those in line; returns the tasks that got one."""
+        """Give free machines to queued requests; return the tasks that got one."""
         served = []
         while self._line and (self._free > 0 or not self._limited):
             task, kill = self._line.popleft()
@@ -303,7 +303,7 @@ class Execution:
             self._hired_offset_s -= time_s
 
     def _finish(self, tasks: NDArray[np.int64]) -> None:
-        """Finish tasks at their next ends; the attempts that lose are killed and their machines are free."""
+        """Finish tasks at their next ends; attempts that lose are killed and their machines become free."""
         if len(tasks) == 0:
             return
         end_s, begin_s = self._end_s[tasks], self._begin_s[tasks]
@@ -315,7 +315,7 @@ class Execution:
         useful_s = ran_s[np.arange(len(tasks)), winner]
         self._useful_s += float(useful_s.sum())
         machines = alive.sum(axis=1)
-        # Summed over losers alone, so that a job without copies wastes nothing, not even rounding.
+        # Summed over losers alone, so that a job without copies wastes nothing, not even by rounding.
         self._wasted_s += float((ran_s.sum(axis=1) - useful_s)[machines > 1].sum())
         self._idle_machines += int(machines.sum())
         self._idle_offset_s -= float((machines * finish_s).sum())
@@ -332,7 +332,7 @@ class Execution:
         self._forget_counters(tasks[changed])
 
     def _idle(self, machines: int, since_s: float) -> None:
-        """Count machines that become idle; fewer than 0: that are taken."""
+        """Count machines that become idle; a negative number counts machines that are taken."""
         self._idle_machines += machines
         self._idle_offset_s -= machines * since_s
 
@@ -343,7 +343,7 @@ class Execution:
         self._windows_seen[tasks] = 0
 
     def _read_counters(self) -> None:
-        """Add the windows that became complete since the last reading."""
+        """Add the windows that were completed since the last reading."""
         job = self.job
         every = np.arange(job.n_tasks)
         begin_s = self._begin_s[every, self._shown]
@@ -363,16 +363,18 @@ class Execution:
 
 
 def completion_with_relaunch(job: Job, flag_s: FloatArray, spare_machines: int = UNLIMITED) -> float:
-    """Return when a job completes if every task is relaunched once, when it is flagged.
+    """Return the completion time of a job if every task is relaunched once, when it is flagged.
 
-    This is how NURD (Ding et al., MLSys 2022) turns flags into completion times: at once where machines are
-    unlimited, else on the next machine that becomes free. A second attempt takes what the job drew for it.
+    NURD (Ding et al., MLSys 2022) converts flags into completion times in this way: a relaunch is immediate
+    if machines are unlimited, and otherwise waits for the next free machine. A second attempt takes the
+    duration that the job drew for it.
 
     Args:
         job: The job; with a single attempt drawn for each task nothing can be relaunched.
-        flag_s: When each task is flagged, after the job's submission; inf for never. Flags of tasks that do
-            not run then have no effect. Flags of one time are served by index. Shape (n_tasks,).
-        spare_machines: Machines beside one for each task; UNLIMITED (-1) for no limit.
+        flag_s: Time at which each task is flagged, after the job's submission; inf for never. A flag of a
+            task that does not run at that time has no effect. Simultaneous flags are served by index. Shape
+            (n_tasks,).
+        spare_machines: Number of machines besides one for each task; UNLIMITED (-1) for no limit.
     """
     execution = Execution(job, spare_machines)
     for time_s in np.unique(flag_s[np.isfinite(flag_s)]):

@@ -1,11 +1,12 @@
 """Jobs drawn from causes: machines, contention, data skew, interference and faults.
 
-A task has work. In every window it gets on at a rate that follows from its machine's resources there and
-then; it ends when its work is done, and its counters show what happened. Nothing is drawn that has no cause:
-not the duration, not what correlates with it. Another attempt keeps the task's work and has luck of its own.
+A task has an amount of work. In every window it progresses at a rate that follows from the current slowness
+of its machine's resources. It ends when its work is done, and its counters are derived from the same causes.
+No quantity is drawn without a cause: neither the duration nor its correlates. Another attempt has the same
+work, and its own machine, stalls and noise.
 
-Every part draws from its own stream of the job's seed, so that attempt 1 is the same however many attempts
-are asked for.
+Every part draws from its own stream of the job's seed, so that attempt 1 does not depend on the number of
+attempts.
 """
 
 from __future__ import annotations
@@ -27,28 +28,28 @@ from sysgym.scenarios.schema.stragglers import GeneratedJobs
 IntArray = NDArray[np.int64]
 
 _SIZE, _MACHINES, _WORK, _METER, _ATTEMPT = range(5)
-"""Streams of a job's seed."""
+"""Random streams of a job's seed."""
 _PLACEMENT, _LUCK, _FAULTS, _NOISE = range(4)
-"""Streams of an attempt."""
+"""Random streams of an attempt."""
 
 _SHARES = (5.0, 1.2, 0.4)
 """Dirichlet parameters of a job's time on CPU, memory and disk."""
 
 
 class Attempts(NamedTuple):
-    """One attempt of every task: where, how fast, how long.
+    """One attempt of every task: its machine, rate and duration.
 
     Attributes:
         machine: Machine of each, shape (n_tasks,).
         duration: Windows until the work is done, shape (n_tasks,).
-        task: Task of each window of a life, all attempts' lives together, shape (K,).
+        task: Task of each window of an attempt's life; all lives are concatenated, shape (K,).
         window: Its index in the life, shape (K,).
         length: Part of the window in which the attempt lives, in (0, 1], shape (K,).
         rate: Work done in that time per window, shape (K,); 1 is the job's typical rate.
-        slowness: Of the machine's resources, shape (K, N_RESOURCES).
+        slowness: Slowness of the machine's resources, shape (K, N_RESOURCES).
         running: Share of the window without stalls, shape (K,).
-        stalls_begin: Stalls that begin in the window, shape (K,).
-        stalled: Windows that each attempt stalls in all, shape (n_tasks,).
+        stalls_begin: Number of stalls that begin in the window, shape (K,).
+        stalled: Total stall time of each attempt in windows, shape (n_tasks,).
     """
 
     machine: IntArray
@@ -64,15 +65,15 @@ class Attempts(NamedTuple):
 
 
 class World(NamedTuple):
-    """A job and where it runs, before any attempt.
+    """A job and its machines, before any attempt.
 
     Attributes:
-        n_tasks: Tasks.
+        n_tasks: Number of tasks.
         base_s: Latency of the typical task, s.
-        start: When first attempts start, medians after submission, shape (n_tasks,).
-        strength: How much load slows the job down.
+        start: Start of first attempts, in medians after submission, shape (n_tasks,).
+        strength: Sensitivity of the job to load.
         shares: Share of time that its tasks spend on each resource, shape (N_RESOURCES,).
-        work: Of each task, in that of the typical one, shape (n_tasks,).
+        work: Work of each task, in units of the typical task's, shape (n_tasks,).
         own: Slowness of the machines, shape (machines, N_RESOURCES).
     """
 
@@ -89,9 +90,9 @@ def generate_job(jobs: GeneratedJobs, seed: int, attempts: int = 1) -> Job:
     """Return the job of a seed.
 
     Args:
-        jobs: What jobs are like.
-        seed: Of the job; the same seed gives the same bytes in every process.
-        attempts: Attempts to draw for every task, at least 1.
+        jobs: Parameters of the jobs.
+        seed: Seed of the job; the same seed gives the same bytes in every process.
+        attempts: Number of attempts drawn for every task, at least 1.
     """
     world = draw_world(jobs, seed)
     lives = [simulate_attempt(jobs, world, seed, attempt) for attempt in range(attempts)]
@@ -105,7 +106,7 @@ def generate_job(jobs: GeneratedJobs, seed: int, attempts: int = 1) -> Job:
     )
     names = counter_names(jobs.profile)
     n_windows = max(int(life.window.max()) + 1 for life in lives)
-    # Zeros that nobody writes to take no memory.
+    # Zeros that are never written take no memory.
     counters = np.zeros((world.n_tasks, attempts, n_windows, len(names)), dtype=np.float32)
     for attempt, life in enumerate(lives):
         moments = _moments(world, life, jobs.windows_per_median)
@@ -127,8 +128,8 @@ def draw_world(jobs: GeneratedJobs, seed: int) -> World:
     """Return a job's size, kind, work and machines.
 
     Args:
-        jobs: What jobs are like.
-        seed: Of the job.
+        jobs: Parameters of the jobs.
+        seed: Seed of the job.
     """
     rng = _stream(seed, _SIZE)
     low, high = math.log(jobs.tasks_min), math.log(jobs.tasks_max + 1)
@@ -143,20 +144,21 @@ def draw_world(jobs: GeneratedJobs, seed: int) -> World:
 
 
 def simulate_attempt(jobs: GeneratedJobs, world: World, seed: int, attempt: int) -> Attempts:
-    """Return how one attempt of every task goes if it is left alone.
+    """Return the course of one attempt of every task if it is left alone.
 
     Args:
-        jobs: What jobs are like.
-        world: From :func:`draw_world` with the same seed.
-        seed: Of the job.
-        attempt: Its number; 0 is the first.
+        jobs: Parameters of the jobs.
+        world: Result of :func:`draw_world` with the same seed.
+        seed: Seed of the job.
+        attempt: Number of the attempt; 0 is the first.
     """
     machine = _place(jobs, world.n_tasks, seed, attempt)
     used, place = np.unique(machine, return_inverse=True)
     luck = _stream(seed, _ATTEMPT, attempt, _LUCK)
     slowness = draw_slowness(jobs, world.own[used], world.strength, luck)
     faults = draw_faults(jobs, world.n_tasks, _stream(seed, _ATTEMPT, attempt, _FAULTS))
-    # First attempts begin when they begin; a later one's time is not known, so it sees load from the start.
+    # First attempts have known starts; a later one's start is not known, so it sees the load from window 0
+    # on.
     first_window = np.zeros(world.n_tasks, dtype=np.int64)
     if attempt == 0:
         first_window += (world.start * jobs.windows_per_median).astype(np.int64)
@@ -172,7 +174,7 @@ def _run(
     slowness: Slowness,
     faults: tuple[FloatArray, FloatArray],
 ) -> Attempts:
-    """Return the lives of attempts: window by window, until the work is done."""
+    """Simulate attempts window by window until their work is done, and return their lives."""
     per_median = jobs.windows_per_median
     period = MEDIANS_OF_LOAD * per_median
     time = slowness.total @ world.shares
@@ -232,10 +234,10 @@ def _run(
 
 
 def _place(jobs: GeneratedJobs, n_tasks: int, seed: int, attempt: int) -> IntArray:
-    """Return the machine of each task's attempt: at random, never where the task was before.
+    """Return the machine of each task's attempt: random, and never the machine of the previous attempt.
 
-    First attempts fill slots. A later attempt goes to any machine: how many run at a time is the policy's
-    doing, and its spare machines are limited elsewhere.
+    First attempts fill slots. A later attempt may get any machine: the policy decides how many run at a time,
+    and its spare machines are limited elsewhere.
     """
     machines, slots = jobs.cluster.machines, jobs.cluster.slots_per_machine
     first = _stream(seed, _ATTEMPT, 0, _PLACEMENT).permutation(machines * slots)[:n_tasks] // slots
@@ -247,7 +249,7 @@ def _place(jobs: GeneratedJobs, n_tasks: int, seed: int, attempt: int) -> IntArr
 def _moments(world: World, life: Attempts, per_median: int) -> Moments:
     middle = life.window + 0.5 * life.length
     work = life.rate * life.length / per_median
-    # Rows of a task lie in blocks of windows, not together: put them in order for running sums.
+    # Rows are grouped by blocks of windows, not by task: sort them for running sums.
     order = np.lexsort((life.window, life.task))
     total = np.cumsum(work[order])
     first = np.flatnonzero(np.diff(life.task[order], prepend=-1))
@@ -269,7 +271,7 @@ def _causes(world: World, life: Attempts) -> NDArray[np.int8]:
     slow = np.log(world.own[life.machine] @ world.shares)
     moving = life.duration - life.stalled
     fault = np.log(life.duration / np.maximum(moving, 1e-9))
-    # What is left of a life's length when its work, machine and stalls are taken out.
+    # The part of a life's length that its work, machine and stalls do not explain.
     rest = np.log(np.maximum(moving, 1e-9) / world.work) - slow
     return name_causes(np.log(world.work), slow, rest, fault)
 

@@ -1,4 +1,4 @@
-"""Machines: how slow each resource of each is, what else runs there, and what disturbs it.
+"""Machines: slowness of each resource of each machine, load of other jobs, and interference.
 
 Three resources: CPU, memory bandwidth, disk. All times are in measuring windows.
 """
@@ -19,23 +19,23 @@ CPU, MEMORY, DISK = 0, 1, 2
 N_RESOURCES = 3
 
 MEDIANS_OF_LOAD = 12
-"""Load on the machines is drawn for this many medians and then comes again."""
+"""Load on the machines is drawn for this many medians and then repeats."""
 
 _MEAN_DEMAND = 0.4
 """Mean demand of one background job on the resource that it uses most, as a share of its capacity."""
 _DURATION_LOG_SD = 1.0
 _NEVER = 1e-12
-"""Rates below this are none: no number of jobs would show them."""
+"""Rates below this count as zero: no number of jobs would show them."""
 
 _Draw = Callable[[int], FloatArray]
 
 
 class Slowness(NamedTuple):
-    """How slow machines are over time.
+    """Slowness of machines over time.
 
     Attributes:
-        total: Factor by which time per unit of work grows, shape (n_machines, n_windows, N_RESOURCES).
-        own: The part of it that is the machine's own, without load, shape (n_machines, N_RESOURCES).
+        total: Factor by which the time per unit of work grows, shape (n_machines, n_windows, N_RESOURCES).
+        own: Part of that factor that is the machine's own, without load, shape (n_machines, N_RESOURCES).
     """
 
     total: FloatArray
@@ -43,12 +43,12 @@ class Slowness(NamedTuple):
 
 
 def draw_machines(cluster: Cluster, rng: Generator) -> FloatArray:
-    """Return how much slower each resource of each machine is than it should be.
+    """Return the slowness of each resource of each machine, relative to a normal machine.
 
-    Shapes follow measurements of 43,617 short-lived virtual machines (TUNA, EuroSys 2025; data of
+    The distributions follow measurements of 43,617 short-lived virtual machines (TUNA, EuroSys 2025; data of
     Azure/AzurePublicDataset, vm-noise-data, CC-BY 4.0): CPU speed is almost the same everywhere, memory
-    bandwidth has a second mode at 1.5 to 1.7 in one or two machines of a hundred, disks differ broadly. The
-    scenario's slow machines come on top.
+    bandwidth has a second mode at 1.5 to 1.7 in one or two machines of a hundred, and disks differ widely.
+    The scenario's slow machines are added.
 
     Returns:
         Factors around 1, shape (machines, N_RESOURCES).
@@ -61,7 +61,7 @@ def draw_machines(cluster: Cluster, rng: Generator) -> FloatArray:
     own[:, MEMORY] *= np.where(second_mode, rng.uniform(1.5, 1.7, n), 1.0)
     own[:, DISK] = np.exp(0.3 * rng.standard_normal(n))
     slow = rng.random(n) < cluster.slow_machine_fraction
-    # Throttled CPUs and failing disks are the usual cases; slow memory is the rarest.
+    # Throttled CPUs and failing disks are the usual cases; slow memory is rarest.
     resource = rng.choice(N_RESOURCES, size=n, p=(0.5, 0.2, 0.3))
     factor = rng.uniform(cluster.slow_machine_factor_min, cluster.slow_machine_factor_max, n)
     own[slow, resource[slow]] *= factor[slow]
@@ -69,12 +69,12 @@ def draw_machines(cluster: Cluster, rng: Generator) -> FloatArray:
 
 
 def draw_slowness(jobs: GeneratedJobs, own: FloatArray, strength: float, rng: Generator) -> Slowness:
-    """Return how slow machines are over time: their own slowness, other jobs' load, and episodes.
+    """Return the slowness of machines over time: their own slowness, other jobs' load, and episodes.
 
     Args:
         jobs: The scenario's jobs.
         own: Slowness of the machines themselves, shape (n_machines, N_RESOURCES).
-        strength: How much load slows this job down.
+        strength: Sensitivity of this job to load.
         rng: Stream of this attempt.
     """
     n_machines, per_median = len(own), jobs.windows_per_median
@@ -103,9 +103,9 @@ def draw_slowness(jobs: GeneratedJobs, own: FloatArray, strength: float, rng: Ge
 
 
 def _contention(load: FloatArray) -> FloatArray:
-    """Return how load slows work on each resource, before the job's own strength; changes ``load``."""
-    # Cores are shared out in proportion. Memory latency stays flat until bandwidth runs short. A disk
-    # queues: the time in an M/M/1 queue grows as load / (1 - load); closed loops keep it from running away.
+    """Return the slowdown of each resource by load, before the job's own sensitivity; changes ``load``."""
+    # Cores are shared in proportion. Memory latency stays flat until bandwidth runs short. A disk queues: the
+    # time in an M/M/1 queue grows as load / (1 - load); closed loops keep it finite.
     load[..., MEMORY] **= 2
     load[..., DISK] /= 1.0 - np.minimum(load[..., DISK], 0.75)
     return load
@@ -119,19 +119,19 @@ def _occupancy(
     draw_height: _Draw,
     rng: Generator,
 ) -> FloatArray:
-    """Return the mean over each window of the heights of what is there.
+    """Return the mean over each window of the sum of the heights of random events.
 
-    Things arrive at random times, occupy one resource of a machine for a while, and leave. Time is a circle,
-    so that the beginning is like the rest.
+    Events arrive at random times, occupy one resource of a machine for a while, and leave. Time is circular,
+    so that the first windows are like all others.
 
     Args:
-        shape: Machines, windows.
+        shape: Numbers of machines and windows.
         rate: Arrivals on each resource of a machine per window.
         burstiness: Coefficient of variation of the time between arrivals; above 1 it is hyperexponential
             with balanced means.
-        draw_duration: Durations in windows for n arrivals.
-        draw_height: Heights for n arrivals.
-        rng: Stream of the times.
+        draw_duration: Returns durations in windows for n arrivals.
+        draw_height: Returns heights for n arrivals.
+        rng: Stream of the arrival times.
 
     Returns:
         Shape (machines, windows, N_RESOURCES).
@@ -154,7 +154,7 @@ def _occupancy(
     start = times[within]
     end = start + np.minimum(draw_duration(len(start)), n_windows)
     height = draw_height(len(start))
-    # What is still there when the circle closes is there when it begins.
+    # Events that are active at the end of the circle are active at its beginning.
     wraps = end >= n_windows
     end[wraps] -= n_windows
     # A step at time x raises the mean of its own window by the part after x, and all later ones by 1.
@@ -171,6 +171,6 @@ def _occupancy(
         np.concatenate(cells), np.concatenate(weights), minlength=n_machines * N_RESOURCES * length
     )
     mean = steps.reshape(n_machines, N_RESOURCES, length)[..., :n_windows].cumsum(axis=2)
-    # Sums that return to nothing return to rounding.
+    # Sums that should return to zero are subject to rounding.
     positive: FloatArray = np.maximum(mean, 0.0).transpose(0, 2, 1).copy()
     return positive

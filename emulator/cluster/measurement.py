@@ -1,12 +1,12 @@
-"""From what happens to a task to what its counters show.
+"""Model of the counters: from the causes of a task's progress to its measured counters.
 
 Time per unit of work is the sum over resources of the share that the task spends there times the slowness
-there. What the counters see follows from it: waiting for a core or a disk is not CPU time, so contention
-there lowers the CPU rate; waiting for memory is, and raises the cycles per instruction instead; a slow disk
+there. The counters follow from it. Waiting for a core or a disk is not CPU time, so contention there lowers
+the CPU rate. Waiting for memory is CPU time, and raises the cycles per instruction instead. A slow disk
 raises the time in I/O. More data alone changes none of these.
 
-Each counter is a level of the job, times what the causes do to it raised to the scenario's informativeness,
-times the task's own habit, times noise of the window.
+Each counter is the product of a level of the job, the effect of the causes raised to the scenario's
+informativeness, the task's own habit, and noise of the window.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Moments(NamedTuple):
         task: Task of each, shape (K,).
         slowness: Slowness of the resources there and then, shape (K, N_RESOURCES).
         running: Share of the window in which the attempt does not stall, shape (K,).
-        elapsed: Medians since the attempt's start, at the window's middle, shape (K,).
-        done: Work done by then, in that of the typical task, shape (K,).
-        work: The task's whole work, in that of the typical task, shape (K,).
-        stalls_begin: Faults that begin in the window, shape (K,).
+        elapsed: Time since the attempt's start in medians, at the window's middle, shape (K,).
+        done: Work done by then, in units of the typical task's, shape (K,).
+        work: The task's whole work, in units of the typical task's, shape (K,).
+        stalls_begin: Number of faults that begin in the window, shape (K,).
     """
 
     task: NDArray[np.int64]
@@ -47,13 +47,13 @@ class Moments(NamedTuple):
 
 
 class Meter(NamedTuple):
-    """How the counters of one job read.
+    """Model of one job's counters.
 
     Attributes:
-        profile: Whose counters.
+        profile: Name of the profile.
         shares: Share of time that a task spends on each resource when nothing is slow; sums to 1.
         levels: Typical value of every counter, shape (C,).
-        habits: Log of what is peculiar to each task, shape (n_tasks, C).
+        habits: Log of the peculiar level of each task, shape (n_tasks, C).
         noise: Log standard deviation of every counter in a window, shape (C,).
         informativeness: Power to which effects of the causes are raised.
     """
@@ -67,7 +67,7 @@ class Meter(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """How a counter reads: its effect, level, spread of the level over jobs, of tasks, and noise."""
+    """Parameters of a counter: effect, level, spread of the level over jobs and over tasks, noise."""
 
     effect: str
     level: float
@@ -77,7 +77,7 @@ class _Kind(NamedTuple):
 
 
 _HABIT = 0.03
-"""How much tasks of one job differ in what does not matter, log standard deviation."""
+"""Spread of irrelevant differences between tasks of one job, log standard deviation."""
 
 _KINDS: dict[str, _Kind] = {
     # Levels are of the order seen in the traces; spreads and noise are ours.
@@ -102,7 +102,7 @@ _KINDS: dict[str, _Kind] = {
     "mem_max": _Kind("memory", 0.35, 0.6, 2 * _HABIT, 0.4),
 }
 _SAME_LEVEL = {"sampled_cpu_rate": "cpu_rate"}
-"""A one-second sample of the CPU rate is a measurement of the same thing."""
+"""Counters with the same level: a one-second sample of the CPU rate is a measurement of the CPU rate."""
 
 _MEMORY_OF_WORK = 0.1
 """Power of a task's work in its memory."""
@@ -116,11 +116,11 @@ def draw_meter(
     shares: FloatArray,
     rng: Generator,
 ) -> Meter:
-    """Return how the counters of a job read: levels of the job, habits of its tasks.
+    """Draw the model of a job's counters: levels of the job, habits of its tasks.
 
     Args:
-        profile: Whose counters.
-        n_tasks: Tasks of the job.
+        profile: Name of the profile.
+        n_tasks: Number of tasks of the job.
         counter_noise: Log standard deviation of the CPU rate in a window; others in proportion.
         informativeness: Power to which effects of the causes are raised.
         shares: Share of time that a task spends on each resource when nothing is slow, shape (N_RESOURCES,).
@@ -148,12 +148,12 @@ def measure(meter: Meter, moments: Moments, rng: Generator) -> Float32Array:
     """Return the counters of windows.
 
     Args:
-        meter: How the job's counters read.
-        moments: What happened in the windows.
+        meter: Model of the job's counters.
+        moments: Causes in the windows.
         rng: Stream of the attempt's noise.
 
     Returns:
-        Not negative, shape (K, C).
+        Shape (K, C), not negative.
     """
     names = [counter.name for counter in PROFILES[meter.profile]]
     effects = _effects(meter, moments)
@@ -177,7 +177,7 @@ def measure(meter: Meter, moments: Moments, rng: Generator) -> Float32Array:
 
 
 def _effects(meter: Meter, moments: Moments) -> dict[str, Float32Array]:
-    """Return what the causes do to each kind of counter: factors around 1, shape (K,) each."""
+    """Return the effects of the causes on each kind of counter: factors around 1, shape (K,) each."""
     cpu_share, memory_share = meter.shares[[CPU, MEMORY]]
     slow_cpu, slow_memory, slow_disk = (moments.slowness[:, resource] for resource in (CPU, MEMORY, DISK))
     time = moments.slowness @ meter.shares
@@ -186,7 +186,7 @@ def _effects(meter: Meter, moments: Moments) -> dict[str, Float32Array]:
     effects = {
         "cpu": moments.running * on_cpu / time,
         "disk": moments.running * slow_disk / time,
-        # Who shares a core shares its first caches too.
+        # Tasks that share a core share its first caches, too.
         "cpi": (cpu_share * (1.0 + 0.1 * (slow_cpu - 1.0)) + memory_share * slow_memory) / busy,
         "mai": np.sqrt(slow_memory),
         # Larger inputs need a little more memory; it is touched in the first tenth of a typical life.

@@ -1,4 +1,4 @@
-"""The jobs of a scenario by split and seed, whether generated or read from a trace."""
+"""Jobs of a scenario by split and seed, generated or read from a trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TENTHS = {"train": range(6), "validation": range(6, 8), "test": range(8, 10)}
 
 
 class JobSource(Protocol):
-    """Where an environment gets its jobs."""
+    """Source of an environment's jobs."""
 
     def job(self, split: str, episode_seed: int) -> Job:
         """Return the job of an episode.
@@ -36,10 +36,10 @@ class JobSource(Protocol):
 
 
 def job_source(scenario: StragglerScenario) -> JobSource:
-    """Return where the jobs of a scenario come from.
+    """Return the source of a scenario's jobs.
 
     Args:
-        scenario: Not drawn for an episode: what a split varies is applied to each job.
+        scenario: The scenario before draws for an episode: variations of a split are applied to each job.
 
     Raises:
         SysgymError: The scenario's trace cannot be read.
@@ -50,7 +50,7 @@ def job_source(scenario: StragglerScenario) -> JobSource:
 
 
 class GeneratedSource:
-    """Jobs drawn by the episode's seed."""
+    """Source of jobs drawn by the episode's seed."""
 
     def __init__(self, scenario: StragglerScenario) -> None:
         self._scenario = scenario
@@ -63,10 +63,10 @@ class GeneratedSource:
 
 
 class TracedJobs:
-    """Jobs of a trace, each in the split that the hash of its name says: 60, 20 and 20 % of them.
+    """Source of a trace's jobs, assigned to splits by the hash of their names: 60, 20 and 20 % of them.
 
-    The split's seeds go through its jobs in order and begin again; the seed draws second attempts. A trace is
-    read once in a process.
+    The split's seeds go through its jobs in order and then begin again; the seed also draws second attempts.
+    A trace is read once per process.
     """
 
     def __init__(self, scenario: StragglerScenario) -> None:
@@ -87,7 +87,7 @@ class TracedJobs:
         scenario = self._scenario.draw(split, episode_seed)
         assert isinstance(scenario.jobs, TraceJobs)
         trace, names = self._trace, self.names[split]
-        if scenario.jobs != self._scenario.jobs:  # The split varies what is read.
+        if scenario.jobs != self._scenario.jobs:  # the split varies the selection of the trace
             trace = _trace(scenario.jobs)
             names = tuple(name for name in trace.names if split_of(name) == split)
         if not names:
@@ -103,7 +103,7 @@ class TracedJobs:
 
 
 def split_of(name: str) -> str:
-    """Return the split that a job of this name belongs to, the same in every process and trace.
+    """Return the split of a job of this name, which is the same in every process and trace.
 
     Args:
         name: The job's name.
@@ -114,7 +114,7 @@ def split_of(name: str) -> str:
 
 @lru_cache(maxsize=4)
 def _trace(jobs: TraceJobs) -> TraceSource:
-    # Reading a trace needs no other part of this module, and takes long to import only when used.
+    # Imported here because only traces need it, and the import takes long.
     from sysgym.emulator.cluster.traces import load_jobs
 
     return load_jobs(jobs)

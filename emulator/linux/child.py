@@ -1,8 +1,8 @@
 """Safe start of Python child processes, some of them as root.
 
-``python -m`` looks for modules in the current folder first: a file ``msgpack.py`` that lies where somebody
-calls the service would be root's code. A child imports what is installed and nothing else, and works in a
-folder that only root can write to, so that no relative path leads into the caller's.
+``python -m`` looks for modules in the current folder first, so a file ``msgpack.py`` in the folder from which
+the service is started would run as root. A child therefore imports installed modules only, and works in a
+folder that only root can write to, so that no relative path leads into the caller's folder.
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ from collections.abc import Mapping
 from typing import Any
 
 FOLDER = "/"
-"""Where children work."""
+"""Working directory of child processes."""
 
 
 def module_command(module: str, *words: str) -> list[str]:
-    """The command that runs an installed module.
+    """Return the command that runs an installed module.
 
-    ``-P`` leaves the current folder out of the search path, ``-E`` what ``PYTHONPATH``, ``PYTHONHOME`` and
-    their like say.
+    ``-P`` leaves the current folder out of the search path. ``-E`` ignores ``PYTHONPATH``, ``PYTHONHOME`` and
+    similar variables.
     """
     return [sys.executable, "-P", "-E", "-m", module, *words]
 
 
 def surroundings(more: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Arguments of :class:`subprocess.Popen`: the folder, and an environment without Python's own variables.
+    """Return arguments of :class:`subprocess.Popen`: working directory and environment.
+
+    The environment leaves out Python's own variables.
 
     Args:
         more: Variables to add.

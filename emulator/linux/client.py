@@ -1,4 +1,4 @@
-"""The Linux backend as environments see it: the same face as the packet simulator's network."""
+"""Client of the Linux backend, with the same interface as the packet simulator's network."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FloatArray = NDArray[np.float64]
 MessageT = TypeVar("MessageT", bound=m.Message)
 
 OPEN_WITHIN_S = 120.0
-"""A first start compiles programs for this kernel."""
+"""Time limit for opening a session; a first start compiles programs for this kernel."""
 
 ANSWER_WITHIN_S = 30.0
 
@@ -47,24 +47,26 @@ _MEASURED = frozenset(("queue_bytes", "queue_byte_s", "queue_max_bytes", "paused
 class LinuxNetwork:
     """A scenario's network on the real Linux kernel, in a world process of a privileged service.
 
-    Time is real: it passes also between calls. Counters are those of the end of the last :meth:`advance`,
-    :meth:`step`, :meth:`reset` or :meth:`refresh`, so that what an interval is judged by is that interval.
+    Time is real and passes between calls, too. Counters are those read at the end of the last
+    :meth:`advance`, :meth:`step`, :meth:`reset` or :meth:`refresh`, so that they describe exactly that
+    interval.
 
     Args:
-        scenario: What to build.
-        transport: Congestion control of all flows, by name.
-        flow_transports: Flow -> its own.
-        parameters: Of the transport ``neural``.
-        service: Where a service listens, ``ipc://FILE`` or ``tcp://HOST:PORT``; None: what
-            ``$SYSGYM_EMULATOR`` names; else, for root, a private service, which ends with its last network;
-            else the one that runs on this machine.
-        keys: Folder of keys, for tcp; None: what ``$SYSGYM_EMULATOR_KEYS`` names.
+        scenario: Scenario to build.
+        transport: Name of the congestion control of all flows.
+        flow_transports: Exceptions, from flow to the name of its congestion control.
+        parameters: Parameters of the transport ``neural``.
+        service: Endpoint of a service, ``ipc://FILE`` or ``tcp://HOST:PORT``. None uses the one named by
+            ``$SYSGYM_EMULATOR``; without it, root starts a private service, which ends with its last
+            network, and other users connect to the service that runs on this machine.
+        keys: Folder of keys, for tcp. None uses the one named by ``$SYSGYM_EMULATOR_KEYS``.
 
     Raises:
-        BackendUnavailable: If no service can be reached or started, or the kernel lacks something; says what.
+        BackendUnavailable: If no service can be reached or started, or the kernel lacks a feature, which is
+            named.
         BackendError: If the world could not be built.
         ScenarioError: If the kernel cannot express the scenario; names the field.
-        UnknownName: If there is no such transport.
+        UnknownName: If a transport does not exist.
     """
 
     def __init__(
@@ -138,14 +140,21 @@ class LinuxNetwork:
 
     @property
     def link_rate_bps(self) -> FloatArray:
-        """Present rate of every link, shape (n_links,): the kernel's links keep the topology's."""
+        """Current rate of every link, shape (n_links,). On the kernel it is always that of the topology."""
         rates_bps: FloatArray = self.topology.link_rate_bps
         return rates_bps
 
     def routes(self, *, acks: bool = False) -> NDArray[np.int32]:
-        """Links that each flow's data (or its ACKs) take, shape (n_flows, longest route), padded with -1.
+        """Return the links that each flow's data or ACKs take.
 
-        Those of the simulator: the kernel's flows are given ports that lead them along the same paths.
+        The routes are the simulator's: source ports are chosen so that the kernel's flows take the same
+        paths.
+
+        Args:
+            acks: Return the routes of ACKs instead of data.
+
+        Returns:
+            Shape (n_flows, longest route), padded with -1.
         """
         flows = self._schedule
         if acks:
@@ -159,7 +168,7 @@ class LinuxNetwork:
 
     @property
     def jitter_s(self) -> float:
-        """By how much the last interval's end came late."""
+        """Delay of the end of the last interval, in seconds."""
         return self._readings.jitter_s
 
     @property
@@ -168,14 +177,14 @@ class LinuxNetwork:
         return self._schedule
 
     def draw_schedule(self, seed: int) -> FlowSchedule:
-        """Return the scenario's workload for a seed: the flows that the simulator has for it."""
+        """Return the scenario's workload for a seed, the same flows as on the simulator."""
         return scenario_flows(self.scenario, self.topology, np.random.default_rng(seed))
 
     def reset(self, seed: int, schedule: FlowSchedule | None = None) -> None:
-        """Empties the network and goes back to time 0; caps are lifted.
+        """Empty the network and go back to time 0; caps are lifted.
 
         Args:
-            seed: Of the workload, unless there is a schedule.
+            seed: Seed of the workload; not used if ``schedule`` is given.
             schedule: Flows to run instead of the scenario's workload.
         """
         chosen = self.draw_schedule(seed) if schedule is None else schedule
@@ -186,7 +195,7 @@ class LinuxNetwork:
         self._schedule = chosen
 
     def set_host_rate_caps(self, rate_bps: FloatArray) -> None:
-        """Caps what each host sends, headers included, from now on.
+        """Cap the rate at which each host sends, headers included, from now on.
 
         Args:
             rate_bps: Shape (n_hosts,), positive; ``inf`` lifts a cap.
@@ -197,34 +206,34 @@ class LinuxNetwork:
         self.apply(Controls(host_caps_bps=rate_bps))
 
     def set_flow_rates(self, flow_ids: FlowIds, rate_bps: FloatArray | float) -> None:
-        """Paces single flows, whatever else their hosts send.
+        """Set the pacing rates of single flows, independently of their hosts' other flows.
 
         Args:
             flow_ids: Shape (n,).
-            rate_bps: One for all or one for each, headers included, positive and finite.
+            rate_bps: One rate for all flows or one for each, headers included, positive and finite.
         """
         self.apply(Controls(flow_rates_bps=PerFlow(flow_ids, rate_bps)))
 
     def set_windows(self, flow_ids: FlowIds, packets: FloatArray | float) -> None:
-        """Sets the congestion windows of flows of the transport ``learned``.
+        """Set the congestion windows of flows of the transport ``learned``.
 
         Args:
             flow_ids: Shape (n,).
-            packets: One for all or one for each.
+            packets: One window for all flows or one for each.
         """
         self._ask(m.Apply.of(windows=_pairs(PerFlow(flow_ids, packets))), m.Ok)
 
     def scale_windows(self, flow_ids: FlowIds, factor: FloatArray | float) -> None:
-        """Multiplies congestion windows, from the flows' next ACK on; at least one packet remains.
+        """Multiply congestion windows from each flow's next ACK on; a window is never below one packet.
 
         Args:
-            flow_ids: Shape (n,); their transport is ``learned`` or begins with ``scaled_``.
-            factor: One for all or one for each.
+            flow_ids: Shape (n,); flows whose transport is ``learned`` or begins with ``scaled_``.
+            factor: One factor for all flows or one for each.
         """
         self.apply(Controls(window_factors=PerFlow(flow_ids, factor)))
 
     def apply(self, controls: Controls) -> None:
-        """Set caps, paces and windows now.
+        """Set caps, pacing rates and windows now.
 
         Raises:
             SysgymError: If the caps have the wrong shape or are not positive.
@@ -234,16 +243,16 @@ class LinuxNetwork:
             self._ask(m.Apply.of(**told), m.Ok)
 
     def advance(self, duration_s: float) -> None:
-        """Let time pass, and read all counters at the end."""
+        """Let time pass, then read all counters."""
         self._pass_interval(Controls(), duration_s, None)
 
     def step(self, controls: Controls, duration_s: float, *, read_flows: FlowIds | None = None) -> Readings:
-        """Set caps, paces and windows, let time pass, and read everything: one round trip.
+        """Set caps, pacing rates and windows, let time pass, and read all counters in one round trip.
 
         Args:
-            controls: What to set before.
-            duration_s: Length of the interval; 0 sets and reads.
-            read_flows: Flows whose counters are wanted.
+            controls: Controls to set before the interval.
+            duration_s: Length of the interval; 0 sets and reads at once.
+            read_flows: Flows whose counters are returned.
         """
         if duration_s == 0.0:
             self.apply(controls)
@@ -259,43 +268,43 @@ class LinuxNetwork:
         return self._keep(self._ask(request, m.Readings, timeout_s=duration_s + ANSWER_WITHIN_S))
 
     def refresh(self, read_flows: FlowIds | None = None) -> Readings:
-        """Reads all counters now."""
+        """Read all counters now."""
         request = m.Read.of(read_flows=None if read_flows is None else _ids(read_flows))
         return self._keep(self._ask(request, m.Readings))
 
     def ports(self) -> PortCounters:
-        """Counters of all output ports."""
+        """Return the counters of all output ports."""
         return self._readings.ports
 
     def hosts(self) -> HostCounters:
-        """Counters of all hosts."""
+        """Return the counters of all hosts."""
         return self._readings.hosts
 
     def flow_counters(self, flow_ids: FlowIds) -> FlowCounterArray:
-        """Return the counters of some flows now, records of the type ``FLOW_COUNTERS``, shape (n,)."""
+        """Return the current counters of some flows, records of the type ``FLOW_COUNTERS``, shape (n,)."""
         found = self.refresh(flow_ids).flow_counters
         assert found is not None
         return found
 
     def flows(self) -> FlowTable:
-        """Counters of all flows now."""
+        """Return the current counters of all flows."""
         answer = self._ask(m.ReadFlows(), m.Flows)
         return FlowTable(*(getattr(answer, name) for name in FlowTable._fields))
 
     def queue_quantile_bytes(self, quantile: float) -> FloatArray:
-        """Time-weighted quantile of every port's queue since the reset, shape (n_links,)."""
+        """Return the time-weighted quantile of every port's queue since the reset, shape (n_links,)."""
         return self._ask(m.QueueQuantiles.of(quantile=quantile), m.Numbers).values
 
     def oracle_rates_bps(self) -> FloatArray:
-        """Max-min fair send rate of every host for the flows active now, shape (n_hosts,)."""
+        """Return the max-min fair send rate of every host for the flows active now, shape (n_hosts,)."""
         return self._ask(m.OracleRates(), m.Numbers).values
 
     def clear_maxima(self) -> None:
-        """Begins a new interval for the largest queues."""
+        """Begin a new interval for the maxima of the queues."""
         self._ask(m.ClearMaxima(), m.Ok)
 
     def close(self) -> None:
-        """Ends the session and waits until it is taken down; more than once is harmless.
+        """End the session and wait until its network is removed; closing twice is harmless.
 
         A private service ends with the last of its networks.
         """
@@ -307,23 +316,23 @@ class LinuxNetwork:
             world.close()
         if service is not None:
             if world is not None:
-                self._story(service, within_s=10.0)
+                self._session_exit(service, within_s=10.0)
             service.close()
         if private is not None:
             let_go(private)
 
     def __enter__(self) -> LinuxNetwork:
-        """Itself; closed at the end."""
+        """Return the network itself, which is closed at the end of the block."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes."""
+        """Close the network."""
         self.close()
 
     def __del__(self) -> None:
-        """What is forgotten is closed."""
+        """Close the network when it is garbage collected."""
         if "_private" in self.__dict__ and not sys.is_finalizing():
             self.close()
 
@@ -338,28 +347,28 @@ class LinuxNetwork:
             raise self._death(error) from None
 
     def _death(self, error: BackendError) -> BackendError:
-        """Why the world has gone, as its service tells it."""
-        story = None if self._service is None else self._story(self._service, within_s=5.0)
-        if story is None:
+        """Return the error that says why the world ended, as its service reports it."""
+        answer = None if self._service is None else self._session_exit(self._service, within_s=5.0)
+        if answer is None:
             told = "and its service does not answer: has it been stopped?"
             return BackendError(f"the world has gone, {told} ({error.message})")
-        if story.alive:
+        if answer.alive:
             return BackendError(f"the world has gone: {error.message}")
-        return BackendError(story.words, story.log)
+        return BackendError(answer.words, answer.log)
 
-    def _story(self, service: Connection, within_s: float) -> m.Story | None:
-        """What the service says of this session once it has ended; None where it says nothing."""
-        story = None
+    def _session_exit(self, service: Connection, within_s: float) -> m.SessionExit | None:
+        """Return the service's report of an ended session, or None if there is none."""
+        answer = None
         if self._opened is not None:
-            question = m.WhatHappened(session=self._opened.session, token=self._opened.token)
+            question = m.ExitQuery(session=self._opened.session, token=self._opened.token)
             end = time.monotonic() + within_s
             with contextlib.suppress(SysgymError):
                 while time.monotonic() < end:
-                    story = service.ask(question, m.Story, timeout_s=within_s)
-                    if not story.alive:
+                    answer = service.ask(question, m.SessionExit, timeout_s=within_s)
+                    if not answer.alive:
                         break
                     time.sleep(0.01)
-        return story
+        return answer
 
     def _keep(self, read: m.Readings) -> Readings:
         self.warnings += tuple(read.new_warnings)
@@ -373,7 +382,7 @@ class LinuxNetwork:
         return self._readings
 
     def _told(self, controls: Controls) -> dict[str, Any]:
-        """Return the fields of a message that say what is set."""
+        """Return the fields of a message that express these controls."""
         caps_bps, rates_bps, factors = (
             controls.host_caps_bps,
             controls.flow_rates_bps,
@@ -387,7 +396,10 @@ class LinuxNetwork:
 
 
 def _reachable(world: str, service: str) -> str:
-    """A world's address as seen from here: a service that listens on all addresses knows none of them."""
+    """Return a world's address as seen from this machine.
+
+    A service that listens on all addresses does not know which of them the client uses.
+    """
     if not world.startswith("tcp://"):
         return world
     return service.rpartition(":")[0] + ":" + world.rpartition(":")[2]
@@ -405,6 +417,6 @@ def _pairs(per_flow: PerFlow) -> tuple[FlowIds, FloatArray]:
 
 
 def _columns(names: tuple[str, ...], rows: FloatArray, also_measured: set[str]) -> Iterator[Any]:
-    """What is counted, not measured, becomes whole numbers again."""
+    """Yield the rows as columns; counts become integers again, measured values stay floats."""
     measured = _MEASURED | also_measured
     return (row if name in measured else row.astype(np.int64) for name, row in zip(names, rows, strict=True))

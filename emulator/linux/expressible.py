@@ -1,4 +1,4 @@
-"""Check of which scenarios the kernel can run; errors name the field that it cannot."""
+"""Check of whether the kernel can run a scenario; errors name the fields that it cannot express."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _LEAST_MAX_RTO_S = 1.0
 
 
 def check_expressible(scenario: CongestionScenario, topology: Topology, most_links: int) -> None:
-    """Holds that the kernel can do what a scenario asks for.
+    """Check that the kernel can do what a scenario asks for.
 
     Args:
         scenario: The scenario.
         topology: Its network.
-        most_links: Ports that this world may have.
+        most_links: Largest number of ports of this world.
 
     Raises:
-        ScenarioError: If it cannot; names every field, and what would do.
+        ScenarioError: If it cannot; names every such field and the accepted values.
     """
     problems = (
         *_topology_problems(scenario, topology, most_links),
@@ -38,7 +38,7 @@ def check_expressible(scenario: CongestionScenario, topology: Topology, most_lin
 
 
 def differences(scenario: CongestionScenario) -> list[str]:
-    """What the kernel does a little otherwise than the scenario says, a sentence each."""
+    """Return the differences between the scenario and its emulation on the kernel, a sentence each."""
     ends = scenario.transport
     found = []
     if ends.max_rto_s < _LEAST_MAX_RTO_S:
@@ -52,7 +52,7 @@ def differences(scenario: CongestionScenario) -> list[str]:
 
 @functools.cache
 def kernel_has_netem() -> bool:
-    """Whether packets can be held back; where nobody can tell, they may try."""
+    """Return whether the kernel can delay packets (netem); True where this cannot be found out."""
     return probe.ask().get("queue netem", True)
 
 

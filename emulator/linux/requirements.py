@@ -24,15 +24,15 @@ _KERNEL = "a kernel with {}, as Debian's and Ubuntu's are"
 
 @dataclass(frozen=True)
 class Requirement:
-    """One thing that the backend needs.
+    """A requirement of the backend.
 
     Attributes:
-        name: What.
-        present: Whether it is there; None where this user cannot find out.
+        name: Name of the requirement.
+        present: Whether it is met; None where this user cannot find out.
         found: What was found, in a word or two; may be empty.
         needed_for: What does not work without it.
-        remedy: How to get it.
-        essential: Whether nothing works without it.
+        remedy: How to install it.
+        essential: Whether the whole backend depends on it.
     """
 
     name: str
@@ -44,10 +44,10 @@ class Requirement:
 
 
 def requirements(*, try_programs: bool = True) -> list[Requirement]:
-    """Looks at this machine.
+    """Check the requirements on this machine.
 
     Args:
-        try_programs: Also compile and load the eBPF programs, where this is root.
+        try_programs: Also compile and load the eBPF programs, if this process is root.
     """
     if sys.platform != "linux":
         return [
@@ -204,7 +204,7 @@ def _btf_has_struct_ops() -> bool:
 
 
 def _programs_load() -> Requirement:
-    """The proof of the pudding: compiled and loaded into this kernel, for a moment."""
+    """Return whether the programs can be compiled and loaded into this kernel, by doing so once."""
     name = "eBPF programs load"
     if os.geteuid() != 0:
         return Requirement(name, None, "not tried", _EBPF, "sudo sysgym emulator check")

@@ -1,8 +1,8 @@
-"""A scenario on the real kernel: the world behind the environments with ``backend="linux"``.
+"""Emulated world: a scenario on the real kernel, behind the environments with ``backend="linux"``.
 
-One thread does everything: it moves the flows' data while time passes, and answers in between. Time is the
-wall clock's. It begins with the first :meth:`World.advance` after a reset and does not wait for anyone: what
-an agent takes to decide belongs to the interval that follows.
+A single thread moves the flows' data while time passes, and answers requests in between. Time is wall-clock
+time. It begins with the first :meth:`World.advance` after a reset and does not wait: the time that an agent
+takes to decide is part of the interval that follows.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ FloatArray = NDArray[np.float64]
 Pairs = tuple[NDArray[np.int64], FloatArray]
 
 PORTS_A_SESSION, SLOTS_A_SESSION = 256, 4096
-"""Port records and flow slots of one world; a service's programs have them for 16 worlds."""
+"""Port records and flow slots of one world; a service's programs have enough of them for 16 worlds."""
 
 HOST_BUFFER_BYTES = 64 << 20
-"""Queue of a host's card: it drops nothing, TCP itself puts no more into it than a millisecond's worth."""
+"""Queue of a host's interface; it drops nothing, as TCP itself queues at most a millisecond's worth there."""
 
 _DRAIN_BYTES = 3000
 
@@ -55,25 +55,25 @@ class World:
 
     Args:
         sid: Id of the service, four hex digits.
-        scenario_resolved: What ``scenario.resolved()`` gives.
+        scenario_resolved: Result of ``scenario.resolved()``.
         transport: Congestion control of all flows: ``cubic``, ``reno``, ``bbr``, ``dctcp``, ``newvegas``,
             ``neural``, ``paced``, ``paced_flow``, ``learned``, ``scaled_cubic``, ``scaled_dctcp`` or
             ``scaled_reno``.
-        flow_transports: Flow -> its own.
-        programs: The eBPF programs, loaded.
-        session: Number of this world among those of the service, 0 to 15.
-        parameters: Of the network of ``neural``.
+        flow_transports: Exceptions, from flow to its congestion control.
+        programs: The loaded eBPF programs.
+        session: Number of this world within the service, 0 to 15.
+        parameters: Parameters of the network of ``neural``.
 
     Attributes:
         topology: The network.
-        warnings: What the user should know, a sentence each; it grows.
-        bundle_packets: Most packets that travel as one; 1: each by itself.
-        overruns: Intervals of this episode that were over before they were asked for.
+        warnings: Warnings for the user, a sentence each; the list grows.
+        bundle_packets: Most packets that travel as one; 1 means that each travels by itself.
+        overruns: Intervals of this episode that had already ended when they were requested.
 
     Raises:
-        ScenarioError: If the kernel cannot do what the scenario says; names the field.
-        BackendUnavailable: If this machine lacks something; says what and how to get it.
-        BackendError: If the kernel refuses something.
+        ScenarioError: If the kernel cannot express the scenario; names the field.
+        BackendUnavailable: If this machine lacks a requirement; names it and how to install it.
+        BackendError: If the kernel refuses a request.
     """
 
     def __init__(
@@ -147,10 +147,10 @@ class World:
         return int(self.topology.n_hosts)
 
     def reset(self, seed: int, schedule: FlowSchedule | None = None) -> None:
-        """Begins an episode: sockets gone, queues empty, counters zero, caps lifted, connections open.
+        """Begin an episode: sockets closed, queues empty, counters zero, caps lifted, connections open.
 
         Args:
-            seed: Of the workload, unless there is a schedule.
+            seed: Seed of the workload; not used if ``schedule`` is given.
             schedule: Flows to run instead of the scenario's workload.
 
         Raises:
@@ -172,17 +172,17 @@ class World:
         windows: Pairs | None = None,
         window_factors: Pairs | None = None,
     ) -> None:
-        """Sets what an agent decides; None leaves as it is.
+        """Set an agent's controls; None leaves a control unchanged.
 
         Args:
-            host_caps_bps: What each host sends at most, headers included, shape (n_hosts,); inf: no cap.
+            host_caps_bps: Largest send rate of each host, headers included, shape (n_hosts,); inf for no cap.
             flow_rates: Flows and their rates, bit/s, headers included.
             windows: Flows and their congestion windows, packets; only of flows whose transport is
                 ``learned``, ``paced`` or ``paced_flow``, or begins with ``scaled_``.
-            window_factors: Such flows and what their windows are multiplied by.
+            window_factors: Such flows and the factors of their windows.
 
         Raises:
-            SysgymError: If a flow's window is its congestion control's own.
+            SysgymError: If a flow's window is set by its own congestion control.
         """
         if host_caps_bps is not None:
             self._caps.set(np.asarray(host_caps_bps, dtype=np.float64))
@@ -195,12 +195,13 @@ class World:
             self._laws.scale_windows(self._traffic, *window_factors)
 
     def advance(self, duration_s: float) -> float:
-        """Lets time pass: up to ``duration_s`` after the end of the interval before.
+        """Let time pass until ``duration_s`` after the end of the previous interval.
 
-        Where that is over already, it is ``duration_s`` from now, and :attr:`overruns` counts it.
+        If that time has passed already, the interval ends ``duration_s`` from now, and :attr:`overruns`
+        grows.
 
         Returns:
-            By how much the end came late, s.
+            Delay of the interval's end, in seconds.
         """
         traffic = self._traffic
         assert traffic is not None
@@ -219,16 +220,16 @@ class World:
         return late_s
 
     def wait(self, fds: Sequence[int], timeout_s: float) -> None:
-        """Keeps traffic going until one of the files can be read or the time is over."""
+        """Move traffic until one of the files can be read or the time is over."""
         assert self._traffic is not None
         self._traffic.run(now_ns() + round(timeout_s * 1e9), fds, spin=False)
 
     def readings(self) -> dict[str, Any]:
-        """Counters since the reset.
+        """Return all counters since the reset.
 
         Returns:
-            ``ports`` (11, n_links) and ``hosts`` (11, n_hosts), rows as ``PortCounters`` and
-            ``HostCounters``; ``now_s``, when they were read.
+            ``ports`` (11, n_links) and ``hosts`` (11, n_hosts), with rows as in ``PortCounters`` and
+            ``HostCounters``, and ``now_s``, the time of the reading.
         """
         assert self._traffic is not None
         self._traffic.sample()
@@ -238,27 +239,31 @@ class World:
         return {"ports": ports, "hosts": self._records.hosts(), "now_s": now_s}
 
     def flows(self) -> dict[str, NDArray[Any]]:
-        """Columns of a ``FlowTable``, shape (n_flows,)."""
+        """Return the columns of a ``FlowTable``, shape (n_flows,)."""
         assert self._traffic is not None
         self._traffic.sample()
         return self._records.table(self._ideal_fct_s())
 
     def flow_counters(self, flow_ids: NDArray[np.int64]) -> FloatArray:
-        """Counters of some flows as of the last readings, shape (n, 13), columns as in ``single_flows``."""
+        """Return the counters of some flows as of the last readings.
+
+        Returns:
+            Shape (n, 13), columns as in ``single_flows``.
+        """
         return self._records.counters(np.asarray(flow_ids, dtype=np.int64))
 
     def queue_quantiles(self, quantile: float) -> FloatArray:
-        """Time-weighted quantile of every port's queue since the reset, bytes, shape (n_links,)."""
+        """Return time-weighted quantiles of the ports' queues in bytes since the reset, shape (n_links,)."""
         return self._queues.quantiles(self._ports, quantile)
 
     def clear_maxima(self) -> None:
-        """Begins a new interval for the largest queues."""
+        """Begin a new interval for the maxima of the queues."""
         self._queues.clear_maxima(self._ports)
 
     def oracle_rates_bps(self) -> FloatArray:
-        """Max-min fair send rate of every host for the flows active now, room for ACKs left.
+        """Return the max-min fair send rate of every host for the flows active now, with room left for ACKs.
 
-        The routes are those that the kernels of the switches choose. Shape (n_hosts,).
+        The routes are those that the kernels of the switches choose. The result has shape (n_hosts,).
         """
         assert self._traffic is not None
         rates_bps = np.zeros(self.n_hosts)
@@ -274,7 +279,7 @@ class World:
         return rates_bps
 
     def close(self) -> None:
-        """Takes everything down; more than once is harmless."""
+        """Close the sockets and remove the network; closing twice is harmless."""
         if self._closed:
             return
         self._closed = True
@@ -282,7 +287,7 @@ class World:
             self._traffic.close()
         if hasattr(self, "_maker"):
             self._maker.close()
-        self._laws.programs.sockets.close()  # they keep namespaces alive; whoever needs one opens it anew
+        self._laws.programs.sockets.close()  # sockets keep namespaces alive; they are opened again on demand
         self._fabric.close()
 
     def _set_ports(self) -> None:
@@ -308,7 +313,7 @@ class World:
             )
 
     def _empty_queues(self) -> None:
-        """Sockets have gone. Long queues are thrown away; what the last resets left passes by itself."""
+        """Discard long queues after the sockets have closed, and lift caps; short queues drain."""
         self._fabric.empty_cables()
         for link, interface in enumerate(self._fabric.interfaces):
             pid = self._fabric.netns_pid(link)
@@ -339,10 +344,10 @@ class World:
         self._n_failures = 0
         for port in self._ports.tolist():
             self._laws.programs.clear_port(port)
-        gc.freeze()  # what lives as long as the episode need not be looked through during it
+        gc.freeze()  # objects that live as long as the episode need not be scanned during it
 
     def _routes(self, flow: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Links of a flow's data and of its ACKs."""
+        """Return the links of a flow's data and of its ACKs."""
         way = self._way_of_flow.get(flow)
         if way is None:
             assert self._traffic is not None
@@ -357,7 +362,7 @@ class World:
         return way
 
     def _ideal_fct_s(self) -> FloatArray:
-        """As the simulator has it, of a path of the same length."""
+        """Return ideal completion times, computed as on the simulator for a path of the same length."""
         if self._ideal_s is None:
             schedule, ends = self._schedule, self.scenario.transport
             sized = schedule.size_bytes >= 0

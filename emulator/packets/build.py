@@ -1,4 +1,4 @@
-"""Lays a network out in memory: scenario, topology, transport and schedule become a State at time 0."""
+"""Construction of a simulation's State at time 0 from scenario, topology, transport and schedule."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TIMER_TICKS_PER_MIN_RTO = 8
 
 
 class Assembly:
-    """The parts of one world on their way into a State.
+    """Builder of the State of one world.
 
     Args:
         scenario: What to simulate.
@@ -52,10 +52,11 @@ class Assembly:
 
     Attributes:
         state: The world at time 0.
-        ideal_fct_s: Completion time of every flow on an empty network, shape (n_flows,); nan: it never ends.
+        ideal_fct_s: Completion time of every flow on an empty network, s, shape (n_flows,); nan for a flow
+            that never ends.
 
     Raises:
-        SysgymError: If there are more flows than the event heap can name.
+        SysgymError: If there are more flows than the event heap can number.
     """
 
     def __init__(
@@ -88,10 +89,10 @@ class Assembly:
             )
 
     def _check_headroom(self) -> None:
-        """Holds that what a port still sends after it was asked to pause finds room.
+        """Check that buffers have room for the data that a port sends until it obeys a pause request.
 
-        Until the request is there: the time of the cable, both ways, and of the packets that are being sent
-        at its two ends; a host's jitter comes on top.
+        This time is the cable's delay in both directions, plus the packets being sent at its two ends, plus
+        a host's jitter.
         """
         topology, queue = self.topology, self.scenario.queue
         mtu_bytes = self.scenario.transport.mtu_bytes
@@ -239,7 +240,7 @@ class Assembly:
         ns_per_byte = 8e9 / topology.link_rate_bps
         links["ns_per_byte_q20"] = ns_per_byte_q20(topology.link_rate_bps)
         links["delay_ns"] = np.rint(topology.link_delay_s * 1e9)
-        # Hosts neither drop nor mark: what the card cannot take waits in the flows.
+        # Hosts neither drop nor mark: data that the card cannot accept waits in the flows.
         buffer_bytes = np.where(
             np.isnan(topology.link_buffer_bytes), queue.buffer_bytes, topology.link_buffer_bytes
         )
@@ -282,8 +283,7 @@ class Assembly:
         flows["base_rtt_ns"] = np.rint(base_rtt_s * 1e9)
         flows["line_rate_bps"] = self.line_rate_bps[schedule.src]
         flows["packet_bytes"] = ends.mtu_bytes
-        # The connection's set-up has measured one RTT: SRTT + 4 RTTVAR is then three times that (RFC 6298,
-        # 2.2).
+        # The handshake has measured one RTT, so SRTT + 4 RTTVAR is three times that RTT (RFC 6298, 2.2).
         flows["rto_ns"] = np.rint(np.clip(3.0 * base_rtt_s, ends.min_rto_s, ends.max_rto_s) * 1e9)
         flows["rto_deadline_ns"] = NEVER_NS
         flows["n_packets"] = n_packets
@@ -315,7 +315,7 @@ class Assembly:
         return flows, int(words.sum())
 
     def _make_flows_wait(self, flows: Records, schedule: FlowSchedule) -> NDArray[np.int32]:
-        """Writes down who waits for whom; returns the flows that wait, by those they wait for."""
+        """Write the dependencies into the flows, and return the waiting flows, by the flows they wait for."""
         first, waiting = schedule.successors()
         flows["waits_for"] = schedule.needs
         flows["after_delay_ns"] = schedule.after_delay_ns
@@ -342,13 +342,13 @@ class Assembly:
 
 
 def link_free_packets(packets: NDArray[np.void], first: int, behind_last: int) -> None:
-    """Chains the slots from ``first`` on into the list of free ones."""
+    """Link the packet slots from ``first`` to ``behind_last - 1`` into a list of free slots."""
     packets["next"][first:] = np.arange(first + 1, len(packets) + 1)
     packets["next"][-1] = behind_last
 
 
 def world_needs_extras(scenario: CongestionScenario) -> bool:
-    """Whether a scenario has what only the extended event loop does."""
+    """Return whether a scenario needs the extended event loop."""
     queue, routing, faults = scenario.queue, scenario.routing, scenario.faults
     return (
         scenario.transport.delayed_ack_packets > 1
@@ -364,10 +364,10 @@ def world_needs_extras(scenario: CongestionScenario) -> bool:
 
 
 def extended(state: State, topology: Topology) -> State:
-    """The same world, at the same moment, for the extended loop; addresses are not bound yet.
+    """Return the same world, at the same time, for the extended loop; addresses are not bound yet.
 
     Raises:
-        SysgymError: If there are more flows than the event heap can name.
+        SysgymError: If there are more flows than the event heap can number.
     """
     if len(state.ports) == topology.n_links:
         return state
@@ -384,7 +384,7 @@ def extended(state: State, topology: Topology) -> State:
 
 
 def new_ports(topology: Topology) -> Records:
-    """What the extended loop knows of every port at time 0."""
+    """Return the port records of the extended loop at time 0."""
     ports = np.zeros(topology.n_links, records.PORT)
     ports["rate_bps"] = np.rint(topology.link_rate_bps)
     ports["drain_scale"] = 1.0
@@ -397,7 +397,7 @@ def new_ports(topology: Topology) -> Records:
 
 
 def with_more_packets(state: State) -> State:
-    """The same world with twice as many slots for packets; addresses are not bound yet."""
+    """Return the same world with twice as many packet slots; addresses are not bound yet."""
     first_new = len(state.packets)
     packets = _doubled(state.packets)
     link_free_packets(packets, first_new, int(state.world["first_free_packet"][0]))

@@ -1,4 +1,4 @@
-"""A packet network in simulated time: the world behind the congestion control environments."""
+"""Packet-level network in simulated time, the backend of the congestion control environments."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ FloatArray = NDArray[np.float64]
 
 
 class PacketNetwork:
-    """A datacenter network at packet level: topology, queues, transports and a seeded workload.
+    """Datacenter network at packet level: topology, queues, transports and a seeded workload.
 
-    The same scenario, transport and seed give the same bytes, in another process too.
+    The same scenario, transport and seed give identical results in every process.
 
     Args:
-        scenario: What to simulate.
+        scenario: Scenario to simulate.
         transport: Congestion control of all flows: a registered name or a :class:`Transport`.
-        flow_transports: Flow -> its own law, for flows that do not share that of the others.
+        flow_transports: Transports by flow, for flows with a transport of their own.
 
     Raises:
         UnknownName: If there is no transport of that name.
@@ -96,7 +96,7 @@ class PacketNetwork:
 
     @property
     def link_rate_bps(self) -> FloatArray:
-        """Present rate of every link, shape (n_links,): the topology's, unless the scenario changes it."""
+        """Present rate of every link, bit/s, shape (n_links,): initially the topology's."""
         return self._faults.link_rate_bps
 
     @property
@@ -116,17 +116,14 @@ class PacketNetwork:
 
     @property
     def packet_hops(self) -> int:
-        """Packets, data or ACK.
-
-        That have crossed a link since the reset: the unit of the simulator's work.
-        """
+        """Link crossings of data packets and ACKs since the reset, the unit of the simulator's work."""
         return int(self._state.world["hops"][0])
 
     def reset(self, seed: int, schedule: FlowSchedule | None = None) -> None:
-        """Empties the network and goes back to time 0; caps are lifted.
+        """Empty the network, lift all caps and go back to time 0.
 
         Args:
-            seed: Of the workload, unless there is a schedule, and of the hosts' jitter.
+            seed: Seed of the workload, unless there is a schedule, and of the hosts' jitter.
             schedule: Flows to run instead of the scenario's workload.
         """
         rng = np.random.default_rng(seed)
@@ -148,10 +145,10 @@ class PacketNetwork:
             self.set_host_rate_caps(self.line_rate_bps)
 
     def set_host_rate_caps(self, rate_bps: FloatArray) -> None:
-        """Caps what each host sends, headers included, from now on.
+        """Cap the send rate of each host, headers included, from now on.
 
         Args:
-            rate_bps: Shape (n_hosts,), positive; ``inf`` lifts a cap (a rate-driven transport then has the
+            rate_bps: Shape (n_hosts,), positive; ``inf`` lifts a cap (a rate-driven transport then sends at
                 line rate).
 
         Raises:
@@ -164,46 +161,46 @@ class PacketNetwork:
         self._resolve_halts()
 
     def scale_windows(self, flow_ids: NDArray[np.int64], factor: FloatArray | float) -> None:
-        """Multiplies congestion windows; each stays between one packet and the largest window.
+        """Multiply congestion windows; each stays between one packet and the largest window.
 
-        A flow that may send more than before does so with the next ACK that comes back.
+        A flow that may now send more does so when its next ACK arrives.
 
         Args:
             flow_ids: Shape (n,).
-            factor: One for all or one for each.
+            factor: One factor for all flows, or one for each.
         """
         multiply_windows(self._address, flow_ids, _one_each(factor, flow_ids))
 
     def set_flow_rates(self, flow_ids: NDArray[np.int64], rate_bps: FloatArray | float) -> None:
-        """Spaces the packets of single flows, whatever else their hosts send; holds from the next packet on.
+        """Set the pacing rates of single flows, from the next packet on, independently of their hosts' caps.
 
         Args:
-            flow_ids: Shape (n,); their transport has to be one that is paced, such as ``PACED_FLOW``.
-            rate_bps: One for all or one for each, headers included, positive and finite.
+            flow_ids: Shape (n,); their transport must be paced, such as ``PACED_FLOW``.
+            rate_bps: One rate for all flows, or one for each, headers included, positive and finite.
 
         Raises:
-            SysgymError: If nothing in this network is paced, so that the rates would mean nothing.
+            SysgymError: If nothing in this network is paced, so the rates would have no effect.
         """
         if self._loop is not EXTENDED:
             raise SysgymError(f"{self.scenario.name}: no flow of this network is paced")
         set_paces(self._address, flow_ids, _one_each(rate_bps, flow_ids))
 
     def draw_schedule(self, seed: int) -> FlowSchedule:
-        """Return the scenario's workload for a seed, as :meth:`reset` draws it."""
+        """Return the scenario's workload for a seed, as drawn by :meth:`reset`."""
         return scenario_flows(self.scenario, self.topology, np.random.default_rng(seed))
 
     @property
     def address(self) -> int:
-        """Where the world's record lies, for compiled readers; it holds until the next reset."""
+        """Address of the world's record, for compiled readers; valid until the next reset."""
         return self._address
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy or a pickle holds: everything but the addresses of compiled functions."""
-        self._note_failure()  # what is known of an exception holds in this process only
+        """Return the state for a copy or a pickle: everything but the addresses of compiled functions."""
+        self._note_failure()  # an exception's address is valid in this process only
         return {**self.__dict__, "_loop": None, "_extended": self._loop is EXTENDED}
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
-        """Goes on where the original stood, in this process or another one."""
+        """Restore the state of the original, in this process or another one."""
         self._loop = EXTENDED if attributes.pop("_extended") else PLAIN
         self.__dict__.update({name: value for name, value in attributes.items() if name != "_loop"})
         self._bind_callbacks()
@@ -212,17 +209,17 @@ class PacketNetwork:
             self._recording.bind(self._state)
 
     def advance(self, duration_s: float) -> None:
-        """Lets simulated time pass.
+        """Let simulated time pass.
 
         Raises:
-            TransportError: If a transport raises, or writes a window or rate that is none; the world stands
-                still then, and says so again, until the next reset.
-            SysgymError: If the end lies beyond the largest simulated time (2.4 hours).
+            TransportError: If a transport raises, or writes an invalid window or rate. The world then stands
+                still, and raises again when called, until the next reset.
+            SysgymError: If the end is beyond the largest simulated time (2.4 hours).
         """
         self.advance_to(self.now_ns + round(duration_s * 1e9))
 
     def advance_to(self, until_ns: int) -> None:
-        """Lets simulated time pass up to a moment; raises as :meth:`advance`."""
+        """Let simulated time pass up to a time; raises as :meth:`advance`."""
         if until_ns > MAX_TIME_NS:
             raise SysgymError(
                 f"simulated time ends at {MAX_TIME_NS * 1e-9:.0f} s, asked for {until_ns * 1e-9:.0f} s"
@@ -243,21 +240,21 @@ class PacketNetwork:
         max_packets: int = 1_000_000,
         max_rows: int = MOST_ROWS,
     ) -> Recording:
-        """Records from now on every packet of some links, and samples of their queues and of some flows.
+        """Record every packet of some links, and samples of their queues and of some flows, from now on.
 
-        It ends with the next reset or recording. While nothing is recorded it costs nothing.
+        The recording ends with the next reset or recording. Without one there is no cost.
 
         Args:
-            links: Names of links, ``*`` and ``?`` as in a shell, such as ``west->east``.
+            links: Names of links, such as ``west->east``, with shell wildcards ``*`` and ``?``.
             flows: Ids of flows.
-            packets_of: Those of the links whose packets are kept; None: all of them.
+            packets_of: Subset of the links whose packets are kept; None: all of them.
             sample_interval_s: Simulated time between samples, s.
-            max_packets: Most packets; later ones are only counted.
-            max_rows: Most samples of flows and links together.
+            max_packets: Largest number of packets; later ones are only counted.
+            max_rows: Largest number of samples of flows and links together.
 
         Raises:
-            UnknownName: If no link has a name.
-            SysgymError: If a flow does not exist or a size makes no sense.
+            UnknownName: If a name matches no link.
+            SysgymError: If a flow does not exist or a size is invalid.
         """
         chosen = links_of(self.topology, links)
         flow_ids = np.unique(np.fromiter(flows, dtype=np.int64))
@@ -305,7 +302,7 @@ class PacketNetwork:
             self.scale_windows(*controls.window_factors)
 
     def step(self, controls: Controls, duration_s: float, *, read_flows: FlowIds | None = None) -> Readings:
-        """Set caps, paces and windows, let time pass, and read everything; raises as :meth:`advance`."""
+        """Set caps, paces and windows, let time pass and read all counters; raises as :meth:`advance`."""
         self.apply(controls)
         self.advance(duration_s)
         of_flows = None if read_flows is None else self.flow_counters(read_flows)
@@ -321,48 +318,48 @@ class PacketNetwork:
         """Do nothing: a simulated network holds memory only."""
 
     def clear_maxima(self) -> None:
-        """Begins a new interval for the largest queues."""
+        """Reset the largest queues: a new interval begins."""
         clear_all_maxima(self._address)
 
     def ports(self) -> PortCounters:
-        """Counters of all output ports."""
+        """Return the counters of all output ports."""
         return counters(self._address, self.n_links, self.n_hosts)[0]
 
     def hosts(self) -> HostCounters:
-        """Counters of all hosts."""
+        """Return the counters of all hosts."""
         return counters(self._address, self.n_links, self.n_hosts)[1]
 
     def flows(self) -> FlowTable:
-        """Counters of all flows."""
+        """Return the counters of all flows."""
         sizes = self._schedule.size_bytes.astype(np.int64)
         return flow_table(self._state, sizes, self._schedule.group.astype(np.int64), self._ideal_fct_s)
 
     def routes(self, *, acks: bool = False) -> NDArray[np.int32]:
-        """Links that each flow's data (or its ACKs) take, shape (n_flows, longest route), padded with -1."""
+        """Return the links of each flow's data (or ACKs), shape (n_flows, longest route), padded with -1."""
         return self._state.routes[:, int(acks)].copy()
 
     def queue_quantile_bytes(self, quantile: float) -> FloatArray:
-        """Time-weighted quantile of every port's queue since the reset, shape (n_links,)."""
+        """Return the time-weighted quantile of every port's queue since the reset, shape (n_links,)."""
         return queue_quantile_bytes(self._state, quantile)
 
     def oracle_rates_bps(self) -> FloatArray:
-        """Max-min fair send rate of every host for the flows active now, room for ACKs left.
+        """Return the max-min fair send rate of every host for the active flows, with room for ACKs.
 
-        Shape (n_hosts,).
+        The shape is (n_hosts,), in bit/s.
         """
         by_host_bps: FloatArray = np.zeros(self.n_hosts)
         read_fair_rates(self._address, self.link_rate_bps, by_host_bps)
         return by_host_bps
 
     def _bind_callbacks(self) -> None:
-        """Writes the addresses of all transports' callbacks into the state, the common one's first."""
+        """Write the addresses of all transports' callbacks into the state, the common transport's first."""
         transports = (self.transport, *self.flow_transports.values())
         self._state = self._state._replace(callbacks=callback_addresses(transports))
         self._state.bind()
         self._address = int(self._state.world.ctypes.data)
 
     def _let_compiled_code_in(self) -> None:
-        """Writes down how compiled code moves this world: see :mod:`sysgym.emulator.packets.stepping`."""
+        """Write the entry points for compiled code; see :mod:`sysgym.emulator.packets.stepping`."""
         world = self._state.world
         world["run_until"] = self._loop.run_until.address
         world["cap_hosts"] = self._loop.cap_hosts.address
@@ -370,13 +367,16 @@ class PacketNetwork:
         self._say_when_python_is_needed()
 
     def _say_when_python_is_needed(self) -> None:
-        """At once while packets are recorded; else when links next change, or time ends."""
+        """Set the time from which Python is needed.
+
+        It is now while a recording runs, else the next change of a link, or the largest time.
+        """
         change_ns = self._faults.next_ns(self.now_ns)
         next_ns = MAX_TIME_NS + 1 if change_ns is None else change_ns
         self._state.world["python_needed_ns"] = 0 if self._recording is not None else next_ns
 
     def _give_flows_their_own_transports(self) -> None:
-        """Before the flows start: whose callbacks each calls, how it recovers, whether it may be marked."""
+        """Set callbacks, loss recovery and ECN of flows with their own transports, before they start."""
         self._bind_callbacks()
         flows = self._state.flows
         for number, (flow_id, own) in enumerate(self.flow_transports.items(), start=1):
@@ -385,7 +385,7 @@ class PacketNetwork:
             flows["ecn_capable"][flow_id] = own.ecn_capable
 
     def _resolve_halts(self) -> None:
-        """Sees to what has halted the world: too few slots for packets, or a transport that failed."""
+        """Handle the reasons for a halt: too few packet slots, or a transport that failed."""
         while self._state.world["halted"][0]:
             self._note_failure()
             if self._failure is not None:
@@ -395,13 +395,13 @@ class PacketNetwork:
             self._loop.resume_senders.ctypes(self._address, 0)
 
     def _note_failure(self) -> None:
-        """Reads what a transport has done wrong, once."""
+        """Read the failure of a transport, once."""
         if self._failure is None and self._state.world["halted"][0] & TRANSPORT_FAILED:
             transports = (self.transport, *self.flow_transports.values())
             self._failure = transport_failure(self._state, self.topology, transports)
 
     def _needs_extras(self) -> bool:
-        """Whether the plain loop would leave out something that this world needs."""
+        """Return whether this world needs the extended loop."""
         transports = (self.transport, *self.flow_transports.values())
         return (
             any(one.needs_extras for one in transports)
@@ -411,10 +411,10 @@ class PacketNetwork:
 
 
 def links_of(topology: Topology, names: Iterable[str]) -> NDArray[np.int64]:
-    """Links with these names, ascending; ``*`` and ``?`` as in a shell.
+    """Return the links with these names, ascending; shell wildcards ``*`` and ``?`` are allowed.
 
     Raises:
-        UnknownName: If one names none.
+        UnknownName: If a name matches no link.
     """
     chosen = [np.empty(0, np.int64)]
     for name in names:
@@ -429,7 +429,7 @@ def _one_each(value: FloatArray | float, flow_ids: NDArray[np.int64]) -> FloatAr
 
 
 def _check_world_has_what_they_need(common: Transport, own: Iterable[Transport]) -> None:
-    """Ticks, telemetry and notifications are there for the common transport's sake."""
+    """Check that flows' own transports need only the ticks, telemetry and notifications of the common one."""
     for transport in own:
         if (transport.needs_int, transport.cnp_interval_ns, transport.tick_s) not in (
             (False, 0, 0.0),

@@ -1,8 +1,8 @@
-"""Traces out: a recording as Chrome/Perfetto JSON, or the packets of a link as a pcap file.
+"""Trace files: a recording as Chrome/Perfetto JSON, or the packets of a link as pcap.
 
-The JSON opens in https://ui.perfetto.dev and chrome://tracing. The pcap has nanoseconds and the headers that
-TCP over IPv4 over Ethernet would have: addresses 10.x.y.z from host ids, ports of the schedule, sequence
-numbers in bytes from 1, ECN bits, SACK options; payloads are zeros and cut off.
+The JSON opens in https://ui.perfetto.dev and chrome://tracing. The pcap has nanosecond timestamps and headers
+of TCP over IPv4 over Ethernet: addresses 10.x.y.z from host ids, ports of the schedule, sequence numbers in
+bytes from 1, ECN bits and SACK options. Payloads are zeros and truncated.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _MOST_OPTION_BYTES = 40
 _QUEUES_PID, _FLOWS_PID = 1, 2
 
 MOST_TRACED_FLOWS = 256
-"""Flows that a trace shows, the first ones: more than can be read, and a file that opens at once."""
+"""Largest number of flows in a trace, the first ones; a file of this size still opens quickly."""
 
 
 def write_chrome_trace(path: Path, network: PacketNetwork, recording: Recording) -> None:
-    """Writes queues as counters, and flows as spans with their windows and rates, in Chrome's JSON format.
+    """Write queues as counters and flows as spans with windows and rates, in Chrome's JSON format.
 
     Args:
         path: File to write.
-        network: The network that was recorded.
-        recording: Its recording.
+        network: Recorded network.
+        recording: Recording of the network.
 
     Raises:
-        StorageError: The file cannot be written.
+        StorageError: If the file cannot be written.
     """
     events = [*_queue_events(network, recording), *_flow_events(network, recording)]
     make_folder(path.parent)
@@ -92,13 +92,13 @@ def _flow_events(network: PacketNetwork, recording: Recording) -> Iterator[Event
 
 
 def write_pcap(path: Path, network: PacketNetwork, recording: Recording, link: str) -> int:
-    """Writes the packets of a recorded link as a pcap file with nanoseconds; returns how many there are.
+    """Write the packets of a recorded link as a pcap file with nanoseconds, and return their number.
 
     Args:
         path: File to write.
-        network: The network that was recorded.
-        recording: Its recording.
-        link: The link's name.
+        network: Recorded network.
+        recording: Recording of the network.
+        link: Name of the link.
 
     Raises:
         SysgymError: If the link was not recorded.
@@ -133,7 +133,7 @@ class _Frames:
         self._header_bytes = ends.header_bytes
 
     def frame(self, packet: Any) -> tuple[bytes, int]:
-        """The frame without its payload, and its length on the wire."""
+        """Return the frame without its payload, and its length on the wire."""
         is_ack = bool(packet["flags"] & PACKET_IS_ACK)
         flow = int(packet["flow"])
         src, dst = int(self._schedule.src[flow]), int(self._schedule.dst[flow])
@@ -172,14 +172,14 @@ class _Frames:
         return _tcp_header(ports, 1, self._byte(flow, ack), flags, options)
 
     def _byte(self, flow: int, packet: int) -> int:
-        """Sequence number of a packet's first byte; behind the last packet, of the byte after the flow."""
+        """Return the sequence number of a packet's first byte; after the last one, that of the end."""
         size_bytes = int(self._schedule.size_bytes[flow])
         first = packet * self._payload_bytes
         return 1 + (min(first, size_bytes) if size_bytes >= 0 else first)
 
 
 def _option_bytes(header_bytes: int) -> int:
-    """Options that fill IPv4 and TCP headers up to a size, in whole words."""
+    """Return the size of the options that fill IPv4 and TCP headers up to a size, in whole words."""
     return min(max(header_bytes - 40, 0) // 4 * 4, _MOST_OPTION_BYTES)
 
 
@@ -198,7 +198,7 @@ def _hardware_address(host: int) -> bytes:
 
 
 def checksum(data: bytes) -> int:
-    """The internet checksum (RFC 1071)."""
+    """Return the internet checksum (RFC 1071)."""
     padded = data + b"\0" * (len(data) % 2)
     total = sum(struct.unpack(f">{len(padded) // 2}H", padded))
     while total >> 16:

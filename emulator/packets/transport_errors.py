@@ -1,4 +1,4 @@
-"""Error messages for transports that have halted a world."""
+"""Error messages for transports that halted a world."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from sysgym.scenarios.errors import TransportError
 _raise_known: Any = raise_known
 
 CALLBACKS = ("on_start", "on_ack", "on_loss", "on_timeout", "on_tick")
-"""Names by number, as the event loop has them."""
+"""Names of the callbacks by their number in the event loop."""
 
 
 def transport_failure(state: State, topology: Topology, transports: tuple[Transport, ...]) -> TransportError:
-    """Says what halted a world.
+    """Return the error for a transport that halted a world.
 
     Args:
-        state: The world, of which one flow's transport has failed. What it knows of an exception is used up.
-        topology: Its network.
-        transports: The common transport, then flows' own.
+        state: World in which one flow's transport has failed; its record of an exception is consumed.
+        topology: Network of the world.
+        transports: The common transport, then the flows' own.
     """
     flow_id = int(np.flatnonzero(state.flows["failed"])[0])
     flow, names = state.flows[flow_id], topology.node_names
@@ -50,7 +50,7 @@ def transport_failure(state: State, topology: Topology, transports: tuple[Transp
 
 
 def _wrote(flow: Any) -> tuple[str, str]:
-    """What is wrong with a flow's window or rate, and what would be right."""
+    """Return the invalid window or rate of a flow, and the valid range, in words."""
     if not (np.isfinite(flow["cwnd"]) and flow["cwnd"] >= 0.0):
         return f"flow.cwnd = {flow['cwnd']}", "a finite window of 0 packets or more"
     if not flow["ssthresh"] >= 0.0:
@@ -66,12 +66,12 @@ def _words(error: BaseException | None) -> str:
 
 
 def _exception(known: int) -> BaseException | None:
-    """The exception that numba has kept for whoever called the callback, with the line that raised it."""
+    """Return the exception that numba kept for the caller of the callback, with the line that raised it."""
     if known == RAISED_UNKNOWN:
         return None
     try:
         _raise(known)
-    except Exception as error:  # whatever a user's function raises
+    except Exception as error:  # a user's function may raise anything
         return error
     raise AssertionError("what a callback has raised was not raised again")
 

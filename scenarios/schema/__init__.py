@@ -1,1 +1,1 @@
-"""Pydantic models of the files: `common` to all families, one module a family, `suite` for benchmarks."""
+"""Pydantic models of scenario and suite files: `common` fields, one module per family, and `suite`."""

@@ -42,16 +42,16 @@ _IDENTITY = ("schema", "name", "family")
 SPLIT_NAMES = ("train", "validation", "test")
 
 LARGEST_SEED = 2**31 - 1
-"""Largest episode seed; a signed 32-bit number, so that every generator and file format can hold it."""
+"""Largest episode seed; a signed 32-bit integer, which every generator and file format supports."""
 
 MOST_COMBINATIONS_CHECKED = 256
-"""Up to this many combinations of varied values are all checked on loading; beyond it each value alone."""
+"""Up to this many combinations of varied values are checked on loading; beyond it, each value alone is."""
 
 MOST_VARIED_VALUES = 500
-"""In the lists of all splits together: each is checked on loading, which takes milliseconds."""
+"""Largest number of varied values in all splits; checking each on loading takes milliseconds."""
 
 _WITHOUT_VARY = {"check_vary": False}
-"""Validation context for scenarios made by a draw: what can be drawn has been checked."""
+"""Validation context for drawn scenarios, whose possible values have been checked already."""
 
 Prose = Annotated[str, Field(pattern=PROSE)]
 
@@ -62,7 +62,7 @@ ScalarMembers = (
     | Annotated[str, Tag("a text in quotes")]
 )
 ScalarValue = Annotated[ScalarMembers, BY_TYPE]
-"""A value that is no list and no table."""
+"""Value other than a list or a table."""
 
 
 def _list_to_tuple(value: object) -> object:
@@ -70,16 +70,16 @@ def _list_to_tuple(value: object) -> object:
 
 
 FromList = BeforeValidator(_list_to_tuple)
-"""Lets a strict tuple field take the lists that TOML and JSON have."""
+"""Validator with which a strict tuple field accepts the lists of TOML and JSON."""
 
 
 class Table(BaseModel):
-    """One table of a scenario file: unknown keys, wrong types and later changes are errors."""
+    """Table of a scenario file; unknown keys, wrong types and later changes are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Yield what is wrong between the values of this table, keys relative to it."""
+        """Yield the conflicts between values of this table, with keys relative to it."""
         yield from ()
 
     @model_validator(mode="after")
@@ -116,7 +116,7 @@ class Range(Table):
         return round(value) if isinstance(self.low, int) and isinstance(self.high, int) else float(value)
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check the order of the ends, and that they have a logarithm."""
+        """Check the order of the ends, and that logarithmic ranges are positive."""
         if self.high < self.low:
             yield Problem("high", self.high, f"at least low = {self.low}")
         if self.scale == "log" and self.low <= 0:
@@ -148,17 +148,17 @@ class Split(Table):
 
     @property
     def varied(self) -> dict[str, tuple[Any, ...]]:
-        """Return dotted key -> values that episodes draw from; of a range, its two ends."""
+        """Return the values that episodes draw from, by dotted key; for a range, its two ends."""
         return {**self.vary, **{key: (ends.low, ends.high) for key, ends in self.ranges.items()}}
 
     @property
     def first_seed(self) -> int:
-        """The first seed of the split."""
+        """First seed of the split."""
         return self.seeds[0]
 
     @property
     def n_seeds(self) -> int:
-        """How many seeds the split has."""
+        """Number of seeds of the split."""
         return self.seeds[1] - self.seeds[0] + 1
 
     def __contains__(self, seed: object) -> bool:
@@ -174,7 +174,7 @@ class Split(Table):
 
 
 class Splits(Table):
-    """The three splits; no seed belongs to two of them."""
+    """Three disjoint splits of the seeds."""
 
     train: Split = Field(description="episodes that agents learn from")
     validation: Split = Field(description="episodes that choose between trained agents")
@@ -189,11 +189,11 @@ class Splits(Table):
         return split
 
     def having(self, seed: int) -> str | None:
-        """Return the name of the split that a seed is of; None where it is outside every split."""
+        """Return the name of the split that has a seed; None if it is outside every split."""
         return next((name for name in SPLIT_NAMES if seed in self[name]), None)
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that the splits are disjoint, and that what varies can be checked in a moment."""
+        """Check that the splits are disjoint, and that the varied values are few enough to be checked."""
         varied = {name: sum(map(len, self[name].varied.values())) for name in SPLIT_NAMES}
         if sum(varied.values()) > MOST_VARIED_VALUES:
             most = max(varied, key=varied.__getitem__)
@@ -224,7 +224,7 @@ class Scenario(Table):
     """Tables whose keys a split may vary."""
 
     FIXED_KEYS: ClassVar[tuple[str, ...]] = ()
-    """Keys in those tables that no split may vary, because the shape of the spaces hangs on them."""
+    """Keys in those tables that no split may vary, because the shape of the spaces depends on them."""
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = Field(
         alias="schema", description="version of this file format; 1"
@@ -246,7 +246,7 @@ class Scenario(Table):
     splits: Splits = Field(description="seeds and variation of train, validation and test")
 
     def resolved(self) -> dict[str, Any]:
-        """Return everything explicit, as data that JSON can hold; absent optional values are None."""
+        """Return all values, defaults included, as JSON-compatible data; absent optional values are None."""
         return self.model_dump(mode="json", by_alias=True)
 
     def sha256(self) -> str:
@@ -257,28 +257,28 @@ class Scenario(Table):
     def with_overrides(self, overrides: Mapping[str, Any]) -> Self:
         """Return a copy with some values replaced, checked like a file.
 
-        A key that is overridden no longer varies: what the caller asks for holds in every episode.
+        A key that is overridden no longer varies: the given value holds in every episode.
 
         Args:
-            overrides: Dotted key -> value, such as ``{"workload.load": 0.6}``.
+            overrides: Values by dotted key, such as ``{"workload.load": 0.6}``.
 
         Raises:
-            ScenarioError: A key does not exist or a value does not fit.
+            ScenarioError: If a key does not exist or a value is invalid.
         """
         return overridden(type(self), self.resolved(), f"<{self.name}>", overrides)
 
     def draw(self, split: str, episode_seed: int) -> Self:
-        """Return the scenario of one episode: the split's ``vary`` and ``ranges`` applied by seeded choice.
+        """Return the scenario of one episode, with seeded draws from the split's ``vary`` and ``ranges``.
 
-        The choice for a key depends on the key and the seed only: adding a key leaves the others alone.
+        The draw for a key depends only on the key and the seed, so adding a key does not change the others.
 
         Args:
             split: ``train``, ``validation`` or ``test``.
             episode_seed: Seed of the episode, not negative.
 
         Raises:
-            UnknownName: There is no such split.
-            ScenarioError: The drawn values do not fit together. This can only happen with more than
+            UnknownName: If there is no such split.
+            ScenarioError: If the drawn values conflict. This can only happen with more than
                 :data:`MOST_COMBINATIONS_CHECKED` combinations; fewer are all checked on loading.
         """
         vary, ranges = self.splits[split].vary, self.splits[split].ranges
@@ -321,7 +321,7 @@ class Scenario(Table):
                 "spaces and time steps are the same in every episode: make a scenario file of its own",
             )
         alone = [{key: value} for key in allowed for value in vary[key]]
-        # Values that are wrong by themselves would be wrong in many combinations: tell of them once.
+        # Values that are invalid by themselves would be so in many combinations: report them once.
         found = [problem for choice in alone for problem in self._bad_choices(places, choice)]
         if not found and allowed:
             together = _combinations({key: vary[key] for key in allowed})
@@ -332,7 +332,7 @@ class Scenario(Table):
 
     def _bad_choices(self, places: Mapping[str, KeyPath], choice: Mapping[str, Any]) -> Iterator[Problem]:
         for problem in self._problems_with(choice):
-            # A value can be wrong beside another one; then any of the varied keys may be the reason.
+            # A value can be invalid in combination with others; then any varied key may be the cause.
             key = problem.key if problem.key in choice else next(iter(choice))
             expected = problem.expected if key == problem.key else f"{problem.key}: {problem.expected}"
             got = choice[key] if len(choice) == 1 else dict(choice)
@@ -362,13 +362,13 @@ def overridden(
 
     Args:
         model: Schema of the family.
-        data: A file's tables; changed in place.
-        path: The file, for messages.
-        overrides: Dotted key -> value.
-        lines: Key path -> line of the file.
+        data: Tables of a file; changed in place.
+        path: Name of the file in messages.
+        overrides: Values by dotted key.
+        lines: Lines of the file by key path.
 
     Raises:
-        ScenarioError: The file is wrong, a key does not exist or a value does not fit.
+        ScenarioError: If the file is invalid, a key does not exist or a value is invalid.
     """
     if not isinstance(overrides, Mapping):
         expected = 'a table of dotted keys and values, such as {"workload.load": 0.6}'
@@ -389,11 +389,11 @@ def overridden(
 
 
 def apply_overrides(data: dict[str, Any], overrides: Mapping[str, Any]) -> list[Problem]:
-    """Write dotted keys into nested dicts, in place; return what could not be written.
+    """Write dotted keys into nested dicts, in place; return the problems of those that cannot be written.
 
     Args:
         data: Nested tables.
-        overrides: Dotted key -> value.
+        overrides: Values by dotted key.
     """
     problems = []
     for dotted, value in overrides.items():
@@ -424,7 +424,7 @@ def _stop_varying(data: dict[str, Any], overrides: Mapping[str, Any]) -> None:
 
 def _raise_if_any(problems: Sequence[Problem]) -> None:
     if problems:
-        # Pydantic takes one error from each validator; its context carries all problems, each with its key.
+        # Pydantic accepts one error per validator; its context carries all problems, each with its key.
         text = "; ".join(f"{problem.key}: expected {problem.expected}" for problem in problems)
         raise PydanticCustomError(PROBLEMS_TYPE, "{text}", {"text": text, "problems": problems})
 
@@ -444,6 +444,6 @@ def _draw_share(key: str, episode_seed: int) -> float:
 
 
 def _draw(key: str, episode_seed: int) -> int:
-    # A hash and not a generator's stream: the same on every version of numpy, and independent between keys.
+    # A hash instead of a generator: equal on every version of NumPy, and independent between keys.
     digest = hashlib.sha256(f"vary {key} {episode_seed}".encode()).digest()
     return int.from_bytes(digest[:8], "big")

@@ -65,11 +65,11 @@ __all__ = [
 
 
 MOST_RATE_CHANGES = 100_000
-"""Of a link in an episode."""
+"""Largest number of rate changes of a link in an episode."""
 
 
 class Control(Table):
-    """The controller's clock and limits."""
+    """Clock and limits of the controller."""
 
     decision_interval_s: Annotated[float, Field(ge=1e-6, le=3600.0)] = Field(
         description="simulated time between decisions, s"
@@ -99,7 +99,7 @@ class Control(Table):
 
 
 class CongestionScenario(Scenario):
-    """One world of congestion control."""
+    """Scenario of congestion control."""
 
     VARIABLE_TABLES: ClassVar[tuple[str, ...]] = (
         "topology",

@@ -1,4 +1,4 @@
-"""The flow whose sender is the agent, in scenarios of ``sysgym/FlowCC-v0``."""
+"""Agent-controlled flow in scenarios of ``sysgym/FlowCC-v0``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Host = Annotated[int, Field(ge=0)]
 
 
 class Flow(Table):
-    """One flow among the others: where it goes, what its sender sees, does and is paid for."""
+    """Agent-controlled flow: its ends, observation, action and reward."""
 
     preset: str = Field(
         default="datacenter",
@@ -72,7 +72,7 @@ class Flow(Table):
     )
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that the flow has two ends or none."""
+        """Check that the flow has both ends or neither."""
         if (self.sender is None) != (self.receiver is None):
             key = "sender" if self.sender is None else "receiver"
             yield Problem(key, NOTHING, "sender and receiver, or neither of them")
@@ -81,7 +81,7 @@ class Flow(Table):
 
 
 def flow_problems(flow: Flow, topology: Topology, workload: Workload) -> Iterator[Problem]:
-    """Yield what is wrong between the agent's flow and the rest, keys relative to the scenario."""
+    """Yield the conflicts between the agent's flow and other tables, with keys relative to the scenario."""
     for key, host in (("sender", flow.sender), ("receiver", flow.receiver)):
         if host is not None and host >= topology.n_hosts:
             yield Problem(f"flow.{key}", host, f"less than the {topology.n_hosts} hosts of the topology")

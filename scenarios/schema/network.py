@@ -1,4 +1,4 @@
-"""The network's part of a congestion scenario beside the topology: queues and end hosts."""
+"""Network tables of a congestion scenario beside the topology: queues, routing, faults and end hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORTEST_CHANGE_S, LONGEST_CHANGE_S = 1e-6, 7200.0
 
 
 class Queue(Table):
-    """First-in first-out queues, limited in bytes, that mark above a step threshold or at random."""
+    """FIFO queues, limited in bytes, with marking above a step threshold or at random."""
 
     buffer_bytes: Annotated[int, Field(ge=1500, le=2**40)] = Field(
         description="buffer of every switch port, bytes"
@@ -66,7 +66,7 @@ class Queue(Table):
 
     @property
     def resume_bytes(self) -> int:
-        """What a paused link waits for, the default applied, bytes; 0 without flow control."""
+        """Threshold at which a paused link resumes, default applied, bytes; 0 without flow control."""
         if self.pfc_resume_bytes is not None:
             return self.pfc_resume_bytes
         return (self.pfc_pause_bytes or 0) // 2
@@ -128,7 +128,7 @@ class Queue(Table):
 
 
 class Routing(Table):
-    """How switches choose among equally short paths."""
+    """Choice of switches among equally short paths."""
 
     ecmp: Literal["flow", "packet"] = Field(
         default="flow",
@@ -147,14 +147,14 @@ class Routing(Table):
 
     @property
     def duplicate_threshold(self) -> int:
-        """Packets beyond a hole that make it a loss, the default applied."""
+        """Number of packets beyond a hole that make it a loss, with the default applied."""
         if self.reordering_packets is not None:
             return self.reordering_packets
         return 3 if self.ecmp == "flow" else 64
 
 
 class LinkFault(Table):
-    """Links that are down for a while: what is on them or comes to them is lost."""
+    """Links that are down for an interval, and lose the packets on them and sent to them."""
 
     link: str = Field(
         min_length=1,
@@ -174,7 +174,7 @@ class LinkFault(Table):
 
 
 class RateChange(Table):
-    """Links whose rate changes again and again at random times, drawn with the episode's seed."""
+    """Links whose rate changes repeatedly at random times, drawn with the episode's seed."""
 
     link: str = Field(
         min_length=1,
@@ -195,7 +195,7 @@ class RateChange(Table):
     )
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that there is one way to draw a rate, and that times and rates are positive."""
+        """Check that rates are drawn in one way, and that times and rates are positive."""
         if (self.factor is None) == (self.rate_bps is None):
             got = NOTHING if self.factor is None else "factor and rate_bps"
             yield Problem("rate_bps", got, "factor or rate_bps, one of them")
@@ -210,7 +210,7 @@ class RateChange(Table):
 
 
 class Faults(Table):
-    """What goes wrong on links."""
+    """Faults of links."""
 
     loss_probability: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
         default=0.0, description="probability that a packet is lost on a link, at every link it crosses"

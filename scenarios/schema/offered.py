@@ -1,6 +1,6 @@
-"""Mean offered load of a workload on every link of a network.
+"""Mean offered load of a workload on the links of a network.
 
-Only open-loop traffic counts: long-lived flows and collectives take what they get.
+Only open-loop traffic counts; long-lived flows and collectives adapt to the available capacity.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from sysgym.scenarios.schema.traffic import (
 )
 
 HOSTS_PER_HOT_HOST = 8
-"""Of the matrix hotspot: one host in so many receives."""
+"""Number of hosts per receiving host in the matrix hotspot."""
 
 
 @dataclass(frozen=True)
 class _Offered:
-    """What one workload offers, bit/s on the wire.
+    """Offered load of one workload, bit/s on the wire.
 
     Attributes:
-        key: What to lower, such as ``workload.load``.
-        value: Its value.
-        sent_bps: Sent by a host that sends.
-        received_bps: Received by the host that receives most.
-        crossing: What crosses each cut of the topology in one direction.
+        key: Key to lower if the load is too high, such as ``workload.load``.
+        value: Value of that key.
+        sent_bps: Load sent by a sending host.
+        received_bps: Load received by the host that receives most.
+        crossing: Load across each cut of the topology in one direction.
     """
 
     key: str
@@ -46,7 +46,9 @@ class _Offered:
 def offered_problems(
     workload: WorkloadTable, topology: TopologyTable, transport: Transport
 ) -> Iterator[Problem]:
-    """Yield where the traffic would fill a link to or above its capacity, on average, overrides left out.
+    """Yield a problem for each link that the mean traffic would fill to or above capacity.
+
+    Overrides of links are ignored.
 
     Args:
         workload: The ``[workload]`` table.
@@ -79,12 +81,12 @@ def offered_problems(
 
 
 def hot_hosts(n_hosts: int) -> int:
-    """Return how many hosts receive in the matrix hotspot."""
+    """Return the number of receiving hosts in the matrix hotspot."""
     return max(1, n_hosts // HOSTS_PER_HOT_HOST)
 
 
 def wire_bytes(payload_bytes: int, transport: Transport) -> int:
-    """Return a flow's bytes on the wire: payload and the headers of its packets."""
+    """Return a flow's bytes on the wire: its payload and the headers of its packets."""
     return payload_bytes + transport.header_bytes * -(-payload_bytes // transport.payload_bytes)
 
 
@@ -92,7 +94,7 @@ def _offered(key: str, part: PartTable, topology: TopologyTable, transport: Tran
     hosts, cuts = topology.n_hosts, tuple(topology.cuts())
     if isinstance(part, IncastWorkload):
         per_sender_bps = 8 * wire_bytes(part.request_bytes, transport) / part.period_s
-        # Host 0 receives all of it, or one host after another; senders are any of the others.
+        # Host 0 receives everything, or one host after another does; senders are any of the others.
         received_bps = part.senders * per_sender_bps / (1 if part.receiver == "first" else hosts)
         sent_bps = per_sender_bps * part.senders / (hosts - 1)
         return _Offered(
@@ -123,14 +125,14 @@ def _offered(key: str, part: PartTable, topology: TopologyTable, transport: Tran
 
 
 def _toward_one(cut: Cut, hosts: int, to_first: bool) -> float:
-    """Hosts on the far side of a cut from the receiver, on average over receivers if it is drawn."""
+    """Return the number of hosts across a cut from the receiver, averaged over a random receiver."""
     if to_first:
         return hosts - cut.hosts
     return cut.hosts * (hosts - cut.hosts) / hosts
 
 
 def _crossing(part: PoissonWorkload | OnOffWorkload, topology: TopologyTable, cut: Cut) -> float:
-    """Hosts whose traffic crosses a cut in one direction, on average; each host sends to one."""
+    """Return the mean number of hosts whose traffic crosses a cut in one direction, one receiver each."""
     hosts, inside = topology.n_hosts, cut.hosts
     any_other = inside * (hosts - inside) / (hosts - 1)
     if part.matrix == "hotspot":
@@ -139,7 +141,7 @@ def _crossing(part: PoissonWorkload | OnOffWorkload, topology: TopologyTable, cu
         return inside if topology.kind == "dumbbell" else 2
     if part.matrix in ("one_to_one", "stride"):
         if topology.kind == "parking_lot":
-            return 0.0  # depends on which hosts lie where: left to the simulation
+            return 0.0  # depends on the positions of the hosts: left to the simulation
         stride = hosts // 2 if part.matrix == "one_to_one" else part.stride
         return sum((host + stride) % hosts >= inside for host in range(inside))
     return any_other

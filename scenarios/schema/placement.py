@@ -1,4 +1,4 @@
-"""Scenarios of the placement family: accelerators, axes of parallelism, reductions, noisy measurements."""
+"""Scenarios of the placement family: accelerators, parallelism axes, reductions and noisy measurements."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
 from sysgym.scenarios.schema.problems import range_problems
 
 MOST_LEVELS = 4
-"""Levels that observations have room for."""
+"""Largest number of levels in observations."""
 
 MOST_AXES = 4
-"""Axes that observations and actions have room for."""
+"""Largest number of axes in observations and actions."""
 
 MOST_REDUCTIONS = 4
-"""Reductions of one problem that observations have room for."""
+"""Largest number of reductions of a problem in observations."""
 
 MOST_PROGRAM_LEVELS = 3
-"""Levels that a reduction may span where its program is built step by step."""
+"""Largest number of levels of a reduction whose program is built step by step."""
 
 MOST_NODES = 4096
 MOST_DRAWN_DEVICES = 4096
@@ -38,7 +38,7 @@ DEVICES_PER_NODE = {
     "tpu-v3": 8,
     "single": 1,
 }
-"""Preset -> devices of one instance of its outermost level; the numbers of its links are in the emulator."""
+"""Devices per instance of the outermost level, by preset; link parameters are in the emulator."""
 
 PresetName = Literal[
     "p2-a100",
@@ -63,7 +63,7 @@ Count = Annotated[int, Field(ge=1, le=2**20)]
 
 
 class SystemLevel(Table):
-    """A level of a system that the file describes itself, and the links that join its instances."""
+    """Level of a system described in the file, with the links that join its instances."""
 
     name: str = Field(min_length=1, max_length=40, description="name of an instance, such as node")
     cardinality: Count = Field(description="instances inside one instance of the level above")
@@ -79,7 +79,7 @@ class SystemLevel(Table):
 
 
 class DrawnSystems(Table):
-    """What drawn systems are like: numbers far apart, so that agents meet more than the systems of today."""
+    """Distribution of drawn systems, with wide ranges beyond the systems of today."""
 
     levels_min: Annotated[int, Field(ge=1, le=MOST_LEVELS)] = Field(default=2, description="fewest levels")
     levels_max: Annotated[int, Field(ge=1, le=MOST_LEVELS)] = Field(default=3, description="most levels")
@@ -112,7 +112,7 @@ class DrawnSystems(Table):
     )
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check the ranges, and that some system is small enough."""
+        """Check the ranges, and that at least one system is small enough."""
         yield from range_problems(self, "levels")
         yield from range_problems(self, "bandwidth", "_bytes_per_s")
         yield from range_problems(self, "latency", "_s")
@@ -128,7 +128,7 @@ class DrawnSystems(Table):
 
 
 class System(Table):
-    """The accelerators: a preset, levels of the file's own, drawn by the seed, or another tool's file."""
+    """Accelerators: a preset, levels in the file, a random draw by the seed, or the file of another tool."""
 
     source: Literal["preset", "drawn", "levels", "astra-sim", "taccl"] = Field(
         default="preset", description="where the system comes from"
@@ -155,7 +155,7 @@ class System(Table):
 
     @property
     def n_devices(self) -> int | None:
-        """Number of devices, where the scenario alone says it."""
+        """Number of devices; None if the scenario alone does not determine it."""
         if self.source == "levels":
             return math.prod(level.cardinality for level in self.levels)
         if self.source == "preset" and self.preset in DEVICES_PER_NODE:
@@ -163,7 +163,7 @@ class System(Table):
         return None
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that the keys are those that the source needs, and the levels against each other."""
+        """Check that the keys match the source, and the levels against each other."""
         needed = {"preset": "preset", "levels": "levels", "astra-sim": "file", "taccl": "file"}
         given = {"preset": self.preset, "levels": list(self.levels), "file": self.file}
         own = needed.get(self.source)
@@ -197,7 +197,7 @@ class System(Table):
 
 
 class ReductionSpec(Table):
-    """A reduction that the program asks for."""
+    """Reduction required by the program."""
 
     axes: Annotated[
         tuple[Annotated[int, Field(ge=0, lt=MOST_AXES)], ...],
@@ -207,13 +207,13 @@ class ReductionSpec(Table):
     size_bytes: Size = Field(description="bytes of the vector on each device")
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that no axis is there twice."""
+        """Check that no axis occurs twice."""
         if len(set(self.axes)) < len(self.axes):
             yield Problem("axes", list(self.axes), "each axis once")
 
 
 class ProblemTable(Table):
-    """Axes and reductions; what is absent is drawn by the episode's seed. And how a placement is judged."""
+    """Axes and reductions, with absent ones drawn by the episode's seed, and the criterion for placements."""
 
     axes: Annotated[
         tuple[Annotated[int, Field(ge=1, le=2**20)], ...],
@@ -261,7 +261,7 @@ class ProblemTable(Table):
     )
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check ranges, and that reductions are over axes that there are."""
+        """Check ranges, and that reductions are over existing axes."""
         for name, suffix in (("axes", ""), ("reductions", ""), ("size", "_bytes")):
             yield from range_problems(self, name, suffix)
         if self.size_min_bytes == 0.0 and not self.reductions:
@@ -278,7 +278,7 @@ class ProblemTable(Table):
 
 
 class Joint(Table):
-    """Placement and program together, on a system whose true bandwidths are known from measurements alone."""
+    """Joint choice of placement and program, where true bandwidths are known only from measurements."""
 
     candidates: Annotated[int, Field(ge=2, le=512)] = Field(
         default=48, description="placements with programs to choose from, the best by the nominal bandwidths"
@@ -307,7 +307,7 @@ class Joint(Table):
     )
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that a share can have this mean and standard deviation."""
+        """Check that a fraction can have this mean and standard deviation."""
         mean, sd = self.background_share_mean, self.background_share_sd
         most = math.sqrt(mean * (1.0 - mean))
         if sd > 0.0 and sd >= most:
@@ -316,7 +316,7 @@ class Joint(Table):
 
 
 class PlacementScenario(Scenario):
-    """One world of collective placement: systems, problems on them, and what measurements show."""
+    """Scenario of collective placement: systems, problems and measurements."""
 
     VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("system", "problem", "joint")
     FIXED_KEYS: ClassVar[tuple[str, ...]] = ("problem.program_steps", "joint.candidates")

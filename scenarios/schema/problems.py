@@ -1,4 +1,4 @@
-"""Turn pydantic's findings into problems that name key, value, what was expected and what to do."""
+"""Conversion of pydantic's errors into problems with key, value, expected value and advice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sysgym.scenarios.errors import MOST_PROBLEMS, NOTHING, Problem, ScenarioErr
 from sysgym.scenarios.texts import LINE, PROSE
 
 PROBLEMS_TYPE = "sysgym_problems"
-"""Type of the pydantic error whose context carries finished problems."""
+"""Type of the pydantic error whose context carries complete problems."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 KeyPath = tuple[str | int, ...]
@@ -49,16 +49,16 @@ _PATTERN_WORDS = {
     LINE: "one line without control characters",
     PROSE: "a text without control characters",
 }
-"""Patterns that say less than words."""
+"""Descriptions of patterns, for messages."""
 
 
 def range_problems(table: BaseModel, name: str, suffix: str = "") -> Iterator[Problem]:
-    """Yield a problem if the least value of a range is more than its greatest.
+    """Yield a problem if the minimum of a range exceeds its maximum.
 
     Args:
-        table: With the keys ``{name}_min{suffix}`` and ``{name}_max{suffix}``.
-        name: Of what has a range.
-        suffix: A unit, such as ``_bytes``.
+        table: Table with the keys ``{name}_min{suffix}`` and ``{name}_max{suffix}``.
+        name: Name of the quantity.
+        suffix: Unit, such as ``_bytes``.
     """
     low, high = getattr(table, f"{name}_min{suffix}"), getattr(table, f"{name}_max{suffix}")
     if low > high:
@@ -69,7 +69,7 @@ def type_word(value: object) -> str | None:
     """Return the word for the type of a value in a file; None for dates and times.
 
     Args:
-        value: From TOML or JSON, or a model.
+        value: Value from TOML or JSON, or a model.
     """
     if isinstance(value, bool):
         return "true or false"
@@ -86,7 +86,7 @@ def type_word(value: object) -> str | None:
 
 
 BY_TYPE = Discriminator(type_word)
-"""Tells the members of a union apart by type; each is tagged with its word, so that messages can use it."""
+"""Discriminator of unions by type; each member is tagged with its type's word for messages."""
 
 
 def validated(
@@ -103,13 +103,13 @@ def validated(
     Args:
         model: The schema.
         data: Nested tables.
-        path: The file, for messages.
+        path: Name of the file in messages.
         overrides: Dotted keys whose values did not come from the file.
-        lines: Key path -> line of the file.
-        context: Passed to the schema's validators.
+        lines: Lines of the file by key path.
+        context: Context for the schema's validators.
 
     Raises:
-        ScenarioError: The data do not fit; lists all that pydantic found.
+        ScenarioError: If the data are invalid; lists all problems found by pydantic.
     """
     try:
         return model.model_validate(data, context=dict(context or {}))
@@ -118,16 +118,16 @@ def validated(
         found = problems_from(error, model, data)
         problems = [_placed(problem, tuple(overrides), by_key) for problem in found]
         problems.sort(key=lambda problem: (problem.line is None, problem.line or 0))
-        # Pydantic's own account would only repeat the same less readably.
+        # Pydantic's own traceback would only repeat the same less readably.
         n_unlisted = max(error.error_count() - MOST_PROBLEMS, 0)
         raise ScenarioError(path, problems=problems, n_unlisted=n_unlisted) from None
 
 
 def problems_from(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
-    """Return what pydantic found, key by key: its first :data:`MOST_PROBLEMS` findings.
+    """Return pydantic's errors as problems, the first :data:`MOST_PROBLEMS` of them.
 
     Args:
-        error: Pydantic's findings.
+        error: Pydantic's error.
         model: The schema that ``data`` was checked against.
         data: Nested tables.
     """
@@ -139,7 +139,7 @@ def problems_from(error: ValidationError, model: type[BaseModel], data: Any) -> 
 
 
 def dotted_key(path: Sequence[str | int]) -> str:
-    """Return ``tasks[0].seeds`` for ``("tasks", 0, "seeds")``; parts that hold a dot are quoted."""
+    """Return ``tasks[0].seeds`` for ``("tasks", 0, "seeds")``; parts with a dot are quoted."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -150,11 +150,11 @@ def dotted_key(path: Sequence[str | int]) -> str:
 
 
 class _Place:
-    """Where a finding is: its key path, without the tags of unions, and the table around it.
+    """Location of an error: its key path, without the tags of unions, and the enclosing table.
 
     Attributes:
         path: Keys and indices from the top of the file.
-        table: Schema of the table that holds the last key; None inside lists and free-form tables.
+        table: Schema of the table with the last key; None inside lists and free-form tables.
         annotation: Type of the value at the last key; None for an unknown key.
     """
 
@@ -180,19 +180,19 @@ class _Place:
 
     @property
     def field(self) -> FieldInfo | None:
-        """The last key's field, if it is a known key of a table."""
+        """Field of the last key, if it is a known key of a table."""
         return _field(self.table, self.path[-1]) if self.table is not None and self.path else None
 
     @property
     def meaning(self) -> str:
-        """What the schema says of the last key, in brackets."""
+        """Description of the last key in the schema, in brackets."""
         field = self.field
         return f" ({field.description})" if field is not None and field.description else ""
 
 
 def _translate(finding: ErrorDetails, place: _Place) -> list[Problem]:
     kind, got, context = finding["type"], finding["input"], finding.get("ctx", {})
-    if isinstance(got, tuple):  # The file said a list.
+    if isinstance(got, tuple):  # The file has a list.
         got = list(got)
     key, meaning = place.dotted, place.meaning
     if kind == PROBLEMS_TYPE:
@@ -259,7 +259,7 @@ def _one_of(known: Sequence[str]) -> str:
 
 
 def _wanted(annotation: Any) -> str:
-    """Return in words what a key that is missing should have held."""
+    """Return a description of the value that a missing key should have."""
     if literals := _literals(annotation):
         return _one_of(literals)
     if members := _members(annotation):
@@ -276,9 +276,9 @@ def _placed(problem: Problem, overrides: Sequence[str], by_key: Mapping[str, int
     if any(problem.key == key or _is_inside(problem.key, key) for key in overrides):
         return dataclasses.replace(problem, origin="overrides")
     if any(_is_inside(key, problem.key) for key in overrides):
-        # An override made this table, or reached into it: no line of the file is to blame for sure.
+        # An override created or changed this table, so no line of the file is certain to be the cause.
         return problem
-    # The longest key around the problem: a missing key and the inside of an inline table have no line.
+    # The longest enclosing key, because missing keys and keys of inline tables have no line.
     around = [key for key in by_key if key == problem.key or _is_inside(problem.key, key)]
     return dataclasses.replace(problem, line=by_key[max(around, key=len)]) if around else problem
 
@@ -299,7 +299,7 @@ def _tables_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _members(annotation: Any) -> dict[str, Any]:
-    """Return type word -> member, for a union that is told apart by the type of the value."""
+    """Return the members of a union that is discriminated by type, by type word."""
     found: dict[str, Any] = {}
     for member in typing.get_args(annotation):
         if typing.get_origin(member) in (typing.Union, types.UnionType):

@@ -1,7 +1,7 @@
-"""Scenarios of the straggler family: jobs of parallel tasks, what a straggler is, machines to act with.
+"""Scenarios of the straggler family: jobs of parallel tasks, the definition of stragglers, and machines.
 
-Lengths of time that belong to a job are given in units of its median task's latency ("medians"), so that one
-scenario holds jobs of seconds and of hours.
+Durations that belong to a job are in units of its median task's latency ("medians"), so that one scenario
+suits jobs of seconds and of hours.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Jobs(Table):
 
 
 class Cluster(Table):
-    """The machines that a generated job's tasks run on, and the other work there."""
+    """Machines that run the tasks of generated jobs, with their other load."""
 
     machines: Annotated[int, Field(ge=2, le=MOST_MACHINES)] = Field(
         default=500, description="machines of the cluster"
@@ -76,7 +76,7 @@ class Cluster(Table):
 
 
 class GeneratedJobs(_Jobs):
-    """Jobs drawn from a model of machines, contention, skew and faults; the episode's seed draws the job."""
+    """Jobs drawn by the episode's seed from a model of machines, contention, skew and faults."""
 
     kind: Literal["generated"] = Field(description="where jobs come from")
     profile: Literal["google-2011", "alibaba-2018"] = Field(
@@ -158,7 +158,7 @@ class GeneratedJobs(_Jobs):
 
 
 class TraceJobs(_Jobs):
-    """Jobs replayed from a published trace that the user has; each job belongs to one split by its name."""
+    """Jobs replayed from a user's copy of a published trace; a job's name assigns it to a split."""
 
     kind: Literal["trace"] = Field(description="where jobs come from")
     format: Literal["google-2011", "alibaba-2017", "alibaba-2018", "spar"] = Field(
@@ -195,7 +195,7 @@ Jobs = Annotated[
 
 
 class Straggler(Table):
-    """Which tasks are stragglers: those whose latency reaches a threshold of their own job."""
+    """Definition of stragglers: tasks whose latency reaches a threshold of their own job."""
 
     definition: Literal["quantile", "median_multiple"] = Field(
         default="quantile", description="quantile of the job's latencies, or multiple of their median"
@@ -217,7 +217,7 @@ class Straggler(Table):
 
 
 class StragglerControl(Table):
-    """When decisions are made: at the end of each measuring window."""
+    """Decision times: the ends of the measurement windows."""
 
     warmup_fraction: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
         default=0.04, description="share of tasks that have finished before the first decision (NURD: 0.04)"
@@ -228,7 +228,7 @@ class StragglerControl(Table):
 
 
 class Mitigation(Table):
-    """What can be done about a straggler."""
+    """Actions against stragglers."""
 
     spare_machines: Annotated[int, Field(ge=-1, le=MOST_MACHINES)] = Field(
         default=-1, description="machines free for relaunches and copies besides the job's own; -1: no limit"
@@ -245,7 +245,7 @@ class Mitigation(Table):
 
 
 class StragglerScenario(Scenario):
-    """One world of straggler prediction and mitigation."""
+    """Scenario of straggler prediction and mitigation."""
 
     VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("jobs", "mitigation")
     FIXED_KEYS: ClassVar[tuple[str, ...]] = (

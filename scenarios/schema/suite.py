@@ -1,4 +1,4 @@
-"""Benchmark suites: which agents are trained, who plays what on which seeds, and what is measured."""
+"""Benchmark suites: agents to train, tasks with contenders and seeds, and metrics."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from sysgym.scenarios.texts import LINE
 MOST_SEEDS = 10_000
 
 MOST_ENTRIES = 1_000
-"""Tasks, or trainings, of a suite; the largest suite of the package has 14. Each reads a scenario."""
+"""Largest number of tasks or trainings of a suite, each of which reads a scenario; the package has 14."""
 
 MOST_MATRIX_SCENARIOS, MOST_MATRIX_SEEDS = 32, 100
-"""What a matrix multiplies: every training plays every scenario."""
+"""Largest number of scenarios or trainings of a matrix, in which every training plays every scenario."""
 
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED)]
 ContenderName = Annotated[str, Field(pattern=NAME)]
@@ -47,7 +47,7 @@ class SeedRange(Table):
 
 
 class ContenderSpec(Table):
-    """A contender spelled out: who decides and, in networks, who paces the senders."""
+    """Explicit contender: an agent and, in networks, a transport."""
 
     name: ContenderName = Field(description="name in the report")
     transport: str = Field(
@@ -70,7 +70,7 @@ HyperParameter = Annotated[
 
 
 class TrainingSpec(Table):
-    """An agent to train before the contest, on the train split of a scenario."""
+    """Agent to train before the benchmark, on the train split of a scenario."""
 
     agent: str = Field(min_length=1, description="learning agent, such as ppo")
     scenario: str = Field(min_length=1, description="name of a scenario, or path relative to this file")
@@ -87,12 +87,12 @@ class TrainingSpec(Table):
     )
 
     def problems_with(self, scenario: Scenario) -> Iterator[Problem]:
-        """Yield what does not fit the scenario; nothing can here."""
+        """Yield the conflicts with the scenario, of which a training has none."""
         yield from ()
 
 
 class TaskSpec(Table):
-    """A scenario, and who plays it on which seeds."""
+    """Task of a benchmark: a scenario with its contenders and seeds."""
 
     scenario: str = Field(min_length=1, description="name of a scenario, or path relative to this file")
     split: Literal["train", "validation", "test"] = Field(default="test", description="split of the seeds")
@@ -111,18 +111,18 @@ class TaskSpec(Table):
 
     @property
     def seed_values(self) -> tuple[int, ...]:
-        """All seeds, in order."""
+        """Return all seeds, in order."""
         if isinstance(self.seeds, SeedRange):
             return tuple(range(self.seeds.first, self.seeds.first + self.seeds.count))
         return self.seeds
 
     @property
     def contender_names(self) -> tuple[str, ...]:
-        """Names of the contenders, in order."""
+        """Return the names of the contenders, in order."""
         return tuple(item if isinstance(item, str) else item.name for item in self.contenders)
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that nothing is named twice."""
+        """Check that no name occurs twice."""
         named: tuple[tuple[str, tuple[object, ...]], ...] = (
             ("contenders", self.contender_names),
             ("seeds", self.seed_values),
@@ -133,7 +133,7 @@ class TaskSpec(Table):
                 yield Problem(key, list(values), f"each one once; more than once: {', '.join(twice)}")
 
     def problems_with(self, scenario: Scenario) -> Iterator[Problem]:
-        """Yield what does not fit the scenario: seeds outside the split."""
+        """Yield the conflicts with the scenario: seeds outside the split."""
         split = scenario.splits[self.split]
         outside = [seed for seed in self.seed_values if seed not in split]
         if outside:
@@ -143,7 +143,7 @@ class TaskSpec(Table):
 
 
 class MatrixSpec(Table):
-    """An agent trained on every one of some scenarios, each of its policies tested on all of them."""
+    """Matrix of an agent trained on each of some scenarios, where each policy is tested on all of them."""
 
     agent: str = Field(min_length=1, description="learning agent, such as ppo or neural")
     scenarios: Annotated[tuple[str, ...], FromList, Field(min_length=2, max_length=MOST_MATRIX_SCENARIOS)] = (
@@ -171,7 +171,7 @@ class MatrixSpec(Table):
     )
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that nothing is named twice."""
+        """Check that no name occurs twice."""
         for key, values in (("scenarios", self.scenarios), ("seeds", self.seeds)):
             twice = [str(value) for value, count in Counter(values).items() if count > 1]
             if twice:
@@ -181,7 +181,7 @@ class MatrixSpec(Table):
 
 
 class MetricSpec(Table):
-    """A column of the report."""
+    """Column of the report."""
 
     name: str = Field(min_length=1, description="key in episode_metrics; left out where a scenario lacks it")
     direction: Literal["higher", "lower"] = Field(description="which is better")
@@ -191,7 +191,7 @@ class MetricSpec(Table):
 
 
 class Suite(Table):
-    """A benchmark suite."""
+    """Benchmark suite."""
 
     schema_version: Annotated[int, Field(ge=1, le=1)] = Field(
         alias="schema", description="version of this file format; 1"
@@ -229,7 +229,7 @@ class Suite(Table):
     )
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that nothing stands twice."""
+        """Check that nothing occurs twice."""
         keyed: tuple[tuple[str, list[tuple[object, ...]]], ...] = (
             ("training", [(entry.agent, entry.scenario, entry.seed) for entry in self.training]),
             ("tasks", [(task.scenario, task.split) for task in self.tasks]),
@@ -246,12 +246,12 @@ class Suite(Table):
 
 
 def with_entry_for_each_seed(data: dict[str, Any]) -> None:
-    """Write a ``[[training]]`` with ``seeds`` as one entry for each of them, with ``seed``.
+    """Replace a ``[[training]]`` with ``seeds`` by one entry with ``seed`` for each of them.
 
-    What is malformed is left as it is: the schema says what is wrong with it.
+    Malformed entries are left unchanged; the schema reports their problems.
 
     Args:
-        data: The suite's file; changed.
+        data: Tables of the suite; changed in place.
     """
     entries = data.get("training")
     if not isinstance(entries, list):
@@ -268,13 +268,13 @@ def with_entry_for_each_seed(data: dict[str, Any]) -> None:
 
 
 def with_matrix_entries(data: dict[str, Any], first_seed: Callable[[str, str], int | None]) -> None:
-    """Write what a suite's ``[matrix]`` stands for into its ``training`` and ``tasks``.
+    """Expand a suite's ``[matrix]`` into entries of its ``training`` and ``tasks``.
 
-    What is malformed is left as it is: the schema says what is wrong with it.
+    Malformed entries are left unchanged; the schema reports their problems.
 
     Args:
-        data: The suite's file; changed.
-        first_seed: Scenario and split -> the first seed; None where there is no such scenario.
+        data: Tables of the suite; changed in place.
+        first_seed: Function from scenario and split to the first seed; None if there is no such scenario.
     """
     matrix = data.get("matrix")
     if not isinstance(matrix, dict) or not isinstance(matrix.get("scenarios"), list):

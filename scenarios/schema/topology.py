@@ -1,4 +1,4 @@
-"""The topologies of a congestion scenario: hosts, switches, links, and links that differ from the rest."""
+"""Topologies of a congestion scenario: hosts, switches, links, and overrides of single links."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sysgym.scenarios.errors import NOTHING, Problem
 from sysgym.scenarios.schema.common import FromList, Table
 
 LARGEST_RATE_BPS = 1.6e12
-"""Fastest link: two generations above today's 800 Gb/s Ethernet would want a finer clock than nanoseconds."""
+"""Fastest link; two generations above 800 Gb/s Ethernet would need a finer clock than nanoseconds."""
 MOST_HOSTS = 8192
 MOST_SWITCHES = 8192
 
@@ -20,7 +20,7 @@ DelayS = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class LinkOverride(Table):
-    """Links that differ from the others: what is absent stays as it is for all links."""
+    """Override of single links; absent keys keep the common values."""
 
     link: str = Field(
         min_length=1,
@@ -51,12 +51,12 @@ class LinkOverride(Table):
 
 
 class Cut(NamedTuple):
-    """Links whose removal parts some hosts from the others.
+    """Links whose removal separates some hosts from the others.
 
     Attributes:
-        name: What a message calls the links.
-        hosts: How many hosts are on one side.
-        capacity_bps: What the links carry in each direction.
+        name: Name of the links in messages.
+        hosts: Number of hosts on one side.
+        capacity_bps: Capacity of the links in each direction.
     """
 
     name: str
@@ -85,12 +85,12 @@ class _Links(Table):
         raise NotImplementedError
 
     def cuts(self) -> Iterator[Cut]:
-        """Yield the cuts that may carry less than the hosts behind them, as built, without overrides."""
+        """Yield the cuts that may carry less than the hosts behind them, without overrides."""
         yield from ()
 
 
 class DumbbellTopology(_Links):
-    """Two switches joined by one core link; as many hosts on the west as on the east side."""
+    """Two switches joined by one core link, with equally many hosts on the west and the east side."""
 
     kind: Literal["dumbbell"] = Field(description="form of the network")
     hosts_per_side: Annotated[int, Field(ge=1, le=MOST_HOSTS // 2)] = Field(
@@ -102,7 +102,7 @@ class DumbbellTopology(_Links):
 
     @property
     def n_hosts(self) -> int:
-        """Number of hosts, both sides."""
+        """Number of hosts on both sides."""
         return 2 * self.hosts_per_side
 
     @property
@@ -152,7 +152,7 @@ class LeafSpineTopology(_Links):
 
     @property
     def n_hosts(self) -> int:
-        """Number of hosts, all leaves."""
+        """Number of hosts on all leaves."""
         return self.leaves * self.hosts_per_leaf
 
     @property
@@ -162,7 +162,7 @@ class LeafSpineTopology(_Links):
 
     @property
     def oversubscription(self) -> float:
-        """What a leaf's hosts can send over what its uplinks carry: 1 is a full bisection, 2 means 2:1."""
+        """Ratio of a leaf's host capacity to its uplink capacity: 1 is full bisection, 2 means 2:1."""
         return self.hosts_per_leaf * self.link_rate_bps / (self.spines * self.uplink_link_rate_bps)
 
     def cuts(self) -> Iterator[Cut]:
@@ -183,9 +183,9 @@ class LeafSpineTopology(_Links):
 
 
 class ParkingLotTopology(_Links):
-    """A chain of bottlenecks: one pair of hosts whose path takes all, and one pair across each.
+    """Chain of bottlenecks: one pair of hosts whose path crosses all, and one pair across each.
 
-    Switches 0 to n stand in a row. The first half of the hosts sends, the second half receives: host 0 from
+    Switches 0 to n form a row. The first half of the hosts sends, the second half receives: host 0 from
     switch 0 to host n + 1 at switch n, and host i (1 to n) over bottleneck i alone to host n + 1 + i.
     """
 
@@ -207,7 +207,7 @@ class ParkingLotTopology(_Links):
 
     def cuts(self) -> Iterator[Cut]:
         """Yield the bottlenecks."""
-        # Before bottleneck i lie the long sender, the first i cross senders and the first i - 1 receivers.
+        # Before bottleneck i are the long sender, the first i cross senders and the first i - 1 receivers.
         for i in range(1, self.bottlenecks + 1):
             yield Cut(f"bottleneck {i}", 2 * i, self.core_link_rate_bps)
 
@@ -220,4 +220,4 @@ Topology = Annotated[
 TopologyTable = (
     DumbbellTopology | SingleSwitchTopology | FatTreeTopology | LeafSpineTopology | ParkingLotTopology
 )
-"""Any table of a network."""
+"""Table of any topology."""

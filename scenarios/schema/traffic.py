@@ -1,4 +1,4 @@
-"""The traffic of a congestion scenario: who sends what to whom, and when."""
+"""Workloads of a congestion scenario: senders, receivers, sizes and times of flows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sysgym.scenarios.schema.topology import MOST_HOSTS, RateBps, TopologyTable
 
 LONGEST_EPISODE_S = 7200.0
 MOST_FLOWS = 1_000_000
-"""Most long-lived flows of an episode: each keeps its state for all of it."""
+"""Largest number of long-lived flows, each of which keeps its state for the whole episode."""
 
 PeriodS = Annotated[float, Field(ge=1e-6, le=LONGEST_EPISODE_S)]
 JitterS = Annotated[float, Field(ge=0.0, le=LONGEST_EPISODE_S)]
@@ -61,7 +61,7 @@ PodShare = Annotated[
 
 
 class LongLivedWorkload(Table):
-    """Flows that never end; which hosts send to which is a traffic matrix."""
+    """Flows that never end, between the pairs of a traffic matrix."""
 
     kind: Literal["long_lived"] = Field(description="form of the traffic")
     pairs: Pairs
@@ -81,12 +81,12 @@ class LongLivedWorkload(Table):
         return self.pairs
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that the probabilities leave room for the rest."""
+        """Check that the probabilities sum to at most 1."""
         yield from _share_problems(self.p_edge, self.p_pod)
 
 
 class IncastWorkload(Table):
-    """Synchronised N-to-1 bursts: in every round all senders answer one receiver at once."""
+    """Synchronised N-to-1 bursts: in every round, all senders answer one receiver at once."""
 
     kind: Literal["incast"] = Field(description="form of the traffic")
     senders: Annotated[int, Field(ge=1, lt=MOST_HOSTS)] = Field(description="hosts that answer in a round")
@@ -107,7 +107,7 @@ class IncastWorkload(Table):
 
 
 class PoissonWorkload(Table):
-    """Flows of drawn sizes that arrive as a Poisson process at every host that sends."""
+    """Flows of random sizes that arrive as a Poisson process at every sending host."""
 
     kind: Literal["poisson"] = Field(description="form of the traffic")
     load: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
@@ -138,7 +138,7 @@ class PoissonWorkload(Table):
         return self.destinations
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that fixed sizes have a size, and that the probabilities leave room for the rest."""
+        """Check that fixed sizes have a size, and that the probabilities sum to at most 1."""
         yield from _share_problems(self.p_edge, self.p_pod)
         if self.flow_sizes == "fixed" and self.fixed_bytes is None:
             yield Problem(
@@ -157,7 +157,7 @@ class PoissonWorkload(Table):
 
 
 class OnOffWorkload(Table):
-    """Bursts: each pair of hosts is silent and busy in turn, and while busy sends messages at a rate."""
+    """On-off traffic: each pair of hosts alternates between silence and sending messages at a rate."""
 
     kind: Literal["on_off"] = Field(description="form of the traffic")
     pairs: Pairs
@@ -185,18 +185,18 @@ class OnOffWorkload(Table):
 
     @property
     def busy_fraction(self) -> float:
-        """Share of the time that a pair is busy, on average."""
+        """Mean fraction of the time for which a pair is busy."""
         return self.on_s / (self.on_s + self.off_s)
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that the probabilities leave room for the rest."""
+        """Check that the probabilities sum to at most 1."""
         yield from _share_problems(self.p_edge, self.p_pod)
 
 
 class TrainingWorkload(Table):
-    """Jobs that train a model on several hosts: compute, then a collective, over and over.
+    """Jobs that train a model on several hosts: iterations of computation and a collective.
 
-    A collective is made of steps: a host sends on when what it waits for has arrived.
+    A collective consists of steps: a host sends when the messages that it waits for have arrived.
     """
 
     kind: Literal["training"] = Field(description="form of the traffic")
@@ -229,7 +229,7 @@ class TrainingWorkload(Table):
     )
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that every share is a byte or more."""
+        """Check that every share has at least one byte."""
         if self.size_bytes < self.job_hosts:
             yield Problem("size_bytes", self.size_bytes, f"a byte for each of job_hosts = {self.job_hosts}")
 
@@ -242,7 +242,7 @@ PartName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
 class MixWorkload(Table):
-    """Several workloads at once, each with a name: foreground and background, say."""
+    """Several named workloads at once, such as foreground and background."""
 
     kind: Literal["mix"] = Field(description="form of the traffic")
     parts: Annotated[dict[PartName, Part], Field(min_length=1)] = Field(
@@ -255,9 +255,9 @@ Workload = Annotated[
     Field(discriminator="kind", description="who sends what, and when"),
 ]
 PartTable = LongLivedWorkload | IncastWorkload | PoissonWorkload | OnOffWorkload | TrainingWorkload
-"""Any table of traffic but a mix."""
+"""Table of any workload except a mix."""
 WorkloadTable = PartTable | MixWorkload
-"""Any table of traffic."""
+"""Table of any workload."""
 
 
 def _share_problems(p_edge: float, p_pod: float) -> Iterator[Problem]:
@@ -266,14 +266,14 @@ def _share_problems(p_edge: float, p_pod: float) -> Iterator[Problem]:
 
 
 def parts_of(workload: WorkloadTable) -> dict[str, PartTable]:
-    """Return dotted key -> workload, for those of a mix and for a single one."""
+    """Return the workloads by dotted key, those of a mix or a single one."""
     if isinstance(workload, MixWorkload):
         return {f"workload.parts.{name}": part for name, part in workload.parts.items()}
     return {"workload": workload}
 
 
 def workload_problems(workload: WorkloadTable, topology: TopologyTable) -> Iterator[Problem]:
-    """Yield what is wrong between the workload and the network, keys relative to the scenario."""
+    """Yield the conflicts between the workload and the network, with keys relative to the scenario."""
     for key, part in parts_of(workload).items():
         yield from _part_problems(key, part, topology)
 

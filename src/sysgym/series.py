@@ -297,7 +297,7 @@ def record(
         SysgymError: If there would be too many samples, or the scenario has no network.
     """
     from sysgym.bench.contenders import parse_contender
-    from sysgym.bench.episodes import make_contender, play
+    from sysgym.bench.run.episodes import make_contender, play
     from sysgym.scenarios import load_scenario
     from sysgym.scenarios.schema.common import SPLIT_NAMES
 
@@ -329,7 +329,7 @@ def about_episode(
     scenario: Scenario, contender: Contender, split: str, seed: int, metrics: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return where a time series comes from, as its JSON file has it."""
-    from sysgym.bench.versions import versions
+    from sysgym.bench.results.versions import versions
 
     return {
         "format": 1,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sysgym.agents import agent_info, list_agents, make_agent, play_episode, register_agent, registry
-from sysgym.agents.learned.algorithms import ALGORITHMS, declared_algorithms
 from sysgym.agents.learned.loading import load_agent
+from sysgym.agents.learned.training.algorithms import ALGORITHMS, declared_algorithms
 from sysgym.agents.protocol import Agent, environment_arguments, is_privileged
 from sysgym.scenarios.errors import SysgymError, UnknownName
 

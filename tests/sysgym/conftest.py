@@ -16,9 +16,9 @@ import pytest
 
 from sysgym.bench.contenders import Contender
 from sysgym.bench.plan import make_plan
-from sysgym.bench.rows import Row
-from sysgym.bench.runner import run_plan
-from sysgym.bench.versions import versions
+from sysgym.bench.results.rows import Row
+from sysgym.bench.results.versions import versions
+from sysgym.bench.run.runner import run_plan
 from sysgym.cli import main
 from sysgym.scenarios import load_scenario, load_suite
 

@@ -24,8 +24,8 @@ from sysgym.agents.learned.checkpoint import CheckpointMeta, read_checkpoint, wr
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.shipped import shipped_checkpoint
 from sysgym.bench.contenders import Contender, file_sha256
-from sysgym.bench.rows import ResultsFile, Row
-from sysgym.bench.validate import replay
+from sysgym.bench.results.rows import ResultsFile, Row
+from sysgym.bench.run.replay import replay
 from sysgym.errors import ResultMismatch, SysgymError
 
 Call = Callable[..., tuple[int, str, str]]
@@ -157,8 +157,8 @@ def test_no_command_runs_a_checkpoint(
         (("run", SCENARIO, "--agent", "ppo", "--checkpoint", "final.zip"), expected),
         (("run", SCENARIO, "--agent", "ppo@final.zip"), expected),
         (("export", "final.zip", "--out", "policy.h"), NO_NETWORK),
-        (("distill", "final.zip", "--out", "student"), NO_NETWORK),
-        (("robustness", "final.zip"), NO_NETWORK),
+        (("study", "distillation", "final.zip", "--out", "student"), NO_NETWORK),
+        (("study", "robustness", "final.zip"), NO_NETWORK),
     ]
     for command, words in commands:
         code, _, err = call(*command)
@@ -278,7 +278,7 @@ def test_what_lies_beside_a_trusted_plugin_does_not_run(
 
 
 def _rows(entry: Path) -> list[Row]:
-    from sysgym.bench.rows import read_rows
+    from sysgym.bench.results.rows import read_rows
 
     return read_rows(entry)
 

@@ -12,11 +12,11 @@ import pytest
 from sysgym.agents.learned.congestion.neural.agent import read_law
 from sysgym.agents.learned.deploy.fuzz import replay
 from sysgym.agents.learned.stragglers.transfer import Transfer
-from sysgym.bench import queues
 from sysgym.bench.contenders import file_sha256, load_plugin
-from sysgym.bench.report.carbon import costs
-from sysgym.bench.report.curves import read_curves
-from sysgym.bench.rows import Row
+from sysgym.bench.report.data.carbon import costs
+from sysgym.bench.report.data.curves import read_curves
+from sysgym.bench.results import queues
+from sysgym.bench.results.rows import Row
 from sysgym.bench.surveys import read as read_survey
 from sysgym.errors import SysgymError
 

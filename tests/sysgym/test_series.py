@@ -13,7 +13,7 @@ import pytest
 
 import sysgym
 from sysgym.bench.contenders import parse_contender
-from sysgym.bench.episodes import make_contender, play
+from sysgym.bench.run.episodes import make_contender, play
 from sysgym.errors import MissingExtra, SysgymError, UnknownName
 from sysgym.scenarios import load_scenario
 from sysgym.series import TimeSeries, Watch, read_series, record

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.agent import LearnedAgent
-from sysgym.agents.learned.algorithms import get_algorithm
 from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta
 from sysgym.agents.learned.congestion.bounds import OF_CONTROLLERS, OF_FLOWS
 from sysgym.agents.learned.congestion.hosts.agent import HostsAgent
@@ -21,7 +20,8 @@ from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph, bounds_of, n
 from sysgym.agents.learned.learning import Learning, PolicyAgent, Runner, graph_of
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.problems import Problem
-from sysgym.agents.learned.set_net import SetNet
+from sysgym.agents.learned.sets.network import SetNet
+from sysgym.agents.learned.training.algorithms import get_algorithm
 from sysgym.agents.learned.trust.bound import Bound
 from sysgym.envs.action_scale import SCALES, ActionScale
 from sysgym.scenarios import Scenario, scenario_from_resolved
@@ -76,7 +76,7 @@ class RateLearning(Learning):
         if isinstance(network, SetNet):
             raise SysgymError(
                 f"{checkpoint.path}: {meta.agent} plays networks of any size, what is exported one of them;"
-                " distill it first (sysgym distill), its student is a plain network"
+                " distill it first (sysgym study distillation), its student is a plain network"
             )
         assert network is not None
         space = _observation_space(meta)

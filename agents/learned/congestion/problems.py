@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from sysgym.agents.learned.set_net import SetShape
+from sysgym.agents.learned.sets.network import SetShape
 from sysgym.scenarios import Scenario
 
 

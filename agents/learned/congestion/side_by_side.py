@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv
 
-from sysgym.agents.learned.episodes import ActionsSoFar, begin_again
+from sysgym.agents.learned.training.episodes import ActionsSoFar, begin_again
 from sysgym.scenarios import Scenario
 
 

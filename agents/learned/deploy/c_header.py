@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph, layers, n_inputs, parts
 from sysgym.agents.learned.deploy.quantize import QuantizedLayer
 from sysgym.agents.learned.policy import Mlp
-from sysgym.agents.learned.set_net import Network, SetNet
+from sysgym.agents.learned.sets.network import Network, SetNet
 from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios.errors import SysgymError, UnknownName
 

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.algorithms import ALGORITHMS, EXTRA, Algorithm, get_algorithm
 from sysgym.agents.learned.arrays import write_tree
 from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta, write_checkpoint
 from sysgym.agents.learned.learning import learning_of, network_on_observations, problem_of
 from sysgym.agents.learned.policy import Mlp, actor_modules, mlp_of
 from sysgym.agents.learned.problems import Problem
-from sysgym.agents.learned.set_net import Network
-from sysgym.agents.learned.train import FINAL
-from sysgym.agents.learned.training import trained_with
+from sysgym.agents.learned.sets.network import Network
+from sysgym.agents.learned.training.algorithms import ALGORITHMS, EXTRA, Algorithm, get_algorithm
+from sysgym.agents.learned.training.run import trained_with
+from sysgym.agents.learned.training.train import FINAL
 from sysgym.scenarios import scenario_from_resolved
 from sysgym.scenarios.errors import MissingExtra, SysgymError
 
@@ -143,7 +143,7 @@ def distill(
         import torch
     except ImportError as error:
         raise MissingExtra(EXTRA, "distilling") from error
-    from sysgym.agents.learned.learner import parameters_of
+    from sysgym.agents.learned.training.learner import parameters_of
 
     network = network_on_observations(teacher)
     torch.set_num_threads(1)

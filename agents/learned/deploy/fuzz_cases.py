@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sysgym.agents.learned.deploy.graph import Choice, Decided, Inputs, PolicyGraph
-from sysgym.agents.learned.set_modules import network_of
-from sysgym.agents.learned.set_net import Network, SetShape
+from sysgym.agents.learned.sets.modules import network_of
+from sysgym.agents.learned.sets.network import Network, SetShape
 from sysgym.envs.action_scale import SCALES, ActionScale
 from sysgym.scenarios.files import parse_json
 
@@ -217,7 +217,7 @@ def _policy(case: Case, rng: np.random.Generator) -> tuple[Any, Any]:
     from stable_baselines3.sac.policies import SACPolicy
     from stable_baselines3.td3.policies import TD3Policy
 
-    from sysgym.agents.learned.set_policy import SetPolicy
+    from sysgym.agents.learned.sets.policy import SetPolicy
 
     kinds: dict[str, Any] = {
         "ppo": ActorCriticPolicy,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.policy import Mlp
-from sysgym.agents.learned.set_net import Network, SetNet
+from sysgym.agents.learned.sets.network import Network, SetNet
 from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios.errors import SysgymError
 

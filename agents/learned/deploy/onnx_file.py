@@ -24,7 +24,7 @@ from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta
 from sysgym.agents.learned.deploy.graph import Choice, Decided, Inputs, PolicyGraph, layers
 from sysgym.agents.learned.learning import graph_of
 from sysgym.agents.learned.policy import Mlp
-from sysgym.agents.learned.set_net import SetNet
+from sysgym.agents.learned.sets.network import SetNet
 from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios.errors import MissingExtra, SysgymError
 from sysgym.scenarios.files import read_limited

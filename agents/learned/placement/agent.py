@@ -9,7 +9,7 @@ import numpy as np
 
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.placement.choices import choice_names, choice_vector, set_shape
-from sysgym.agents.learned.set_net import check_sizes
+from sysgym.agents.learned.sets.network import check_sizes
 from sysgym.scenarios.errors import SysgymError
 
 

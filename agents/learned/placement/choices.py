@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.problems import MASK
-from sysgym.agents.learned.set_net import SetShape
+from sysgym.agents.learned.sets.network import SetShape
 from sysgym.emulator.accelerators.programs import COLLECTIVES
 from sysgym.envs.placement.observation import BUDGET_COLUMNS, CANDIDATE_COLUMNS
 from sysgym.scenarios import Scenario
@@ -179,7 +179,7 @@ class Choices:
 
     def envs(self, n_envs: int, seed: int) -> Any:
         """Return a vector environment in one process; stable-baselines3 seeds it."""
-        from sysgym.agents.learned.replayable import ReplayableVecEnv
+        from sysgym.agents.learned.training.replayable import ReplayableVecEnv
 
         return ReplayableVecEnv(self.make_env, n_envs)
 

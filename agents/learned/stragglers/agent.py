@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.checkpoint import Checkpoint
-from sysgym.agents.learned.set_net import check_sizes
+from sysgym.agents.learned.sets.network import check_sizes
 from sysgym.agents.learned.stragglers.features import feature_names, task_features
 from sysgym.agents.stragglers.predictor import Predictor
 from sysgym.envs.stragglers.view import JobView

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
-from sysgym.agents.learned.set_net import SetShape
+from sysgym.agents.learned.sets.network import SetShape
 from sysgym.agents.learned.stragglers.examples import Examples, collect
 from sysgym.agents.learned.stragglers.features import feature_names
 from sysgym.envs.stragglers.rewards import PREDICTION, get_reward

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.agents.learned.policy import Mlp
-from sysgym.agents.learned.set_net import Network
+from sysgym.agents.learned.sets.network import Network
 
 Array = NDArray[np.float32]
 

@@ -15,7 +15,7 @@ from sysgym.agents.learned.deploy.graph import PolicyGraph, layers, parts
 from sysgym.agents.learned.deploy.quantize import int8_twin
 from sysgym.agents.learned.learning import agent_that, learning_of, network_on_observations
 from sysgym.agents.learned.problems import MASK
-from sysgym.agents.learned.set_net import RearrangedNet
+from sysgym.agents.learned.sets.network import RearrangedNet
 from sysgym.agents.protocol import Agent, environment_arguments, play_episode
 from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios import get_family, scenario_from_resolved

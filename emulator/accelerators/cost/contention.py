@@ -1,29 +1,30 @@
-"""Time of one step when all its groups run at once and share links: compiled, read off the first instance.
+"""Time of one step whose groups run at once and share links, in compiled code.
 
-The step of an instruction is a collective in many groups of devices. A group whose members lie inside and
-outside an instance of a level sends bytes through the instance's uplinks. These loads add up; the step takes
-as long as the fullest link of any level, and its rounds' latencies at the outermost level that it crosses.
+An instruction runs a collective in many groups of devices. A group whose members are inside and outside an
+instance of a level sends bytes through the instance's uplinks. These loads add up. The step takes as long as
+the fullest link of any level, plus its rounds' latencies at the outermost level that it crosses.
 
-Every member of a group carries an equal share of what its group sends out of an instance, through the uplink
-it is tied to: a ring in as many channels as members, each of which leaves by another.
+Every member of a group carries an equal share of the bytes that its group sends out of an instance, through
+the uplink to which it is assigned, as in a ring with as many channels as members.
 
-All instances that take part are alike, so one is enough, the first. Of its uplinks the first carries most.
-When only masters take part, the devices that do are those with some digits 0. Call N(x) how many of these
-are among the first x ids, the ids continued without end by more digits of the first kind: N(x + y) is at
-most N(x) + N(y). (By induction over the digits, innermost first. A digit that is free leaves N as it is. One
-that must be 0, of radix q above a period W with M devices, makes it min(N(x), M) within a period qW. If x +
-y is in one period, that is at most the sum. If not, and both are W or more, both count M. If x is less, y is
-W or more and counts M, and what reaches into the next period is less than x.) So no block of w ids holds
-more than the first; nor, in a ring, is any link under more equally long arcs than N(length of an arc).
+All instances that take part are alike, so it is enough to look at the first one, whose first uplink carries
+most. If only masters take part, the active devices are those with some digits 0. Let N(x) be the number of
+them among the first x ids, with the ids continued without end by more digits of the first kind. Then N(x + y)
+is at most N(x) + N(y). Proof by induction over the digits, innermost first: a digit that is free leaves N
+unchanged. A digit that must be 0, of radix q above a period W with M devices, makes it min(N(x), M) within a
+period qW. If x + y is within one period, that is at most the sum. If not, and both are at least W, both count
+M. If x is less than W, y is at least W and counts M, and the part that reaches into the next period is less
+than x. Therefore no block of w ids holds more active devices than the first one, and in a ring no link is
+under more equally long arcs than N(length of an arc).
 
 In a ring of siblings a group's bytes load directed links, each with half of an uplink's bandwidth. A group
-that reaches around half of the ring or more closes the circle, half of its bytes in each direction; another
-goes there and back over its arc. What leaves the ring's parent does so by the parent's uplinks, without the
-ring. These rules of rings are our convention.
+that reaches around half of the ring or more closes the circle, with half of its bytes in each direction; any
+other group goes back and forth over its arc. Traffic out of the ring's parent uses the parent's uplinks and
+not the ring. These rules of rings are our convention.
 
-Rings, trees and chains are pipelines that use all levels at once. The rounds of halving and doubling follow
-each other, the nearest members first: what crosses a level is what is left when all inside are reduced, and
-each round takes as long as its own fullest link and the latency of its own level.
+Rings, trees and chains are pipelines that use all levels at once. The rounds of halving and doubling run one
+after another, nearest members first: a level is crossed by what remains after the reduction inside it, and
+each round takes as long as its own fullest link plus the latency of its own level.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ RING, HALVING_DOUBLING, TREE, AUTO = range(4)
 ALGORITHMS = ("ring", "halving_doubling", "tree", "auto")
 """Names in the order of their numbers.
 
-``tree`` is for AllReduce, its other collectives are rings; Reduce and Broadcast are always pipelined chains;
-``auto`` takes the fastest for each step.
+``tree`` applies to AllReduce and uses rings for other collectives; Reduce and Broadcast are always pipelined
+chains; ``auto`` takes the fastest algorithm for each step.
 """
 
 _ALL_REDUCE = COLLECTIVES.index(Collective.ALL_REDUCE)
@@ -60,7 +61,7 @@ class Links(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How a reduction lies on the levels.
+    """Position of a reduction on the levels.
 
     ``matrix`` is int64 [n_axes, n_levels], ``reduced`` bool [n_axes], and ``factor``, int64 [n_levels], the
     product of each level's entries over the reduced axes.
@@ -72,7 +73,7 @@ class Spread(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Logarithms of message sizes and of the shares of bandwidth they achieve; no points: all achieve all."""
+    """Logarithms of message sizes and of their shares of bandwidth; no points mean full bandwidth."""
 
     log_size: NDArray[np.float64]
     log_share: NDArray[np.float64]
@@ -81,10 +82,10 @@ class Curve(NamedTuple):
 class Steps(NamedTuple):
     """Steps as arrays [n_steps].
 
-    A group's members differ in the reduced digits of the levels from ``low`` up to ``high``, ``low`` being
-    one on which the reduction lies. ``masters``: only devices take part whose reduced digits are 0 from
-    ``high`` on. ``message_bytes``: what the first member holds of the vector, before the step, or after it if
-    it is an AllGather.
+    A group's members differ in the reduced digits of the levels from ``low`` up to ``high``, where the
+    reduction lies on ``low``. With ``masters`` only devices take part whose reduced digits are 0 from
+    ``high`` on. ``message_bytes`` is the part of the vector that the first member holds before the step, or
+    after it for an AllGather.
     """
 
     low: NDArray[np.int64]
@@ -98,7 +99,7 @@ class Steps(NamedTuple):
 def step_times_s(
     links: Links, spread: Spread, steps: Steps, algorithm: int, curve: Curve
 ) -> NDArray[np.float64]:
-    """Return the time of each step, float64 [n_steps]; infinity where its group has no such algorithm."""
+    """Return the time of each step, float64 [n_steps]; infinity if its groups have no such algorithm."""
     times_s = np.empty(steps.low.size)
     for step in range(times_s.size):
         link_s, latency_s, _ = step_cost(
@@ -133,14 +134,14 @@ def all_reduce_times_s(
     algorithm: int,
     curve: Curve,
 ) -> NDArray[np.float64]:
-    """Return the time of one AllReduce after another for each matrix, float64 [n_matrices].
+    """Return the time of consecutive AllReduces for each matrix, float64 [n_matrices].
 
     Args:
-        links: Of the hierarchy.
+        links: Links of the hierarchy.
         matrices: [n_matrices, n_axes, n_levels].
         reduced: The axes of each reduction, [n_reductions, n_axes].
-        size_bytes: Of each reduction, [n_reductions].
-        algorithm: Its number.
+        size_bytes: Bytes of each reduction, [n_reductions].
+        algorithm: Number of the algorithm.
         curve: Efficiency by message size.
     """
     n_matrices, n_axes, n_levels = matrices.shape
@@ -188,7 +189,7 @@ def step_cost(
     if algorithm != AUTO:
         return _cost(links, spread, low, high, masters, collective, message_bytes, algorithm, curve, n)
     best = _cost(links, spread, low, high, masters, collective, message_bytes, RING, curve, n)
-    # Other algorithms than rings are for AllReduce, ReduceScatter and AllGather; a tree for AllReduce.
+    # Algorithms other than rings exist for AllReduce, ReduceScatter and AllGather; a tree for AllReduce.
     if collective <= _ALL_GATHER:
         for other in range(HALVING_DOUBLING, TREE + 1 if collective == _ALL_REDUCE else TREE):
             cost = _cost(links, spread, low, high, masters, collective, message_bytes, other, curve, n)
@@ -217,9 +218,9 @@ def _cost(
     phases = 2 if collective == _ALL_REDUCE else 1
     share = _share_of_bandwidth(curve, message_bytes)
     link_s, latency_s, fullest = 0.0, 0.0, -1
-    # Of one instance of a level: its devices, those that take part, and the members of each group.
+    # For one instance of a level: its devices, the active ones, and the members of each group.
     devices, active, inside = 1, 1, 1
-    # Seconds for a byte from every device that takes part, through the slowest of the switches so far.
+    # Seconds per byte of every active device, through the slowest of the switches so far.
     slowest, slowest_level, longest_round_s = 0.0, -1, 0.0
     for level in range(spread.factor.size - 1, low - 1, -1):
         cardinality, factor = links.cardinality[level], spread.factor[level]
@@ -258,8 +259,8 @@ def _cost(
                     piece_bytes *= 0.5
                     round_s, round_level = piece_bytes * slowest, slowest_level
                     if in_ring:
-                        # As many siblings send over a link as the distance is long; halfway around they
-                        # use both ways.
+                        # As many siblings send over a link as the distance is long; halfway around they use
+                        # both directions.
                         across = 0.5 * distance if 2 * distance == cardinality else 1.0 * distance
                         if piece_bytes * across * per_byte > round_s:
                             round_s, round_level = piece_bytes * across * per_byte, level
@@ -280,7 +281,7 @@ def _cost(
 
 @cached_kernel()
 def _sent(collective: int, tree: bool, n: int, inside: int) -> float:
-    """Return what a group sends out of an instance with some of its members, over its message."""
+    """Return the bytes that a group sends out of an instance with some of its members, per message byte."""
     if collective > _ALL_GATHER:
         return 1.0
     if tree:
@@ -310,14 +311,14 @@ def _busiest_link(collective: int, tree: bool, spread: Spread, level: int, cardi
     if not closed:
         groups = _first_members_below(span, cardinality, spread, level)
     if tree:
-        # Chains, the reduction there and the broadcast back; a pair uses both ways around.
+        # Chains: the reduction in one direction and the broadcast back; a pair uses both directions.
         return 0.5 * groups if closed and spread.factor[level] == 2 else 1.0 * groups
     return _sent(collective, False, n, 1) * (0.5 if closed else 1.0) * groups
 
 
 @cached_kernel()
 def _first_members_below(limit: int, cardinality: int, spread: Spread, level: int) -> int:
-    """Return how many of a ring's first siblings are the first of their group: their reduced digits are 0."""
+    """Return the number of a ring's first siblings whose reduced digits are 0: the first of their groups."""
     count, weight = 0, cardinality
     members: int = cardinality // spread.factor[level]
     for axis in range(spread.reduced.size):
@@ -334,13 +335,13 @@ def _first_members_below(limit: int, cardinality: int, spread: Spread, level: in
 
 @cached_kernel()
 def _active_below(limit: int, devices: int, active: int, spread: Spread, first: int, high: int) -> int:
-    """Return how many of an instance's first devices have the reduced digits 0 that masters have.
+    """Return the number of an instance's first devices that are masters: their reduced digits are 0.
 
     Args:
-        limit: How many devices are the first ones.
-        devices: In the instance.
-        active: Of them, those with these digits 0.
-        spread: How the reduction lies on the levels.
+        limit: Number of first devices.
+        devices: Devices in the instance.
+        active: Masters in the instance.
+        spread: Position of the reduction on the levels.
         first: Level of the instance's children.
         high: Level from which on the digits are 0.
     """

@@ -18,18 +18,18 @@ from sysgym.scenarios.errors import ScenarioError
 
 @dataclass(frozen=True)
 class EfficiencyCurve:
-    """Share of a network's bandwidth that messages of a size achieve; checks itself.
+    """Share of a network's bandwidth that messages of a size achieve; validated when created.
 
-    Between points it is a power law. Smaller messages than the first point have its share, larger ones than
-    the last have the last's. A share may not grow faster than the size, or larger messages would take less
-    time.
+    The curve is a power law between points. Smaller messages than the first point have its share, and larger
+    ones than the last point have its share. A share may not grow faster than the size, or larger messages
+    would take less time.
 
     Attributes:
-        size_bytes: Of messages, ascending.
-        share: More than 0, at most 1.
+        size_bytes: Sizes of messages, ascending.
+        share: Shares, more than 0 and at most 1.
 
     Raises:
-        ScenarioError: Points that are not like this.
+        ScenarioError: The points violate one of these conditions.
     """
 
     size_bytes: tuple[float, ...]

@@ -1,8 +1,8 @@
-"""The closed-form cost model: times of steps, programs and placements on a hierarchy.
+"""Closed-form cost model: times of steps, programs and placements on a hierarchy.
 
-A step takes as long as the fullest link of any level, with the loads of all groups that run at the same time
-added up, and the latencies of its rounds; a program takes the sum of its steps. See
-:mod:`~sysgym.emulator.accelerators.cost.contention` for what loads a link.
+A step takes as long as the fullest link of any level, with the loads of all simultaneous groups added up,
+plus the latencies of its rounds. A program takes the sum of its steps. See
+:mod:`~sysgym.emulator.accelerators.cost.contention` for the load of a link.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ from sysgym.scenarios.errors import ScenarioError, SysgymError, UnknownName
 
 Programs = Literal["all_reduce", "synthesized"]
 PROGRAMS: tuple[Programs, ...] = get_args(Programs)
-"""What a placement is judged with: one AllReduce for each reduction, or the best program for it."""
+"""Programs that placements are judged with: one AllReduce per reduction, or the best program for it."""
 
 TOLERANCE = 1e-9
 """Placements whose times differ by less than this share count as equal."""
 
 _FULLY_EXPLORED_LEVELS = 3
-"""With more levels only the programs of up to the steps asked for are explored."""
+"""With more levels, only programs up to the requested number of steps are explored."""
 
 
 @dataclass(frozen=True)
 class StepCost:
-    """What a step spends its time on.
+    """Parts of a step's time.
 
     Attributes:
-        link_s: Time of the fullest link.
-        latency_s: Time of the rounds' latencies.
-        level: Index of the level whose links are the fullest; -1 where nothing is sent.
+        link_s: Time on the fullest link.
+        latency_s: Latencies of the rounds.
+        level: Index of the level with the fullest link; -1 if nothing is sent.
     """
 
     link_s: float
@@ -69,20 +69,20 @@ class StepCost:
 
     @property
     def time_s(self) -> float:
-        """Both together."""
+        """Sum of both."""
         return self.link_s + self.latency_s
 
 
 class CostModel:
-    """Times on a hierarchy, deterministic and in closed form.
+    """Model of times on a hierarchy, deterministic and in closed form.
 
     Args:
         hierarchy: The devices and their links.
         algorithm: ``ring``; ``halving_doubling``, for groups of powers of two; ``tree``, NCCL's pair of trees
-            for AllReduce, rings else; ``auto``, the fastest of them for each step. Reduce and Broadcast are
-            always pipelined chains.
+            for AllReduce and rings otherwise; ``auto``, the fastest of them for each step. Reduce and
+            Broadcast are always pipelined chains.
         efficiency: Share of their bandwidth that the links of all but the innermost level achieve, by the
-            bytes of the vector that a step is about; None: all of it.
+            bytes of the vector of a step; None for full bandwidth.
 
     Attributes:
         hierarchy: As given.
@@ -121,38 +121,38 @@ class CostModel:
         rows_share_after: float,
         size_bytes: float,
     ) -> float:
-        """Return the time of one instruction, run by all reduction groups at once.
+        """Return the time of one instruction that all reduction groups run at once.
 
         Args:
             matrix: The placement.
             reduce_axes: Indices of the reduced axes.
-            instruction: On the levels that :func:`~.matrices.reduction_factors` lists.
+            instruction: Instruction on the levels of :func:`~.matrices.reduction_factors`.
             rows_share_before: Share of the rows that the first member of a group holds before the step.
-            rows_share_after: And after it; only an AllGather's time depends on it.
-            size_bytes: Of the full vector on a device.
+            rows_share_after: Share after the step; only an AllGather's time depends on it.
+            size_bytes: Bytes of the full vector on a device.
 
         Raises:
             ScenarioError: The matrix or the axes do not fit, or the size is negative or not finite.
-            SysgymError: The pattern does not exist on these levels, or the algorithm serves no groups of this
-                size.
+            SysgymError: The pattern does not exist on these levels, or the algorithm does not support groups
+                of this size.
         """
         placed = self._place(matrix, reduce_axes)
         shares = np.array([[rows_share_before, rows_share_after]], np.float64)
         return float(self._times_s(placed, program_steps(placed, (instruction,), shares, size_bytes))[0])
 
     def step_costs(self, matrix: Matrix, reduction: Reduction, program: Program) -> list[StepCost]:
-        """Return what each step of a program spends its time on.
+        """Return the parts of the time of each step of a program.
 
         Args:
             matrix: The placement.
             reduction: Axes and size.
-            program: On the levels that :func:`~.matrices.reduction_factors` lists; a group of one device has
-                the empty program.
+            program: Program on the levels of :func:`~.matrices.reduction_factors`; empty for a group of one
+                device.
 
         Raises:
             InvalidProgram: The program is not valid.
             ScenarioError: The matrix or the axes do not fit, or the size is negative or not finite.
-            SysgymError: The algorithm serves no groups of this size.
+            SysgymError: The algorithm does not support groups of this size.
         """
         placed = self._place(matrix, reduction.axes)
         check_valid(program, placed.factors)
@@ -172,7 +172,7 @@ class CostModel:
     def level_times_s(self, matrix: Matrix, reduction: Reduction, program: Program) -> NDArray[np.float64]:
         """Return the time that a program waits for the links of each level, float64 [n_levels].
 
-        What is left of its time is latency. Arguments and errors are those of :meth:`step_costs`.
+        The rest of its time is latency. Arguments and errors are those of :meth:`step_costs`.
         """
         times_s = np.zeros(self.hierarchy.n_levels)
         for cost in self.step_costs(matrix, reduction, program):
@@ -189,7 +189,7 @@ class CostModel:
 
         Raises:
             ScenarioError: The matrix or the axes do not fit, or the size is negative or not finite.
-            SysgymError: The algorithm serves no groups of this size.
+            SysgymError: The algorithm does not support groups of this size.
         """
         placed = self._place(matrix, reduction.axes)
         check_size(reduction.size_bytes)
@@ -210,12 +210,12 @@ class CostModel:
         Args:
             matrix: The placement.
             reduction: Axes and size.
-            space: Of as many levels as :func:`~.matrices.reduction_factors` lists.
+            space: Program space with as many levels as :func:`~.matrices.reduction_factors` lists.
 
         Raises:
             ScenarioError: The matrix or the axes do not fit, or the size is negative or not finite.
-            SysgymError: The space has another number of levels, or the algorithm serves no groups of a size
-                that occurs.
+            SysgymError: The space has another number of levels, or the algorithm does not support groups of a
+                size that occurs.
         """
         placed = self._place(matrix, reduction.axes)
         if space.n_levels != len(placed.levels):
@@ -239,7 +239,7 @@ class CostModel:
 
         Raises:
             ScenarioError: The matrix or the axes do not fit, or the size is negative or not finite.
-            SysgymError: The algorithm serves no groups of a size that occurs, or no program is so short.
+            SysgymError: The algorithm does not support a group size that occurs, or no program is so short.
         """
         space = synthesis_space(len(self._place(matrix, reduction.axes).levels), max_steps)
         return best_program(space, self.edge_times_s(matrix, reduction, space), max_steps)
@@ -256,9 +256,9 @@ class CostModel:
             max_steps: Steps of the longest program.
 
         Raises:
-            UnknownName: There are no such programs.
+            UnknownName: There is no such kind of programs.
             ScenarioError: The matrix or the axes do not fit, or the size is negative or not finite.
-            SysgymError: The algorithm serves no groups of a size that occurs.
+            SysgymError: The algorithm does not support a group size that occurs.
         """
         if programs not in PROGRAMS:
             raise UnknownName("kind of programs", programs, PROGRAMS)
@@ -276,15 +276,15 @@ class CostModel:
         """Return the time of all reductions of a problem, one after another.
 
         Args:
-            problem: Its hierarchy may have other links than the model's, not other cardinalities.
+            problem: The problem; its hierarchy may differ from the model's in links but not in cardinalities.
             matrix: The placement.
             programs: ``all_reduce`` or ``synthesized``, the best program for each reduction.
             max_steps: Steps of the longest program.
 
         Raises:
-            UnknownName: There are no such programs.
+            UnknownName: There is no such kind of programs.
             ScenarioError: The matrix does not fit the problem, or the problem not the hierarchy.
-            SysgymError: The algorithm serves no groups of a size that occurs.
+            SysgymError: The algorithm does not support a group size that occurs.
         """
         self._check_problem(problem)
         check_matrix(matrix, self.hierarchy.cardinalities, problem.axes)
@@ -301,18 +301,18 @@ class CostModel:
     ) -> NDArray[np.float64]:
         """Return the time of all reductions of a problem under each placement, float64 [n_matrices].
 
-        With ``all_reduce`` more than a million reductions a second on one core.
+        With ``all_reduce`` it computes more than a million reductions per second on one core.
 
         Args:
-            problem: Its hierarchy may have other links than the model's, not other cardinalities.
+            problem: The problem; its hierarchy may differ from the model's in links but not in cardinalities.
             matrices: Placements; an array is int64 [n_matrices, n_axes, n_levels].
             programs: ``all_reduce`` or ``synthesized``, the best program for each reduction.
             max_steps: Steps of the longest program.
 
         Raises:
-            UnknownName: There are no such programs.
+            UnknownName: There is no such kind of programs.
             ScenarioError: A matrix does not fit the problem, or the problem not the hierarchy.
-            SysgymError: The algorithm serves no groups of a size that occurs.
+            SysgymError: The algorithm does not support a group size that occurs.
         """
         self._check_problem(problem)
         table = self._checked_matrices(problem, matrices)
@@ -334,17 +334,17 @@ class CostModel:
     def best_placement(
         self, problem: PlacementProblem, programs: str = "all_reduce", max_steps: int = 5
     ) -> tuple[Matrix, float]:
-        """Return the fastest placement of a problem and its time; ties go to the first of the sorted ones.
+        """Return the fastest placement of a problem and its time; ties go to the first in sorted order.
 
         Args:
-            problem: Its hierarchy may have other links than the model's, not other cardinalities.
+            problem: The problem; its hierarchy may differ from the model's in links but not in cardinalities.
             programs: ``all_reduce`` or ``synthesized``, the best program for each reduction.
             max_steps: Steps of the longest program.
 
         Raises:
-            UnknownName: There are no such programs.
+            UnknownName: There is no such kind of programs.
             ScenarioError: The problem does not fit the hierarchy.
-            SysgymError: The algorithm serves no groups of a size that occurs.
+            SysgymError: The algorithm does not support a group size that occurs.
         """
         matrices = enumerate_matrices(self.hierarchy.cardinalities, problem.axes)
         times_s = self.placement_times_s(problem, matrices, programs, max_steps)
@@ -396,7 +396,7 @@ class CostModel:
 
 
 def synthesis_space(n_levels: int, max_steps: int) -> ProgramSpace:
-    """Return the space in which the best program of some levels is found.
+    """Return the space that contains the best program for a number of levels.
 
     Args:
         n_levels: Levels that a reduction spans.

@@ -1,4 +1,4 @@
-"""Programs under a placement as arrays for the compiled model: the levels a step spans, its message."""
+"""Programs under a placement as arrays for the compiled model: levels and message of each step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def place(cardinalities: tuple[int, ...], matrix: Matrix, reduce_axes: tuple[int
     """Return a reduction under a placement.
 
     Args:
-        cardinalities: Of the levels, outermost first.
+        cardinalities: Cardinality of each level, outermost first.
         matrix: The placement.
         reduce_axes: Indices of the reduced axes.
 
@@ -58,10 +58,10 @@ def place(cardinalities: tuple[int, ...], matrix: Matrix, reduce_axes: tuple[int
 
 
 class _Kinds(NamedTuple):
-    """The different steps among a space's edges, [n_kinds], and the one of each edge.
+    """The distinct steps among a space's edges, [n_kinds], and the kind of each edge.
 
-    ``low`` and ``high`` count levels of the synthesis hierarchy. The message is the vector over the product
-    of the levels' ``factor ** exponent``.
+    ``low`` and ``high`` count levels of the synthesis hierarchy. The message is the vector divided by the
+    product over the levels of ``factor ** exponent``.
     """
 
     low: NDArray[np.int64]
@@ -74,7 +74,7 @@ class _Kinds(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _kinds(space: ProgramSpace) -> _Kinds:
-    """Return the kinds of steps of a space with edges: most edges share theirs with many."""
+    """Return the kinds of steps of a space with edges; most edges share theirs with many others."""
     collectives = np.array([COLLECTIVES.index(step.collective) for step in space.instructions], np.int64)
     gathers = collectives[space.edge_action] == COLLECTIVES.index(Collective.ALL_GATHER)
     exponents = np.where(gathers[:, np.newaxis], space.edge_exponents_after, space.edge_exponents_before)
@@ -92,12 +92,12 @@ def _kinds(space: ProgramSpace) -> _Kinds:
 
 
 def edge_steps(placed: Placed, space: ProgramSpace, size_bytes: float) -> tuple[Steps, NDArray[np.int64]]:
-    """Return the different steps of a space that has edges, and the one of each edge, int64 [n_edges].
+    """Return the distinct steps of a space with edges, and the step of each edge, int64 [n_edges].
 
     Args:
-        placed: What is reduced; it spans as many levels as the space has.
-        space: Whose edges.
-        size_bytes: Of the full vector.
+        placed: The reduction; it spans as many levels as the space has.
+        space: The program space.
+        size_bytes: Bytes of the full vector.
     """
     kinds = _kinds(space)
     levels, factors = np.array(placed.levels), np.array(placed.factors)
@@ -116,10 +116,10 @@ def program_steps(placed: Placed, program: Program, shares: NDArray[np.float64],
     """Return the steps of a program.
 
     Args:
-        placed: What is reduced.
-        program: On as many levels as it spans.
-        shares: Of the rows, that a group's first member holds before and after each step, [n_steps, 2].
-        size_bytes: Of the full vector.
+        placed: The reduction.
+        program: Program on as many levels as the reduction spans.
+        shares: Shares of the rows that a group's first member holds before and after each step, [n_steps, 2].
+        size_bytes: Bytes of the full vector.
 
     Raises:
         ScenarioError: The size is negative or not finite.
@@ -144,7 +144,7 @@ def program_steps(placed: Placed, program: Program, shares: NDArray[np.float64],
 def row_shares(program: Program, factors: tuple[int, ...]) -> NDArray[np.float64]:
     """Return the shares of rows that a group's first member holds before and after each step, [n_steps, 2].
 
-    They are those of the group in which it holds most; which devices hold what depends on the levels alone.
+    They are those of the group with the largest share; which devices hold which rows depends on the levels.
     """
     twos = (2,) * len(factors)
     exponents = np.zeros((2 ** len(factors), len(factors)), np.int8)
@@ -153,7 +153,8 @@ def row_shares(program: Program, factors: tuple[int, ...]) -> NDArray[np.float64
         move = Move.of(instruction, twos)
         after = move.exponents_after(exponents, DEFAULT_CONVENTION)
         for column, held in enumerate((exponents, after)):
-            # A first member that holds nothing has the largest exponents; in a valid step some hold rows.
+            # A first member that holds nothing has the largest exponents; in a valid step some members hold
+            # rows.
             least = held[move.roots].min(axis=0).tolist()
             shares[step, column] = 1.0 / math.prod(f**e for f, e in zip(factors, least, strict=True))
         exponents = after
@@ -161,7 +162,7 @@ def row_shares(program: Program, factors: tuple[int, ...]) -> NDArray[np.float64
 
 
 def check_valid(program: Program, factors: tuple[int, ...]) -> None:
-    """Check a program, a large group's on factors of 2: which are valid depends on the levels alone.
+    """Check a program; a large group's on factors of 2, since validity depends on the levels alone.
 
     Raises:
         InvalidProgram: It is not valid.

@@ -1,1 +1,1 @@
-"""Collectives as flows: which transfers a program is, and when each runs on links that are shared."""
+"""Collectives as flows: the transfers of a program, and their simulation on shared links."""

@@ -1,9 +1,9 @@
-"""A reduction program run as flows: the more exact model of its time.
+"""Simulation of a reduction program as flows, the more exact model of its time.
 
-Every step's transfers, of all groups at once, share the links by max-min fairness; the next step begins when
-the last transfer has arrived. The closed forms take for a step its bytes over the busiest link and for every
-hop the largest latency; here a hop has the latency of the level it crosses, and counts only where something
-waits for it.
+The transfers of each step, of all groups at once, share the links by max-min fairness; the next step begins
+when the last transfer has arrived. The closed forms take the bytes over the busiest link for a step, and the
+largest latency for every hop; here a hop has the latency of the level it crosses, which counts only if
+something waits for it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from sysgym.scenarios.errors import UnknownName
 
 @dataclass(frozen=True, eq=False)
 class StepRun:
-    """One step of a program, as it ran.
+    """The run of one step of a program.
 
     Attributes:
-        instruction: What ran.
+        instruction: Instruction of the step.
         label: The instruction as text.
-        start_s: When it began, after the program's start.
-        transfers: Of all groups.
-        timeline: When each transfer ran, after the step's start.
+        start_s: Start of the step, after the program's start.
+        transfers: Transfers of all groups.
+        timeline: Times of each transfer, after the step's start.
     """
 
     instruction: Instruction
@@ -56,17 +56,17 @@ class StepRun:
 
     @property
     def time_s(self) -> float:
-        """How long it took."""
+        """Duration of the step."""
         return self.timeline.time_s
 
 
 @dataclass(frozen=True, eq=False)
 class ProgramRun:
-    """A program, as it ran.
+    """The run of a program.
 
     Attributes:
-        links: Of the devices.
-        steps: In the order in which they ran.
+        links: Links of the devices.
+        steps: Steps in the order in which they ran.
     """
 
     links: LinkGraph
@@ -74,13 +74,13 @@ class ProgramRun:
 
     @property
     def time_s(self) -> float:
-        """When the last step has ended; 0 for a program without steps."""
+        """End of the last step; 0 for a program without steps."""
         return self.steps[-1].start_s + self.steps[-1].time_s if self.steps else 0.0
 
 
 @functools.lru_cache(maxsize=64)
 def link_graph(hierarchy: Hierarchy) -> LinkGraph:
-    """Return the links of a hierarchy; kept for the next call."""
+    """Return the links of a hierarchy; the result is cached."""
     return LinkGraph(hierarchy)
 
 
@@ -97,11 +97,11 @@ def program_time_s(
 
     Args:
         hierarchy: The devices.
-        matrix: Where the axes lie on them.
-        reduction: What is reduced, and how many bytes on each device.
-        program: Of the levels that the reduction spans; of a single device the empty one.
+        matrix: The placement.
+        reduction: The reduction, with the bytes on each device.
+        program: Program of the levels that the reduction spans; empty for a single device.
         algorithm: ``ring``, ``halving_doubling`` or ``tree``.
-        chunks: Pieces of each pipeline of a chain or tree; None: as many as its length needs.
+        chunks: Pieces of each pipeline of a chain or tree; None for as many as its length needs.
 
     Raises:
         InvalidProgram: The program is not valid.
@@ -121,16 +121,16 @@ def simulate_program(
     chunks: int | None = None,
     record_rates: bool = False,
 ) -> ProgramRun:
-    """Run a program in all reduction groups at once; arguments and errors as :func:`program_time_s`.
+    """Run a program in all reduction groups at once; arguments and errors are as in :func:`program_time_s`.
 
     Args:
         hierarchy: The devices.
-        matrix: Where the axes lie on them.
-        reduction: What is reduced, and how many bytes on each device.
-        program: Of the levels that the reduction spans.
+        matrix: The placement.
+        reduction: The reduction, with the bytes on each device.
+        program: Program of the levels that the reduction spans.
         algorithm: ``ring``, ``halving_doubling`` or ``tree``.
         chunks: Pieces of each pipeline of a chain or tree.
-        record_rates: Keep every change of a rate.
+        record_rates: Record every change of a rate.
     """
     if algorithm not in ALGORITHMS:
         raise UnknownName("algorithm", algorithm, ALGORITHMS)
@@ -161,9 +161,9 @@ def simulate_program(
 
 @functools.lru_cache(maxsize=1024)
 def _shares(program: Program, factors: tuple[int, ...]) -> tuple[FloatArray, ...]:
-    """Return for each step of a valid program the share of the rows that the whole vector of a group is.
+    """Return a group's whole vector as a share of the rows, for each step of a valid program.
 
-    Of a group it is what its first member holds: before the step, after it for an AllGather. float64 [k].
+    It is the part that the first member holds before the step, or after it for an AllGather. float64 [k].
     """
     state = start_state(factors)
     held = [rows_held(state).mean(axis=1)]

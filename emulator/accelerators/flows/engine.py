@@ -1,8 +1,8 @@
-"""The compiled event loop of the simulation: flows enter and leave links, rates follow, events are queued.
+"""Compiled event loop of the simulation: flows enter and leave links, rates follow, events are queued.
 
-An event is the last byte of a flow sent, or arrived. A change of a rate makes the flow's queued event stale;
-it is dropped when its turn comes. Only the flows that share links with one that enters or leaves, directly or
-through others, get new rates.
+An event is that the last byte of a flow was sent, or that it arrived. A change of a rate makes the flow's
+queued event stale, and it is dropped when its turn comes. Only flows that share links with a flow that enters
+or leaves, directly or through others, get new rates.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from sysgym.emulator.compiling import cached_kernel
 NOBODY = -1
 
 _SAME_TIME = 1e-12
-"""Events within this share of the time are one batch: rounding does not pull symmetric flows apart."""
+"""Events within this share of the time are one batch, so that rounding does not separate symmetric flows."""
 _SAME_RATE = 1e-12
 _SENT, _ARRIVED = 0, 1
 
 
 class Waiting(NamedTuple):
-    """What each flow waits for, seen from both sides."""
+    """Dependencies of each flow, in both directions."""
 
     n_waits: NDArray[np.int64]
-    """Flows that each one waits for, the one it follows included."""
+    """Number of flows that each flow waits for, including the one that it follows."""
     freed_first: NDArray[np.int64]
     """Flow f's arrival counts for the flows ``freed[freed_first[f] : freed_first[f + 1]]``."""
     freed: IntArray
     follower: IntArray
-    """The flow that waits for the last byte of each to be sent; -1 for none."""
+    """The flow that waits until the last byte of each flow has been sent; -1 for none."""
 
 
 class _Network(NamedTuple):
-    """Who sends on which link, and room for finding out at which rate."""
+    """Flows on each link, and work arrays for computing their rates."""
 
     head: IntArray
-    """First slot of each link's list, -1 where nobody sends."""
+    """First slot of each link's list, -1 if no flow sends on it."""
     dirty: IntArray
-    """Links that a flow has entered or left since the rates were set."""
+    """Links that a flow has entered or left since the rates were last set."""
     is_dirty: NDArray[np.bool_]
     slot: NDArray[np.int64]
-    """Each flow's first slot, -1 where it does not send: it has one for each hop of its path."""
+    """Each flow's first slot, -1 if it does not send; it has one slot for each hop of its path."""
     fair: FloatArray
-    """Each flow's rate as the last filling has found it."""
+    """Each flow's rate as computed by the last filling."""
     link_seen: NDArray[np.int64]
     flow_seen: NDArray[np.int64]
     touched: IntArray
@@ -81,13 +81,14 @@ def run_flows(
         size_bytes: float64 [n_flows].
         latency_s: float64 [n_flows].
         path: int32 [n_flows].
-        paths: What the numbers in ``path`` mean.
-        waiting: What each flow waits for.
-        bandwidth: Of every link, bytes/s, float64 [n_links].
-        record: Keep every change of a rate.
+        paths: Paths to which the numbers in ``path`` refer.
+        waiting: Dependencies of each flow.
+        bandwidth: Bandwidth of every link, bytes/s, float64 [n_links].
+        record: Record every change of a rate.
 
     Returns:
-        When each flow started, was sent and arrived; how many did not; times, flows and rates of the changes.
+        Times at which each flow started, was sent and arrived; the number of flows that did not; times, flows
+        and rates of the changes.
     """
     n_flows, n_links = len(size_bytes), len(bandwidth)
     start_s, sent_s, finish_s = np.full(n_flows, np.nan), np.full(n_flows, np.nan), np.full(n_flows, np.nan)
@@ -95,7 +96,7 @@ def run_flows(
     left_bytes = size_bytes.copy()
     updated_s = np.zeros(n_flows)
     rate = np.zeros(n_flows)
-    due_s = np.full(n_flows, np.inf)  # when the event of being sent that counts is
+    due_s = np.full(n_flows, np.inf)  # time of the valid event that a flow has been sent
     network = _Network(
         np.full(n_links, NOBODY, np.int32),
         np.empty(n_links, np.int32),
@@ -284,7 +285,7 @@ def _leave(flow: int, path: int, paths: Paths, network: _Network, slots: _Slots,
 def _reach(
     link: int, path: IntArray, paths: Paths, network: _Network, slots: _Slots, epoch: int
 ) -> tuple[int, int]:
-    """Find all links and flows that a change of a link can reach; return how many.
+    """Find all links and flows that a change of a link can reach; return their numbers.
 
     They are written to ``touched`` and ``sharing``.
     """
@@ -350,7 +351,7 @@ def _share_out(
                 n_left += 1
                 least = min(least, network.spare[link] / network.weight[link])
         n_touched = n_left
-        # Rounding must not let the level fall.
+        # Rounding must not lower the level.
         level = max(level, least)
         full = level * (1.0 + _SAME_RATE)
         for i in range(n_touched):

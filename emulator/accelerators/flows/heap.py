@@ -1,4 +1,4 @@
-"""A heap of timed events in two arrays, for compiled code."""
+"""Heap of timed events in two arrays, for compiled code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FloatArray = NDArray[np.float64]
 
 @cached_kernel()
 def push(heap_s: FloatArray, heap_code: NDArray[np.int64], size: int, time_s: float, code: int) -> None:
-    """Add an event to a binary heap that has room; equal times are in order of the code."""
+    """Add an event to a binary heap that has room; equal times are in the order of their codes."""
     place = size
     while place > 0:
         parent = (place - 1) >> 1
@@ -28,7 +28,7 @@ def push(heap_s: FloatArray, heap_code: NDArray[np.int64], size: int, time_s: fl
 
 @cached_kernel()
 def drop_first(heap_s: FloatArray, heap_code: NDArray[np.int64], size: int) -> None:
-    """Take the first of ``size`` events out of the heap."""
+    """Remove the first of ``size`` events from the heap."""
     last = size - 1
     time_s, code = heap_s[last], heap_code[last]
     place, child = 0, 1

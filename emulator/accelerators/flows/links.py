@@ -1,14 +1,14 @@
-"""The links of a hierarchy and the ways through them.
+"""Links of a hierarchy and the paths through them.
 
 Every instance of a level has ``uplinks`` uplinks. In a switch each is two directed links, out and in. In a
-ring each is two directed links with half its bandwidth, one to the next sibling and one to the one before;
-the uplinks with the same number make a ring of their own.
+ring each is two directed links with half its bandwidth, one to the next sibling and one to the previous one;
+uplinks with the same number form a separate ring.
 
-A transfer goes out through the uplinks of every instance that its sender is in and its receiver is not,
+A transfer goes out through the uplinks of every instance that contains its sender but not its receiver,
 crosses the network that joins the last of them with its sibling, and comes in the same way. At each level it
-is spread equally over the uplinks that the members of its group inside the instance are tied to, as NCCL does
-with several channels; between two devices alone these are the uplinks they are tied to themselves. Around a
-ring it goes the shorter way; where both are as long, half goes each way. A ring has no hub: what goes further
+is spread equally over the uplinks to which the members of its group inside the instance are assigned, as NCCL
+does with several channels; between two devices alone these are their own uplinks. Around a ring it takes the
+shorter direction; if both are equally long, half goes each way. A ring has no hub: traffic to levels further
 out leaves it at the device and does not use its links. All of this is our convention.
 """
 
@@ -33,8 +33,8 @@ _DIRECTIONS = 2
 class LinkGraph:
     """The directed links of a hierarchy.
 
-    The links of a level follow those of the levels further out; within a level they are numbered by instance,
-    uplink and direction: 0 is out of the instance (switch) or to its next sibling (ring), 1 the other one.
+    The links of a level follow those of the levels further out. Within a level they are numbered by instance,
+    uplink and direction: 0 is out of the instance (switch) or to its next sibling (ring), 1 the opposite.
 
     Attributes:
         hierarchy: The devices.
@@ -49,14 +49,14 @@ class LinkGraph:
 
     @cached_property
     def first_link(self) -> NDArray[np.int64]:
-        """First link of each level, and the number of links, int64 [n_levels + 1]."""
+        """First link of each level, and the total number of links, int64 [n_levels + 1]."""
         counts = np.cumprod(self.hierarchy.cardinalities, dtype=np.int64)
         counts *= [_DIRECTIONS * level.uplinks for level in self.hierarchy.levels]
         return np.concatenate(([0], np.cumsum(counts)))
 
     @cached_property
     def bandwidth_bytes_per_s(self) -> FloatArray:
-        """Of each directed link, float64 [n_links]."""
+        """Bandwidth of each directed link, float64 [n_links]."""
         each = [
             level.bandwidth_bytes_per_s / (2 if level.network == "ring" else 1)
             for level in self.hierarchy.levels
@@ -95,7 +95,7 @@ class LinkGraph:
         return ", ".join([*words, names[direction]])
 
     def route(self, source: int, target: int) -> IntArray:
-        """Return the links between two devices alone, int32; two halves of a ring if both ways are as long.
+        """Return the links between two devices alone, int32; both directions of a ring if equally long.
 
         Raises:
             SysgymError: A device does not exist.
@@ -103,13 +103,13 @@ class LinkGraph:
         return self.paths([source], [target], [[source, target]], [0]).links_of(0)
 
     def paths(self, source: ArrayLike, target: ArrayLike, groups: ArrayLike, group_of: ArrayLike) -> Paths:
-        """Return the ways of transfers between members of groups.
+        """Return the paths of transfers between members of groups.
 
         Args:
             source: Sending device of each path, [n_paths].
             target: Receiving device of each path, [n_paths]; a path to itself has no links.
             groups: Devices of each group, [n_groups, size].
-            group_of: Group of each path, [n_paths]: over whose uplinks it is spread.
+            group_of: Group of each path, [n_paths], over whose uplinks it is spread.
 
         Raises:
             SysgymError: A device or a group does not exist.
@@ -150,7 +150,7 @@ class LinkGraph:
         return np.array([*latency, 0.0], np.float64)[crossed]
 
     def outermost_level(self, source: ArrayLike, target: ArrayLike) -> NDArray[np.int64]:
-        """Return the outermost level in which devices differ, int64 [n]; n_levels where they do not.
+        """Return the outermost level in which devices differ, int64 [n]; n_levels if they do not.
 
         Args:
             source: Devices, [n].

@@ -1,10 +1,10 @@
-"""A collective among the hosts of a packet network, beside the models of its time.
+"""Simulation of a collective among the hosts of a packet network, compared with models of its time.
 
-Every round of a collective (what a ring or halving-doubling sends between two waits) becomes one flow for
-each transfer; the round ends when the slowest flow has arrived, and the next one starts with new flows.
-Against the alpha-beta cost this pays for headers, for the ACKs of what a host receives, for slow start in
-every round, for hops that store a packet before they forward it, and, where ECMP lets flows choose the same
-link, for sharing it. The flow model has all of these but slow start and queues.
+Every round of a collective (the data that a ring or halving-doubling sends between two waits) becomes one
+flow for each transfer. The round ends when the slowest flow has arrived, and the next one starts with new
+flows. Compared with the alpha-beta cost this adds headers, ACKs of received data, slow start in every round,
+hops that store a packet before they forward it, and sharing of links where ECMP sends several flows over the
+same one. The flow model has all of these but slow start and queues.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _BITS = 8.0
 
 @dataclass(frozen=True, eq=False)
 class PacketRun:
-    """A collective among all hosts of a packet network, and what models say of its time.
+    """The run of a collective among all hosts of a packet network, and the times of models.
 
     Attributes:
         topology: Kind of the network.
         transport: Name of the congestion control.
-        algorithm: Of the collective.
+        algorithm: Algorithm of the collective.
         size_bytes: Bytes of the vector on each host.
-        n_hosts: Hosts.
-        n_flows: Flows of all rounds.
+        n_hosts: Number of hosts.
+        n_flows: Number of flows of all rounds.
         round_s: Time of each round at packet level, float64 [n_rounds].
-        flow_round_s: Of each round in the flow model: max-min fair rates on the same routes, with
+        flow_round_s: Time of each round in the flow model: max-min fair rates on the same routes, with
             headers and ACKs, float64 [n_rounds].
-        model_round_s: Of each round by alpha-beta: the longest propagation delay and the most bytes of a host
-            over its link, float64 [n_rounds].
-        retransmitted_packets: In all rounds.
+        model_round_s: Time of each round by alpha-beta: the longest propagation delay plus the most bytes of
+            a host over its link, float64 [n_rounds].
+        retransmitted_packets: Number of retransmissions in all rounds.
     """
 
     topology: str
@@ -88,12 +88,12 @@ def fabric(kind: str, hosts: int = 16, *, link_rate_bps: float = 10e9) -> Conges
 
     Args:
         kind: ``single_switch`` or ``fat_tree``.
-        hosts: Number of hosts; of a fat tree k**3/4 with k even.
-        link_rate_bps: Of every link, bit/s.
+        hosts: Number of hosts; k**3/4 with k even for a fat tree.
+        link_rate_bps: Rate of every link, bit/s.
 
     Raises:
-        SysgymError: There is no fat tree with so many hosts.
-        ScenarioError: The kind or a number is not one of a network.
+        SysgymError: There is no fat tree with this number of hosts.
+        ScenarioError: The kind or a number is invalid.
     """
     base = load_scenario("fattree-k4-websearch", expect=CongestionScenario)
     table = {
@@ -124,11 +124,11 @@ def run_on_packets(
 
     Args:
         scenario: The network; its workload is not used.
-        size_bytes: Bytes of the vector on each host; after an AllGather.
+        size_bytes: Bytes of the vector on each host; for an AllGather, after it.
         algorithm: ``ring`` or ``halving_doubling``, whose rounds are the same for all hosts.
         collective: ``ALL_REDUCE``, ``REDUCE_SCATTER`` or ``ALL_GATHER``.
         transport: Congestion control of all flows.
-        seed: Of ports, which decide the routes, and of the hosts' jitter.
+        seed: Seed of ports, which decide the routes, and of the hosts' jitter.
 
     Raises:
         UnknownName: There is no such algorithm or transport.
@@ -177,11 +177,11 @@ def compare_models(
 
     Args:
         size_bytes: Bytes of the vector on each host.
-        hosts: Of each network.
-        kinds: Of the networks.
-        algorithms: Of the all-reduce.
+        hosts: Number of hosts of each network.
+        kinds: Kinds of the networks.
+        algorithms: Algorithms of the all-reduce.
         transport: Congestion control of all flows.
-        seed: Of routes and jitter.
+        seed: Seed of routes and jitter.
 
     Raises:
         SysgymError: As :func:`fabric` and :func:`run_on_packets`.
@@ -216,7 +216,7 @@ def format_comparison(runs: Iterable[PacketRun]) -> str:
 
 
 def _factors(topology: Topology) -> tuple[int, ...]:
-    """Return the hosts as a product: pods, switches in a pod, hosts on a switch."""
+    """Return the hosts as a product: pods, switches per pod, hosts per switch."""
     if topology.kind != "fat_tree":
         return (topology.n_hosts,)
     ports = round((4 * topology.n_hosts) ** (1 / 3))
@@ -236,7 +236,7 @@ def _round(schedule: Schedule, turn: int, size_bytes: float, rng: np.random.Gene
 
 
 def _run(network: PacketNetwork, model_s: float) -> float:
-    """Let a round's flows run; return when the last one has arrived."""
+    """Run a round's flows; return the time when the last one has arrived."""
     while not np.isfinite(network.flows().finish_s).all():
         if network.now_s > _MOST_TIMES_THE_MODEL * model_s + 1.0:
             raise SysgymError(f"{network.scenario.name}: a round has not ended after {network.now_s:.3g} s")

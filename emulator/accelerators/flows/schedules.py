@@ -1,16 +1,16 @@
-"""Message schedules of collectives: who sends which piece to whom, independent of devices.
+"""Message schedules of collectives: senders, receivers and pieces, independent of devices.
 
-The vector is cut in pieces. A transfer moves the pieces ``range(begin, stop, step)`` from one member to
-another, who adds them to its own (``reduces``) or replaces its own by them.
+The vector is cut into pieces. A transfer moves the pieces ``range(begin, stop, step)`` from one member to
+another, which adds them to its own (``reduces``) or replaces its own by them.
 
 * ring: reduce-scatter, then all-gather, around the ring (Patarasuk and Yuan 2009).
-* halving-doubling: members exchange halves with one member after the other, then gather them the same way
-  back (Thakur, Rabenseifner and Gropp, IJHPCA 19(1) 2005). Near members come first, so that least is left for
-  the links further out. Where the number of members is no power of two, the p members that differ in a digit
-  of prime radix p exchange p-ths.
+* halving-doubling: members exchange halves with one member after another, then gather them the same way back
+  (Thakur, Rabenseifner and Gropp, IJHPCA 19(1) 2005). Near members come first, so that the least data is left
+  for the links further out. If the number of members is not a power of two, the p members that differ in a
+  digit of prime radix p exchange p-ths.
 * tree: two binary trees, each for half of the vector, in pipelined chunks (Sanders, Speck and Träff 2009; the
-  all-reduce of NCCL). A member that is within one tree is a leaf of the other.
-* Reduce and Broadcast are chains of pipelined chunks whatever the algorithm, and a tree's ReduceScatter and
+  all-reduce of NCCL). A member that is an inner vertex of one tree is a leaf of the other.
+* Reduce and Broadcast are chains of pipelined chunks for every algorithm, and a tree's ReduceScatter and
   AllGather are those of the ring, as in NCCL.
 """
 
@@ -45,15 +45,15 @@ def make_schedule(
     channels: int = 1,
     chunks: int | None = None,
 ) -> Schedule:
-    """Return the transfers of a collective in one group; kept for the next call.
+    """Return the transfers of a collective in one group; the result is cached.
 
     Args:
-        collective: What the members do.
+        collective: The collective.
         algorithm: ``ring``, ``halving_doubling`` or ``tree``.
-        factors: The group's size as a product over levels, outermost first: members are in mixed radix.
-        channels: 1, or 2 for rings and chains in both directions, half of the bytes each, which is what uses
-            the links of a ring of devices.
-        chunks: Pieces of each pipeline of a chain or tree; None: see :func:`default_chunks`.
+        factors: The group's size as a product over levels, outermost first; members are in mixed radix.
+        channels: 1, or 2 for rings and chains in both directions with half of the bytes each, which uses all
+            links of a ring of devices.
+        chunks: Pieces of each pipeline of a chain or tree; None for :func:`default_chunks`.
 
     Raises:
         UnknownName: There is no such algorithm.
@@ -81,14 +81,14 @@ def make_schedule(
 
 
 def default_chunks(n_members: int, *, chain: bool) -> int:
-    """Return the pieces of a pipeline: as many as its length needs, as few as keep the simulation short.
+    """Return the number of pieces of a pipeline: enough for its length, but few to simulate.
 
-    A chain of n members takes a share of (n - 2) / chunks longer than one of endlessly many; here 1/16, more
-    from 182 members on.
+    A chain of n members takes longer than one with infinitely many chunks by the share (n - 2) / chunks: here
+    1/16, and more from 182 members on.
 
     Args:
-        n_members: Of the group.
-        chain: A chain, not a tree.
+        n_members: Members of the group.
+        chain: Whether the pipeline is a chain and not a tree.
     """
     if chain:
         most = _MOST_CHAIN_TRANSFERS // max(n_members, 1)
@@ -98,13 +98,13 @@ def default_chunks(n_members: int, *, chain: bool) -> int:
 
 
 def _orders(n_members: int, channels: int) -> NDArray[np.int64]:
-    """Return the order of the members in each channel, [channels, n_members]; the root is first in all."""
+    """Return the order of the members in each channel, [channels, n_members]; the root is always first."""
     forward = np.arange(n_members)
     return np.stack((forward, -forward % n_members)[:channels])
 
 
 def _table(shape: tuple[int, ...], *columns: Any) -> list[Any]:
-    """Broadcast columns to a shape, flat."""
+    """Broadcast columns to a shape and flatten them."""
     return [np.broadcast_to(column, shape).ravel() for column in columns]
 
 
@@ -117,7 +117,7 @@ def _ring(collective: Collective, n: int, channels: int) -> Schedule:
     turn = np.arange(n_rounds)[:, None, None]
     channel = np.arange(channels)[None, :, None]
     place = np.arange(n)[None, None, :]
-    # The piece that its last receiver keeps; in an all-gather a member begins with its own.
+    # The piece that its last receiver keeps; in an all-gather a member begins with its own piece.
     piece = order[channel, (place - turn - (1 if scatters else 0)) % n] * channels + channel
     index = (turn * channels + channel) * n
     before = index - channels * n
@@ -169,7 +169,7 @@ def _chain(collective: Collective, n: int, channels: int, chunks: int) -> Schedu
 
 @dataclass
 class _Edge:
-    """A connection of a pipeline: every chunk goes over it once it has come over the edges it waits for."""
+    """A connection of a pipeline: a chunk is sent over it once it has arrived over the edges it waits for."""
 
     src: int
     dst: int
@@ -226,7 +226,7 @@ def _double_tree(factors: tuple[int, ...], chunks: int) -> Schedule:
             if parent != NOBODY:
                 children[parent].append(member)
         root = parents.index(NOBODY)
-        # From the root on; the other way round, every member comes after its children.
+        # From the root on; in reverse order every member comes after its children.
         downwards = [root]
         for member in downwards:
             downwards += children[member]
@@ -245,10 +245,10 @@ def _double_tree(factors: tuple[int, ...], chunks: int) -> Schedule:
 
 
 def _tree_parents(factors: Sequence[int], *, mirrored: bool) -> list[int]:
-    """Return each member's parent, -1 for the root: a tree of the instances of every level, leaders joined.
+    """Return each member's parent, -1 for the root: a tree of each level's instances, joined by leaders.
 
-    Mirrored trees have the leaves where the others have not: digits count from the end, or by one further on
-    where the number of instances is odd.
+    In mirrored trees the leaves are the inner vertices of the others: digits count from the end, or are
+    shifted by one if the number of instances is odd.
     """
     n = int(np.prod(factors, dtype=np.int64))
     parents = []
@@ -299,13 +299,13 @@ def _halving_doubling(collective: Collective, factors: tuple[int, ...]) -> Sched
     columns: list[list[Any]] = []
     counts, waits = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
     n_transfers = 0
-    # What each member has received: transfers of all turns so far, [n, number].
+    # Transfers of all previous turns that each member has received, [n, number].
     received = np.zeros((n, 0), np.int64)
     member = np.arange(n)[:, None]
     for turn, (radix, stride, reduces) in enumerate(order):
         offset = np.arange(1, radix)[None, :]
         partner = _moved(member, offset, radix, stride)
-        # What is left has the same remainder as the member; a receiver gets what has the same as itself.
+        # The remaining pieces have the member's remainder; a receiver gets those with its own remainder.
         begin = (partner if reduces else member) % (stride * radix)
         columns.append(
             _table((n, radix - 1), member, partner, begin, np.array(stride * radix), np.array(reduces), turn)
@@ -338,13 +338,13 @@ def _halving_doubling(collective: Collective, factors: tuple[int, ...]) -> Sched
 def _moved(
     member: NDArray[np.int64], offset: NDArray[np.int64], radix: int, stride: int
 ) -> NDArray[np.int64]:
-    """Return the members whose digit of a radix and stride is larger by an offset, around."""
+    """Return the members whose digit of a radix and stride is larger by an offset, cyclically."""
     digit = member // stride % radix
     return member + ((digit + offset) % radix - digit) * stride
 
 
 def _before_on_connection(connection: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each transfer the last one before it with the same connection, -1 for none."""
+    """Return the previous transfer on the same connection for each transfer, -1 for none."""
     order = np.argsort(connection, kind="stable")
     same = connection[order[1:]] == connection[order[:-1]]
     before = np.full(len(connection), NOBODY)

@@ -1,8 +1,8 @@
-"""Flows that wait for each other and share links: when each starts, is sent and arrives.
+"""Simulation of flows that wait for each other and share links.
 
-An idealised network: every flow gets its max-min fair rate at once (Bertsekas and Gallager, Data Networks,
-2nd ed., section 6.5.2), and its last byte arrives one latency after it was sent. Results are exact for this
-model, and where nothing is shared they are the alpha-beta costs.
+The network is idealised: every flow gets its max-min fair rate at once (Bertsekas and Gallager, Data
+Networks, 2nd ed., section 6.5.2), and its last byte arrives one latency after it was sent. Results are exact
+for this model, and where nothing is shared they equal the alpha-beta costs.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from sysgym.scenarios.errors import SysgymError
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """Bytes to be moved, and what each flow waits for.
+    """Flows with their sizes and dependencies.
 
     Flow f waits until the flows ``wait_on[wait_first[f] : wait_first[f + 1]]`` have arrived, and until the
-    last byte of ``follows[f]`` has left its sender: the one before it on the same connection.
+    last byte of ``follows[f]``, the previous flow on the same connection, has left its sender.
 
     Attributes:
         size_bytes: float64 [n_flows], not negative; a flow of 0 bytes takes its latency.
-        latency_s: From the last byte sent to its arrival, float64 [n_flows].
-        path: int32 [n_flows].
-        paths: What the numbers in ``path`` mean.
+        latency_s: Time from the last byte sent to its arrival, float64 [n_flows].
+        path: Index of each flow's path, int32 [n_flows].
+        paths: Paths to which ``path`` refers.
         wait_first: int64 [n_flows + 1], ascending from 0.
         wait_on: int32 [n_waits].
         follows: int32 [n_flows], -1 for none; no two follow the same flow.
@@ -50,7 +50,7 @@ class Flows:
 
 
 class RateHistory(NamedTuple):
-    """Every change of a rate in order of time: at ``time_s[i]`` flow ``flow[i]`` begins to send at a rate."""
+    """Changes of rates in order of time: at ``time_s[i]`` flow ``flow[i]`` begins to send at a rate."""
 
     time_s: FloatArray
     flow: IntArray
@@ -58,7 +58,7 @@ class RateHistory(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """When flows start, are sent and arrive, in seconds, arrays [n_flows]."""
+    """Times at which flows start, are sent and arrive, in seconds, arrays [n_flows]."""
 
     start_s: FloatArray
     sent_s: FloatArray
@@ -67,20 +67,20 @@ class Timeline(NamedTuple):
 
     @property
     def time_s(self) -> float:
-        """When the last flow has arrived; 0 without flows."""
+        """Arrival of the last flow; 0 without flows."""
         return float(self.finish_s.max(initial=0.0))
 
 
 def simulate(flows: Flows, bandwidth_bytes_per_s: FloatArray, *, record_rates: bool = False) -> Timeline:
     """Run flows over links with max-min fair sharing, from time 0.
 
-    Work is proportional to the events: the start or end of a flow changes only the rates of those that share
-    links with it, directly or through others.
+    Work is proportional to the number of events: the start or end of a flow changes only the rates of flows
+    that share links with it, directly or through others.
 
     Args:
-        flows: What is moved.
-        bandwidth_bytes_per_s: Of every link, float64 [n_links], more than 0.
-        record_rates: Keep every change of a rate.
+        flows: The flows.
+        bandwidth_bytes_per_s: Bandwidth of every link, float64 [n_links], more than 0.
+        record_rates: Record every change of a rate.
 
     Raises:
         SysgymError: An array has a wrong shape or value, or flows wait for each other in a circle.
@@ -91,7 +91,7 @@ def simulate(flows: Flows, bandwidth_bytes_per_s: FloatArray, *, record_rates: b
     behind = np.flatnonzero(flows.follows != NOBODY).astype(np.int32)
     follower[flows.follows[behind]] = behind
     waits = np.diff(flows.wait_first)
-    # Who waits for each flow: the dependencies the other way round.
+    # The flows that wait for each flow: the dependencies reversed.
     freed = np.repeat(np.arange(flows.n_flows, dtype=np.int32), waits)
     order = np.argsort(flows.wait_on, kind="stable")
     freed = freed[order]
@@ -136,7 +136,7 @@ def _check(flows: Flows, bandwidth: FloatArray) -> None:
     followed = flows.follows[flows.follows != NOBODY]
     if len(np.unique(followed)) < len(followed):
         raise SysgymError("two flows follow the same one")
-    # NaN fails these comparisons too.
+    # NaN fails these comparisons, too.
     if not (np.all(bandwidth > 0) and np.all(paths.share > 0)):
         raise SysgymError("a link's bandwidth or a share of a path is not positive")
     if not (np.all(flows.size_bytes >= 0) and np.all(flows.latency_s >= 0)):

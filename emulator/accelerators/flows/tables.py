@@ -1,4 +1,4 @@
-"""Flat tables: ways through a network, and the transfers of a collective in one group."""
+"""Flat tables: paths through a network, and the transfers of a collective in one group."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ IntArray = NDArray[np.int32]
 
 
 class Paths(NamedTuple):
-    """Ways through the network: path p has the links ``link[first[p] : first[p + 1]]``.
+    """Paths through the network: path p has the links ``link[first[p] : first[p + 1]]``.
 
-    A flow may send only a share of its bytes over a link: so one that is spread over parallel links is said.
+    A flow that is spread over parallel links sends only a share of its bytes over each of them.
     """
 
     first: NDArray[np.int64]
@@ -24,7 +24,7 @@ class Paths(NamedTuple):
     link: IntArray
     """int32 [n_hops]; no link twice on a path."""
     share: FloatArray
-    """Of a flow's bytes, what crosses each link, float64 [n_hops], more than 0; 1 where there is one way."""
+    """Share of a flow's bytes that crosses each link, float64 [n_hops], more than 0; 1 for a single path."""
 
     @property
     def n_paths(self) -> int:
@@ -42,7 +42,7 @@ class Paths(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The transfers of one group, arrays [n_transfers] unless said otherwise; read-only.
+    """Transfers of one group, arrays [n_transfers] unless stated otherwise; read-only.
 
     Attributes:
         n_members: Members of the group.
@@ -51,14 +51,15 @@ class Schedule:
         dst: Receiving member, int32.
         begin: First piece, int32.
         stop: One past the last piece, int32.
-        step: From one piece to the next, int32.
+        step: Distance from one piece to the next, int32.
         reduces: Whether the receiver adds the pieces to its own.
-        round: Where all links are alike, transfers of a round run at the same time, int32.
-        channel: Of two rings, chains or trees, which one, int32.
+        round: Round of the transfer; if all links are alike, transfers of a round run at the same time,
+            int32.
+        channel: Index of the ring, chain or tree, of which there may be two, int32.
         wait_first: int64 [n_transfers + 1]: transfer t waits until those from ``wait_first[t]`` up to
             ``wait_first[t + 1]`` of ``wait_on`` have arrived.
         wait_on: int32 [n_waits].
-        follows: The transfer before it from the same sender to the same receiver in the same channel, int32;
+        follows: The previous transfer from the same sender to the same receiver in the same channel, int32;
             -1 for none.
     """
 
@@ -94,7 +95,7 @@ class Schedule:
 
     @functools.cached_property
     def piece_count(self) -> NDArray[np.int64]:
-        """Pieces of each transfer, int64."""
+        """Number of pieces of each transfer, int64."""
         return (self.stop.astype(np.int64) - self.begin + self.step - 1) // self.step
 
     @functools.cached_property
@@ -106,7 +107,7 @@ class Schedule:
 
 
 def new_schedule(n_members: int, n_pieces: int, **columns: Any) -> Schedule:
-    """Return a schedule of columns whatever their types; transfers are of one piece if nothing is said."""
+    """Return a schedule of columns of any type; transfers have one piece by default."""
     columns.setdefault("stop", columns["begin"] + 1)
     columns.setdefault("step", np.ones_like(columns["begin"]))
     types = {"reduces": np.bool_, "wait_first": np.int64}

@@ -1,8 +1,8 @@
-"""Traces of programs for Perfetto and Chrome: JSON in the Trace Event Format, complete and metadata events.
+"""Traces of programs for Perfetto and Chrome: JSON in the Trace Event Format.
 
-Times are microseconds. A transfer is drawn while it sends, without its latency, so that what follows on the
-same connection does not overlap it. The format is that of Google's document "Trace Event Format"; Perfetto
-reads it at ui.perfetto.dev.
+Times are microseconds. A transfer is drawn while it sends, without its latency, so that its successor on the
+same connection does not overlap it. Events are complete and metadata events of Google's document "Trace Event
+Format"; Perfetto reads them at ui.perfetto.dev.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _PROGRAM_PID = 0
 def write_trace(path: str | PathLike[str], run: ProgramRun, by: str = "device") -> None:
     """Write a program's trace to a JSON file that Perfetto and Chrome open.
 
-    The first process is the program, with its steps. Then there is one process for each device that sends,
-    with a thread for each connection; or one for each link that is used, with as many threads as transfers
-    share it at a time.
+    The first process is the program, with its steps. The others are one for each sending device, with a
+    thread for each connection, or one for each used link, with as many threads as transfers that share it at
+    a time.
 
     Args:
-        path: Of the file.
-        run: What ran.
+        path: Path of the file.
+        run: The run of the program.
         by: ``device`` or ``link``.
 
     Raises:
@@ -75,7 +75,7 @@ def _by_link(run: ProgramRun) -> Iterator[Event]:
     n_threads: dict[int, int] = {}
     for number, step in enumerate(run.steps, start=1):
         flows, timeline = step.transfers.flows, step.timeline
-        # Threads of each link: when each is free again, the earliest first.
+        # Time at which each thread of each link is free again, the earliest first.
         busy: dict[int, list[tuple[float, int]]] = {}
         for index in timeline.start_s.argsort(kind="stable").tolist():
             start_s, sent_s = float(timeline.start_s[index]), float(timeline.sent_s[index])

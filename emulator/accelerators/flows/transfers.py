@@ -1,6 +1,6 @@
-"""The transfers of a collective among devices: who sends which pieces to whom, over which links.
+"""Transfers of a collective among devices: senders, receivers, pieces and links.
 
-All groups of a pattern, in all reduction groups, run at the same time; that is what makes them share links.
+All groups of a pattern, in all reduction groups, run at the same time and therefore share links.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Transfers:
 
     Attributes:
         flows: Sizes, latencies, paths and dependencies.
-        schedule: What each group does: transfer t is transfer ``t % schedule.n_transfers`` of it.
+        schedule: Schedule of each group: transfer t is transfer ``t % schedule.n_transfers`` of it.
         groups: Devices of each group, int32 [n_groups, n_members].
         src: Sending device, int32.
         dst: Receiving device, int32.
@@ -56,19 +56,19 @@ def lower_collective(
 ) -> Transfers:
     """Return the transfers of a collective that several groups run at the same time.
 
-    Where a group spans a level whose network is a ring, rings and chains run in both directions, half of the
-    bytes each.
+    If a group spans a level whose network is a ring, rings and chains run in both directions, with half of
+    the bytes each.
 
     Args:
-        links: Of the devices.
+        links: Links of the devices.
         groups: Devices of each group, [n_groups, n_members]; the first member is the root.
-        collective: What each group does.
-        vector_bytes: Bytes of a group's whole vector, one number or [n_groups]: what every member holds
-            before an AllReduce, ReduceScatter or Reduce, what the root of a Broadcast holds, and what every
-            member holds after an AllGather.
+        collective: Collective of each group.
+        vector_bytes: Bytes of a group's whole vector, one number or [n_groups]: the data of every member
+            before an AllReduce, ReduceScatter or Reduce, of the root of a Broadcast, and of every member
+            after an AllGather.
         algorithm: See :mod:`~sysgym.emulator.accelerators.flows.schedules`.
-        factors: Of a group's levels, outermost first; None: one level.
-        chunks: Pieces of each pipeline of a chain or tree; None: as many as its length needs.
+        factors: Factors of a group's levels, outermost first; None for one level.
+        chunks: Pieces of each pipeline of a chain or tree; None for as many as its length needs.
 
     Raises:
         UnknownName: There is no such algorithm.

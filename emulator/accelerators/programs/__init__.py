@@ -1,4 +1,4 @@
-"""Programs of collectives: their language and meaning, all valid ones, and the best for given times."""
+"""Programs of collectives: their language and meaning, enumeration, and the best for given times."""
 
 from sysgym.emulator.accelerators.programs.checking import InvalidProgram, apply_instruction, check_program
 from sysgym.emulator.accelerators.programs.enumeration import enumerate_programs, program_edges

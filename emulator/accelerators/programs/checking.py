@@ -1,7 +1,7 @@
-"""Whether a program is valid, and what is wrong with one that is not.
+"""Checker of programs, with a diagnosis of invalid ones.
 
-The checker runs a program on the devices of one reduction group as they are, with no appeal to symmetry, so
-it confirms what synthesis claims. 1,024 devices are a state of 128 MiB and take seconds.
+The checker runs a program on all devices of one reduction group, without using symmetry, and so confirms the
+results of synthesis independently. The state of 1,024 devices takes 128 MiB and seconds.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _NAMES = {
 
 
 class InvalidProgram(SysgymError):
-    """Raised when a program breaks a precondition; says which step, which group and what was found there.
+    """Raised when a program breaks a precondition; names the step, the group and what was found there.
 
     Attributes:
         step: Number of the step that breaks it, counted from 1; 0 for a program without steps.
-        instruction: That step as text; empty where there is none.
-        precondition: What should have held.
-        group: Devices of the first group in which it does not; empty where it is not about a group.
-        found: What was found instead, in words.
+        instruction: That step as text; empty if there is none.
+        precondition: The precondition.
+        group: Devices of the first group that breaks it; empty if it is not about a group.
+        found: The actual condition, in words.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ def apply_instruction(
     """Return the state after one instruction.
 
     Args:
-        state: [k, k, words]; not changed.
+        state: State of shape [k, k, words]; not changed.
         instruction: The step.
-        factors: Of the levels, outermost first.
+        factors: Factor of each level, outermost first.
         convention: Choices of the semantics.
 
     Raises:
         InvalidProgram: A precondition is broken; the step is numbered 1.
-        SysgymError: The state is not one of these factors.
+        SysgymError: The state does not have these factors.
     """
     after = state.copy()
     _run(after, instruction, factors, convention, 1)
@@ -99,7 +99,7 @@ def check_program(
 
     Args:
         program: Its instructions; the empty program is valid for a single device.
-        factors: Of the levels, outermost first, each at least 2; none is a single device.
+        factors: Factors of the levels, outermost first, each at least 2; empty for a single device.
         convention: Choices of the semantics.
 
     Raises:
@@ -143,7 +143,7 @@ def _spelled(pattern: Pattern) -> str:
 
 
 def _found(state: State, violation: Violation, instruction: Instruction, factors: Sequence[int]) -> str:
-    """Return what a step met that may not run, in words."""
+    """Return the finding of a step that may not run, in words."""
     precondition, group, member, row = violation
     name = _NAMES[instruction.collective]
     if precondition is Precondition.PATTERN_EXISTS:

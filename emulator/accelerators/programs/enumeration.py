@@ -1,4 +1,4 @@
-"""All programs of a space, as the edges they take."""
+"""Enumeration of all programs of a space, as the edges that they take."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sysgym.emulator.accelerators.programs.space import NO_EDGE, OUT_OF_REACH, P
 
 
 def enumerate_programs(space: ProgramSpace, max_steps: int) -> list[Program]:
-    """Return all valid programs of up to this many steps: shorter first, then in the order of actions.
+    """Return all valid programs of up to this many steps, shorter ones first, then in the order of actions.
 
     Raises:
         SysgymError: Programs of so many steps have not been explored.
@@ -28,7 +28,7 @@ def enumerate_programs(space: ProgramSpace, max_steps: int) -> list[Program]:
 def program_edges(space: ProgramSpace, max_steps: int) -> NDArray[np.int32]:
     """Return the edges of all valid programs of up to this many steps, int32 [n_programs, max_steps].
 
-    Rows are in the order of :func:`enumerate_programs`, and end in -1 where a program is shorter.
+    Rows are in the order of :func:`enumerate_programs`; shorter programs are padded with -1.
 
     Raises:
         SysgymError: Programs of so many steps have not been explored.

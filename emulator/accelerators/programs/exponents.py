@@ -1,6 +1,6 @@
 """Numbers of rows held by devices, as exponents of the factors.
 
-What depends on the factors of a hierarchy is thus kept apart from what depends on its number of levels.
+This separates the dependence on a hierarchy's factors from the dependence on its number of levels.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from sysgym.emulator.accelerators.programs.patterns import Collective, Instructi
 from sysgym.emulator.accelerators.programs.states import Convention
 
 HOLDS_NOTHING = 127
-"""The exponents of a device without rows."""
+"""Exponent of a device without rows."""
 
 
 class Move(NamedTuple):
-    """What an instruction does to the exponents of devices.
+    """Effect of an instruction on the exponents of devices.
 
     Attributes:
-        collective: Which.
+        collective: The collective.
         levels: Levels whose digits differ inside a group.
         members: Devices of all groups, [n_groups, size].
     """
@@ -33,7 +33,7 @@ class Move(NamedTuple):
 
     @classmethod
     def of(cls, instruction: Instruction, factors: Sequence[int]) -> Move:
-        """Return what an instruction does with these factors."""
+        """Return the effect of an instruction with these factors."""
         pattern = instruction.pattern
         return cls(instruction.collective, slice(pattern.low, pattern.high), pattern.groups(factors))
 
@@ -45,8 +45,8 @@ class Move(NamedTuple):
     def exponents_after(self, exponents: NDArray[np.int8], convention: Convention) -> NDArray[np.int8]:
         """Return the exponents after a step that may run, int8 [k, n_levels].
 
-        A ReduceScatter leaves a member one of ``size`` equal runs; an AllGather, whose members hold equal
-        shares of different rows, gives it as many times more.
+        A ReduceScatter leaves each member one of ``size`` equal runs. An AllGather, whose members hold equal
+        shares of different rows, multiplies each member's rows by ``size``.
         """
         after = exponents.copy()
         if self.collective is Collective.REDUCE_SCATTER:

@@ -1,9 +1,9 @@
-"""Reduction programs: which groups of devices run which collective, one step after another.
+"""Language of reduction programs: sequences of collectives in groups of devices.
 
-A reduction group of k devices is numbered 0 to k-1 in mixed radix over its factors, outermost level first:
-one digit for each level of the synthesis hierarchy. A pattern says which digits differ inside a group. All of
-this depends on the number of levels only; the factors come in with :meth:`Pattern.groups`. The language is
-that of P2's problem (Xie et al., MLSys 2022), slices and forms; its spelling is our convention.
+The k devices of a reduction group are numbered 0 to k-1 in mixed radix over its factors, outermost level
+first, with one digit for each level of the synthesis hierarchy. A pattern says which digits differ inside a
+group. All of this depends on the number of levels only; :meth:`Pattern.groups` brings in the factors. The
+language is that of P2's problem (Xie et al., MLSys 2022), slices and forms; its spelling is our convention.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sysgym.scenarios.errors import ScenarioError, SysgymError, UnknownName
 
 
 class Collective(enum.StrEnum):
-    """What the devices of a group do together. The first member of a group is its root."""
+    """Collective operation of a group. The first member of a group is its root."""
 
     ALL_REDUCE = "AR"
     REDUCE_SCATTER = "RS"
@@ -31,10 +31,10 @@ class Collective(enum.StrEnum):
 
 
 class Form(enum.StrEnum):
-    """How the devices of a slice's instances make groups.
+    """Grouping of the devices of a slice's instances.
 
     ``INSIDE``: the devices of one instance. ``PARALLEL``: devices at the same place of the instances that
-    have one ancestor. ``MASTER``: as parallel, but of each instance only the first device takes part.
+    have a common ancestor. ``MASTER``: like parallel, but with the first device of each instance only.
     """
 
     INSIDE = "inside"
@@ -64,10 +64,10 @@ class Pattern:
             )
 
     def label(self, n_levels: int) -> str:
-        """Return its name on this many levels.
+        """Return the pattern's name on this many levels.
 
-        ``all``, and with two levels ``inside``, ``across`` and ``masters``. With more levels a name ends in
-        the first and last level that differ: ``inside-1-2``, ``across-0``, ``masters-0-1``.
+        The names are ``all``, and with two levels ``inside``, ``across`` and ``masters``. With more levels a
+        name ends in the first and last level that differ: ``inside-1-2``, ``across-0``, ``masters-0-1``.
 
         Raises:
             SysgymError: The pattern has a level that does not exist.
@@ -83,14 +83,14 @@ class Pattern:
         return f"{name}-{self.low}" if last == self.low else f"{name}-{self.low}-{last}"
 
     def exists(self, n_levels: int) -> bool:
-        """Return whether it is a pattern of this many levels, and not another spelling of one."""
+        """Return whether the pattern exists on this many levels in this spelling."""
         return self.high < n_levels or (self.high == n_levels and not self.masters)
 
     def blocks(self, factors: Sequence[int]) -> tuple[int, int, int]:
         """Return (outer, size, inner): the products of the factors before, within and after its levels.
 
-        Member v of the group (u, p) is device ``(u * size + v) * inner + p``, u below ``outer`` and p below
-        ``inner``; with masters only p = 0 is a group.
+        Member v of the group (u, p) is device ``(u * size + v) * inner + p``, with u below ``outer`` and p
+        below ``inner``. With masters only p = 0 is a group.
         """
         low, high = self.low, self.high
         return math.prod(factors[:low]), math.prod(factors[low:high]), math.prod(factors[high:])
@@ -99,7 +99,7 @@ class Pattern:
         """Return the members of every group, int32 [n_groups, size], both in ascending order.
 
         Args:
-            factors: Of the levels, outermost first.
+            factors: Factor of each level, outermost first.
 
         Raises:
             SysgymError: The pattern has a level that does not exist.
@@ -125,22 +125,22 @@ Program = tuple[Instruction, ...]
 """Instructions in the order in which they run."""
 
 COLLECTIVES: tuple[Collective, ...] = tuple(Collective)
-"""In the order of action indices."""
+"""Collectives in the order of action indices."""
 
 
 def pattern_of(depth: int, form: Form, ancestor: int, n_levels: int) -> Pattern | None:
-    """Return the pattern that a slice and a form spell.
+    """Return the pattern of a slice and a form.
 
-    A slice at a depth d has as instances the devices that agree in the first d digits; depth 0 is the root.
+    The instances of a slice at depth d are the devices that agree in the first d digits; depth 0 is the root.
 
     Args:
-        depth: Of the slice, 0 to ``n_levels``.
-        form: How its instances' devices make groups.
-        ancestor: Depth of the ancestor, less than ``depth``; not looked at for ``INSIDE``.
+        depth: Depth of the slice, 0 to ``n_levels``.
+        form: Grouping of its instances' devices.
+        ancestor: Depth of the ancestor, less than ``depth``; not used for ``INSIDE``.
         n_levels: Levels of the synthesis hierarchy.
 
     Returns:
-        The pattern, or None where every group is a single device.
+        The pattern, or None if every group is a single device.
 
     Raises:
         SysgymError: There is no such slice or ancestor.
@@ -151,7 +151,7 @@ def pattern_of(depth: int, form: Form, ancestor: int, n_levels: int) -> Pattern 
         return Pattern(depth, n_levels) if depth < n_levels else None
     if not 0 <= ancestor < depth:
         raise SysgymError(f"an ancestor of depth {depth} has a smaller depth, not {ancestor}")
-    # Below the innermost slice there is one device, its own master.
+    # Below the innermost slice every device is its own master.
     return Pattern(ancestor, depth, form is Form.MASTER and depth < n_levels)
 
 
@@ -159,9 +159,9 @@ def pattern_of(depth: int, form: Form, ancestor: int, n_levels: int) -> Pattern 
 def patterns(n_levels: int) -> tuple[Pattern, ...]:
     """Return the n_levels squared patterns in the order of their indices.
 
-    They go by the slice's depth, inside before parallel and master of each ancestor. So an index means the
-    same slice and form whatever the number of levels: ``all``, then ``inside``, ``across`` and ``masters``
-    with depth 1, then those with depth 2.
+    The order is by the slice's depth, inside before parallel and master of each ancestor. An index therefore
+    means the same slice and form for any number of levels: ``all``, then ``inside``, ``across`` and
+    ``masters`` with depth 1, then those with depth 2.
 
     Args:
         n_levels: Levels of the synthesis hierarchy; 0 is a single device, which has no patterns.
@@ -186,7 +186,7 @@ def n_patterns(n_levels: int) -> int:
 def actions(n_levels: int) -> tuple[Instruction, ...]:
     """Return every instruction of this many levels in the order of action indices.
 
-    Action ``pattern_index * len(COLLECTIVES) + collective_index``. Programs are ordered by these.
+    The index of an action is ``pattern_index * len(COLLECTIVES) + collective_index``; it orders programs.
     """
     return tuple(
         Instruction(pattern, collective) for pattern in patterns(n_levels) for collective in COLLECTIVES
@@ -194,15 +194,15 @@ def actions(n_levels: int) -> tuple[Instruction, ...]:
 
 
 def parse_program(text: str, n_levels: int) -> Program:
-    """Read a program such as ``inside:RS across:AR inside:AG``.
+    """Parse a program such as ``inside:RS across:AR inside:AG``.
 
     Args:
-        text: Instructions ``pattern:collective`` with blanks between them; none is the empty program.
+        text: Instructions ``pattern:collective`` separated by blanks; empty for the empty program.
         n_levels: Levels of the synthesis hierarchy.
 
     Raises:
         UnknownName: There is no such pattern on this many levels, or no such collective.
-        ScenarioError: A word is not of this form.
+        ScenarioError: A word does not have this form.
     """
     by_label = {pattern.label(n_levels): pattern for pattern in patterns(n_levels)}
     program = []
@@ -240,18 +240,18 @@ def format_program(program: Iterable[Instruction], n_levels: int) -> str:
 def lower(pattern: Pattern, factors: Sequence[int], reduction_groups: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the devices of every group of a pattern in every reduction group.
 
-    All of them run at the same time, which is what makes them share links.
+    All of them run at the same time, and therefore share links.
 
     Args:
-        pattern: Of the instruction.
-        factors: Of a reduction group's levels, outermost first.
+        pattern: Pattern of the instruction.
+        factors: Factors of a reduction group's levels, outermost first.
         reduction_groups: Devices of each reduction group in member order, [n_reduction_groups, k].
 
     Returns:
         Devices, int32 [n_reduction_groups * n_groups, size].
 
     Raises:
-        SysgymError: The pattern does not exist on these levels, or k is not the factors' product.
+        SysgymError: The pattern does not exist on these levels, or k is not the product of the factors.
     """
     groups = pattern.groups(factors)
     if reduction_groups.ndim != 2 or reduction_groups.shape[1] != math.prod(factors):

@@ -1,10 +1,10 @@
-"""All states that programs can reach, and the steps between them.
+"""Space of all states that programs can reach, and the steps between them.
 
-The space is a graph without cycles: nodes are what the devices hold, edges are the instructions that may run.
-A program is a path from the start to the goal. Programs of up to six steps depend on the number of levels
-only, not on their factors (the tests compare them), so one space serves all. Of the 8,570 longer ones of
-three levels, 26 are not programs of some factors, such as (4, 2, 2). What depends on the factors is how many
-rows a device holds, and a node says it in exponents of the factors.
+The space is an acyclic graph whose nodes are states of the devices and whose edges are valid instructions. A
+program is a path from the start to the goal. Programs of up to six steps depend on the number of levels only,
+not on their factors (the tests compare them), so one space serves all factors. Of the 8,570 longer programs
+of three levels, 26 are not valid for some factors, such as (4, 2, 2). The number of rows that a device holds
+does depend on the factors; a node therefore stores it in exponents of the factors.
 """
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ MOST_COMMON_STEPS = 6
 """Programs of up to this many steps are the same for all factors."""
 
 OUT_OF_REACH = -1
-"""Steps to a goal that cannot be reached, and the goal where none is."""
+"""Steps to a goal that cannot be reached, and the index of a goal that does not exist."""
 
 
 @dataclass(frozen=True, eq=False)
 class ProgramSpace:
-    """Nodes and edges. Node 0 is the start; nodes are in order of the fewest steps that reach them.
+    """Nodes and edges. Node 0 is the start; nodes are in the order of the fewest steps that reach them.
 
-    A node is a state of all devices together with its exponents; edges are in order of their source, then of
-    their action (see :func:`~.patterns.actions`).
+    A node is a state of all devices together with its exponents. Edges are in the order of their source, then
+    of their action (see :func:`~.patterns.actions`).
 
     Attributes:
-        factors: Of the levels it was explored with, outermost first.
+        factors: Factors of the levels with which it was explored, outermost first.
         convention: Choices of the semantics.
-        max_steps: Nodes that need this many steps have not been explored further; None: all have been.
+        max_steps: Nodes that need this many steps have not been explored further; None if all have been.
         goal: The node in which every device has everything.
         states: Contributors of each row of each device as bits, [n_nodes, k, k], the smallest unsigned type.
         exponents: The share of the rows that a device holds is the product over the levels of
             ``factor ** -exponent``; 127 where it holds none. int8 [n_nodes, k, n_levels].
         depth: Fewest steps from the start, int32 [n_nodes].
-        steps_to_goal: Fewest steps to the goal, -1 where it cannot be reached, int32 [n_nodes].
+        steps_to_goal: Fewest steps to the goal, -1 if it cannot be reached, int32 [n_nodes].
         first_edge: Node i has the edges from ``first_edge[i]`` up to ``first_edge[i + 1]``, int32
             [n_nodes + 1].
-        edge_source: int32 [n_edges].
-        edge_target: int32 [n_edges].
+        edge_source: Source node of each edge, int32 [n_edges].
+        edge_target: Target node of each edge, int32 [n_edges].
         edge_action: Index of the instruction, int32 [n_edges].
-        edge_of_action: The edge of each action in each node, -1 where it may not run, int32
+        edge_of_action: The edge of each action in each node, -1 if it may not run, int32
             [n_nodes, n_actions].
         edge_exponents_before: Exponents of the rows that the first member of a group holds before the step,
             int8 [n_edges, n_levels]: of the group in which it holds most. That is device 0, except after some
@@ -129,8 +129,8 @@ class ProgramSpace:
         """Return which actions may run and leave the goal within reach, bool [n_actions].
 
         Args:
-            node: Where the program is.
-            steps_left: Steps that may still be run, this one included; None: any number.
+            node: Current node of the program.
+            steps_left: Number of steps that may still be run, including this one; None for any number.
         """
         edges = self.edge_of_action[node]
         # Edge -1 reads the last edge, and is masked.
@@ -155,8 +155,8 @@ class ProgramSpace:
         """Return the edges that a valid program takes, int32 [steps].
 
         Raises:
-            InvalidProgram: It is not valid.
-            SysgymError: It leaves the part that has been explored.
+            InvalidProgram: The program is not valid.
+            SysgymError: The program leaves the explored part.
         """
         index = {instruction: action for action, instruction in enumerate(self.instructions)}
         node, edges = 0, []
@@ -175,10 +175,10 @@ class ProgramSpace:
     def row_shares(self, factors: Sequence[int]) -> NDArray[np.float64]:
         """Return the share of the rows that each device holds in each node, float64 [n_nodes, k].
 
-        Devices are those of the factors it was explored with.
+        Devices are numbered by the factors with which the space was explored.
 
         Args:
-            factors: Of the levels, outermost first: not only those it was explored with.
+            factors: Factors of the levels, outermost first; they may differ from those of the exploration.
 
         Raises:
             SysgymError: The number of levels differs.
@@ -190,10 +190,10 @@ class ProgramSpace:
     def edge_shares(self, factors: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the share of the rows that a group's first member holds before and after each edge's step.
 
-        It is that of the group in which it is largest; see ``edge_exponents_before``.
+        It is that of the group with the largest share; see ``edge_exponents_before``.
 
         Args:
-            factors: Of the levels, outermost first: not only those it was explored with.
+            factors: Factors of the levels, outermost first; they may differ from those of the exploration.
 
         Returns:
             Two arrays, float64 [n_edges].
@@ -216,8 +216,8 @@ class ProgramSpace:
         """Return the number of valid programs of 1, 2, ... ``max_steps`` steps.
 
         Args:
-            max_steps: The longest.
-            collectives: The only ones that may be used.
+            max_steps: Steps of the longest programs.
+            collectives: The allowed collectives; None for all.
 
         Raises:
             SysgymError: Programs of so many steps have not been explored.
@@ -240,7 +240,7 @@ class ProgramSpace:
         """Check that all programs of so many steps are in the space.
 
         Raises:
-            SysgymError: They are not, or the number is negative.
+            SysgymError: The programs have not all been explored, or the number is negative.
         """
         if max_steps < 0 or (self.max_steps is not None and max_steps > self.max_steps):
             explored = "any number of" if self.max_steps is None else f"up to {self.max_steps}"
@@ -249,7 +249,7 @@ class ProgramSpace:
 
 @functools.lru_cache(maxsize=16)
 def program_space(n_levels: int, max_steps: int = 5) -> ProgramSpace:
-    """Return the space that serves all factors of this many levels; explored once, and not to be changed.
+    """Return the shared, cached space for all factors of this many levels; it must not be changed.
 
     Args:
         n_levels: Levels of the synthesis hierarchy, 0 (a single device) to 6.
@@ -269,16 +269,16 @@ def program_space(n_levels: int, max_steps: int = 5) -> ProgramSpace:
 def explore(
     factors: Sequence[int], max_steps: int | None = None, convention: Convention = DEFAULT_CONVENTION
 ) -> ProgramSpace:
-    """Find every state that some sequence of valid instructions reaches.
+    """Explore every state that some sequence of valid instructions reaches.
 
     Args:
-        factors: Of the levels, outermost first, each at least 2; none is a single device.
-        max_steps: Steps of the longest program; None: no limit.
+        factors: Factors of the levels, outermost first, each at least 2; empty for a single device.
+        max_steps: Steps of the longest program; None for no limit.
         convention: Choices of the semantics.
 
     Raises:
         ScenarioError: A factor is less than 2.
-        SysgymError: There are more than 64 devices; :func:`program_space` serves those too.
+        SysgymError: There are more than 64 devices; :func:`program_space` serves those, too.
     """
     check_factors(factors)
     n_devices, n_levels = math.prod(factors), len(factors)
@@ -348,7 +348,7 @@ def explore(
 def _steps_to_goal(
     source: NDArray[np.int32], target: NDArray[np.int32], depth: NDArray[np.int32], goal: int
 ) -> NDArray[np.int32]:
-    """Return the fewest steps from every node to the goal, layer by layer backwards."""
+    """Return the fewest steps from every node to the goal, computed backwards layer by layer."""
     unknown = np.iinfo(np.int32).max
     steps = np.full(len(depth), unknown, np.int32)
     if goal != OUT_OF_REACH:

@@ -1,13 +1,13 @@
-"""Contents of devices while a reduction program runs, and the effect of a collective on them.
+"""State of devices while a reduction program runs, and the effect of collectives on it.
 
-The vector is cut in k rows, one for each of the k devices of a reduction group. ``state[i, r]`` is the set
-of devices whose contribution device i's copy of row r includes, as bits in 64-bit words; a row with no bit is
-not held. At the start device i holds every row with its own contribution only; the goal is that every device
-holds every row with all contributions. A collective has preconditions, so that no contribution is ever added
-twice: what programs may do is decided here and nowhere else.
+The vector is cut into k rows, one for each of the k devices of a reduction group. ``state[i, r]`` is the set
+of devices whose contribution device i's copy of row r includes, as bits in 64-bit words; a row without bits
+is not held. At the start device i holds every row with its own contribution only; the goal is that every
+device holds every row with all contributions. The preconditions of the collectives prevent a contribution
+from being added twice. They are defined here and nowhere else.
 
-The semantics is that of P2's problem (Xie et al., MLSys 2022) as far as it is known; that Reduce clears the
-others, that Broadcast must change something in each group and that AllGather wants equal shares is our
+The semantics is that of P2's problem (Xie et al., MLSys 2022) as far as it is known. That Reduce clears the
+other members, that Broadcast must change something in each group and that AllGather needs equal shares is our
 convention. :class:`Convention` switches the first two.
 """
 
@@ -31,7 +31,7 @@ State = NDArray[np.uint64]
 
 WORD_BITS = 64
 MOST_DEVICES = 2048
-"""A state of so many devices is 1 GiB."""
+"""Largest number of devices, with a state of 1 GiB."""
 
 _ALL_REDUCE = COLLECTIVES.index(Collective.ALL_REDUCE)
 _REDUCE_SCATTER = COLLECTIVES.index(Collective.REDUCE_SCATTER)
@@ -40,7 +40,7 @@ _REDUCE = COLLECTIVES.index(Collective.REDUCE)
 
 
 class BroadcastRule(enum.IntEnum):
-    """What a Broadcast must change."""
+    """Change that a Broadcast must make."""
 
     EVERY_GROUP = 0
     EVERY_MEMBER = 1
@@ -49,10 +49,10 @@ class BroadcastRule(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Convention:
-    """Choices of the semantics that are not settled in public; the default is used everywhere.
+    """Choices of the semantics that are not settled in publications; the default is used everywhere.
 
     Attributes:
-        reduce_keeps: A Reduce leaves what the other members hold; by default they hold nothing after it.
+        reduce_keeps: Whether a Reduce leaves the other members' rows; by default they hold nothing after it.
         broadcast: Whether every group must have a member that differs from its root (default), every member
             must, or some group must have one.
     """
@@ -65,7 +65,7 @@ DEFAULT_CONVENTION = Convention()
 
 
 class Precondition(enum.StrEnum):
-    """What a step, or a program, can break."""
+    """Conditions that a step or a program can break."""
 
     PATTERN_EXISTS = "the pattern exists on these levels"
     SAME_ROWS = "all members hold the same rows"
@@ -81,7 +81,7 @@ class Precondition(enum.StrEnum):
     ENDS_AT_GOAL = "the goal is reached at the last step, not before"
 
 
-# A kernel's answer is an index into these; 0 is a step that may run.
+# A compiled check returns an index into these; 0 is a step that may run.
 _BROKEN = (None, *Precondition)
 _SAME_ROWS = _BROKEN.index(Precondition.SAME_ROWS)
 _NOT_EMPTY = _BROKEN.index(Precondition.NOT_EMPTY)
@@ -99,10 +99,10 @@ class Violation(NamedTuple):
     """A precondition that a step breaks, in the first group that breaks it.
 
     Attributes:
-        precondition: Which one.
+        precondition: The precondition.
         group: The group's devices.
-        member: The device that breaks it; the group's first where all do.
-        row: The row in which; -1 where it is not about one row.
+        member: The device that breaks it; the group's first if all do.
+        row: The row concerned; -1 if it is not about one row.
     """
 
     precondition: Precondition
@@ -115,10 +115,10 @@ def check_factors(factors: Sequence[int]) -> None:
     """Check the factors of a synthesis hierarchy.
 
     Args:
-        factors: Of the levels, outermost first; none is a single device.
+        factors: Factors of the levels, outermost first; empty for a single device.
 
     Raises:
-        ScenarioError: A factor is less than 2: levels of one are left out.
+        ScenarioError: A factor is less than 2; levels of one must be left out.
     """
     if any(factor < 2 for factor in factors):
         expected = "factors of at least 2 (levels of one instance are left out)"
@@ -126,10 +126,10 @@ def check_factors(factors: Sequence[int]) -> None:
 
 
 def start_state(factors: Sequence[int]) -> State:
-    """Return what devices hold at the start: every row, with their own contribution.
+    """Return the start state: every device holds every row, with its own contribution.
 
     Args:
-        factors: Of the levels, outermost first.
+        factors: Factor of each level, outermost first.
 
     Raises:
         ScenarioError: A factor is less than 2.
@@ -177,20 +177,20 @@ def step_in_place(
     factors: Sequence[int],
     convention: Convention = DEFAULT_CONVENTION,
 ) -> Violation | None:
-    """Run one instruction; where a precondition is broken, leave the state as it was and say which.
+    """Run one instruction; if a precondition is broken, leave the state unchanged and return the violation.
 
     Args:
         state: [k, k, words], changed in place.
-        pattern: Of the instruction.
-        collective: Of the instruction.
-        factors: Of the levels, outermost first.
+        pattern: Pattern of the instruction.
+        collective: Collective of the instruction.
+        factors: Factor of each level, outermost first.
         convention: Choices of the semantics.
 
     Returns:
-        None where the step has run.
+        None if the step has run.
 
     Raises:
-        SysgymError: The state is not one of these factors.
+        SysgymError: The state does not have these factors.
     """
     devices = math.prod(factors)
     if state.shape != (devices, devices, -(-devices // WORD_BITS)):
@@ -223,9 +223,9 @@ def successors(
     Args:
         state: [k, k, words].
         blocks: (outer, size, inner, inner used) of every pattern, [n_patterns, 4].
-        broadcast: A :class:`BroadcastRule`.
+        broadcast: Value of a :class:`BroadcastRule`.
         reduce_keeps: As in :class:`Convention`.
-        out: [n_patterns * 5, k, k, words]; entries of actions that may not run are left as they are.
+        out: [n_patterns * 5, k, k, words]; entries of actions that may not run are unchanged.
     """
     n_collectives = 5
     valid = np.zeros(blocks.shape[0] * n_collectives, np.bool_)
@@ -253,7 +253,7 @@ def _holds(words: NDArray[np.uint64]) -> bool:
 def _check(
     state: State, outer: int, size: int, inner: int, used: int, collective: int, broadcast: int
 ) -> tuple[int, int, int, int, int]:
-    """Return what is broken, and in which group (outer, inner), by which member, in which row."""
+    """Return the broken precondition, its group (outer, inner), the member and the row."""
     changed = False
     for u in range(outer):
         for p in range(used):
@@ -354,7 +354,7 @@ def _check_broadcast(
 def _apply(
     state: State, outer: int, size: int, inner: int, used: int, collective: int, reduce_keeps: bool
 ) -> None:
-    """Run a collective whose preconditions hold, in place: every row of the result needs that row only."""
+    """Run a collective whose preconditions hold, in place; every row of the result needs that row only."""
     n_rows, n_words = state.shape[1], state.shape[2]
     zero = np.uint64(0)
     for u in range(outer):
@@ -374,7 +374,8 @@ def _apply(
                     position += 1
                 for word in range(n_words):
                     union = state[first, row, word]
-                    # A Broadcast's root contains the others, so the union is what it holds.
+                    # The root of a Broadcast contains the others' contributions, so the union equals its
+                    # rows.
                     for v in range(1, size):
                         union |= state[first + v * inner, row, word]
                     for v in range(size):

@@ -1,4 +1,4 @@
-"""The best programs for given times of their steps: exact, by dynamic programming over what devices hold."""
+"""Best programs for given times of their steps, exact by dynamic programming over states."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def best_program(
 ) -> tuple[Program, float]:
     """Return the fastest program and its time.
 
-    Of programs that are as fast up to the tolerance it is the one with fewest steps, then the first in the
-    order of actions.
+    Among programs that are equally fast within the tolerance, the one with fewest steps is returned, then the
+    first in the order of actions.
 
     Args:
-        space: Of the number of levels.
+        space: Program space of the number of levels.
         edge_time_s: Time of each edge's step, float64 [n_edges], not negative.
         max_steps: Steps of the longest program.
-        tolerance: Relative.
+        tolerance: Relative tolerance.
 
     Raises:
         SysgymError: The times are of another shape, negative or not finite, or no program is so short.
@@ -54,16 +54,16 @@ def top_programs(
     max_steps: int = 5,
     tolerance: float = TOLERANCE,
 ) -> list[tuple[Program, float]]:
-    """Return the n fastest programs and their times, fastest first; all programs where there are fewer.
+    """Return the n fastest programs and their times, fastest first; all programs if there are fewer.
 
-    Programs that are as fast up to the tolerance are in the order of their number of steps, then of actions.
+    Programs that are equally fast within the tolerance are in the order of number of steps, then of actions.
 
     Args:
-        space: Of the number of levels.
+        space: Program space of the number of levels.
         edge_time_s: Time of each edge's step, float64 [n_edges], not negative.
-        n: How many.
+        n: Number of programs.
         max_steps: Steps of the longest program.
-        tolerance: Relative.
+        tolerance: Relative tolerance.
 
     Raises:
         SysgymError: The times are of another shape, negative or not finite.
@@ -90,17 +90,17 @@ def program_times(
 ) -> NDArray[np.float64]:
     """Return the time of every valid program of up to this many steps, float64 [n_programs].
 
-    They are in the order of :func:`~.enumeration.enumerate_programs`.
+    The order is that of :func:`~.enumeration.enumerate_programs`.
 
     Args:
-        space: Of the number of levels.
+        space: Program space of the number of levels.
         edge_time_s: Time of each edge's step, float64 [n_edges], not negative.
         max_steps: Steps of the longest program.
 
     Raises:
         SysgymError: The times are of another shape, negative or not finite.
     """
-    # The padding's edge -1 is the time appended last.
+    # The padding -1 refers to the time appended last.
     times = np.append(_checked(space, edge_time_s, max_steps), 0.0)
     total: NDArray[np.float64] = times[program_edges(space, max_steps)].sum(axis=1)
     return total
@@ -128,7 +128,7 @@ def _best(
     tolerance: float,
     edges: NDArray[np.int32],
 ) -> tuple[int, float]:
-    """Write the edges of the best program; return its number of steps, -1 where there is none, and its time.
+    """Write the edges of the best program; return its number of steps (-1 if there is none) and its time.
 
     ``cost_s[left, node]`` is the least time of exactly ``left`` steps from a node to the goal.
     """
@@ -156,8 +156,8 @@ def _best(
     length = 0
     while cost_s[length, 0] > limit_s:
         length += 1
-    # The first edge, in order, from which the rest can still be within the limit. Where the tolerance is so
-    # small that rounding closes the limit to all, the one that exceeds it least.
+    # The first edge, in order, from which the rest can still be within the limit. If the tolerance is so
+    # small that rounding excludes all edges, the one that exceeds the limit least.
     node, spent_s = 0, 0.0
     for step in range(length):
         left = length - step - 1

@@ -1,4 +1,4 @@
-"""The error of a trace that cannot be read."""
+"""Error of a trace that cannot be read."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class TraceError(SysgymError):
 
     Attributes:
         path: The file or folder.
-        got: What was found there.
-        expected: What would have been right.
-        remedy: What to do about it.
+        got: Content found there.
+        expected: Content expected there.
+        remedy: How to fix it.
     """
 
     def __init__(self, path: str | PathLike[str], got: str, expected: str, remedy: str) -> None:

@@ -1,16 +1,16 @@
 """Google's cluster trace of 2011 (ClusterData2011_2): task_usage for windows and task_events for the rest.
 
-A task's life is the sequence of its usage records, laid end to end: its latency is the sum of their lengths,
-as in NURD (Ding et al., MLSys 2022). Time between an eviction and the next start counts for nothing, and
-resubmissions are one life.
+A task's life is the sequence of its usage records, joined end to end. Its latency is the sum of their
+lengths, as in NURD (Ding et al., MLSys 2022). The time between an eviction and the next start does not count,
+and resubmissions belong to the same life.
 
 Records are 300 s long or less, and the first is cut at the next multiple of 300 s of the trace's clock, so
-that records and windows of the life do not coincide. A window shows the records that ENDED in it: their
-means weighted by length, the largest of their maxima. A record that reaches into the next window is seen
-there, never before it was complete. Every window but a life's last has such a record, for none is longer
-than a window.
+records and windows of the life do not coincide. A window shows the records that ended in it: means are
+weighted by length, and maxima are the largest. A record that reaches into the next window is shown there, and
+never before it was complete. Every window but the last of a life has such a record, because no record is
+longer than a window.
 
-Evictions and failures are counted in task_events, in the window of the life in which they happened.
+Evictions and failures are counted from task_events, in the window of the life in which they happened.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ OTHER_JOBS = "usage of jobs that are left out"
 
 NAMES = tuple(counter.name for counter in GOOGLE_2011)
 _MEASURED = len(NAMES) - 2
-"""Counters that task_usage has; evictions and failures come after them."""
+"""Number of counters from task_usage; evictions and failures follow."""
 _IS_MAXIMUM = np.array([name.startswith("max_") for name in NAMES[:_MEASURED]])
 
 _US = 1e6
@@ -68,7 +68,7 @@ _US = 1e6
 
 @dataclass(frozen=True)
 class _Run:
-    """Where a job's rows are, and when it was submitted."""
+    """Location of a job's rows, and the time of its submission."""
 
     usage: slice
     events: slice
@@ -76,21 +76,21 @@ class _Run:
 
 
 class GoogleTrace(TraceSource):
-    """Jobs of Google's trace; names are job ids.
+    """Jobs of Google's trace, named by their ids.
 
-    Replayed are jobs with a scheduling class other than 0 and a parallelism (largest task index + 1, from
-    task_events) of at least ``tasks_min``, as in NURD; further the tasks with usage must be ``tasks_min`` to
-    ``tasks_max``, and all must begin and end within the files: the latency of a task that is cut off is not
-    known. Give task_events and task_usage of the same, consecutive parts.
+    Jobs are replayed if they have a scheduling class other than 0 and a parallelism (largest task index + 1,
+    from task_events) of at least ``tasks_min``, as in NURD. In addition, ``tasks_min`` to ``tasks_max`` tasks
+    must have usage, and all must begin and end within the files, because the latency of a task that is cut
+    off is unknown. Pass task_events and task_usage of the same, consecutive parts.
 
     Args:
-        files: Parts of task_events and task_usage, told apart by their columns.
+        files: Parts of task_events and task_usage, recognized by their columns.
         tasks_min: Fewest tasks of a job.
         tasks_max: Most tasks of a job.
         median_min_s: Least median latency of a job, s.
 
     Raises:
-        TraceError: A file is empty, damaged or another table, or one of the tables is not there.
+        TraceError: A file is empty, damaged or of another table, or one of the tables is missing.
     """
 
     def __init__(self, files: list[Path], *, tasks_min: int, tasks_max: int, median_min_s: float) -> None:
@@ -101,7 +101,7 @@ class GoogleTrace(TraceSource):
         wanted = _wanted(events, tasks_min, left_out)
         events = events.take(np.flatnonzero(np.isin(events.job, wanted)))
         usage, span_us = read_usage(usage_files, wanted, tally, OTHER_JOBS)
-        # Equal starts stay in the order of the files: of two overlapping records always the same is kept.
+        # A stable sort: of two overlapping records, the same one is always kept.
         usage = usage.take(np.lexsort((usage.start_us, usage.task, usage.job)))
         usage = _without_overlaps(usage, tally)
         for name, count in zip(NAMES, np.isnan(usage.counters).sum(axis=0).tolist(), strict=False):
@@ -175,7 +175,7 @@ def _sorted_out(files: list[Path]) -> tuple[list[Path], list[Path]]:
 
 
 def _wanted(events: Events, tasks_min: int, left_out: Counter[str]) -> NDArray[np.int64]:
-    """Return the ids of jobs that pass by scheduling class and parallelism, sorted; count the others."""
+    """Return the ids of jobs with the required scheduling class and parallelism, sorted; count the others."""
     jobs, job = np.unique(events.job, return_inverse=True)
     scheduling_class = np.full(len(jobs), -1, np.int64)
     np.maximum.at(scheduling_class, job, events.scheduling_class)
@@ -193,7 +193,7 @@ def _wanted(events: Events, tasks_min: int, left_out: Counter[str]) -> NDArray[n
 
 
 def _without_overlaps(usage: Usage, tally: Tally) -> Usage:
-    """Leave out records that begin before an earlier one of their task has ended: one of them is wrong."""
+    """Drop records that begin before an earlier one of their task has ended, as one of them is wrong."""
     n = len(usage.job)
     if n == 0:
         return usage
@@ -203,7 +203,7 @@ def _without_overlaps(usage: Usage, tally: Tally) -> Usage:
     bad[1:] = ~new_task[1:] & (usage.start_us[1:] < usage.end_us[:-1])
     if not bad.any():
         return usage
-    # Rare: walk through the tasks concerned, for a record that is left out overlaps nothing any more.
+    # A rare case: walk through the tasks concerned, because a dropped record overlaps nothing any more.
     task_of = np.cumsum(new_task)
     for task in np.unique(task_of[bad]):
         end_us = np.int64(0)
@@ -220,7 +220,7 @@ def _run(job: int, usage: Usage, events: Events) -> _Run:
         for ids in (usage.job, events.job)
     )
     submits = events.time_us[of_events][events.kind[of_events] == SUBMIT]
-    # Where no submission was seen, or only a later one, the job begins with its first record.
+    # If no submission was seen, or only a later one, the job begins with its first record.
     known = np.concatenate([submits, usage.start_us[of_usage]])
     return _Run(of_usage, of_events, int(known.min(initial=np.iinfo(np.int64).max)))
 
@@ -233,7 +233,7 @@ def _reason_against(
     n_tasks: tuple[int, int],
     median_min_s: float,
 ) -> str | None:
-    """Return why a job is not replayed; None if it is."""
+    """Return why a job is not replayed; None if it is replayed."""
     mine, seen = usage.take(run.usage), events.take(run.events)
     tasks, first, task = np.unique(mine.task, return_index=True, return_inverse=True)
     if len(tasks) < n_tasks[0]:
@@ -273,7 +273,7 @@ def _lived(
 def _life_at(
     time_us: int, start_us: NDArray[np.int64], end_us: NDArray[np.int64], lived_us: NDArray[np.int64]
 ) -> int:
-    """Return how long a task had lived at a time; its records sorted by time."""
+    """Return how long a task had lived at a time; its records are sorted by time."""
     record = int(np.searchsorted(start_us, time_us, side="right")) - 1
     if record < 0:
         return 0

@@ -1,4 +1,4 @@
-"""The two tables of Google's trace of 2011 as arrays of the rows that matter."""
+"""The two tables of Google's trace of 2011 as arrays of the rows in use."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ USAGE_TITLE = "task_usage of Google's trace of 2011 (20 columns)"
 
 SUBMIT, SCHEDULE, EVICT, FAIL = 0, 1, 2, 3
 TERMINAL = (2, 3, 4, 5, 6)
-"""EVICT, FAIL, FINISH, KILL, LOST: after them a task does not run."""
+"""EVICT, FAIL, FINISH, KILL and LOST, after which a task does not run."""
 _LAST_KIND = 8
 
 WINDOW_US = 300_000_000
-"""The longest time that a usage record covers, microseconds."""
+"""Longest time that a usage record covers, microseconds."""
 
 TOO_LONG = "longer than the window of 300 s"
 EMPTY_RECORD = "usage record of 0 s"
 BAD_EVENT = "event type is not 0 to 8"
 
-# Counted from 0. The counters in the order of counters.GOOGLE_2011.
+# Counted from 0, in the order of counters.GOOGLE_2011.
 _COUNTERS = (5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19)
-# Checked to be numbers, and of no use here: CPU, memory and disk request; sample portion, aggregation type.
+# Validated as numbers but not used: CPU, memory and disk request; sample portion, aggregation type.
 _OTHER_EVENT_NUMBERS = (9, 10, 11)
 _OTHER_USAGE_NUMBERS = (17, 18)
 
 
 @dataclass(frozen=True)
 class _Table:
-    """Columns of equal length."""
+    """Base of tables: columns of equal length."""
 
     def take(self, rows: NDArray[np.int64] | slice) -> Self:
         """Return some rows."""
@@ -64,7 +64,7 @@ class _Table:
 
 @dataclass(frozen=True)
 class Events(_Table):
-    """Rows of task_events; a scheduling class that is not given is -1."""
+    """Rows of task_events; a missing scheduling class is -1."""
 
     job: NDArray[np.int64]
     task: NDArray[np.int64]
@@ -88,7 +88,7 @@ def read_events(files: list[Path], tally: Tally) -> Events:
     """Read task_events.
 
     Raises:
-        TraceError: A file is damaged, or none of its rows is of the table.
+        TraceError: A file is damaged, or has no row of the table.
     """
     parts: list[Events] = []
     for path in files:
@@ -104,16 +104,16 @@ def read_usage(
     """Read task_usage of some jobs.
 
     Args:
-        files: Its parts.
+        files: Parts of the table.
         wanted: Ids of the jobs, sorted; rows of others are checked and left out.
-        tally: Where rows are counted.
-        others: The reason under which rows of others are counted.
+        tally: Counts of rows, updated.
+        others: Reason under which rows of other jobs are counted.
 
     Returns:
-        The rows, and the first start and last end of all sound rows, microseconds.
+        The rows, and the first start and last end of all valid rows, microseconds.
 
     Raises:
-        TraceError: A file is damaged, or none of its rows is of the table.
+        TraceError: A file is damaged, or has no row of the table.
     """
     parts: list[Usage] = []
     begin_us, end_us = np.iinfo(np.int64).max, 0

@@ -1,16 +1,16 @@
-"""Traces with one row per instance and the mean of each counter over its life: Alibaba's, and spar's hour.
+"""Traces with one row per instance and the mean of each counter over its life: Alibaba's and spar's.
 
-A group of instances of one task of one job is what this package calls a job, as in NURD; its name is
-``job/task``. Durations are whole seconds. Nothing tells how usage changed while an instance ran.
+A job of this package is a group of instances of one task of one job of the trace, as in NURD; its name is
+``job/task``. Durations are whole seconds. The traces do not say how usage changed while an instance ran.
 
-How the counters are shown (``static_counters``):
+The counters can be shown in two ways (``static_counters``):
 
-- ``lifetime``: every window shows the mean over the instance's life. A scheduler could know that only if
-  usage were constant: a value of the first window tells of the last one.
-- ``withheld``: nothing before the instance has finished. All windows are 0 but the last, to which the whole
-  life's usage is booked, as a bill at the end: its value times its length is the mean times the life. So the
-  mean over complete windows of a running task is 0, and the mean over the life of a finished one is right;
-  the value of a finished task's last window is the bill and no usage.
+- ``lifetime``: every window shows the mean over the instance's life. A scheduler could only know this mean if
+  usage were constant: the first window already contains information about the last one.
+- ``withheld``: all windows are 0 until the instance has finished. The last window then holds the usage of the
+  whole life, so that its value times its length is the mean times the life. The mean over complete windows of
+  a running task is therefore 0, and the mean over the life of a finished one is right; the last window of a
+  finished task is not the usage in that window.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ LIFETIME, WITHHELD = "lifetime", "withheld"
 
 _MEMORY_INVALID = 101.0
 _ROUNDING = 1e-9
-"""Of a window: a duration of whole windows must not get one more by the last bits."""
+"""Tolerance in windows: rounding must not add a window to a duration of whole windows."""
 
 
 @dataclass(frozen=True)
 class InstanceFormat:
-    """Where things are in a row, counted from 0.
+    """Columns of a row, counted from 0.
 
     Attributes:
-        title: What the format is, for messages.
-        n_columns: Columns of a row.
+        title: Name of the format, for messages.
+        n_columns: Number of columns of a row.
         job, task: Columns of the two ids.
         start, end: Columns of the timestamps in s; None where the trace has durations.
         duration: Column of the duration in s; None where the trace has timestamps.
@@ -124,7 +124,7 @@ SPAR = InstanceFormat(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Used rows: group index, start (0 where the trace has none), duration, counters (rows, C)."""
+    """Rows in use: group index, start (0 if the trace has none), duration, counters (rows, C)."""
 
     group: NDArray[np.int64]
     start_s: FloatArray
@@ -133,13 +133,13 @@ class _Rows:
 
 
 class InstanceTrace(TraceSource):
-    """Groups of instances; windows are the group's median duration divided by ``windows_per_median``.
+    """Groups of instances, with windows of the group's median duration divided by ``windows_per_median``.
 
-    Where the trace has no start times (spar), all tasks of a job start together.
+    If the trace has no start times (spar), all tasks of a job start together.
 
     Args:
-        layout: The format.
-        files: What to read, in order.
+        layout: Format of the files.
+        files: Files to read, in order.
         tasks_min: Fewest instances of a group.
         tasks_max: Most instances of a group.
         median_min_s: Least median duration of a group, s.
@@ -219,7 +219,7 @@ class InstanceTrace(TraceSource):
 
 
 def _windows(duration_s: FloatArray, window_s: float) -> NDArray[np.int64]:
-    """Return how many windows, the last one perhaps cut short, each duration has."""
+    """Return the number of windows of each duration; the last one may be shorter."""
     return np.maximum(np.ceil(duration_s / window_s - _ROUNDING), 1).astype(np.int64)
 
 
@@ -235,7 +235,7 @@ def _ordered(rows: _Rows, kept: NDArray[np.int64]) -> _Rows:
 
 
 def _read(layout: InstanceFormat, files: list[Path], tally: Tally) -> tuple[list[str], _Rows]:
-    """Read all files; returns the names of the groups in order of appearance, and the used rows."""
+    """Read all files; return the names of the groups in order of appearance, and the used rows."""
     index: dict[str, int] = {}
     parts: list[_Rows] = []
     for path in files:
@@ -267,7 +267,7 @@ def _read_block(
     n = len(columns[0])
     sieve = Sieve(n)
     if layout.status is not None:
-        # First, for an instance that has not ended has no end to be right or wrong.
+        # First, because an instance that has not ended has no valid end.
         ended = np.fromiter((text.lower() == "terminated" for text in columns[layout.status]), np.bool_, n)
         sieve.drop(~ended, tally.left_out_rows, NOT_TERMINATED)
     named = nonempty(columns[layout.job]) & nonempty(columns[layout.task])
@@ -286,10 +286,10 @@ def _read_block(
     for i, (name, column) in enumerate(layout.counters.items()):
         value, bad_value = numbers(columns[column])
         bad |= bad_value
-        # The traces write -1, and 101 for memory, where nothing was measured.
+        # The traces write -1, and 101 for memory, for missing measurements.
         missing[name] = np.isnan(value) | (value < 0) | (name.startswith("mem") & (value == _MEMORY_INVALID))
         counters[:, i] = np.where(missing[name], 0.0, value)
-    # An empty time is nan too: it must be there.
+    # An empty time is also nan, and times are required.
     sieve.drop(bad | np.isnan(duration_s), tally.malformed, NOT_A_NUMBER)
     sieve.drop(duration_s < 0, tally.malformed, END_BEFORE_START)
     sieve.drop(duration_s == 0, tally.left_out_rows, NO_DURATION)

@@ -1,4 +1,4 @@
-"""Load the trace that a scenario names."""
+"""Loader of the trace that a scenario names."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _SPAR_FILE = "data/samples/sample_instances.csv"
 
 
 class TraceSpec(Protocol):
-    """What is read and how; the table ``[jobs]`` of a scenario with ``kind = "trace"`` is one.
+    """Selection of a trace; the table ``[jobs]`` of a scenario with ``kind = "trace"`` is one.
 
     Attributes:
         format: One of :data:`FORMATS`.
-        paths: Files and folders; none for the file that the package ``spar`` holds.
+        paths: Files and folders; empty for the file that the package ``spar`` holds.
         tasks_min: Fewest tasks of a job.
         tasks_max: Most tasks of a job.
         median_min_s: Least median latency of a job, s.
         windows_per_median: Windows in a job's median latency. Google's trace has windows of 300 s instead.
-        static_counters: ``"lifetime"`` or ``"withheld"``; see ``instances.py``. Of no effect on Google's.
+        static_counters: ``"lifetime"`` or ``"withheld"``; see ``instances.py``. Not used for Google's trace.
     """
 
     @property
@@ -58,13 +58,13 @@ class TraceSpec(Protocol):
 def load_jobs(spec: TraceSpec) -> TraceSource:
     """Read a trace and return its jobs.
 
-    Files are streamed, and nothing is unpacked to disk. Memory grows with the rows that are used, at its peak
-    by some 80 bytes for each instance of Alibaba's traces and 200 for each usage record of Google's, so that
-    10 million take 1 to 2 GB (``scripts/measure_traces.py`` measures it). What was read, malformed and left
-    out is logged in one line and kept in the source's attributes.
+    Files are streamed, and nothing is unpacked to disk. Memory grows with the number of used rows: at its
+    peak by some 80 bytes for each instance of Alibaba's traces and 200 for each usage record of Google's, so
+    that 10 million take 1 to 2 GB (``scripts/measure_traces.py`` measures it). Counts of read, malformed and
+    unused rows are logged in one line and kept in the source's attributes.
 
     Args:
-        spec: What to read.
+        spec: The selection.
 
     Raises:
         MissingExtra: ``format`` is spar, and the package is not installed.
@@ -121,7 +121,7 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 def _spar_sample() -> Path:
-    """Return where the installed package ``spar`` has its hour; the package itself is not imported."""
+    """Return the path of the trace in the installed package ``spar``, without importing the package."""
     found = importlib.util.find_spec("spar")
     for folder in (found.submodule_search_locations or ()) if found else ():
         if (sample := Path(folder) / _SPAR_FILE).is_file():

@@ -1,7 +1,7 @@
-"""Reading the files of a trace: found, opened, told apart by their columns, and read in blocks of rows.
+"""Reader of a trace's files: finds, opens and recognizes them, and yields their rows in blocks.
 
-Lines are split and numbers parsed by Python's own C code, a block and a column at a time, so that reading
-needs no library and holds one block. Nothing is quoted in these traces: a comma always separates.
+Python's own C code splits lines and parses numbers, a block and a column at a time, so that reading needs no
+library and holds one block in memory. Nothing is quoted in these traces: a comma always separates.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ FORMAT_BY_COLUMNS = {
     14: "Alibaba 2018 batch_instance",
     20: "Google 2011 task_usage",
 }
-"""What a file probably is, by its number of columns; for messages."""
+"""Likely format of a file by its number of columns, for messages."""
 
-_BLOCK_ROWS = 2000  # few enough that the garbage collector does not walk through them again and again
+_BLOCK_ROWS = 2000  # few enough that the garbage collector does not scan them repeatedly
 _SNIFFED_LINES = 50
-_LONGEST_LINE = 1 << 14  # a row has a few hundred characters; a file without line ends is not to fill memory
+_LONGEST_LINE = 1 << 14  # a row has a few hundred characters; a file without line ends must not fill memory
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass
 class Tally:
-    """What happened to the rows of a trace; every row is used, malformed or left out.
+    """Counts of a trace's rows; every row is used, malformed or left out.
 
     Attributes:
-        rows_read: All rows.
-        malformed: Rows that break the format, by the first reason found.
-        left_out_rows: Sound rows that are of no use here, by reason.
-        missing_values: Values that used rows lack and that are 0 instead, by counter.
+        rows_read: Number of all rows.
+        malformed: Number of rows that break the format, by the first reason found.
+        left_out_rows: Number of valid rows that are not used, by reason.
+        missing_values: Number of values that used rows lack and that are set to 0, by counter.
     """
 
     rows_read: int = 0
@@ -67,20 +67,20 @@ class Tally:
 
 
 class Sieve:
-    """Which rows of one block are still good; the first reason to drop a row is the one that counts."""
+    """Filter of one block's rows; the first reason to drop a row is the one that counts."""
 
     def __init__(self, n_rows: int) -> None:
         self.good: BoolArray = np.ones(n_rows, np.bool_)
 
     def drop(self, bad: BoolArray, reasons: Counter[str], reason: str) -> None:
-        """Drop the rows that are bad and count those that were good until now."""
+        """Drop the bad rows, and count those that were good until now."""
         if count := int(np.count_nonzero(bad & self.good)):
             reasons[reason] += count
             self.good &= ~bad
 
 
 def trace_files(paths: Sequence[str]) -> list[Path]:
-    """Return the files that a scenario's paths name: files as given, and what folders hold, sorted by name.
+    """Return the files that a scenario's paths name: single files, and the files of folders, sorted by name.
 
     Args:
         paths: Files, or folders whose ``.csv`` and ``.csv.gz`` files are taken. ``~`` is the home folder.
@@ -118,22 +118,22 @@ def trace_files(paths: Sequence[str]) -> list[Path]:
 
 
 def _what_is_at(text: str) -> tuple[Path, bool, bool]:
-    """Return a path, and whether it is a folder or a file; a name that cannot be one is neither."""
+    """Return a path, and whether it is a folder or a file; an invalid name is neither."""
     try:
         path = Path(text).expanduser()
         return path, path.is_dir(), path.is_file()
-    except (OSError, ValueError, RuntimeError):  # too long, with a NUL, the home folder of nobody
+    except (OSError, ValueError, RuntimeError):  # too long, with a NUL, or the home folder of no user
         return Path(text), False, False
 
 
 def columns_of(path: Path) -> int:
-    """Return how many columns most of a file's first lines have.
+    """Return the number of columns that most of a file's first lines have.
 
     Raises:
         TraceError: The file is empty, damaged, or not text.
     """
     with _opened(path) as file:
-        # Something that is no text may have no line ends.
+        # A file that is not text may have no line ends.
         first = _take(path, iter(lambda: file.readline(_LONGEST_LINE), ""), _SNIFFED_LINES)
     if not any(line.strip() for line in first):
         raise TraceError(
@@ -150,7 +150,7 @@ def columns_of(path: Path) -> int:
 
 
 def wrong_format(path: Path, expected: str) -> TraceError:
-    """Return the error for a file of another format, with a guess what it is."""
+    """Return the error for a file of another format, with a guess at its format."""
     n = columns_of(path)
     likely = FORMAT_BY_COLUMNS.get(n)
     return TraceError(
@@ -184,7 +184,7 @@ def numbers(column: Sequence[str]) -> tuple[FloatArray, BoolArray]:
     """Parse one column of a block.
 
     Returns:
-        The values, nan where there is none, and which texts are something, but no finite number.
+        The values, nan for missing or invalid ones, and which texts are neither empty nor a finite number.
     """
     try:
         if "_" in "".join(column):  # Python would read 1_000 as a thousand
@@ -200,10 +200,10 @@ def numbers(column: Sequence[str]) -> tuple[FloatArray, BoolArray]:
 
 
 def whole_numbers(column: Sequence[str]) -> tuple[NDArray[np.int64], BoolArray]:
-    """Parse one column of whole numbers that must be there; 0 where a text is none.
+    """Parse one column of required whole numbers; invalid ones become 0.
 
     Returns:
-        The values, and which texts are no whole number of at most 64 bits.
+        The values, and which texts are not a whole number of at most 64 bits.
     """
     try:
         if "_" in "".join(column):
@@ -216,7 +216,7 @@ def whole_numbers(column: Sequence[str]) -> tuple[NDArray[np.int64], BoolArray]:
 
 
 def nonempty(column: Sequence[str]) -> BoolArray:
-    """Return which texts of a column are something."""
+    """Return which texts of a column are not empty."""
     return np.fromiter(map(bool, column), np.bool_, len(column))
 
 
@@ -236,11 +236,11 @@ def _whole_number(text: str) -> int | None:
 
 
 def _opened(path: Path) -> IO[str]:
-    """Open a file as text, through gzip if it begins as gzip files do, whatever it is called."""
+    """Open a file as text, through gzip if it begins as gzip files do, whatever its name is."""
     try:
         with path.open("rb") as raw:
             packed = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-        # A byte that is no UTF-8 is kept as an escape: ids stay distinct, and numbers become none.
+        # A byte that is not UTF-8 is kept as an escape: ids stay distinct, and numbers become invalid.
         if packed:
             return gzip.open(path, "rt", encoding="utf-8", errors="backslashreplace", newline="\n")
         return path.open(encoding="utf-8", errors="backslashreplace", newline="\n")
@@ -251,7 +251,7 @@ def _opened(path: Path) -> IO[str]:
 
 
 def _take(path: Path, lines: Iterable[str], count: int) -> list[str]:
-    """Return the next lines, at most ``count``; what gzip finds wrong is said with the file's name."""
+    """Return the next lines, at most ``count``; errors of gzip are reported with the file's name."""
     try:
         taken = list(itertools.islice(lines, count))
     except (EOFError, OSError, zlib.error) as error:

@@ -15,7 +15,7 @@ from sysgym.emulator.cluster.traces.reading import Tally
 from sysgym.scenarios.errors import UnknownName, closest_name
 
 MOST_WINDOWS = 2048
-"""Jobs whose longest task has more windows are left out: every window of every task is held in memory."""
+"""Most windows of a task: every window of every task is held in memory, so jobs with more are left out."""
 
 TOO_FEW_TASKS = "fewer than tasks_min tasks"
 TOO_MANY_TASKS = "more than tasks_max tasks"
@@ -25,13 +25,13 @@ TOO_MANY_WINDOWS = f"its longest task has more than {MOST_WINDOWS} windows"
 
 @dataclass(frozen=True)
 class FirstAttempts:
-    """What a trace says of one job.
+    """Content of a trace about one job.
 
     Attributes:
         window_s: Length of a measuring window.
-        start_s: When each task starts after the job's submission, shape (n_tasks,).
-        duration_s: How long each task takes, shape (n_tasks,), positive.
-        counters: As in :class:`Job`, without attempts: shape (n_tasks, n_windows, C).
+        start_s: Start of each task after the job's submission, shape (n_tasks,).
+        duration_s: Duration of each task, shape (n_tasks,), positive.
+        counters: As in :class:`Job` but without attempts, shape (n_tasks, n_windows, C).
     """
 
     window_s: float
@@ -41,18 +41,19 @@ class FirstAttempts:
 
 
 class TraceSource(ABC):
-    """The jobs of a trace that can be replayed. Holds arrays, no open file: it can be pickled and forked.
+    """The jobs of a trace that can be replayed. It holds arrays and no open file, so it can be pickled.
 
     Attributes:
         names: Names of the jobs, sorted.
-        counter_names: What is measured.
-        rows_read: Rows of all files.
-        malformed: Rows that break the format, by reason; they are used for nothing.
-        left_out_rows: Sound rows that are of no use here, by reason.
-        left_out_jobs: Jobs that are not replayed, by reason. A job with more than ``tasks_max`` tasks is left
-            out as a whole: a subsample of its tasks would have another threshold, other stragglers and
-            another end than the job in the trace.
-        missing_values: Values that used rows lack, by counter; they are 0, as in NURD's preprocessing.
+        counter_names: Names of the counters.
+        rows_read: Number of rows of all files.
+        malformed: Number of rows that break the format, by reason; they are ignored.
+        left_out_rows: Number of valid rows that are not used, by reason.
+        left_out_jobs: Number of jobs that are not replayed, by reason. A job with more than ``tasks_max``
+            tasks is left out as a whole: a sample of its tasks would have another threshold, other stragglers
+            and another end than the job in the trace.
+        missing_values: Number of missing values in used rows, by counter; they are 0, as in NURD's
+            preprocessing.
     """
 
     def __init__(
@@ -75,18 +76,18 @@ class TraceSource(ABC):
         return len(self.names)
 
     def job(self, which: int | str, attempts: int = 1, seed: int = 0) -> Job:
-        """Return a job, with what every attempt of every task will take and show.
+        """Return a job, with the durations and counters of every attempt of every task.
 
-        First attempts are the trace's. What a second attempt would have taken is unknown, for nobody made it:
-        each one is that of a task of the same job, drawn uniformly with replacement, with its duration and
-        its counters (NURD draws a relaunched task's latency from the job's observed ones in the same way;
-        Ding et al., MLSys 2022). A replayed job therefore says nothing about which tasks a relaunch would
-        have cured: a second attempt is independent of the first one's cause.
+        First attempts are the trace's. The duration of a second attempt is unknown, because the trace has
+        none: each one is that of a task of the same job, drawn uniformly with replacement, with its duration
+        and its counters (NURD draws a relaunched task's latency from the job's observed latencies in the same
+        way; Ding et al., MLSys 2022). A replayed job therefore does not show which tasks a relaunch would
+        have helped: a second attempt is independent of the cause of the first one's latency.
 
         Args:
             which: Index into ``names``, or a name.
             attempts: Attempts of every task, at least 1.
-            seed: Draws the second attempts, together with the job's name.
+            seed: Seed of the second attempts, together with the job's name.
 
         Raises:
             UnknownName: There is no job of that name.
@@ -96,7 +97,7 @@ class TraceSource(ABC):
             raise ValueError(f"attempts: expected 1 or more, got {attempts}")
         if isinstance(which, str):
             if which not in self._index:
-                # The names of a trace are thousands: the likely one and a few are listed.
+                # A trace has thousands of names: the most similar one and a few others are listed.
                 close = closest_name(which, self.names)
                 known = {*self.names[:5], *([close] if close else [])}
                 raise UnknownName("job of the trace", which, known, hint=f"of {len(self.names)} jobs")
@@ -121,4 +122,4 @@ class TraceSource(ABC):
 
     @abstractmethod
     def _first_attempts(self, index: int) -> FirstAttempts:
-        """Return what the trace says of a job."""
+        """Return the trace's content about a job."""

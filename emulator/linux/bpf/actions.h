@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * What connections are told by user space, in memory that both share: one map, which the programs that are told
- * something use. A connection's slot is its socket's mark (SO_MARK); one without a mark is told nothing.
+ * Controls that user space sets for connections, in shared memory: one map for all programs that have controls.
+ * A connection's slot is its socket's mark (SO_MARK); a connection without a mark has no controls.
  */
 #ifndef SYSGYM_ACTIONS_H
 #define SYSGYM_ACTIONS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * Integer cube roots, for programs that have no floating-point numbers. It knows nothing of the kernel, so that
- * a test may compile it for user space.
+ * Integer cube roots, for programs that have no floating-point numbers. It does not use the
+ * kernel, so that a test can compile it for user space.
  */
 #ifndef SYSGYM_CUBE_ROOT_H
 #define SYSGYM_CUBE_ROOT_H
@@ -9,8 +9,8 @@
 /*
  * Largest x with x^3 <= number, for numbers below 2^63.
  *
- * Newton's method from above: the start is at most twice the root, and a step that does not go down has arrived.
- * Eight steps are more than any start needs; the bounds are what the verifier asks for.
+ * Newton's method from above: the start is at most twice the root, and the iteration ends at a step that does not
+ * decrease. Eight steps are more than any start needs; the verifier requires the bounds.
  */
 static inline __attribute__((always_inline)) unsigned int cube_root(unsigned long long number)
 {

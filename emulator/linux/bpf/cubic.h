@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * CUBIC, written from RFC 9438, as the simulator has it: no HyStart, marks mean nothing to it.
+ * CUBIC, written from RFC 9438, as in the simulator: without HyStart and without a reaction to marks.
  *
- * Windows are fixed-point numbers: whole packets would lose what grows between two ACKs. Times are milliseconds.
+ * Windows are fixed-point numbers, as whole packets would lose growth between two ACKs. Times are milliseconds.
  */
 #ifndef SYSGYM_CUBIC_H
 #define SYSGYM_CUBIC_H
@@ -17,9 +17,9 @@
 #define PACKET_SHIFT 20 /* windows are in 2^-20 packets */
 
 struct cubic {
-	u64 cwnd; /* the window with its fraction, unless somebody else has changed the window since */
+	u64 cwnd; /* the window with its fraction, unless another party has changed the window since */
 	u64 w_est;
-	u32 w_max; /* in 2^-10 packets, to be short */
+	u32 w_max; /* in 2^-10 packets, to save space */
 	u32 prior; /* likewise: cwnd_prior */
 	u32 k_ms;
 	u32 epoch_ms;
@@ -55,7 +55,7 @@ INLINE u64 w_cubic(struct cubic *cubic, u32 elapsed_ms)
 	return change < w_max ? w_max - change : 0;
 }
 
-/* The curve's beginning is the present window (4.2): K is the cube root of (W_max - cwnd) / C. */
+/* The curve begins at the present window (4.2): K is the cube root of (W_max - cwnd) / C. */
 INLINE void cubic_begin_epoch(struct cubic *cubic, u32 now_ms)
 {
 	u32 cwnd = cubic->cwnd >> 10;
@@ -97,7 +97,7 @@ INLINE void cubic_grow(struct cubic *cubic, struct tcp_sock *tp, u32 acked, u32 
 		cubic->cwnd += acked * (target - cwnd) / (cwnd >> PACKET_SHIFT);
 }
 
-/* Losses and growth; returns nothing, the window has it all. */
+/* Apply losses and growth to the window. */
 INLINE void cubic_on_ack(struct cubic *cubic, struct window *window, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -122,7 +122,7 @@ INLINE void cubic_on_ack(struct cubic *cubic, struct window *window, struct sock
 		return;
 	}
 	if (!BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited)) {
-		cubic->epoch_ms += since_ms; /* time without need of the window does not count (5.8) */
+		cubic->epoch_ms += since_ms; /* time in which the window is not needed does not count (5.8) */
 		return;
 	}
 	cubic_window(cubic, window);

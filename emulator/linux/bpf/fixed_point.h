@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
  * Logarithms, powers of two and tanh in fixed-point numbers of 2^-16, for programs that have no floating-point
- * numbers. It knows nothing of the kernel, so that a test may compile it for user space.
+ * numbers. It does not use the kernel, so that a test can compile it for user space.
  *
  * Between powers of two the curves are f + f (1 - f) Q(f), which is exact at both ends; Q is a least-squares fit,
  * in 2^-30. eBPF has no division of negative numbers.
@@ -10,7 +10,7 @@
 #define SYSGYM_FIXED_POINT_H
 
 #define FIXED_POINT static inline __attribute__((always_inline))
-/* Neither static nor inline: the kernel's verifier goes through such a function once and not at every call. */
+/* Neither static nor inline: the kernel's verifier checks such a function once and not at every call. */
 #define FIXED_FUNCTION __attribute__((noinline))
 #define FIXED_SHIFT 16
 #define FIXED_ONE (1 << FIXED_SHIFT)
@@ -31,7 +31,7 @@ FIXED_POINT fixed curve(long long f, long long q0, long long q1, long long q2, l
 	return f + (f * q >> CURVE_SHIFT);
 }
 
-/* Base-2 logarithm of a whole number; 0 has that of 1. */
+/* Base-2 logarithm of a whole number; 0 counts as 1. */
 FIXED_FUNCTION fixed fixed_log2(unsigned long long number)
 {
 	unsigned long long rest = number;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The few kernel structures that the programs of this folder look into.
+ * The kernel structures that the programs of this folder read.
  *
- * Only the members that are used stand here, in any order: every access is a CO-RE relocation, so libbpf finds
- * the members' real places in the running kernel's BTF, and one source serves all kernels that have BTF.
+ * They list only the members in use, in any order: every access is a CO-RE relocation, so libbpf finds the
+ * members' real offsets in the running kernel's BTF, and one source serves all kernels that have BTF.
  *
  * "0000" in a name is replaced, in the compiled object, by the four hex digits of the service that loads it.
  */
@@ -120,7 +120,7 @@ struct tcp_sock {
 struct ack_sample {
 	u32 pkts_acked;
 	s32 rtt_us;
-	u32 in_flight; /* bytes under way when the newest packet acknowledged was sent */
+	u32 in_flight; /* bytes in flight when the newest acknowledged packet was sent */
 } FROM_KERNEL;
 
 struct rate_sample {
@@ -147,7 +147,7 @@ struct tcp_congestion_ops {
 
 extern void tcp_reno_cong_avoid(struct sock *, u32, u32) __ksym;
 
-/* A sequence number that lies behind another one. */
+/* Whether a sequence number is after another one. */
 INLINE bool behind(u32 sequence, u32 other)
 {
 	return (s32)(sequence - other) < 0;
@@ -163,7 +163,7 @@ INLINE u32 smaller(u32 one, u32 other)
 	return one < other ? one : other;
 }
 
-/* What every connection has for its congestion control. */
+/* Congestion control state of every connection. */
 #define PRIVATE_BYTES 104
 #define PRIVATE(sk) ((void *)((struct inet_connection_sock *)(sk))->icsk_ca_priv)
 

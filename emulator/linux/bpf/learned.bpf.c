@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * A congestion control whose window and pacing rate user space writes, into memory that both share.
+ * Congestion control whose window and pacing rate are written by user space, into shared memory.
  *
  * A connection's slot in the two maps is its socket's mark (SO_MARK). At every ACK its counters are written to
  * `flows`, and the window and rate are taken from `actions`. Where no window is given, a base law has one of its
  * own, which user space may multiply (Orca: Abbasloo et al., SIGCOMM 2020, section 4): once an order the window
  * becomes so many times what it was, and the law goes on from there. What TCP retransmits is not asked about.
  *
- * It is registered twice, with ECN and without: that is a matter of the whole congestion control, and base laws
- * that do not understand marks must not have them.
+ * It is registered twice, with and without ECN: ECN is a property of the whole congestion control, and base laws
+ * that do not react to marks must not have them.
  *
  * The licence string must say GPL: the kernel admits congestion controls under no other licence. That is why
  * this file may be used under the GPL as well as under the project's licence.
@@ -31,8 +31,8 @@ char LICENSE[] SEC("license") = "GPL";
 struct state {
 	struct receiver receiver;
 	struct window window;
-	u32 scaled; /* number of the last order that was obeyed */
-	u64 first_bytes; /* the SYN counts as a byte and a packet, here not */
+	u32 scaled; /* number of the last executed order */
+	u64 first_bytes; /* excludes the SYN, which counts as a byte and a packet */
 	u32 first_delivered;
 	union {
 		struct cubic cubic;
@@ -66,7 +66,7 @@ INLINE void set_window(struct window *window, struct tcp_sock *tp, u64 packets)
 	u32 most = tp->snd_cwnd_clamp;
 
 	window_set(window, tp, packets < most ? packets : most);
-	window->ssthresh = window->cwnd; /* where Reno takes over, it goes on from here */
+	window->ssthresh = window->cwnd; /* if Reno takes over, it continues from here */
 	tp->snd_ssthresh = window->ssthresh;
 }
 
@@ -114,14 +114,14 @@ INLINE void reno(struct window *window, struct sock *sk, u32 ack, u32 acked, boo
 	bool may_grow = window_after_losses(window, tp, HALF_1024THS);
 
 	if (marked && may_grow) {
-		if (window_due(window, tp)) /* a mark is as a loss (RFC 3168, 6.1.2) */
+		if (window_due(window, tp)) /* a mark counts as a loss (RFC 3168, 6.1.2) */
 			window_reduce(window, tp, window->cwnd / 2);
 	} else if (may_grow) {
 		window_grow(window, sk, ack, acked);
 	}
 }
 
-/* Obeys an order to multiply the window, once. It stays between one packet and the most there may be. */
+/* Execute an order to multiply the window, once. It stays between one packet and the largest window. */
 INLINE void scale(struct state *state, struct tcp_sock *tp, struct action *action)
 {
 	struct window *window = &state->window;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The network of the law `neural`, as the simulator has it (emulator/packets/transports/neural.py): one hidden
- * layer of tanh, and three outputs. All numbers are in 2^-16. It knows nothing of the kernel, so that a test may
+ * The network of the transport `neural`, as in the simulator (emulator/packets/transports/neural.py): one hidden
+ * layer of tanh, and three outputs. All numbers are in 2^-16. It does not use the kernel, so that a test can
  * compile it for user space.
  */
 #ifndef SYSGYM_NETWORK_H
@@ -21,12 +21,12 @@ struct network {
 	int output_bias[N_OUTPUTS];
 };
 
-/* What a round trip has brought. Shares and the correction are in 2^-16, so is the window. */
+/* Measurements of a round trip. Shares, the correction and the window are in 2^-16. */
 struct seen {
 	unsigned long long mean_rtt_us;
 	unsigned long long least_rtt_us;
 	unsigned long long base_rtt_us; /* of an empty path */
-	unsigned long long line_ns; /* what a packet takes on the sender's line */
+	unsigned long long line_ns; /* time of a packet on the sender's line */
 	unsigned int packets; /* the window */
 	unsigned int delivered; /* packets so far */
 	unsigned int marked_share;
@@ -35,14 +35,14 @@ struct seen {
 	int correction;
 };
 
-/* What the network says: log2 of the window's factor, growth in packets and pace in windows, a round trip. */
+/* Outputs of the network per round trip: log2 of the window's factor, growth in packets, pace in windows. */
 struct decision {
 	int correction;
 	int growth;
 	int pace;
 };
 
-/* log2 of one number over another, not below zero. */
+/* log2 of the ratio of two numbers, at least zero. */
 FIXED_POINT fixed log2_over(unsigned long long number, unsigned long long other)
 {
 	fixed difference = fixed_log2(number) - fixed_log2(other);

@@ -41,13 +41,13 @@ struct {
 struct state {
 	struct receiver receiver;
 	struct window window;
-	u32 packets; /* the window with its fraction, which may be less than one packet */
+	u32 packets; /* the window with its fraction; may be less than one packet */
 	u32 ssthresh; /* with its fraction, too */
 	u32 alpha; /* moving average of the marked fraction */
 	u32 first_delivered;
 	struct decision decision;
 	u16 lost;
-	u16 timed_out; /* not answered yet */
+	u16 timed_out; /* without a reduction yet */
 	/* of this round trip */
 	u64 rtt_sum_us;
 	u32 rtt_samples;
@@ -84,7 +84,7 @@ INLINE u32 bounded(u64 packets)
 	return packets < MOST_PACKETS ? packets : MOST_PACKETS;
 }
 
-/* Below one packet there is one under way at a time, and the pace is the window's. */
+/* Below one packet, one packet is in flight at a time, and the pace is that of the window. */
 INLINE void set_window(struct state *state, struct sock *sk)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -99,7 +99,7 @@ INLINE void set_window(struct state *state, struct sock *sk)
 		return;
 	if (state->packets >= FIXED_ONE)
 		pace = state->decision.pace;
-	packets_a_round = pace * state->packets >> 20; /* in 2^-12: what follows would not fit otherwise */
+	packets_a_round = pace * state->packets >> 20; /* in 2^-12, so that the product fits */
 	window_pace_at(sk, packets_a_round * tp->mss_cache * 1000000 / rtt_us >> 12);
 }
 
@@ -116,7 +116,7 @@ void BPF_PROG(neural_init, struct sock *sk)
 	state->ssthresh = ~0u;
 	state->alpha = FIXED_ONE;
 	state->timed_out = 0;
-	state->first_delivered = tp->delivered; /* the SYN counts as a packet, here not */
+	state->first_delivered = tp->delivered; /* excludes the SYN, which counts as a packet */
 	state->decision.correction = 0;
 	state->decision.growth = FIXED_ONE;
 	state->decision.pace = FIRST_PACE;
@@ -125,7 +125,7 @@ void BPF_PROG(neural_init, struct sock *sk)
 	set_window(state, sk);
 }
 
-/* What the round that has ended has brought. */
+/* Measurements of the round that has ended. */
 INLINE struct seen look(struct state *state, struct tcp_sock *tp, u32 marked_share, u64 line_ns)
 {
 	struct seen seen = {
@@ -144,7 +144,7 @@ INLINE struct seen look(struct state *state, struct tcp_sock *tp, u32 marked_sha
 	return seen;
 }
 
-/* DCTCP's reduction where there were marks (RFC 8257, 3.3), then the network's correction. */
+/* DCTCP's reduction if there were marks (RFC 8257, 3.3), then the network's correction. */
 INLINE void end_round(struct state *state, struct tcp_sock *tp, struct action *action)
 {
 	struct network *network = network_of(action);
@@ -201,7 +201,7 @@ INLINE bool limits_the_flow(struct state *state, struct tcp_sock *tp, bool slow_
 	       (slow_start && tp->snd_cwnd < 2 * tp->max_packets_out);
 }
 
-/* Doubles in slow start, else grows by what the network said in a round trip. */
+/* Double in slow start, else grow per round trip by the network's output. */
 INLINE void grow(struct state *state, struct tcp_sock *tp, u32 acked)
 {
 	bool slow_start = state->packets < state->ssthresh;

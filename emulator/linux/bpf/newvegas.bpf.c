@@ -81,7 +81,7 @@ INLINE void take_sample(struct state *state, struct tcp_sock *tp, u32 rtt_us, u3
 	if (state->samples < 0xffff)
 		state->samples += 1;
 	if (now_ns >= state->reset_at_ns) {
-		/* 0.75 to 1.25 of the period, so that flows do not reset together */
+		/* 0.75 to 1.25 of the period, so that flows do not reset at the same time */
 		u64 spread = RESET_NS / 2 * (bpf_get_prandom_u32() & 1023) / 1024;
 
 		state->min_rtt_us = state->next_min_rtt_us;
@@ -114,7 +114,7 @@ INLINE void decide_congested(struct state *state, struct tcp_sock *tp, u32 most)
 	state->rounds = 0;
 }
 
-/* Once a round trip: does the window fit? */
+/* Once per round trip: compare the window with the one that the path needs. */
 INLINE void end_round(struct state *state, struct tcp_sock *tp)
 {
 	u32 most = ((state->max_rate * state->min_rtt_us) >> RATE_SHIFT) + PAD_PACKETS;
@@ -158,7 +158,7 @@ INLINE void grow(struct state *state, struct sock *sk, u32 ack, u32 acked)
 		return;
 	}
 	if (tp->packets_out + acked < window->cwnd)
-		return; /* the window is not what limits the sender */
+		return; /* the window does not limit the sender */
 	state->growth_count += acked;
 	if (state->growth_count >= needed) {
 		state->growth_count = 0;
@@ -177,7 +177,7 @@ INLINE void newvegas_on_ack(struct sock *sk, u32 ack, const struct rate_sample *
 
 	if (flow)
 		report_round_trip(flow, sample);
-	/* After a time-out it grows more slowly. */
+	/* After a time-out the window grows more slowly. */
 	if (window->timed_out && !timed_out && state->growth_shift < MOST_GROWTH_SHIFT)
 		state->growth_shift += 1;
 	state->recovering = behind(tp->snd_una, window->recovery_end);

@@ -32,13 +32,13 @@
 #define HALVED_C2 257194104ull
 #define HALVED_C3 57282819ull
 #define HALVED_C4 7404729ull
-#define MOST_HALVINGS 60 /* an average of at most 2^54 is gone then */
+#define MOST_HALVINGS 60 /* after which an average of at most 2^54 is 0 */
 
 char LICENSE[] SEC("license") = "GPL";
 
 extern void *bpf_cast_to_kern_ctx(void *) __ksym;
 
-/* One record a port, shared with user space; all bytes are those of IP packets. */
+/* One record per port, shared with user space; all bytes are those of IP packets. */
 struct port {
 	/* written by user space */
 	u64 rate_bytes_per_s;
@@ -48,9 +48,9 @@ struct port {
 	u64 red_min_bytes;
 	u64 red_max_probability_q30;
 	u64 red_weight_q30;
-	u64 red_half_life_ns; /* of the average while the queue is empty; 0: it does not fall then */
+	u64 red_half_life_ns; /* of the average while the queue is empty; 0: the average stays */
 	u64 red_gentle;
-	u64 red_drops; /* 0: it marks */
+	u64 red_drops; /* 0: marks */
 	u64 since_ns; /* when the counters were set to zero */
 	/* written here */
 	u64 packets; /* offered to the queue, those dropped included */
@@ -68,7 +68,7 @@ struct port {
 	u64 reserved;
 };
 
-/* Time spent at each backlog: 16 buckets an octave. */
+/* Time spent at each backlog: 16 buckets per octave. */
 struct histogram {
 	u64 time_ns[BUCKETS];
 };
@@ -125,15 +125,15 @@ INLINE void spend(struct histogram *histogram, u32 bytes, u64 time_ns)
 	histogram->time_ns[bucket_of(bytes) & (BUCKETS - 1)] += time_ns;
 }
 
-/* Time that the port needs to send so much. */
+/* Time that the port needs to send a number of bytes. */
 INLINE u64 drain_ns(const struct port *port, u32 bytes)
 {
 	return port->rate_bytes_per_s ? (u64)bytes * NS_PER_S / port->rate_bytes_per_s : 0;
 }
 
 /*
- * What a packet finds: the queue's own backlog, and what is left of the packet that is being sent. The shaper
- * has that one off the queue as soon as it may begin with it.
+ * Backlog that a packet finds: the queue's own, plus the rest of the packet in transmission. The shaper takes
+ * that packet off the queue as soon as it may begin to send it.
  */
 INLINE u32 queue_found(const struct port *port, u32 backlog, u64 elapsed_ns)
 {
@@ -183,7 +183,7 @@ INLINE u64 halved_q30(u64 x_q30)
 	return ONE_Q30 - (y_q30 * x_q30 >> 30);
 }
 
-/* The average falls while the queue is empty, as if small packets had found it so. */
+/* The average falls while the queue is empty, as if small packets had arrived. */
 INLINE u64 after_idling(u64 average_q24, u64 half_life_ns, u64 idle_ns)
 {
 	u64 halvings, rest_q30;
@@ -222,8 +222,8 @@ INLINE u64 red_probability_q32(const struct port *port, u64 average_q24)
 }
 
 /*
- * Whether a packet that fits is to be marked, or dropped, early. A bundle of packets counts as so many that
- * found the same queue, and shares one draw.
+ * Whether to mark or drop early a packet that fits. A bundle of packets counts as several packets that found the
+ * same queue, and shares one draw.
  */
 INLINE bool is_early(struct port *port, u32 found, u64 idle_ns, u32 segments, u32 draw)
 {
@@ -269,14 +269,14 @@ int sgport_0000(struct __sk_buff *packet)
 		return TC_ACT_OK;
 	segments = packet->gso_segs > 1 ? packet->gso_segs : 1;
 	bytes = packet->wire_len - segments * ETHERNET_HEADER;
-	/* The queue counts headers of Ethernet too. */
+	/* The queue counts Ethernet headers, too. */
 	backlog = (u64)queue->qstats.backlog * FULL_PACKET / (FULL_PACKET + ETHERNET_HEADER);
 	drops = queue->qstats.drops;
 	if (backlog > LARGEST_BACKLOG)
 		return TC_ACT_OK;
 	fits = !port->buffer_bytes || backlog + bytes <= port->buffer_bytes;
 	now_ns = bpf_ktime_get_ns();
-	draw = port->red_max_bytes ? bpf_get_prandom_u32() : 0; /* not to be called with the lock held */
+	draw = port->red_max_bytes ? bpf_get_prandom_u32() : 0; /* must not be called with the lock held */
 
 	bpf_spin_lock(&guard->lock);
 	if (port->last_ns == 0)
@@ -312,7 +312,7 @@ int sgport_0000(struct __sk_buff *packet)
 
 	if (refused)
 		return TC_ACT_SHOT;
-	/* 0 is a packet that is not ECN capable. */
+	/* 0 means that the packet is not ECN capable. */
 	if (mark && bpf_skb_ecn_set_ce(packet))
 		__sync_fetch_and_add(&port->marked_packets, segments);
 	return TC_ACT_OK;

@@ -3,7 +3,7 @@
  * The receiver's half of DCTCP (RFC 8257, 3.2): ACKs tell the sender exactly which packets were marked.
  *
  * ECE in ACKs is the mark of the newest packet, not latched until CWR. When marks begin or end while a delayed
- * ACK is pending, that goes out first, with the old ECE, for the packets before this one.
+ * ACK is pending, that ACK is sent first, with the old ECE, for the packets before this one.
  */
 #ifndef SYSGYM_RECEIVER_H
 #define SYSGYM_RECEIVER_H
@@ -34,7 +34,7 @@ INLINE void receiver_event(struct receiver *receiver, struct sock *sk, enum tcp_
 	else
 		return;
 	if (marked != receiver->marked) {
-		/* ecn_flags still say what held for the packets before this one. */
+		/* ecn_flags still describe the packets before this one. */
 		if (connection->icsk_ack.pending & ACK_TIMER)
 			bpf_tcp_send_ack(tp, receiver->received_up_to);
 		connection->icsk_ack.pending |= ACK_NOW;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * What connections report to user space, in memory that both share: one map, which all programs of a service
- * use. A connection's slot is its socket's mark (SO_MARK); one without a mark reports nothing.
+ * Reports of connections to user space, in shared memory: one map for all programs of a service. A connection's
+ * slot is its socket's mark (SO_MARK); a connection without a mark reports nothing.
  */
 #ifndef SYSGYM_REPORTS_H
 #define SYSGYM_REPORTS_H
@@ -10,7 +10,7 @@
 
 #define FLOW_SLOTS 65536
 
-/* Cumulative since the connection was made. Round trips are of all programs, the rest of `learned`. */
+/* Cumulative since the connection was made. All programs report round trips, only `learned` the rest. */
 struct flow {
 	u64 delivered; /* packets; so are the next four */
 	u64 delivered_ce;
@@ -32,7 +32,7 @@ struct flow {
 	u64 pacing_bytes_per_s; /* 0: none */
 	u64 updated_ns; /* CLOCK_MONOTONIC */
 	u64 phase; /* 1 connected, 2 closed */
-	u64 scaled; /* number of the last order to multiply the window that was obeyed */
+	u64 scaled; /* number of the last executed order to multiply the window */
 };
 
 struct {
@@ -50,7 +50,7 @@ INLINE struct flow *flow_of(struct sock *sk)
 	return slot ? bpf_map_lookup_elem(&sgflows_0000, &slot) : NULL;
 }
 
-/* One sample from every ACK, as the simulator has them: the round trip of the newest packet it covers. */
+/* One sample per ACK, as in the simulator: the round trip of the newest packet that it covers. */
 INLINE void report_round_trip(struct flow *flow, const struct rate_sample *sample)
 {
 	if (sample->rtt_us > 0) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * The congestion window that the programs of this folder keep themselves, with Reno's growth and reactions.
+ * The congestion window that the programs of this folder maintain, with Reno's growth and reactions.
  *
  * They decide in cong_control, at every ACK, and not in the callbacks with a result (ssthresh, undo_cwnd): of
  * some thousand calls of these, one came back to the kernel with a number that the program had not returned
  * (seen on 6.18), and a threshold of two billion makes the kernel's own window reduction send a whole buffer at
  * once. Here the kernel may make the window smaller, after a time-out, but never larger.
  *
- * A loss is what tp->lost counts; one window of data is reduced for once (RFC 5681, RFC 6582).
+ * Losses are counted by tp->lost; there is one reduction per window of data (RFC 5681, RFC 6582).
  */
 #ifndef SYSGYM_WINDOW_H
 #define SYSGYM_WINDOW_H
@@ -22,8 +22,8 @@ struct window {
 	u32 ssthresh;
 	u32 lost; /* tp->lost at the last ACK */
 	u32 marked; /* tp->delivered_ce at the last ACK */
-	u32 recovery_end; /* losses of data before this have been answered */
-	u32 marks_end; /* and marks of data before this */
+	u32 recovery_end; /* losses of data before this have had their reduction */
+	u32 marks_end; /* and so have marks of data before this */
 	u32 timed_out; /* in recovery the window grows from one packet */
 };
 
@@ -51,10 +51,10 @@ INLINE void window_reduce(struct window *window, struct tcp_sock *tp, u32 cwnd)
 	window_set(window, tp, window->ssthresh);
 }
 
-/* Reacts to losses: the window becomes the given share of itself. Returns whether it may grow. */
+/* React to losses: reduce the window to the given share of itself. Return whether it may grow. */
 INLINE bool window_after_losses(struct window *window, struct tcp_sock *tp, u32 share_1024ths)
 {
-	bool cut = tp->snd_cwnd < window->cwnd; /* the kernel's doing, as after a time-out */
+	bool cut = tp->snd_cwnd < window->cwnd; /* by the kernel, as after a time-out */
 	bool recovering = behind(tp->snd_una, window->recovery_end);
 
 	if (tp->lost != window->lost && !recovering) {
@@ -76,7 +76,7 @@ INLINE bool window_after_losses(struct window *window, struct tcp_sock *tp, u32 
 	return !recovering || window->timed_out;
 }
 
-/* Whether this ACK tells of marks that were not there at the last one. */
+/* Whether this ACK reports new marks. */
 INLINE bool window_marked(struct window *window, struct tcp_sock *tp)
 {
 	bool marked = tp->delivered_ce != window->marked;
@@ -85,7 +85,7 @@ INLINE bool window_marked(struct window *window, struct tcp_sock *tp)
 	return marked;
 }
 
-/* Whether marks ask for a reduction now: once a window of data. */
+/* Whether marks require a reduction now: once per window of data. */
 INLINE bool window_due(struct window *window, struct tcp_sock *tp)
 {
 	if (behind(tp->snd_una, window->marks_end))
@@ -94,7 +94,7 @@ INLINE bool window_due(struct window *window, struct tcp_sock *tp)
 	return true;
 }
 
-/* Slow start and congestion avoidance, where the window is what limits the sender. */
+/* Slow start and congestion avoidance, if the window limits the sender. */
 INLINE void window_grow(struct window *window, struct sock *sk, u32 ack, u32 acked)
 {
 	tcp_reno_cong_avoid(sk, ack, acked);
@@ -102,8 +102,8 @@ INLINE void window_grow(struct window *window, struct sock *sk, u32 ack, u32 ack
 }
 
 /*
- * The rate that the kernel itself would set: twice the window a round trip in slow start, 1.2 times after. No
- * pacing comes of it, unless the socket asks for that; it bounds what may wait in the host's own queue.
+ * The rate that the kernel itself would set: twice the window per round trip in slow start, 1.2 times after. It
+ * paces only if the socket asks for pacing; it bounds the data in the host's own queue.
  */
 INLINE void window_pace(struct sock *sk)
 {
@@ -117,7 +117,7 @@ INLINE void window_pace(struct sock *sk)
 	sk->sk_pacing_rate = rate < sk->sk_max_pacing_rate ? rate : sk->sk_max_pacing_rate;
 }
 
-/* A rate in payload bytes a second; 0: none beyond the socket's own limit. */
+/* A rate in payload bytes per second; 0 for none beyond the socket's own limit. */
 INLINE void window_pace_at(struct sock *sk, u64 rate)
 {
 	if (rate && rate < sk->sk_max_pacing_rate) {
@@ -146,7 +146,7 @@ INLINE void window_pace_at(struct sock *sk, u64 rate)
 	}
 #endif
 
-/* The kernel asks for these, and nothing comes of what they say. */
+/* The kernel requires these callbacks, and their results have no effect. */
 #define RESULTS(name)                                                                              \
 	SEC("struct_ops")                                                                          \
 	u32 BPF_PROG(name##_ssthresh, struct sock *sk)                                             \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /*
- * One end of a long cable: what comes in at one interface leaves by the other, where a netem queue holds it back.
+ * One end of a long cable: frames from one interface leave by the other, where a netem queue delays them.
  *
- * The interfaces of a cable are numbered 2n and 2n + 1. Frames are not looked at: no address, no route.
+ * The interfaces of a cable are numbered 2n and 2n + 1. Frames are not inspected: no address, no route.
  */
 #include "kernel.h"
 

@@ -1,1 +1,1 @@
-"""What is built from the kernel: namespaces, links, queues and eBPF programs."""
+"""Kernel objects of an emulated network: namespaces, links, queues and eBPF programs."""

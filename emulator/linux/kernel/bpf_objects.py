@@ -1,9 +1,9 @@
 """eBPF objects: compiled with clang at first use, kept in a cache folder, loaded through libbpf.
 
-A program's source names everything ``..._0000``; on loading, these four digits become the service's own in
-the compiled object, so that one object in the cache serves every service, and what belongs to a service can
-be told by its name alone. Nothing is pinned to a file system: the kernel frees programs and maps when the
-last process that holds them ends, however it ends.
+A program's source names everything ``..._0000``. On loading, these four digits are replaced by the service's
+own in the compiled object, so that one cached object serves every service and a service's objects can be
+recognized by name. Nothing is pinned to a file system: the kernel frees programs and maps when the last
+process that holds them ends, however it ends.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ KINDS = {"map": "map", "prog": "program"}
 
 
 def unavailable(missing: str, remedy: str) -> BackendUnavailable:
-    """Returns the error that names what this machine lacks."""
+    """Return the error for a missing requirement of this machine."""
     return BackendUnavailable("linux", missing, remedy)
 
 
 def cache_folder() -> Path:
-    """Folder of compiled objects; made where it is missing.
+    """Return the folder of compiled objects; it is made if it is missing.
 
-    Root loads what lies there into the kernel, so nobody else may be able to write to it or to a folder above
-    it: where the user's cache folder is not as safe (``sudo`` with another's home), it is
+    Root loads these objects into the kernel, so nobody else may be able to write to the folder or to a folder
+    above it. Where the user's cache folder is not as safe (``sudo`` with another user's home), the folder is
     ``/var/cache/sysgym``.
 
     Raises:
@@ -70,18 +70,18 @@ def cache_folder() -> Path:
 
 def _only_ours(folder: Path) -> bool:
     status = folder.stat()
-    sticky = bool(status.st_mode & stat.S_ISVTX)  # /tmp: others cannot rename what is not theirs
+    sticky = bool(status.st_mode & stat.S_ISVTX)  # /tmp: other users cannot rename files that are not theirs
     return status.st_uid in {0, os.geteuid()} and (sticky or not status.st_mode & 0o022)
 
 
 def compiled(name: str) -> Path:
-    """Path of the object compiled from ``bpf/<name>.bpf.c``, compiling it where the cache has none.
+    """Return the path of the object compiled from ``bpf/<name>.bpf.c``; compile it if it is not cached.
 
     The cache's key is the digest of all sources, the compiler's version, the flags and the kernel's release.
 
     Raises:
         BackendUnavailable: There is no clang, no header of libbpf, or no BTF.
-        BackendError: The compiler refuses the source; the detail has what it said.
+        BackendError: The compiler refuses the source; the detail has its output.
     """
     if not KERNEL_TYPES.exists():
         raise unavailable("the kernel's type information (BTF, /sys/kernel/btf/vmlinux)", _BTF_REMEDY)
@@ -115,7 +115,7 @@ def _flags() -> list[str]:
     major, minor = (int(part) for part in os.uname().release.split(".")[:2])
     flags = ["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror"]
     flags += [f"-D__TARGET_ARCH_{_TARGETS.get(machine, machine)}", f"-DKERNEL={major * 1000 + minor}"]
-    # Debian keeps asm/types.h in a folder of the architecture; clang does not look there for this target.
+    # Debian keeps asm/types.h in an architecture's folder, which clang does not search for this target.
     return flags + [f"-idirafter{path.parent.parent}" for path in Path("/usr/include").glob("*/asm/types.h")]
 
 
@@ -149,7 +149,7 @@ _INFO: dict[str, type[Any]] = {"map": _Info, "prog": _ProgramInfo}
 
 @functools.cache
 def libbpf() -> ctypes.CDLL:
-    """The library that loads objects, with the signatures of what is used.
+    """Return libbpf with the signatures of the functions used here.
 
     Raises:
         BackendUnavailable: It is not installed.
@@ -183,12 +183,12 @@ def libbpf() -> ctypes.CDLL:
     ):
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
-    library.libbpf_set_print(None)  # the kernel's own words come with the error, not on the terminal
+    library.libbpf_set_print(None)  # the kernel's messages come with the error, not on the terminal
     return library
 
 
 class LoadedObject:
-    """One object in the kernel, named for a service; it goes when this process lets go of it."""
+    """An eBPF object in the kernel, named for a service; it is freed when this process releases it."""
 
     def __init__(self, name: str, sid: str) -> None:
         self.name = name
@@ -201,10 +201,11 @@ class LoadedObject:
             raise BackendError(f"libbpf cannot read the compiled {name} program", _errno_text())
 
     def load(self) -> None:
-        """Hands programs and maps to the kernel.
+        """Load programs and maps into the kernel.
 
         Raises:
-            BackendUnavailable: This process may not, or the kernel lacks what the program uses.
+            BackendUnavailable: This process lacks the privilege, or the kernel a feature that the program
+                uses.
         """
         if self._library.bpf_object__load(self._handle) < 0:
             error = ctypes.get_errno()
@@ -214,26 +215,26 @@ class LoadedObject:
             )
 
     def map_fd(self, name: str) -> int:
-        """Descriptor of a map, by its full name."""
+        """Return the descriptor of a map, given its full name."""
         return int(self._library.bpf_object__find_map_fd_by_name(self._handle, name.encode()))
 
     def program_fd(self, name: str) -> int:
-        """Descriptor of a program, by its full name."""
+        """Return the descriptor of a program, given its full name."""
         program = self._library.bpf_object__find_program_by_name(self._handle, name.encode())
         return int(self._library.bpf_program__fd(program))
 
     def use_map_of(self, other: LoadedObject, name: str) -> None:
-        """Shares a map that another object has, instead of one of its own; before :meth:`load`."""
+        """Use a map of another object instead of an own one; call before :meth:`load`."""
         own = self._library.bpf_object__find_map_by_name(self._handle, name.encode())
         self._library.bpf_map__reuse_fd(own, other.map_fd(name))
 
     def register_for_as_long_as_this_process(self, name: str) -> None:
-        """Asks for a registration that ends with its link; before :meth:`load`."""
+        """Request a registration that ends with its link; call before :meth:`load`."""
         operations = self._library.bpf_object__find_map_by_name(self._handle, name.encode())
         self._library.bpf_map__set_map_flags(operations, _F_LINK)
 
     def register(self, name: str) -> None:
-        """Registers a table of operations (struct_ops), such as a congestion control; after :meth:`load`."""
+        """Register a table of operations (struct_ops), like a congestion control; call after :meth:`load`."""
         library = self._library
         operations = library.bpf_object__find_map_by_name(self._handle, name.encode())
         link = library.bpf_map__attach_struct_ops(operations)
@@ -249,7 +250,7 @@ class LoadedObject:
         self._links.append(descriptor)
 
     def close(self) -> None:
-        """Lets go: the kernel frees what nobody else uses."""
+        """Release the object; the kernel frees what nobody else uses."""
         for descriptor in self._links:
             os.close(descriptor)
         self._links.clear()
@@ -262,28 +263,28 @@ class LoadedObject:
 
 
 def find_map(name: str) -> int:
-    """Descriptor of the map of that name, wherever in the kernel it was loaded from.
+    """Return the descriptor of the map of that name, whichever process loaded it.
 
     Raises:
-        BackendError: There is none.
+        BackendError: There is no such map.
     """
     return _find(name, "map")
 
 
 def find_program(name: str) -> int:
-    """Descriptor of the program of that name.
+    """Return the descriptor of the program of that name.
 
     Raises:
-        BackendError: There is none.
+        BackendError: There is no such program.
     """
     return _find(name, "prog")
 
 
 def names(kind: str) -> Iterator[str]:
-    """Names of everything of a kind (one of :data:`KINDS`) in the kernel, whoever has loaded it.
+    """Yield the names of all objects of a kind (one of :data:`KINDS`) in the kernel, whoever loaded them.
 
     Raises:
-        BackendUnavailable: There is no libbpf, or this process may not look.
+        BackendUnavailable: There is no libbpf, or this process may not list the objects.
     """
     for descriptor in _descriptors(kind):
         yield _name_of(descriptor, _INFO[kind])
@@ -307,7 +308,7 @@ def _descriptors(kind: str) -> Iterator[int]:
         descriptor = open_by_id(number.value)
         if descriptor >= 0:
             yield descriptor
-        elif ctypes.get_errno() != _ENOENT:  # gone since: not an error
+        elif ctypes.get_errno() != _ENOENT:  # an object that has gone since then is not an error
             raise unavailable(f"the right to look at eBPF objects ({_errno_text()})", "run as root")
 
 
@@ -323,10 +324,10 @@ def _errno_text() -> str:
 
 
 def map_into_memory(descriptor: int, record: np.dtype[Any], length: int) -> NDArray[Any]:
-    """A memory-mappable array map as a NumPy array of records: reads and writes reach the kernel at once.
+    """Map an array map into memory as a NumPy array of records, shared with the kernel.
 
     Args:
-        descriptor: Of the map; it may be closed afterwards.
+        descriptor: Descriptor of the map; it may be closed afterwards.
         record: Layout of one value; its size is a multiple of 8 bytes.
         length: Number of entries.
     """

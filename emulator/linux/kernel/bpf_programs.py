@@ -1,6 +1,7 @@
-"""The kernel side of a service: its eBPF programs and the memory that they share with Python.
+"""eBPF programs of a service, and the memory that they share with Python.
 
-One object per service loads them (:meth:`Programs.load`), worlds find them by name (:meth:`Programs.open`).
+A service loads one object of each program (:meth:`Programs.load`); its worlds find them by name
+(:meth:`Programs.open`).
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from sysgym.emulator.packets.transports.neural import NAME as NEURAL
 from sysgym.scenarios.errors import BackendError, BackendUnavailable
 
 PORT_SLOTS = 4096
-"""Ports of all worlds of a service; a port's number is that of its record."""
+"""Number of ports of all worlds of a service; a port's number is the index of its record."""
 FLOW_SLOTS = 65536
-"""Connections of all worlds of a service that are told something or report; slot 0 is nobody's."""
+"""Number of connections of all worlds of a service that receive controls or report; slot 0 is unused."""
 NETWORKS = 16
-"""Networks of the law ``neural``, one for each world of a service."""
+"""Networks of the transport ``neural``, one for each world of a service."""
 HISTOGRAM_BUCKETS = 512
 _SUB_BUCKETS = 16
 
@@ -66,7 +67,7 @@ PORT_RECORD = np.dtype(
         )
     ]
 )
-"""One port, as ``struct port`` in ``bpf/port.bpf.c``; times are those of CLOCK_MONOTONIC."""
+"""One port, as ``struct port`` in ``bpf/port.bpf.c``; times are of CLOCK_MONOTONIC."""
 
 ACTION_RECORD = np.dtype(
     [
@@ -79,15 +80,15 @@ ACTION_RECORD = np.dtype(
         ("line_ns", np.int64),
     ]
 )
-"""What a connection is told: its window (0: its base law decides), its pacing rate (0: none), its base law,
-the most that its window may be multiplied to, and the last order to multiply it: see :func:`scaling`. Under
-``neural``: which network is its, and the time of a packet on its line."""
+"""Controls of a connection: its window (0: set by its base law), its pacing rate (0: none), its base law, the
+largest window that multiplication may give, and the last multiplication order, see :func:`scaling`. For
+``neural`` also the index of its network and the time of a packet on its line."""
 
 NETWORK_RECORD = np.dtype([("parameters", np.int32, N_PARAMETERS)])
 """Parameters of a network of ``neural``, as ``struct network`` in ``bpf/network.h``, in 2^-16."""
 
 BASE_LAWS = {"reno": 0, "cubic": 1, "dctcp": 2}
-"""Laws that a window which is multiplied from outside may have underneath, as the program knows them."""
+"""Base laws of windows that are multiplied from outside, as the program numbers them."""
 
 FLOW_RECORD = np.dtype(
     [
@@ -117,10 +118,10 @@ FLOW_RECORD = np.dtype(
         )
     ]
 )
-"""What a connection reports, as ``struct flow`` in ``bpf/reports.h``, since it was made."""
+"""Report of a connection since it was made, as ``struct flow`` in ``bpf/reports.h``."""
 
 _KERNELS_OWN = {"dctcp": "dctcp", "newvegas": "nv"}
-"""Transport -> the kernel's name for it, where a kernel has it."""
+"""Transport -> name of the kernel's own module for it, where there is one."""
 LEARNED, LEARNED_WITHOUT_ECN = "learned", "learned_without_ecn"
 _OURS = {
     LEARNED: {LEARNED: "sglearn", LEARNED_WITHOUT_ECN: "sgplain"},
@@ -128,23 +129,23 @@ _OURS = {
     "newvegas": {"newvegas": "sgnv"},
     NEURAL: {NEURAL: "sgneur"},
 }
-"""Source in ``bpf/`` -> its transports, and the prefix of the name that each registers."""
+"""Source in ``bpf/`` -> its transports, and the name prefix that each registers."""
 _SHARED = {"dctcp": ("sgflows",), "newvegas": ("sgflows",), NEURAL: ("sgflows", "sgacts")}
-"""Source -> maps of ``learned`` that it uses, too."""
+"""Source -> maps of ``learned`` that it shares."""
 _PREFIXES = {name: prefix for registered in _OURS.values() for name, prefix in registered.items()}
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
-_N_SETTINGS = 10  # the first fields of a port stay when it is cleared
+_N_SETTINGS = 10  # the first fields of a port are settings, which clearing leaves unchanged
 
 
 class Programs:
-    """The programs of one service.
+    """The eBPF programs of one service.
 
     Args:
-        sid: The service's own four hex digits; they are part of every name.
+        sid: The service's own four hex digits, part of every name.
 
     Raises:
-        BackendUnavailable: From :meth:`load` and :meth:`open`: what this machine lacks, and how to get it.
+        BackendUnavailable: From :meth:`load` and :meth:`open`; names what this machine lacks and the remedy.
     """
 
     def __init__(self, sid: str) -> None:
@@ -160,10 +161,10 @@ class Programs:
         self._networks: NDArray[np.int32] | None = None
         self._reasons: dict[str, BackendUnavailable] = {}
         self.sockets = Sockets()
-        """One netlink socket a namespace, for ports and queues."""
+        """One netlink socket per namespace, for ports and queues."""
 
     def load(self) -> None:
-        """Compiles where nobody has yet, and loads: the service does this once."""
+        """Compile the programs that are not cached, and load all; the service does this once."""
         if os.geteuid() != 0:
             raise BackendUnavailable("linux", "the right to load eBPF programs", "run as root")
         port = self._load_object("port")
@@ -174,7 +175,7 @@ class Programs:
             if _kernel_has(_KERNELS_OWN.get(source, "")):
                 continue
             names = tuple(map(self._name, registered.values()))
-            if source == NEURAL and learned is None:  # it is told things in memory of that program
+            if source == NEURAL and learned is None:  # its controls are in memory of that program
                 self._reasons[NEURAL] = self._reasons[LEARNED]
                 continue
             try:
@@ -182,7 +183,7 @@ class Programs:
             except BackendUnavailable as reason:
                 self._reasons |= dict.fromkeys(registered, reason)
                 continue
-            except BackendError as error:  # a compiler that refuses one program is no reason to serve none
+            except BackendError as error:  # one program that does not compile must not prevent the others
                 refused = BackendUnavailable("linux", str(error), "sysgym emulator check")
                 self._reasons |= dict.fromkeys(registered, refused)
                 continue
@@ -196,7 +197,7 @@ class Programs:
                 self._map_memory(prefix, owner.map_fd(self._name(prefix)))
 
     def open(self) -> None:
-        """Finds what the service of this sid has loaded: a world process does this."""
+        """Find the programs that the service of this sid has loaded; a world process does this."""
         self._port_program = find_program(self._name("sgport"))
         self._wire_program = find_program(self._name("sgwire"))
         remedy = "use a kernel 6.4 or later with BTF; sysgym emulator check"
@@ -212,7 +213,7 @@ class Programs:
             os.close(descriptor)
 
     def unload(self) -> None:
-        """Lets go of everything; the kernel frees what no other process and no interface uses."""
+        """Release all programs; the kernel frees those that no other process and no interface uses."""
         self.sockets.close()
         for loaded in self._objects:
             loaded.close()
@@ -221,7 +222,7 @@ class Programs:
             if descriptor >= 0:
                 os.close(descriptor)
         self._port_program = self._wire_program = -1
-        # Unmapped when the last array of them is gone.
+        # The memory is unmapped when its last array is freed.
         self._ports = self._histograms = self._actions = self._flows = self._networks = None
 
     def __enter__(self) -> Programs:
@@ -234,7 +235,7 @@ class Programs:
         self.unload()
 
     def congestion_control(self, transport: str) -> str:
-        """Name under which the kernel knows a transport, for the socket option TCP_CONGESTION.
+        """Return the kernel's name of a transport, for the socket option TCP_CONGESTION.
 
         The kernel's own module comes first, then the eBPF program of this service.
 
@@ -242,7 +243,7 @@ class Programs:
             transport: Such as ``cubic``, ``dctcp``, ``newvegas``, ``learned`` or ``learned_without_ecn``.
 
         Raises:
-            BackendUnavailable: Neither is there; says what would bring it.
+            BackendUnavailable: Neither is available; names the remedy.
         """
         own = _KERNELS_OWN.get(transport, transport)
         if transport not in _OURS[LEARNED] and _kernel_has(own):
@@ -258,16 +259,16 @@ class Programs:
         )
 
     def reports(self, transport: str) -> bool:
-        """Whether connections of a transport report their round trips: those of a program of ours do."""
-        if transport not in _PREFIXES or LEARNED in self._reasons:  # the memory for it came with that program
+        """Return whether connections of a transport report their round trips, as those of our programs do."""
+        if transport not in _PREFIXES or LEARNED in self._reasons:  # reports are in memory of that program
             return False
         return self.congestion_control(transport).endswith(f"_{self.sid}")
 
     def flow_slots(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Actions and reports of all connections with a slot, shape (FLOW_SLOTS,) each.
+        """Return the controls and reports of all connections with a slot, shape (FLOW_SLOTS,) each.
 
-        A connection's slot is its socket's mark (SO_MARK). The arrays are the kernel's own memory: what is
-        written to the actions holds from the next ACK on; reports are as of the last ACK.
+        A connection's slot is its socket's mark (SO_MARK). The arrays are memory shared with the kernel:
+        controls take effect at the next ACK, and reports are as of the last ACK.
 
         Raises:
             BackendUnavailable: The kernel does not take the program.
@@ -277,9 +278,10 @@ class Programs:
         return _present(self._actions), _present(self._flows)
 
     def networks(self) -> NDArray[np.int32]:
-        """Parameters of the networks of ``neural`` in 2^-16, shape (NETWORKS, N_PARAMETERS).
+        """Return the parameters of the networks of ``neural`` in 2^-16, shape (NETWORKS, N_PARAMETERS).
 
-        The order is that of :mod:`sysgym.emulator.packets.transports.neural`. The kernel's own memory.
+        The order is that of :mod:`sysgym.emulator.packets.transports.neural`. The array is memory shared with
+        the kernel.
 
         Raises:
             BackendUnavailable: The kernel does not take the program.
@@ -289,33 +291,39 @@ class Programs:
         return _present(self._networks)
 
     def clear_flow(self, slot: int) -> None:
-        """Sets a slot's action and report to zero, for the next connection."""
+        """Set a slot's controls and report to zero, for the next connection."""
         actions, flows = self.flow_slots()
         actions[slot] = 0
         flows[slot] = 0
 
     def ports(self) -> NDArray[Any]:
-        """Records of all ports, :data:`PORT_RECORD`, shape (PORT_SLOTS,): memory that the kernel writes."""
+        """Return the records of all ports, of type :data:`PORT_RECORD`, shape (PORT_SLOTS,).
+
+        The array is memory that the kernel writes.
+        """
         return _present(self._ports)
 
     def port_histograms(self) -> NDArray[np.int64]:
-        """Time at each backlog, ns, shape (PORT_SLOTS, HISTOGRAM_BUCKETS); see :func:`bucket_middles`."""
+        """Return the time at each backlog in ns, shape (PORT_SLOTS, HISTOGRAM_BUCKETS).
+
+        See :func:`bucket_middles` for the backlogs.
+        """
         return _present(self._histograms)
 
     def clear_port(self, port: int) -> None:
-        """Sets a port's counters to zero; its rate, buffer and thresholds stay."""
+        """Set a port's counters to zero; its rate, buffer and thresholds are unchanged."""
         ports, histograms = self.ports(), self.port_histograms()
         ports[port : port + 1].view(np.int64)[_N_SETTINGS:] = 0
         ports["since_ns"][port] = time.monotonic_ns()
         histograms[port] = 0
 
     def attach_port(self, netns_pid: int, interface: str, port: int) -> None:
-        """Attaches the port program to an interface's egress, in place of one that was there.
+        """Attach the port program to an interface's egress, replacing a program that is there.
 
         Args:
             netns_pid: Process in whose network namespace the interface is; 0 for this one's.
             interface: Its name there.
-            port: Number of the record that the program keeps for it.
+            port: Index of the record that the program keeps for it.
 
         Raises:
             BackendError: The kernel refuses.
@@ -327,7 +335,7 @@ class Programs:
         attach_program(socket, interface, self._port_program, EGRESS, "sysgym-port")
 
     def attach_wire(self, netns_pid: int, interface: str) -> None:
-        """Hands on what an interface gets to its neighbour by number, ``index ^ 1``, as a cable does.
+        """Forward the frames that an interface receives to its neighbour ``index ^ 1``, as a cable does.
 
         Args:
             netns_pid: Process in whose network namespace both are; 0 for this one's.
@@ -371,7 +379,7 @@ class Programs:
 
 
 def scaling(number: int, factor: float) -> int:
-    """An order to multiply a window: its number, which has to differ from the last one's, and the factor."""
+    """Return the order to multiply a window: a number different from the last order's, and the factor."""
     return (number % 2**31) << 32 | min(max(round(factor * 2.0**20), 0), 2**32 - 1)
 
 
@@ -380,7 +388,7 @@ def _available() -> list[str]:
 
 
 def _kernel_has(name: str) -> bool:
-    """Whether the kernel has a congestion control; a module of it that is on disk is loaded."""
+    """Return whether the kernel has a congestion control; a module of it that is on disk is loaded."""
     if not name or name in _available():
         return bool(name)
     modules = Path("/lib/modules", os.uname().release)
@@ -398,7 +406,7 @@ def _present(array: NDArray[Any] | None) -> NDArray[Any]:
 
 @functools.cache
 def bucket_middles() -> NDArray[np.float64]:
-    """Backlog in the middle of each bucket of a port's histogram, bytes, shape (HISTOGRAM_BUCKETS,)."""
+    """Return the middle of each bucket of a port's histogram in bytes, shape (HISTOGRAM_BUCKETS,)."""
     bucket = np.arange(HISTOGRAM_BUCKETS)
     octave = np.maximum(bucket // _SUB_BUCKETS - 1, 0)
     low = (bucket - octave * _SUB_BUCKETS).astype(np.float64) * 2.0**octave

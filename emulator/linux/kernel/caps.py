@@ -1,8 +1,9 @@
-"""Caps of hosts, and how long packets wait for them.
+"""Rate caps of hosts, and the time that packets wait for them.
 
-A capped host's class in ``htb`` holds back what its flows have handed to the card ahead of time
-(``transport.host_queue_packets``). The simulator holds back the flows themselves, so that a round trip begins
-when the cap lets a packet go. The kernel's begins before: at 5 Mb/s, 9 packets before, 21.6 ms.
+A capped host's ``htb`` class holds back the packets that its flows have handed to the interface ahead of time
+(``transport.host_queue_packets``). The simulator holds back the flows themselves, so there a round trip
+begins when the cap releases a packet. On the kernel it begins earlier: at 5 Mb/s, 9 packets or 21.6 ms
+earlier.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ FloatArray = NDArray[np.float64]
 
 
 class HostCaps:
-    """The caps of one episode; none is in force when it begins.
+    """The caps of one episode; none is set when it begins.
 
     Args:
         fabric: The network.
-        queues: Of its ports.
-        watch: To be told.
-        unit_bytes: What a card sends at once: a full packet, or a bundle of them.
+        queues: The queues of its ports.
+        watch: The watch that is informed of caps.
+        unit_bytes: Bytes that an interface sends at once: a full packet, or a bundle of packets.
     """
 
     def __init__(self, fabric: Fabric, queues: Queues, watch: SaturationWatch, unit_bytes: int) -> None:
@@ -36,7 +37,7 @@ class HostCaps:
         self._before = np.zeros((2, len(self._uplinks)))
 
     def set(self, caps_bps: FloatArray) -> None:
-        """Sets what each host sends at most, headers included, shape (n_hosts,); inf: no cap."""
+        """Set the largest send rate of each host, headers included, shape (n_hosts,); inf for no cap."""
         for link, cap_bps in zip(self._uplinks.tolist(), caps_bps.tolist(), strict=True):
             self._watch.set_cap(link, cap_bps)
             self._queues.set_host_cap(
@@ -45,14 +46,14 @@ class HostCaps:
         self._caps_bps = np.array(caps_bps)
 
     def lift(self) -> None:
-        """Lifts all."""
+        """Lift all caps."""
         self.set(np.full(len(self._uplinks), np.inf))
 
     def wait_s(self, ports: FloatArray) -> FloatArray:
-        """Return how long a packet has waited for its host's cap since the last call, shape (n_hosts,).
+        """Return the time that a packet waited for its host's cap since the last call, shape (n_hosts,).
 
-        By Little's law. Half a packet less, on average: the port counts what is left of the one that is being
-        sent, and htb lets a packet go when its turn begins.
+        The mean follows from Little's law, less half a packet on average: the port counts the remainder of
+        the packet in transmission, and htb releases a packet when its turn begins.
 
         Args:
             ports: Counters of all ports, rows as ``PortCounters``.

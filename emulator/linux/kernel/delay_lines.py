@@ -1,9 +1,9 @@
-"""Long cables: links whose delay the kernel does not have by itself.
+"""Long cables: links with a delay beyond that of the kernel itself.
 
-Such a cable is two virtual links, with a namespace between them in which nothing is routed: an eBPF program
-hands every frame from the one to the other, where it waits in a ``netem`` queue for the link's delay. That is
-behind the sender's shaper, as on a real cable: the port's queue and its counters know nothing of what is on
-its way, and TCP takes what has left the card for sent.
+Such a cable is two virtual links with a namespace between them that routes nothing: an eBPF program forwards
+every frame from one link to the other, where it waits in a ``netem`` queue for the link's delay. The delay
+comes after the sender's shaper, as on a real cable: the port's queue and its counters do not include packets
+on their way, and TCP treats packets that have left the interface as sent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LEAST_LIMIT, _LARGEST_LIMIT = 1000, 2**31 - 1
 
 
 def is_delayed(topology: Topology) -> bool:
-    """Whether a link has a delay that the kernel does not have by itself."""
+    """Return whether some link has a delay beyond that of the kernel itself."""
     return bool(np.any(topology.link_delay_s > OWN_DELAY_S))
 
 
@@ -42,10 +42,10 @@ class DelayLines:
 
     Args:
         topology: The network; a cable is its links ``2i`` and ``2i + 1``.
-        programs: The eBPF programs, loaded.
+        programs: The loaded eBPF programs.
 
     Attributes:
-        node: In whose namespace the cables' middles are; its settings are the caller's.
+        node: The node whose namespace holds the middles of the cables; the caller sets its sysctls.
     """
 
     def __init__(self, topology: Topology, programs: Programs) -> None:
@@ -55,18 +55,18 @@ class DelayLines:
         self._connected = False
 
     def ready(self) -> None:
-        """Waits until the namespace is there.
+        """Wait until the namespace exists.
 
         Raises:
-            BackendError: If it does not come to be.
+            BackendError: If it is not created.
         """
         self.node.ready()
 
     def pairs(self, cable: int, ends: Pair) -> list[Pair]:
-        """The virtual links of which a cable is made: one, or two if it is long.
+        """Return the virtual links that make up a cable: one, or two if it is long.
 
         Args:
-            cable: Its number.
+            cable: Index of the cable.
             ends: Interfaces of the nodes that it connects.
         """
         if self._delay_s(2 * cable, 2 * cable + 1) <= OWN_DELAY_S:
@@ -76,11 +76,11 @@ class DelayLines:
         return [(ends[0], middles[0]), (middles[1], ends[1])]
 
     def connect(self) -> None:
-        """Lets packets through, once the virtual links are made.
+        """Connect the two links of each long cable, once the virtual links are made.
 
         Raises:
             BackendUnavailable: The kernel has no netem.
-            BackendError: The kernel refuses something.
+            BackendError: The kernel refuses a request.
         """
         middles = self._all_middles()
         for middle in middles:
@@ -91,22 +91,23 @@ class DelayLines:
         self._connected = True
 
     def is_running(self) -> bool:
-        """Whether packets pass, once the ends are up too."""
+        """Return whether the cables carry packets; their ends must be up, too."""
         if not self._connected:
             return False
         connection = self._programs.sockets.of(self.node.pid)
         return all(links_and_routes.is_running(connection, one.ifindex) for one in self._all_middles())
 
     def empty(self) -> None:
-        """Throws away what is under way."""
+        """Discard the packets under way."""
         socket = self._programs.sockets.of(self.node.pid)
         for cable, (near, far) in self._middles.items():
-            # What leaves by the far middle has come from the near end: it is on the first of the two links.
+            # Packets that leave by the far middle come from the near end: they are on the first of the two
+            # links.
             for link, middle in ((2 * cable, far), (2 * cable + 1, near)):
                 self._set_delay(socket, middle, link)
 
     def close(self) -> None:
-        """Ends the namespace."""
+        """End the namespace."""
         self.node.terminate()
 
     def _all_middles(self) -> list[Interface]:
@@ -131,7 +132,7 @@ class DelayLines:
         netlink.add_queue(socket, body + attribute(netlink.TCA_OPTIONS, options), "netem")
 
     def _limit_packets(self, link: int) -> int:
-        """Twice as many of the smallest packets as can be under way: nothing is ever lost here."""
+        """Return twice the number of smallest packets that can be under way: none is ever lost here."""
         under_way = (
             float(self._topology.link_rate_bps[link]) / 8 * self._delay_s(link) / _SMALLEST_PACKET_BYTES
         )

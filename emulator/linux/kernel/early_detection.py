@@ -1,4 +1,4 @@
-"""Random early detection at a port, in the port program's fixed point."""
+"""Random early detection at a port, in the fixed-point arithmetic of the port program."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from dataclasses import dataclass
 from sysgym.scenarios.schema.network import Queue
 
 _Q30 = 2**30
-_LONGEST_HALF_LIFE_NS = 2**47  # a day and a half; the program's arithmetic holds to there
+_LONGEST_HALF_LIFE_NS = 2**47  # a day and a half, the limit of the program's arithmetic
 
 
 @dataclass(frozen=True)
 class EarlyDetection:
     """A port that marks or drops at random before its buffer is full (Floyd and Jacobson, ToN 1993).
 
-    The law is the simulator's, :func:`sysgym.emulator.packets.engine.discipline.red_verdict`: independent
-    draws, on an average of the queue that every packet finds.
+    The algorithm is the simulator's, :func:`sysgym.emulator.packets.engine.discipline.red_verdict`:
+    independent draws, based on an average of the queue length that every packet finds.
 
     Attributes:
-        min_bytes: Below this average nothing is done.
+        min_bytes: Average below which no packet is marked or dropped.
         max_bytes: Average at which ``max_probability`` is reached.
-        max_probability: Probability of a mark there.
-        gentle: Whether it rises from there to 1 at twice ``max_bytes``, or jumps.
-        weight: Of a new sample in the average.
+        max_probability: Probability of a mark at that average.
+        gentle: Whether the probability then rises to 1 at twice ``max_bytes``, or jumps.
+        weight: Weight of a new sample in the average.
         drops: Whether packets are dropped, or marked where they are ECN capable.
-        packet_bytes: A full packet: while the queue is empty the average falls as if packets came that take
-            as long as this one.
+        packet_bytes: A full packet. While the queue is empty, the average falls as if packets of this size
+            were arriving.
     """
 
     min_bytes: int
@@ -39,7 +39,7 @@ class EarlyDetection:
 
     @classmethod
     def of_queue(cls, queue: Queue, mtu_bytes: int) -> EarlyDetection | None:
-        """What a scenario's queues do; None where they only drop their tail and mark above a step."""
+        """Return the early detection of a scenario's queues; None for tail drop and step marking."""
         if queue.discipline != "red" or queue.red_min_bytes is None or queue.red_max_bytes is None:
             return None
         return cls(
@@ -53,10 +53,10 @@ class EarlyDetection:
         )
 
     def record(self, rate_bps: float) -> dict[str, int]:
-        """Fields of the port's record (:data:`sysgym.emulator.linux.kernel.bpf_programs.PORT_RECORD`).
+        """Return the fields of the record of a port, see ``PORT_RECORD`` in ``bpf_programs.py``.
 
         Args:
-            rate_bps: The port's line rate, by which an empty queue's average falls.
+            rate_bps: The port's line rate, which sets how fast the average of an empty queue falls.
         """
         return {
             "red_max_bytes": self.max_bytes,
@@ -69,7 +69,7 @@ class EarlyDetection:
         }
 
     def _half_life_ns(self, rate_bps: float) -> int:
-        """Time in which ``(1 - weight)`` to the number of packets that would have been sent is a half."""
+        """Return the time in which the weight of an old sample falls by half at an idle port."""
         if self.weight >= 1.0:  # the average is the queue itself
             return 0
         packet_ns = self.packet_bytes * 8e9 / rate_bps
@@ -78,4 +78,4 @@ class EarlyDetection:
 
 
 NO_EARLY_DETECTION = dict.fromkeys(EarlyDetection(0, 1).record(1.0), 0)
-"""The same fields of a port that has none."""
+"""The same fields for a port without early detection."""

@@ -1,8 +1,9 @@
 """A scenario's network as Linux nodes: addresses, routes, equal-cost paths and the hosts' TCP settings.
 
-Hosts and switches are network namespaces, switches are routers: modern datacenter fabrics route at every hop
+Hosts and switches are network namespaces. Switches are routers: modern datacenter fabrics route at every hop
 (RFC 7938), and the kernel's multipath routes with a hash of the 5-tuple are their ECMP. Every interface is
-unnumbered, neighbours are entered by hand, IPv6 is off: no packet but the scenario's own is ever in a queue.
+unnumbered, neighbour entries are static and IPv6 is off, so that a queue only ever holds the scenario's
+packets.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from sysgym.scenarios.errors import BackendError
 from sysgym.scenarios.schema.network import Transport
 
 MOST_HOSTS_A_SWITCH = 254
-"""A switch's hosts share a /24."""
+"""Hosts of a switch share a /24."""
 
 _RUNNING_S = 5.0
 
 _PACKET_OVERHEAD_BYTES = 850
-"""What the kernel counts for a packet in a socket's buffer beside its payload."""
+"""Bytes that the kernel counts for a packet in a socket's buffer besides its payload."""
 
 _EVERYWHERE = {
     "ipv6/conf/all/disable_ipv6": "1",
@@ -49,23 +50,23 @@ _IN_SWITCHES = {
 
 
 class Fabric:
-    """The nodes and links of a topology, up and routed.
+    """The nodes and links of a topology, running and routed.
 
     Args:
         topology: The network.
-        ends: Constants of the hosts: windows, time-outs and acknowledgements become settings of routes.
+        ends: Constants of the hosts: windows, time-outs and acknowledgements become metrics of routes.
         first_port: Number of link 0's port; link ``i`` has ``first_port + i``.
-        bundle_packets: Most packets that travel as one; 1: every packet by itself.
-        programs: The eBPF programs, loaded, which long cables need; without them all cables are short.
+        bundle_packets: Most packets that travel as one; 1 means that each travels by itself.
+        programs: The loaded eBPF programs, which long cables need; without them all cables are short.
 
     Attributes:
         nodes: Mininet's nodes, by node id.
-        interfaces: The interface that sends on each link, by link.
-        addresses: Every host's address.
-        absent: Kernel settings that were wanted and are not there.
+        interfaces: The sending interface of each link.
+        addresses: Address of every host.
+        absent: Kernel settings that were requested and do not exist.
 
     Raises:
-        BackendError: If the kernel refuses something. What was made until then is gone again.
+        BackendError: If the kernel refuses a request. Everything made until then is removed.
         BackendUnavailable: If Mininet is missing, or netem where a cable is long.
     """
 
@@ -100,7 +101,7 @@ class Fabric:
             raise
 
     def namespace(self, node: int) -> Namespace:
-        """The network namespace of a node."""
+        """Return the network namespace of a node."""
         return self.nodes[node].namespace
 
     @property
@@ -109,11 +110,11 @@ class Fabric:
         return any(len(links) > 1 for towards in self._towards.values() for links in towards.values())
 
     def netns_pid(self, link: int) -> int:
-        """A process in the namespace of the node that sends on a link."""
+        """Return the process in the namespace of the node that sends on a link."""
         return self.nodes[int(self.topology.link_source[link])].pid
 
     def route(self, src: int, dst: int, src_port: int, dst_port: int) -> NDArray[np.int32]:
-        """The links that a TCP flow takes, as the kernels of its switches choose them; ask any time.
+        """Return the links that a TCP flow takes, as chosen by the kernels of its switches.
 
         Raises:
             BackendError: If the packets would never arrive.
@@ -121,12 +122,12 @@ class Fabric:
         return np.fromiter(self._walk(src, dst, src_port, dst_port), dtype=np.int32)
 
     def takes(self, route: NDArray[np.int32], src: int, dst: int, src_port: int, dst_port: int) -> bool:
-        """Whether a TCP flow would take these links; may be padded with -1."""
+        """Return whether a TCP flow would take these links; the route may be padded with -1."""
         wanted = (link for link in route.tolist() if link >= 0)
         return all(map(operator.eq, self._walk(src, dst, src_port, dst_port), wanted))
 
     def _walk(self, src: int, dst: int, src_port: int, dst_port: int) -> Iterator[int]:
-        """A flow's links one after the other; kernels are asked only where there is a choice."""
+        """Yield a flow's links in order; kernels are asked only where there is a choice."""
         topology = self.topology
         edge = int(topology.host_edge[dst])
         link = int(topology.host_uplink[src])
@@ -150,12 +151,12 @@ class Fabric:
         yield int(topology.host_downlink[dst])
 
     def empty_cables(self) -> None:
-        """Throws away what is under way on long cables."""
+        """Discard the packets under way on long cables."""
         if self._delay_lines is not None:
             self._delay_lines.empty()
 
     def close(self) -> None:
-        """Ends all nodes. A namespace goes when its last socket does, too."""
+        """End all nodes. A namespace is removed once its last socket is closed, too."""
         for connection in self._connections:
             connection.close()
         self._connections = []
@@ -184,8 +185,8 @@ class Fabric:
             if node_id < self.topology.n_hosts:
                 own = _host_sysctls(ends, self._n_ahead(ends, node_id))
             else:
-                # Without seeds of their own all switches hash alike, and the second stage of a fabric would
-                # see only the flows that the first has sorted.
+                # Without seeds of their own all switches would hash alike, and the second stage of a fabric
+                # would only see flows that the first has sorted.
                 own = {**_IN_SWITCHES, "ipv4/fib_multipath_hash_seed": str(_hash_seed(node_id))}
             absent.update(node.namespace.set_sysctls({**_EVERYWHERE, **own}))
         if self._delay_lines is not None:
@@ -193,7 +194,7 @@ class Fabric:
         self.absent = sorted(absent)
 
     def _n_ahead(self, ends: Transport, host: int) -> int:
-        """Packets that a flow hands to its card: the scenario's, or a fast link's millisecond."""
+        """Return the packets that a flow queues at its interface, at least a millisecond's worth."""
         line_rate_bps = self.topology.link_rate_bps[self.topology.host_uplink[host]]
         a_millisecond = int(1e-3 * line_rate_bps / (8 * ends.mtu_bytes))
         return max(ends.host_queue_packets, 2 * self._bundle_packets, a_millisecond)
@@ -248,7 +249,7 @@ class Fabric:
             )
 
     def _wait_until_running(self) -> None:
-        """Until the kernel has noticed that both ends are up it throws away what an interface is to send."""
+        """Wait until the links run; the kernel discards packets until it notices that both ends are up."""
         deadline_s = time.monotonic() + _RUNNING_S
         for link, interface in enumerate(self.interfaces):
             connection = self._connections[self.topology.link_source[link]]
@@ -268,7 +269,7 @@ class Fabric:
 
 
 def _hash_seed(node_id: int) -> int:
-    """Any number but 0 (which means a random one), far from those of the neighbours."""
+    """Return any number but 0 (which means a random one), far from those of the neighbours."""
     return (node_id * 0x9E3779B1 + 1) % 2**32 or 1
 
 
@@ -277,7 +278,7 @@ def _edge_network(topology: Topology, edge: int) -> IPv4Address:
 
 
 def _host_addresses(topology: Topology) -> list[IPv4Address]:
-    """Address ``10.x.y.z``: x.y is the switch, z the place among its hosts."""
+    """Return addresses ``10.x.y.z``, where x.y is the switch and z the host's place at it."""
     n_of_edge: dict[int, int] = {}
     addresses = []
     for edge in topology.host_edge.tolist():
@@ -287,7 +288,7 @@ def _host_addresses(topology: Topology) -> list[IPv4Address]:
 
 
 def _links_towards(topology: Topology, edge: int) -> dict[int, list[int]]:
-    """For every other switch, its links on shortest paths to one switch, ascending."""
+    """Return, for every other switch, its links on shortest paths to one switch, ascending."""
     between = np.flatnonzero(~topology.from_host & ~topology.to_host).tolist()
     links_from: dict[int, list[int]] = {}
     for link in between:
@@ -310,7 +311,8 @@ def _links_towards(topology: Topology, edge: int) -> dict[int, list[int]]:
 
 def _host_sysctls(ends: Transport, n_ahead: int) -> dict[str, str]:
     return {
-        # What a flow puts into its card's queue ahead of time (TCP small queues); the rest waits in the flow.
+        # Data that a flow queues at its interface ahead of time (TCP small queues); the rest waits in the
+        # flow.
         "ipv4/tcp_limit_output_bytes": str(n_ahead * (ends.payload_bytes + _PACKET_OVERHEAD_BYTES)),
         # ECN where the sender's congestion control asks for it (dctcp, learned); as on the simulator.
         "ipv4/tcp_ecn": "2",
@@ -323,7 +325,7 @@ def _host_sysctls(ends: Transport, n_ahead: int) -> dict[str, str]:
         "ipv4/tcp_rto_max_ms": str(max(round(ends.max_rto_s * 1e3), 1000)),
         "ipv4/ip_local_port_range": "10240 49151",
         "ipv4/tcp_fastopen": "0",
-        # A socket that nobody owns any more keeps its namespace: not for minutes.
+        # An orphaned socket keeps its namespace alive: not for minutes.
         "ipv4/tcp_orphan_retries": "1",
         "ipv4/tcp_fin_timeout": "1",
         "core/somaxconn": "65535",

@@ -1,8 +1,8 @@
-"""Requests that build a network: links, addresses, neighbours and routes; and where packets of a flow go.
+"""Requests that build a network (links, addresses, neighbours, routes), and route queries.
 
-A fat-tree of 36 nodes takes some 800 requests. One at a time, with a library that builds an object for each
-of them, that is most of a second; written into one buffer and sent together
-(:meth:`sysgym.emulator.linux.kernel.netlink.Netlink.request_all`) it is a few milliseconds.
+A fat-tree of 36 nodes takes some 800 requests. Sent one at a time, with a library that builds an object for
+each, they take most of a second; written into one buffer and sent together
+(:meth:`sysgym.emulator.linux.kernel.netlink.Netlink.request_all`) they take a few milliseconds.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ class Interface(NamedTuple):
     netns_fd: int
     name: str
     ifindex: int
-    """Its index: the caller numbers the interfaces of a namespace, 2 and up (1 is lo)."""
+    """Index of the interface. The caller numbers the interfaces of a namespace from 2 on (1 is lo)."""
     mac: bytes
     group: int
-    """Device group: the number of the port that it is."""
+    """Device group, which is the number of its port."""
 
 
 def veth(one: Interface, other: Interface, mtu_bytes: int, bundle_packets: int) -> bytes:
-    """A pair of interfaces, still down, each made in its own namespace.
+    """Return the request for a pair of interfaces, still down, each in its own namespace.
 
     Args:
-        one: An interface.
-        other: Its other end.
-        mtu_bytes: Largest packet.
-        bundle_packets: Most packets that TCP hands on as one; 1: no segmentation offload.
+        one: One interface.
+        other: The other interface.
+        mtu_bytes: Size of the largest packet.
+        bundle_packets: Most packets that TCP hands on as one; 1 disables segmentation offload.
     """
 
     def end(interface: Interface) -> bytes:
@@ -93,19 +93,19 @@ def veth(one: Interface, other: Interface, mtu_bytes: int, bundle_packets: int) 
 
 
 def up(index: int) -> bytes:
-    """Brings an interface up; the two of a pair cannot be made so."""
+    """Return the request that brings an interface up; a pair cannot be created up."""
     return message(RTM_NEWLINK, REQUEST | ACK, link_message(index, _UP, _UP))
 
 
 def address(index: int, value: IPv4Address) -> bytes:
-    """Gives an interface one address, with no network behind it (/32)."""
+    """Return the request that gives an interface one address, with no network behind it (/32)."""
     body = struct.pack("=BBBBI", socket.AF_INET, 32, 0, _SCOPE_UNIVERSE, index)
     body += attribute(2, value.packed) + attribute(1, value.packed)
     return message(_RTM_NEWADDR, _NEW | EXCLUSIVE, body)
 
 
 def neighbour(index: int, value: IPv4Address, mac: bytes) -> bytes:
-    """Where a neighbour's frames go, for good: nobody ever has to ask by ARP."""
+    """Return the request for a permanent neighbour entry, so that ARP is never needed."""
     body = struct.pack("=BxxxiHBB", socket.AF_INET, index, _PERMANENT, 0, 0)
     body += attribute(1, value.packed) + attribute(2, mac)
     return message(_RTM_NEWNEIGH, _NEW | REPLACE, body)
@@ -117,13 +117,13 @@ def route(
     hops: Sequence[tuple[int, IPv4Address | None]],
     metrics: dict[int, int] | None = None,
 ) -> bytes:
-    """A route over one next hop, or over several in equal shares.
+    """Return the request for a route over one next hop, or over several in equal shares.
 
     Args:
-        destination: First address.
+        destination: First address of the destination.
         prefix_length: 32 for one host, 0 for everything.
-        hops: Interface index and the neighbour behind it; None: the destination itself is behind it.
-        metrics: Number of a metric -> its value.
+        hops: Interface index and the next neighbour; None where the destination is the neighbour itself.
+        metrics: Number of each metric -> its value.
     """
     direct = hops[0][1] is None
     scope = _SCOPE_LINK if direct else _SCOPE_UNIVERSE
@@ -149,7 +149,7 @@ def route(
 
 
 def is_running(connection: Netlink, index: int) -> bool:
-    """Whether an interface sends what it is given: shortly after both ends have been brought up."""
+    """Return whether an interface transmits, which begins shortly after both ends were brought up."""
     found = connection.ask(RTM_GETLINK, link_message(index), f"no interface {index}")
     return bool(link_flags(found) & _RUNNING)
 
@@ -162,7 +162,9 @@ def next_hop(
     source_port: int,
     destination_port: int,
 ) -> int:
-    """Interface over which a namespace forwards (or sends, with ``incoming`` 0) a TCP flow's packets.
+    """Return the interface over which a namespace forwards a TCP flow's packets.
+
+    With ``incoming`` 0 the namespace is the sender.
 
     Raises:
         BackendError: If there is no route.

@@ -1,6 +1,6 @@
-"""Working in another process's network namespace, and in that alone.
+"""Entering the network namespace of another process, and only that namespace.
 
-Mininet's nodes have a mount namespace of their own as well; a thread that enters the network namespace only
+Mininet's nodes have a mount namespace of their own as well. A thread that enters the network namespace only
 still sees the machine's file system.
 """
 
@@ -18,7 +18,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(descriptor: int) -> None:
-    """Moves this thread into the network namespace that a file stands for.
+    """Move this thread into the network namespace that a descriptor refers to.
 
     Raises:
         BackendError: The kernel refuses.
@@ -29,15 +29,15 @@ def enter(descriptor: int) -> None:
 
 @contextmanager
 def inside(netns_pid: int) -> Iterator[None]:
-    """Runs the block with this thread in the network namespace of a process.
+    """Run the block with this thread in the network namespace of a process.
 
     Sockets opened there stay there. Other threads are not moved.
 
     Args:
-        netns_pid: Process whose namespace is meant; 0 stays where it is.
+        netns_pid: Process whose namespace is entered; 0 stays in the current one.
 
     Raises:
-        BackendError: The process is gone, or this one may not.
+        BackendError: The process is gone, or this process lacks the privilege.
     """
     if netns_pid == 0:
         yield

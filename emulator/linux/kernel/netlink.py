@@ -1,9 +1,10 @@
 """Sockets and messages of rtnetlink(7), and the queues, classes and filters of interfaces.
 
-A world has up to a hundred ports and changes caps thousands of times a second, so messages are packed here,
-by the layouts of linux/rtnetlink.h, pkt_sched.h and pkt_cls.h: a change costs one system call each way, tens
-of microseconds, where a library that builds every message from dictionaries takes a millisecond. A network is
-built by many requests in one system call: see :mod:`sysgym.emulator.linux.kernel.links_and_routes`.
+A world has up to a hundred ports and changes caps thousands of times a second. Messages are therefore packed
+here, by the layouts of linux/rtnetlink.h, pkt_sched.h and pkt_cls.h: a change costs one system call each way,
+tens of microseconds, while a library that builds every message from dictionaries takes a millisecond. A
+network is built by many requests in one system call: see
+:mod:`sysgym.emulator.linux.kernel.links_and_routes`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _DIRECT_ACTION = 1
 _ALL_PROTOCOLS = socket.htons(3)
 
 MISSING = (errno.ENOENT, errno.EINVAL)
-"""What the kernel answers when there is nothing to delete."""
+"""The kernel's answers when there is nothing to delete."""
 
 _KERNEL_OPTIONS = {
     "htb": "CONFIG_NET_SCH_HTB",
@@ -66,7 +67,7 @@ _BATCH_S = 10.0
 
 
 def attribute(kind: int, value: bytes | int | str) -> bytes:
-    """One netlink attribute, padded; a whole number is 32 bits wide, text ends with a zero byte."""
+    """Return one netlink attribute, padded; integers are 32 bits wide, texts end with a zero byte."""
     if isinstance(value, int):
         value = struct.pack("=I", value)
     elif isinstance(value, str):
@@ -76,17 +77,17 @@ def attribute(kind: int, value: bytes | int | str) -> bytes:
 
 
 def nested(kind: int, *attributes: bytes) -> bytes:
-    """An attribute made of attributes."""
+    """Return an attribute that contains attributes."""
     return attribute(kind | _NESTED, b"".join(attributes))
 
 
 def tc_message(index: int, handle: int, parent: int, info: int = 0) -> bytes:
-    """Struct tcmsg: device, own handle, parent, and what a filter says of priority and protocol."""
+    """Return a struct tcmsg: device, own handle, parent, and a filter's priority and protocol."""
     return _TC.pack(socket.AF_UNSPEC, index, handle, parent, info)
 
 
 def link_message(index: int, flags: int = 0, change: int = 0) -> bytes:
-    """Struct ifinfomsg: device, its flags, and which of them change."""
+    """Return a struct ifinfomsg: device, its flags, and the mask of flags that change."""
     return _LINK.pack(socket.AF_UNSPEC, 0, index, flags, change)
 
 
@@ -101,7 +102,7 @@ def message(kind: int, flags: int, body: bytes, sequence: int = 0) -> bytes:
 
 
 class QueueCounters(NamedTuple):
-    """What tc itself counts at the root queue of an interface (the shaper), bytes as the queue sees them."""
+    """Counters of tc at the root queue of an interface (the shaper), in bytes as the queue counts them."""
 
     backlog_bytes: int
     backlog_packets: int
@@ -111,10 +112,10 @@ class QueueCounters(NamedTuple):
 
 
 class Netlink:
-    """An rtnetlink socket in the namespace of a process; it stays there however the thread moves on.
+    """An rtnetlink socket in the namespace of a process; it stays there wherever the thread moves.
 
     Raises:
-        BackendError: The kernel refuses a message; says which and why.
+        BackendError: The kernel refuses a message; names the message and the reason.
     """
 
     def __init__(self, netns_pid: int) -> None:
@@ -127,18 +128,18 @@ class Netlink:
         self._indices: dict[str, int] = {}
 
     def close(self) -> None:
-        """Closes the socket."""
+        """Close the socket."""
         self._socket.close()
 
     def request(self, kind: int, flags: int, body: bytes, what: str, ignore: tuple[int, ...] = ()) -> int:
-        """Sends one message and waits for the kernel's answer.
+        """Send one message and wait for the kernel's answer.
 
         Args:
-            kind: Such as :data:`RTM_NEWQDISC`.
-            flags: Beyond those of a request that is answered.
-            body: What follows the header.
-            what: What it does, for the error.
-            ignore: Numbers of errors that are as good as success.
+            kind: Message type, such as :data:`RTM_NEWQDISC`.
+            flags: Flags in addition to those of an acknowledged request.
+            body: Body of the message, after the header.
+            what: Purpose of the message, for the error.
+            ignore: Error numbers that count as success.
 
         Returns:
             0, or the number of an ignored error.
@@ -153,14 +154,14 @@ class Netlink:
         raise BackendError(f"the kernel does not answer when asked to {what}")
 
     def request_all(self, messages: Sequence[bytes], what: str) -> None:
-        """Sends many messages, each of which asks for an answer, and waits until all are done.
+        """Send many messages, each of which asks for an answer, and wait until all are done.
 
         Args:
-            messages: Made by :func:`message`.
-            what: What they do together, for the error.
+            messages: Messages made by :func:`message`.
+            what: Common purpose of the messages, for the error.
 
         Raises:
-            BackendError: The kernel refuses one.
+            BackendError: The kernel refuses a message.
         """
         batch: list[bytes] = []
         size = 0
@@ -174,7 +175,7 @@ class Netlink:
             self._request_batch(batch, what)
 
     def _request_batch(self, batch: list[bytes], what: str) -> None:
-        self._sequence = 0  # that of messages that are made before it is known who sends them
+        self._sequence = 0  # the number of messages made before their sender is known
         self._socket.settimeout(_BATCH_S)
         self._socket.send(b"".join(batch))
         answers, refused = self._answers(), 0
@@ -188,12 +189,12 @@ class Netlink:
             raise BackendError(f"the kernel refused {what}: {os.strerror(refused)}")
 
     def ask(self, kind: int, body: bytes, what: str) -> bytes:
-        """Returns the body of the kernel's answer to a question.
+        """Return the body of the kernel's answer to a query.
 
         Args:
-            kind: Such as :data:`RTM_GETLINK`.
-            body: What follows the header.
-            what: What is asked for, for the error.
+            kind: Message type, such as :data:`RTM_GETLINK`.
+            body: Body of the message, after the header.
+            what: What is queried, for the error.
         """
         self._send(kind, REQUEST, body)
         answer, content = next(self._answers())
@@ -202,7 +203,7 @@ class Netlink:
         return content
 
     def index(self, interface: str) -> int:
-        """Number of an interface."""
+        """Return the index of an interface."""
         if interface not in self._indices:
             name = attribute(3, interface)
             found = self.ask(RTM_GETLINK, link_message(0) + name, f"no interface {interface}")
@@ -210,7 +211,7 @@ class Netlink:
         return self._indices[interface]
 
     def queue_counters(self, interface: str) -> QueueCounters:
-        """Reads the counters of an interface's root queue."""
+        """Read the counters of an interface's root queue."""
         index = self.index(interface)
         self._send(RTM_GETQDISC, REQUEST | DUMP, tc_message(index, 0, 0))
         found: QueueCounters | None = None
@@ -240,18 +241,18 @@ class Netlink:
 
 
 class Sockets:
-    """One open socket a namespace.
+    """Netlink sockets, one per namespace.
 
-    A socket keeps its namespace alive, with all interfaces in it: close them to let namespaces go.
+    A socket keeps its namespace alive, with all its interfaces: close the sockets to let namespaces go.
     """
 
     def __init__(self) -> None:
         self._by_namespace: dict[int, Netlink] = {}
 
     def of(self, netns_pid: int) -> Netlink:
-        """The socket in a process's network namespace; 0 for this one's."""
+        """Return the socket in a process's network namespace; 0 stands for this process."""
         try:
-            # The namespace, not the process: the number of one that ended may be given to another.
+            # The namespace, not the process id: the id of an ended process may be given to another one.
             number = os.stat(f"/proc/{netns_pid or 'thread-self'}/ns/net").st_ino
         except OSError as error:
             raise BackendError(f"no network namespace of process {netns_pid}", str(error)) from error
@@ -261,22 +262,22 @@ class Sockets:
         return found
 
     def close(self) -> None:
-        """Closes them all; the next use opens anew."""
+        """Close all sockets; they are opened again on demand."""
         for one in self._by_namespace.values():
             one.close()
         self._by_namespace.clear()
 
 
 def add_queue(connection: Netlink, body: bytes, kind: str) -> None:
-    """Adds a queueing discipline.
+    """Add a queueing discipline.
 
     Args:
-        connection: In the interface's namespace.
+        connection: Socket in the interface's namespace.
         body: The message's body, with the kind in it.
-        kind: Its kind, for the error.
+        kind: Kind of the discipline, for the error.
 
     Raises:
-        BackendUnavailable: The kernel does not have it.
+        BackendUnavailable: The kernel does not have the discipline.
     """
     if connection.request(RTM_NEWQDISC, CREATE | REPLACE, body, f"add {kind}", ignore=(errno.ENOENT,)):
         raise BackendUnavailable(
@@ -287,13 +288,13 @@ def add_queue(connection: Netlink, body: bytes, kind: str) -> None:
 
 
 def set_group(connection: Netlink, interface: str, group: int) -> None:
-    """Makes ``group`` the device group of an interface."""
+    """Set the device group of an interface."""
     link = link_message(connection.index(interface)) + attribute(IFLA_GROUP, group)
     connection.request(RTM_NEWLINK, 0, link, f"number {interface}")
 
 
 def attach_program(connection: Netlink, interface: str, program_fd: int, direction: int, name: str) -> None:
-    """Runs a program on what an interface sends, before its queue (EGRESS), or on what it gets (INGRESS)."""
+    """Run a program on the packets that an interface sends, before its queue (EGRESS), or gets (INGRESS)."""
     index = connection.index(interface)
     place = tc_message(index, CLSACT_HANDLE, CLSACT)
     connection.request(RTM_DELQDISC, 0, place, f"clear {interface}", ignore=MISSING)

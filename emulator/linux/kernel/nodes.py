@@ -1,9 +1,9 @@
-"""Mininet's nodes and links without the shells: a process that waits, and netlink.
+"""Mininet nodes and links without shells: a waiting process per node, and netlink.
 
 Mininet talks to a node through a bash of its own and configures interfaces with ``ifconfig``. Here a node is
-the same namespace, made by the same helper (``mnexec``), but what runs in it is ``cat`` on a pipe that this
-process holds: no string ever reaches a shell, and when this process ends, by ``kill -9`` too, the pipe
-closes, ``cat`` ends, and the kernel removes the namespace with its interfaces, queues and routes.
+the same namespace, made by the same helper (``mnexec``), but its process is ``cat`` on a pipe that this
+process holds. No string ever reaches a shell. When this process ends, by ``kill -9`` too, the pipe closes,
+``cat`` ends, and the kernel removes the namespace with its interfaces, queues and routes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from sysgym.scenarios.errors import BackendError, BackendUnavailable
 
 try:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its imports of distutils, and its escapes
+        warnings.simplefilter("ignore")  # its imports of distutils, and its escape sequences
         from mininet.link import Intf, Link
         from mininet.node import Node
 except ImportError as error:
     wanted = (error.name or "mininet").partition(".")[0]
-    package = {"distutils": "setuptools"}.get(wanted, wanted)  # Python 3.12 and later have it from there
+    package = {"distutils": "setuptools"}.get(wanted, wanted)  # Python 3.12 and later take it from there
     raise BackendUnavailable(
         "linux", f"the Python package {package} is not installed", 'pip install "sysgym[emulator]"'
     ) from error
@@ -39,10 +39,10 @@ _READY_S = 10.0
 
 
 class Namespace:
-    """A network namespace that this thread can step into.
+    """A network namespace that this thread can enter.
 
     Args:
-        pid: A process that lives in it.
+        pid: Id of a process in the namespace.
     """
 
     def __init__(self, pid: int) -> None:
@@ -51,7 +51,7 @@ class Namespace:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Inside, this thread's sockets and /proc/sys/net are the namespace's; it always comes back."""
+        """Run the block with this thread's sockets and /proc/sys/net in the namespace; then return."""
         enter(self.fd)
         try:
             yield
@@ -59,13 +59,13 @@ class Namespace:
             enter(self._home_fd)
 
     def set_sysctls(self, values: dict[str, str]) -> list[str]:
-        """Writes kernel settings of this namespace.
+        """Write kernel settings of this namespace.
 
         Args:
             values: Path below /proc/sys/net -> value.
 
         Returns:
-            Those that this kernel does not have.
+            The settings that this kernel does not have.
         """
         absent = []
         with self.entered():
@@ -84,15 +84,16 @@ class Namespace:
         return absent
 
     def close(self) -> None:
-        """Lets go of the namespace."""
+        """Close the descriptors of the namespace."""
         for fd in (self.fd, self._home_fd):
             os.close(fd)
 
 
 class WaitingNode(Node):  # type: ignore[misc]  # mininet has no types
-    """A Mininet node in whose namespace nothing runs but a process that waits for the end of this one.
+    """A Mininet node whose namespace holds a single process, which waits for the end of this one.
 
-    :meth:`ready` has to be called once before anything else; nodes started together are made together.
+    :meth:`ready` has to be called once before anything else. Nodes that are started together are made in
+    parallel.
     """
 
     pid: int
@@ -100,7 +101,7 @@ class WaitingNode(Node):  # type: ignore[misc]  # mininet has no types
     isSetup = True  # noqa: N815  # Mininet's name: it would ask `which` for mnexec and ifconfig, and exit
 
     def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802  (Mininet's name)
-        """Starts the process; no shell."""
+        """Start the process, without a shell."""
         self._read_fd, write_fd = os.pipe()
         try:
             self.shell: Any = subprocess.Popen(
@@ -115,14 +116,14 @@ class WaitingNode(Node):  # type: ignore[misc]  # mininet has no types
         self.waiting = False
 
     def ready(self) -> None:
-        """Waits until the namespace is there.
+        """Wait until the namespace exists.
 
         Raises:
-            BackendError: If it does not come to be; says what mnexec has said.
+            BackendError: If it is not created; the error has the output of mnexec.
         """
         said = b""
         deadline_s = time.monotonic() + _READY_S
-        # mnexec -p says \1PID\n when it has unshared what it was to unshare.
+        # mnexec -p prints \1PID\n once it has unshared the namespaces.
         while not said.endswith(b"\n"):
             ready, _, _ = select.select([self._read_fd], [], [], max(deadline_s - time.monotonic(), 0.0))
             more = os.read(self._read_fd, 4096) if ready else b""
@@ -138,7 +139,7 @@ class WaitingNode(Node):  # type: ignore[misc]  # mininet has no types
         self.namespace = Namespace(self.pid)
 
     def cmd(self, *args: Any, **kwargs: Any) -> None:
-        """There is no shell to run it.
+        """Refuse to run a command, as there is no shell.
 
         Raises:
             BackendError: Always.
@@ -148,7 +149,7 @@ class WaitingNode(Node):  # type: ignore[misc]  # mininet has no types
     sendCmd = cmd  # noqa: N815
 
     def terminate(self) -> None:
-        """Ends the process, and with it the namespace, once no socket of this process lies in it."""
+        """End the process, and with it the namespace once no socket of this process belongs to it."""
         if self.shell is None:
             return
         if hasattr(self, "namespace"):
@@ -160,10 +161,10 @@ class WaitingNode(Node):  # type: ignore[misc]  # mininet has no types
 
 
 class QuietInterface(Intf):  # type: ignore[misc]
-    """An interface that is up already when Mininet hears of it."""
+    """An interface that is already up when Mininet receives it."""
 
     def config(self, **_params: Any) -> dict[str, Any]:
-        """Nothing is left to do."""
+        """Leave the interface as it is."""
         return {}
 
 
@@ -171,7 +172,7 @@ class VethLink(Link):  # type: ignore[misc]
     """A Mininet link whose interfaces are made by netlink.
 
     Attributes:
-        ends: Its interfaces, one for each node.
+        ends: Interfaces of the link, one for each node.
     """
 
     def __init__(self, one: WaitingNode, other: WaitingNode, groups: tuple[int, int]) -> None:
@@ -189,7 +190,7 @@ class VethLink(Link):  # type: ignore[misc]
         other_node: WaitingNode | None = None,
         deleteIntfs: bool = True,  # noqa: N803
     ) -> None:
-        """Names the ends; :func:`make_links` makes all pairs of a network at once."""
+        """Set the names of the ends; :func:`make_links` makes all pairs of a network at once."""
         assert node is not None
         assert other_node is not None
         first, second = self._groups
@@ -200,17 +201,17 @@ class VethLink(Link):  # type: ignore[misc]
 
 
 def _index_of(group: int) -> int:
-    """Unique in the network: the kernel takes a pair with one index for one device. Index 1 is lo."""
+    """Return an index unique in the network: the kernel confuses a pair with equal indices. Index 1 is lo."""
     return group + 1
 
 
 def _mac_of(group: int) -> bytes:
-    """A locally administered address (IEEE 802, the second bit of the first byte)."""
+    """Return a locally administered address (IEEE 802, the second bit of the first byte)."""
     return b"\x02\x00" + group.to_bytes(4, "big")
 
 
 def make_links(pairs: list[tuple[Interface, Interface]], mtu_bytes: int, bundle_packets: int) -> None:
-    """Makes pairs of interfaces.
+    """Make pairs of interfaces.
 
     Raises:
         BackendError: If the kernel refuses.
@@ -225,6 +226,6 @@ def make_links(pairs: list[tuple[Interface, Interface]], mtu_bytes: int, bundle_
 
 
 def open_tcp_socket(namespace: Namespace) -> socket.socket:
-    """A TCP socket that lives in a namespace, whoever uses it."""
+    """Return a TCP socket that belongs to a namespace, whichever thread uses it."""
     with namespace.entered():
         return socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)

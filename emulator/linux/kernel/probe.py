@@ -1,7 +1,7 @@
-"""Queueing disciplines and congestion controls of the kernel, asked for in a namespace of its own.
+"""Query of the kernel's queueing disciplines and congestion controls, in a namespace of its own.
 
-``python -m sysgym.emulator.linux.kernel.probe`` prints the answer as JSON. It is a process of its own because
-a process that has entered a namespace cannot come back, and needs a user namespace too where it is not root.
+``python -m sysgym.emulator.linux.kernel.probe`` prints the answer as JSON. It runs in a process of its own
+because a process that has entered a namespace cannot return, and needs a user namespace too without root.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIMEOUT_S = 20.0
 
 
 def ask() -> dict[str, bool]:
-    """What the kernel has: ``queue htb``, ``control dctcp`` and so on; no entry: who knows."""
+    """Return whether the kernel has ``queue htb``, ``control dctcp`` etc.; no entry where it is unknown."""
     words = module_command("sysgym.emulator.linux.kernel.probe")
     try:
         done = subprocess.run(
@@ -40,7 +40,7 @@ def ask() -> dict[str, bool]:
 
 
 def _queues() -> dict[str, bool]:
-    """Each is asked for without its options: an unknown kind is not found, a known one wants them."""
+    """Request each without its options: an unknown kind is not found, a known one misses its options."""
     flags = _NEW_NET if os.geteuid() == 0 else _NEW_NET | _NEW_USER
     if ctypes.CDLL(None, use_errno=True).unshare(flags) != 0:
         return {}
@@ -59,7 +59,7 @@ def _queues() -> dict[str, bool]:
 
 
 def _controls() -> dict[str, bool]:
-    """For root, choosing one loads its module; that there is none is certain for root only."""
+    """Select each control, which for root loads its module; only root can be certain that one is missing."""
     found = {}
     for name in CONTROLS:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
@@ -75,7 +75,7 @@ def _controls() -> dict[str, bool]:
 
 
 if __name__ == "__main__":
-    answer = _controls()  # first: a new namespace has fewer
+    answer = _controls()  # first, as a new namespace has fewer
     try:
         answer.update(_queues())
     except SysgymError as error:

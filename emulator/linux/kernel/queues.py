@@ -1,9 +1,9 @@
-"""The output queues of a world: rate, buffer, ECN marks, early detection and counters of every port.
+"""Output queues of a world: rate, buffer, ECN marks, early detection and counters of every port.
 
-A port is an ``htb`` shaper with one class over a byte-limited FIFO, and the port program before it.
-Rates, limits and readings are in bytes of IP packets, 1500 for a full one, as in the simulator. The kernel's
-queues count Ethernet's 14 bytes of header as well, so what they are told is larger by that share of a full
-packet; a bundle of packets (GSO) counts as what it will be on the wire.
+A port is an ``htb`` shaper with one class over a byte-limited FIFO, preceded by the port program. Rates,
+limits and readings are in bytes of IP packets, 1500 for a full one, as in the simulator. The kernel's queues
+count the 14 bytes of Ethernet's header as well, so their settings are larger by that share of a full packet.
+A bundle of packets (GSO) counts as the packets that it will be on the wire.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ IntArray = NDArray[np.int64]
 
 PACKET_BYTES = 1500
 _ON_WIRE = (PACKET_BYTES + 14) / PACKET_BYTES  # Ethernet's header
-_MOST_COPIES = 4  # then a record may mix two packets: an error of one packet
-_TICK_S = 64e-9  # in which htb counts, PSCHED_SHIFT
+_MOST_COPIES = 4  # after this many, a record may mix two moments: an error of one packet
+_TICK_S = 64e-9  # unit of time of htb, PSCHED_SHIFT
 _HANDLE, _CLASS, _LEAF = 0x10000, 0x10001, 0x20000
-_ETHERNET = 1  # TC_LINKLAYER_ETHERNET: the kernel computes times itself, no table
+_ETHERNET = 1  # TC_LINKLAYER_ETHERNET: the kernel computes times itself, without a table
 _RATE = struct.Struct("=BBHhHI")
 _HTB_CLASS = struct.Struct("=12s12sIIIII")
 _LARGEST_RATE = 0xFFFFFFFF
@@ -51,16 +51,15 @@ _LARGEST_RATE = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class PortSettings:
-    """What a port is.
+    """Settings of a port.
 
     Attributes:
         rate_bps: Line rate, of IP packets.
-        buffer_bytes: The queue's limit; a packet that does not fit is dropped.
-        ecn_threshold_bytes: Packets that find more than this are marked, where they are ECN capable; None for
-            no marking.
-        burst_s: The shaper makes up for at most so much lost time at once. Less, and a timer of the kernel
-            that comes late costs capacity; more, and a queue that was empty lets longer bursts pass.
-        early_detection: What it does before the buffer is full; None for nothing.
+        buffer_bytes: Limit of the queue; a packet that does not fit is dropped.
+        ecn_threshold_bytes: ECN-capable packets that find a longer queue are marked; None for no marking.
+        burst_s: Lost time that the shaper makes up for at once, at most. With less, a late timer of the
+            kernel costs capacity; with more, a queue that was empty lets longer bursts pass.
+        early_detection: Marks or drops before the buffer is full; None for none.
     """
 
     rate_bps: float
@@ -71,13 +70,13 @@ class PortSettings:
 
 
 class Queues:
-    """Sets and reads the ports of a world's namespaces.
+    """Setter and reader of the ports of a world's namespaces.
 
     Args:
-        programs: The loaded programs, whose port program is attached to every port that has a number.
+        programs: The loaded programs; the port program is attached to every port with a number.
 
     Raises:
-        BackendError: From every method, where the kernel refuses; names what was asked of it.
+        BackendError: From every method, if the kernel refuses a request; names the request.
     """
 
     def __init__(self, programs: Programs) -> None:
@@ -90,13 +89,14 @@ class Queues:
     def set_port(
         self, netns_pid: int, interface: str, settings: PortSettings, port: int | None = None
     ) -> None:
-        """Makes an interface a port, in place of whatever queue it had.
+        """Make an interface a port, replacing its queue.
 
         Args:
-            netns_pid: Process in whose network namespace the interface is; 0 for this one's.
+            netns_pid: Process in whose network namespace the interface is; 0 for this process.
             interface: Its name there.
-            settings: Rate, buffer, marking.
-            port: Number of its record in :meth:`Programs.ports`; None for no program: no marks, no counters.
+            settings: Rate, buffer and marking.
+            port: Index of its record in :meth:`Programs.ports`; None for no program, no marks and no
+                counters.
 
         Raises:
             BackendUnavailable: The kernel lacks a queueing discipline.
@@ -119,10 +119,10 @@ class Queues:
             self._programs.clear_port(port)
 
     def set_host_cap(self, netns_pid: int, interface: str, rate_bps: float) -> None:
-        """Limits what leaves by a host's interface; the queue and what is in it stay.
+        """Limit the rate of a host's interface; its queue and the packets in it stay.
 
         Args:
-            netns_pid: As for :meth:`set_port`, which has to have been called.
+            netns_pid: As for :meth:`set_port`, which must have been called.
             interface: The host's interface.
             rate_bps: Positive; the line rate or more lifts the cap.
         """
@@ -138,7 +138,7 @@ class Queues:
         self._caps[netns_pid, interface] = rate_bps
 
     def reset_port(self, netns_pid: int, interface: str) -> None:
-        """Empties a port's queue, lifts its cap and sets its counters to zero."""
+        """Empty a port's queue, lift its cap and set its counters to zero."""
         settings, port = self._settings[netns_pid, interface]
         self._caps.pop((netns_pid, interface), None)
         self._build_queue(self._programs.sockets.of(netns_pid), interface, settings)
@@ -147,11 +147,11 @@ class Queues:
             self._programs.clear_port(port)
 
     def limit_bundles(self, netns_pid: int, interface: str, packets: int = 1) -> None:
-        """Makes TCP hand bundles (GSO) of so many packets at most to an interface, not of up to 64 kB.
+        """Limit the bundles (GSO) that TCP hands to an interface to so many packets, instead of 64 kB.
 
-        A bundle passes a queue as one packet, is marked or dropped as one, and routers forward it as it is: 1
-        is what a switch sees, more costs less processor time. Sockets learn of it when they find their route:
-        call it before they are opened.
+        A bundle passes a queue as one packet, is marked or dropped as one, and is forwarded by routers as it
+        is. 1 is the view of a switch; more costs less processor time. Sockets read the limit when they find
+        their route: call this before they are opened.
         """
         socket = self._programs.sockets.of(netns_pid)
         body = netlink.link_message(socket.index(interface))
@@ -159,16 +159,16 @@ class Queues:
         socket.request(netlink.RTM_NEWLINK, 0, body, f"limit bundles of {interface}")
 
     def counters(self, netns_pid: int, interface: str) -> QueueCounters:
-        """What tc itself has counted at a port since it was set or reset."""
+        """Return the counters of tc itself at a port since it was set or reset."""
         return self._programs.sockets.of(netns_pid).queue_counters(interface)
 
     def readings(self, ports: Sequence[int] | IntArray) -> FloatArray:
-        """Counters of ports, brought up to this moment.
+        """Return the counters of ports, extrapolated to this moment.
 
-        A backlog falls at the port's rate since the last packet that came.
+        A backlog falls at the port's rate since the last packet that arrived.
 
         Args:
-            ports: Numbers of the ports' records.
+            ports: Indices of the ports' records.
 
         Returns:
             Shape (11, n): rows and units as ``emulator.packets.statistics.PortCounters``.
@@ -188,9 +188,9 @@ class Queues:
         return out
 
     def quantiles(self, ports: Sequence[int] | IntArray, quantile: float) -> FloatArray:
-        """Time-weighted quantile of the backlog of ports since they were reset, bytes, shape (n,).
+        """Return the time-weighted quantile of each port's backlog since its reset, in bytes, shape (n,).
 
-        Exact to one part in sixteen; the time behind the last packet is counted as empty.
+        The result is exact to one part in sixteen; the time since the last packet is counted as empty.
         """
         ports = np.asarray(ports)
         time_ns = self._histograms[ports].astype(np.float64)
@@ -201,13 +201,13 @@ class Queues:
         return backlog
 
     def clear_maxima(self, ports: Sequence[int] | IntArray) -> None:
-        """Begins a new interval for the largest backlogs."""
+        """Begin a new interval for the maxima of the backlogs."""
         ports = np.asarray(ports)
         left, _ = self._since_last(self._snapshot(ports))
         self._records["backlog_max_bytes"][ports] = left
 
     def _snapshot(self, ports: IntArray) -> NDArray[Any]:
-        """Records of one moment each: a packet may come while they are copied."""
+        """Return a consistent copy of records, which a packet may change while they are copied."""
         for _ in range(_MOST_COPIES):
             before = self._records["last_ns"][ports]
             record = self._records[ports]
@@ -216,7 +216,7 @@ class Queues:
         return record
 
     def _since_last(self, record: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
-        """Backlog now, bytes, and its integral since the last packet, bytes·ns."""
+        """Return the current backlog in bytes, and its integral since the last packet in bytes·ns."""
         elapsed_ns = np.maximum(time.monotonic_ns() - record["last_ns"].astype(np.float64), 0.0)
         before = record["backlog_bytes"].astype(np.float64)
         per_ns = record["rate_bytes_per_s"].astype(np.float64) * 1e-9
@@ -239,7 +239,7 @@ class Queues:
 
 
 def _class_body(index: int, rate_bps: float, burst_s: float) -> bytes:
-    """Message body of htb's one class at a rate."""
+    """Return the message body of htb's one class at a rate."""
     rate = max(rate_bps / 8 * _ON_WIRE, 1.0)
     small = min(math.ceil(rate), _LARGEST_RATE)
     specification = _RATE.pack(0, _ETHERNET, 0, 0, 0, small)

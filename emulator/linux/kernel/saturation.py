@@ -1,7 +1,7 @@
-"""Notices when the processors, not a link or a queue, are what keeps packets waiting.
+"""Detection of saturated processors: packets wait for the machine instead of a link or a queue.
 
-An emulator that cannot forward as fast as its links would measures itself. Then every queue of the network is
-empty while the machine has no time left, and that is what is looked for, a few times a second.
+An emulator that forwards more slowly than its links measures itself. The sign is that every queue of the
+network is empty while the machine has no idle time, which is checked a few times a second.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ FloatArray = NDArray[np.float64]
 _WINDOW_NS = 200_000_000
 _LEAST_IDLE = 0.03
 _MOST_OWN = 0.9
-"""Share of one processor: a world's traffic and packets are the work of one thread, others may stand idle."""
+"""Share of one processor: a single thread does a world's traffic and packets, while others may be idle."""
 _FULL = 0.9
-"""Share of a link's rate from which on the link is what limits."""
+"""Share of a link's rate from which on the link counts as the bottleneck."""
 
 _QUEUE_INTEGRAL, _SENT_BYTES = 1, 3
 
 
 class CpuTime(NamedTuple):
-    """What the processors have done since the machine came up, in ticks of all of them together.
+    """Processor time since boot, in ticks of all processors together.
 
     Attributes:
-        idle: Ticks of rest.
+        idle: Idle ticks.
         total: All ticks.
-        own_ns: What this process has used, ns.
+        own_ns: Processor time of this process, ns.
     """
 
     idle: int
@@ -42,18 +42,18 @@ class CpuTime(NamedTuple):
 
 
 def cpu_time() -> CpuTime:
-    """Reads /proc/stat, and this process's clock."""
+    """Read /proc/stat, and this process's clock."""
     with open("/proc/stat", "rb") as file:
         fields = [int(field) for field in file.readline().split()[1:9]]
     return CpuTime(fields[3] + fields[4], sum(fields), time.process_time_ns())  # idle and iowait
 
 
 class SaturationWatch:
-    """Watches one episode.
+    """Saturation watch of one episode.
 
     Args:
         topology: The network.
-        packet_bytes: A full packet: a mean queue below this is none.
+        packet_bytes: A full packet; a shorter mean queue counts as empty.
     """
 
     def __init__(self, topology: Topology, packet_bytes: int) -> None:
@@ -65,15 +65,15 @@ class SaturationWatch:
         self._told = False
 
     def set_cap(self, link: int, cap_bps: float) -> None:
-        """A link carries no more than this now."""
+        """Set the rate limit of a link."""
         self._limits_bps[link] = min(cap_bps, self._line_rate_bps[link])
 
     def look(self, present_ns: int, read_ports: Callable[[], FloatArray]) -> list[str]:
-        """What there is to say, at most one sentence an episode.
+        """Return new warnings, at most one sentence in an episode.
 
         Args:
-            present_ns: The time.
-            read_ports: Gives the counters of all ports, rows as ``PortCounters``; seldom called.
+            present_ns: The current time.
+            read_ports: Returns the counters of all ports, rows as in ``PortCounters``; rarely called.
         """
         if self._told or (self._before is not None and present_ns - self._before[0] < _WINDOW_NS):
             return []

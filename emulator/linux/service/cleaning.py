@@ -1,11 +1,12 @@
-"""Discovery and removal of what dead services have left behind.
+"""Discovery and removal of the remains of dead services.
 
-A service that ends by itself leaves nothing. One that is killed (``kill -9``) takes its worlds with it: the
-kernel ends their processes, and with these their namespaces, links and eBPF programs. What may remain is its
-folder, a program that ran in a namespace, and, killed in the middle of building, a link on its way into one.
+A service that ends by itself leaves nothing behind. One that is killed (``kill -9``) takes its worlds with
+it: the kernel ends their processes, and with these their namespaces, links and eBPF programs. What may remain
+is its folder, a program that ran in a namespace, and, if it was killed while building, a link that was about
+to be moved into a namespace.
 
-Everything is found by the service's id and removed only where that service is dead: processes by the two
-variables in their environment that its children inherit, links by their names' beginning.
+Everything is found by the service's id and removed only if that service is dead: processes by two environment
+variables that its children inherit, links by the prefix of their names.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from sysgym.emulator.linux.service.runtime import (
 from sysgym.scenarios.errors import BackendError
 
 FOLDER_VARIABLE = "SYSGYM_SERVICE_FOLDER"
-"""Environment variable of a service's children: its folder, whose lock says whether it lives."""
+"""Environment variable of a service's children: its folder, whose lock tells whether the service lives."""
 
 SESSION_VARIABLE = "SYSGYM_SESSION"
-"""Environment variable of a session's processes: its number."""
+"""Environment variable of a session's processes: the number of the session."""
 
 LINK_PREFIX = "sg"
-"""Names of links begin with this and the service's id."""
+"""Prefix of the names of links, followed by the service's id."""
 
 _DIES_WITHIN_S = 5.0
 _RTM_DELLINK = 17  # linux/rtnetlink.h
@@ -44,12 +45,12 @@ _RTM_DELLINK = 17  # linux/rtnetlink.h
 
 @dataclass(frozen=True)
 class Leftover:
-    """One thing that a dead service has left.
+    """An object that a dead service has left behind.
 
     Attributes:
         sid: The service's id.
         kind: ``process``, ``link`` or ``folder``.
-        name: Which one.
+        name: Name of the object.
     """
 
     sid: str
@@ -58,12 +59,12 @@ class Leftover:
 
 
 def tags(sid: str, folder: Path, session: int) -> dict[str, str]:
-    """Environment variables for the children of a service's session."""
+    """Return the environment variables for the children of a service's session."""
     return {SID_VARIABLE: sid, FOLDER_VARIABLE: str(folder), SESSION_VARIABLE: str(session)}
 
 
 def leftovers(roots: list[Path] | None = None) -> list[Leftover]:
-    """What dead services have left on this machine; with ``roots``, those of these folders only."""
+    """Return the remains of dead services on this machine, or only of those in the folders ``roots``."""
     dead = {service.folder: service.sid for service in services(roots) if not service.alive}
     found = []
     for pid, environment in _tagged_processes():
@@ -77,10 +78,10 @@ def leftovers(roots: list[Path] | None = None) -> list[Leftover]:
 
 
 def clean(roots: list[Path] | None = None) -> list[Leftover]:
-    """Removes what dead services have left.
+    """Remove the remains of dead services.
 
     Returns:
-        What was removed: what was there before and is no more.
+        The removed objects: those that existed before and no longer do.
     """
     before = leftovers(roots)
     kill_tagged(lambda environment: _dead_folder(environment, roots) is not None)
@@ -93,20 +94,20 @@ def clean(roots: list[Path] | None = None) -> list[Leftover]:
 
 
 def kill_tagged(wanted: Callable[[dict[str, str]], bool]) -> int:
-    """Kills processes of services whose environment is as wanted, and waits until they are gone.
+    """Kill the services' processes with a wanted environment, and wait until they are gone.
 
     Returns:
-        How many were killed.
+        Number of killed processes.
     """
     killed = 0
-    for _ in range(5):  # what forks in the meantime has the same environment and is found the next time
+    for _ in range(5):  # a process forked in the meantime has the same environment and is found next time
         fds = []
         for pid, environment in _tagged_processes():
             if not wanted(environment):
                 continue
             with contextlib.suppress(OSError):
                 fd = os.pidfd_open(pid)
-                if _environment(pid) == environment:  # the number still means the same process
+                if _environment(pid) == environment:  # the id still belongs to the same process
                     fds.append(fd)
                     signal.pidfd_send_signal(fd, signal.SIGKILL)
                 else:
@@ -128,7 +129,7 @@ def _wait_until_gone(fds: list[int]) -> None:
 
 
 def _dead_folder(environment: dict[str, str], roots: list[Path] | None) -> Path | None:
-    """The folder of the service that a process belongs to, if that service is dead."""
+    """Return the folder of the service that a process belongs to, if that service is dead."""
     folder = Path(environment[FOLDER_VARIABLE])
     if not SID.fullmatch(folder.name) or folder.name != environment[SID_VARIABLE]:
         return None
@@ -138,18 +139,19 @@ def _dead_folder(environment: dict[str, str], roots: list[Path] | None) -> Path 
 
 
 def _tagged_processes() -> Iterator[tuple[int, dict[str, str]]]:
-    """Processes that services have started, in this process's own numbering of processes."""
+    """Yield the ids, in this pid namespace, and the environments of processes that services started."""
     here = pid_namespace()
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
         if not _is_ours(entry):
-            continue  # who may be anybody must not choose which folder is removed
+            continue  # another user must not choose which folder is removed
         environment = _environment(int(entry))
         if SID_VARIABLE not in environment or FOLDER_VARIABLE not in environment:
             continue
         with contextlib.suppress(OSError):
-            # What looks dead from here may be alive elsewhere: in a container, in another tree of folders.
+            # A process that looks dead from here may be alive elsewhere: in a container, in another mount
+            # namespace.
             folder = environment[FOLDER_VARIABLE]
             same_files = _identity(f"/proc/{entry}/root{folder}") == _identity(folder)
             if same_files and os.stat(f"/proc/{entry}/ns/pid").st_ino == here:
@@ -157,7 +159,7 @@ def _tagged_processes() -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _is_ours(entry: str) -> bool:
-    """Whether a process is this user's own."""
+    """Return whether a process belongs to this user."""
     try:
         return os.stat(f"/proc/{entry}").st_uid == os.geteuid()
     except OSError:
@@ -165,7 +167,7 @@ def _is_ours(entry: str) -> bool:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Which file a path is; None if there is none."""
+    """Return device and inode of a path; None if it does not exist."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -183,7 +185,7 @@ def _environment(pid: int) -> dict[str, str]:
 
 
 def _links(sids: set[str]) -> list[tuple[str, str]]:
-    """Links of this network namespace whose names begin as these services' do."""
+    """Return the links of this network namespace whose names begin with one of these services' prefixes."""
     prefixes = {LINK_PREFIX + sid: sid for sid in sids}
     length = len(LINK_PREFIX) + 4
     with contextlib.suppress(OSError):
@@ -199,6 +201,6 @@ def _remove_links(names: list[str]) -> None:
 
     connection = Netlink(0)
     for name in names:
-        with contextlib.suppress(BackendError):  # the other end of a pair goes with the first
+        with contextlib.suppress(BackendError):  # the other end of a pair is removed with the first
             connection.request(_RTM_DELLINK, REQUEST, link_message(connection.index(name)), f"remove {name}")
     connection.close()

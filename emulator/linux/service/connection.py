@@ -1,4 +1,4 @@
-"""A client's end of a connection to a service or a world: requests and answers, and the noticing of death."""
+"""Client side of a connection to a service or a world: requests, answers and detection of its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ try:
     from zmq.utils.monitor import recv_monitor_message
 
     from sysgym.emulator.linux.service.keys import introduce
-except ImportError as missing:  # the service's machine has it; environments may be elsewhere
+except ImportError as missing:  # the service's machine has it; environments may run elsewhere
     raise MissingExtra("emulator", "the Linux backend") from missing
 
 MessageT = TypeVar("MessageT", bound=Message)
@@ -33,18 +33,18 @@ _GONE = zmq.EVENT_DISCONNECTED
 
 
 class Disconnected(BackendError):
-    """Raised when the other side has gone."""
+    """Raised when the other side is gone."""
 
 
 class Connection:
     """A socket that speaks the protocol, for one thread of one process.
 
     Args:
-        endpoint: Where the other side listens.
+        endpoint: Endpoint of the other side.
         keys: Folder of keys, for tcp.
 
     Raises:
-        BackendUnavailable: If the endpoint is none, or a key is missing.
+        BackendUnavailable: If the endpoint is invalid, or a key is missing.
     """
 
     def __init__(self, endpoint: str, keys: Path | None = None) -> None:
@@ -75,12 +75,12 @@ class Connection:
         self._poller.register(self._monitor, zmq.POLLIN)
 
     def ask(self, request: Message, answer: type[MessageT], timeout_s: float) -> MessageT:
-        """Sends a request and waits for its answer.
+        """Send a request and wait for its answer.
 
         Raises:
-            Disconnected: If the other side ends, or nobody is there.
+            Disconnected: If the other side ends, or does not exist.
             BackendError: If there is no answer in time.
-            SysgymError: What the other side reports.
+            SysgymError: If the other side reports an error, of the class that it reports.
         """
         if os.getpid() != self._pid:
             raise BackendError("a connection to the Linux backend cannot be used in a forked process")
@@ -114,17 +114,17 @@ class Connection:
                 f"{self.endpoint} does not let this client in",
                 "have your client.key put into its clients/",
             )
-        if not self._socket.poll(0):  # what was answered before the end is still an answer
+        if not self._socket.poll(0):  # an answer that was sent before the end is still an answer
             words = (
                 "has ended the connection" if event & (_GONE | _NO_ANSWER) else "is not there: nobody listens"
             )
             raise Disconnected(f"{self.endpoint} {words}")
 
     def close(self) -> None:
-        """Lets go of the socket; more than once is harmless."""
+        """Close the socket; closing twice is harmless."""
         if self._context.closed or os.getpid() != self._pid:
             return
-        # One by one: where this is garbage, the context has forgotten its sockets and would wait for them.
+        # One by one: during garbage collection the context has lost its sockets and would wait for them.
         self._socket.disable_monitor()
         for socket in (self._monitor, self._socket):
             if socket is not None:
@@ -133,7 +133,7 @@ class Connection:
 
 
 def _check_file(endpoint: str) -> None:
-    """ZeroMQ would go on trying to open what is not there, or not for this user."""
+    """Check that an endpoint's file exists and is accessible; ZeroMQ would retry forever instead."""
     path = endpoint.removeprefix("ipc://")
     if path == endpoint:
         return

@@ -1,8 +1,8 @@
-"""The privileged process: opens sessions, starts a world process for each, and sees to their ends.
+"""Privileged service: opens sessions, starts a world process for each, and cleans up after them.
 
 Clients ask it for a session over ZeroMQ; from then on a client talks to its world's own socket. The service
-waits for messages, for worlds that are ready, and for ends: of worlds, of clients of this machine (by pidfd),
-of the process that it was started for. Whatever ends, all that belonged to it is taken down.
+waits for messages, for worlds that become ready, and for ends: of worlds, of clients of this machine (by
+pidfd), and of the process that it was started for. Everything that belonged to the ended one is removed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _STOP_WITHIN_S = sessions.CLOSE_WITHIN_S + 2.0
 
 @dataclass
 class _Session:
-    """A world process and who it is for."""
+    """A world process and its client."""
 
     number: int
     slot: int
@@ -55,18 +55,18 @@ class _Session:
 
 
 class Service:
-    """Serves worlds until it is stopped.
+    """Server of worlds, until it is stopped.
 
     Args:
-        root: Folder for the services' folders; None: this user's.
+        root: Folder for the services' folders; None uses this user's.
         kind: Kind of worlds.
         tcp: ``tcp://HOST:PORT`` to listen on instead of a socket in the file system.
         keys: Folder of keys, for tcp.
-        owner: User and group whom the sockets' files belong to; None: those of this process.
-        for_pid: Process for which this service runs; it ends with it.
-        sessions_per_client: Most sessions of one client at a time: of a user of this machine (SO_PEERCRED),
-            or of the holder of a key.
-        say: What is told about sessions.
+        owner: User and group of the sockets' files; None uses those of this process.
+        for_pid: Process that uses this service; the service ends with it.
+        sessions_per_client: Most simultaneous sessions of one client: of a user of this machine
+            (SO_PEERCRED), or of the holder of a key.
+        say: Called with a message about each event.
 
     Raises:
         BackendError: If it cannot listen.
@@ -115,11 +115,11 @@ class Service:
 
     @property
     def folder(self) -> Path:
-        """Its folder."""
+        """The service's folder."""
         return self._claim.folder
 
     def run(self) -> None:
-        """Serves until :meth:`stop`, SIGINT or SIGTERM; then takes everything down."""
+        """Serve until :meth:`stop`, SIGINT or SIGTERM, then remove everything."""
         self._wake, waker = sockets.socketpair()
         self._wake.setblocking(False)
         waker.setblocking(False)
@@ -128,7 +128,7 @@ class Service:
         }
         previous_fd = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
         try:
-            self._keep_spare()  # it imports while this process compiles
+            self._keep_spare()  # it imports modules while this process compiles
             self.prepare()
             while not self._stopping:
                 self._wait_and_see()
@@ -141,7 +141,7 @@ class Service:
             waker.close()
 
     def prepare(self) -> None:
-        """Loads what all worlds share; where that cannot be, those who ask for a world are told why."""
+        """Load the objects that all worlds share; a failure is reported to clients that open a session."""
         try:
             self._kind.prepare(self.sid)
         except SysgymError as error:
@@ -149,12 +149,12 @@ class Service:
             self._say(str(error))
 
     def _keep_spare(self) -> None:
-        """One world process waits for the next client."""
+        """Keep one world process ready for the next client."""
         if self._spare is None:
             self._spare = self._new_world_process()
 
     def stop(self) -> None:
-        """Ends :meth:`run` soon."""
+        """Make :meth:`run` end soon."""
         self._stopping = True
 
     def _on_signal(self, number: int, frame: object) -> None:
@@ -186,7 +186,7 @@ class Service:
             elif session.stopping_since and time.monotonic() > session.stopping_since + _STOP_WITHIN_S:
                 session.world.kill()
         if self._socket in happened:
-            for _ in range(100):  # then the ends are looked at again
+            for _ in range(100):  # then check for ends again
                 if not self._take_one():
                     break
 
@@ -236,8 +236,8 @@ class Service:
                 self._stop_session(session, "its client has ended it")
             return m.Ok()
         if session is not None:
-            return m.Story(alive=True, words=session.words, log=session.world.log_tail())
-        return m.Story(alive=False, words=words, log=log)
+            return m.SessionExit(alive=True, words=session.words, log=session.world.log_tail())
+        return m.SessionExit(alive=False, words=words, log=log)
 
     def _open(self, sender: bytes, request_id: int, request: m.Open, frame: zmq.Frame) -> None:
         if self._unprepared is not None:
@@ -286,7 +286,7 @@ class Service:
 
     @staticmethod
     def _watch(client: m.Client | None) -> int:
-        """A file that can be read when the client's process has ended; -1 if it is none of this machine."""
+        """Return a file that becomes readable when the client's process ends; -1 if it runs elsewhere."""
         if client is None or client.pid_namespace != pid_namespace():
             return -1
         try:
@@ -299,14 +299,14 @@ class Service:
         return fd
 
     def _hear(self, session: _Session) -> None:
-        """A world says that it is ready, or why not."""
+        """Read a world's message that it is ready, or why not."""
         said = os.read(session.world.ready_fd, 65536)
         session.said += said
         if said:
             return
         session.world.said_all()
         if not session.said:
-            return  # it ended without a word: what to say is said at its end
+            return  # it ended without a message, which is reported at its end
         content = msgpack.unpackb(session.said)
         if "error" in content:
             session.why = "its world could not be built"
@@ -333,7 +333,7 @@ class Service:
             session.world.terminate()
 
     def _bury(self, session: _Session) -> None:
-        """A world's process has ended: clears up after it."""
+        """Clean up after a world process that has ended."""
         with contextlib.suppress(BlockingIOError):
             while session.world.ready_fd >= 0:
                 self._hear(session)
@@ -357,7 +357,7 @@ class Service:
         for path in (session.world.log, session.world.log.with_suffix(".sock")):
             path.unlink(missing_ok=True)
         self._say(words)
-        # Not while a session begins: what it would measure should not be disturbed.
+        # Not while a session begins, whose measurements should not be disturbed.
         if not self._stopping and not self._sessions:
             self._keep_spare()
 
@@ -365,7 +365,7 @@ class Service:
         try:
             self._socket.send_multipart([receiver, frame], zmq.NOBLOCK)
         except zmq.ZMQError as error:
-            if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):  # it has gone, or does not read
+            if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):  # the receiver is gone, or does not read
                 raise
 
     def _take_down(self) -> None:
@@ -393,7 +393,7 @@ class Service:
 
 
 def _client_of(frame: zmq.Frame) -> str:
-    """Whose a message is, by what the kernel and the keys say of its connection, not by its content."""
+    """Return the client of a message, as identified by the kernel or the keys and not by the message."""
     for name in ("User-Id", "Peer-Address"):
         with contextlib.suppress(zmq.ZMQError):
             said = frame.get(name)
@@ -413,7 +413,7 @@ def _status_words(status: int) -> str:
 def main() -> None:
     """Entry point of a private service: ``python -m sysgym.emulator.linux.service.daemon PID ROOT KIND``.
 
-    It writes where it listens on its standard output, or why it does not.
+    It writes its endpoint, or why it has none, on its standard output.
     """
     for_pid, root, kind = sys.argv[1:]
     try:

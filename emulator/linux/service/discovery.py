@@ -1,4 +1,4 @@
-"""Finding a service on this machine, or starting one of one's own."""
+"""Search for a service on this machine, and private services."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ CHECK = "sysgym emulator check says what is missing"
 
 
 class PrivateService:
-    """A service of this process's own, which ends with it.
+    """A private service of this process, which ends with it.
 
     Args:
-        root: Folder for its folder; None: this user's.
+        root: Folder for the service's folder; None uses this user's.
         kind: Kind of worlds.
 
     Raises:
@@ -48,11 +48,11 @@ class PrivateService:
 
     @property
     def is_own_and_alive(self) -> bool:
-        """Whether it runs, and for this process: a forked one has none."""
+        """Whether it runs and belongs to this process; a forked process has none."""
         return self._for_pid == os.getpid() and self._process.poll() is None
 
     def stop(self) -> None:
-        """Stops it and waits until everything is taken down."""
+        """Stop it and wait until it has removed everything."""
         if self._for_pid != os.getpid():
             return
         self._process.terminate()
@@ -69,7 +69,7 @@ _sharing = threading.Lock()
 
 
 def share_private_service() -> PrivateService:
-    """The private service of this process, started for its first user; see :func:`let_go`."""
+    """Return the private service of this process, started for its first user; see :func:`let_go`."""
     global _users
     with _sharing:
         if _shared and not _shared[0].is_own_and_alive:
@@ -82,7 +82,7 @@ def share_private_service() -> PrivateService:
 
 
 def let_go(service: PrivateService) -> None:
-    """Stops a shared service with its last user."""
+    """Give up a shared service; the last user stops it."""
     global _users
     with _sharing:
         if not _shared or _shared[0] is not service:
@@ -94,13 +94,13 @@ def let_go(service: PrivateService) -> None:
 
 
 def running_service(roots: list[Path] | None = None) -> str:
-    """Where the service of this machine that this user can talk to listens.
+    """Return the endpoint of the service on this machine that this user can talk to.
 
     Args:
-        roots: Folders to look in; None: root's and this user's.
+        roots: Folders to search; None searches root's and this user's.
 
     Raises:
-        BackendUnavailable: If there is none, or more than one.
+        BackendUnavailable: If there is no such service, or more than one.
     """
     found = []
     for service in services(roots):

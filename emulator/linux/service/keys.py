@@ -1,8 +1,8 @@
-"""Keys for services that listen on the network: CURVE (RFC 26 of ZeroMQ), as SSH's keys are used.
+"""Keys of services that listen on the network: CURVE (ZeroMQ's RFC 26), used like SSH keys.
 
 A service's folder of keys holds ``server.key_secret``, ``server.key`` and, in ``clients/``, the public keys
-of those who may come in; a client's folder holds ``server.key`` and its own ``client.key_secret``. Without a
-key in ``clients/`` nobody comes in.
+of the authorized clients. A client's folder holds ``server.key`` and its own ``client.key_secret``. Without a
+key in ``clients/`` no client is admitted.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ KEYS_VARIABLE = "SYSGYM_EMULATOR_KEYS"
 
 
 def make_server_keys(folder: Path) -> list[Path]:
-    """Makes what a service's folder lacks: its own pair of keys and that of a first client.
+    """Make the keys that a service's folder lacks: its own pair, and that of a first client.
 
     Returns:
-        The files that the first client needs; empty where the service had keys already.
+        Files that the first client needs; empty if the service had keys already.
     """
     clients = folder / "clients"
     previous = os.umask(0o077)
@@ -41,7 +41,7 @@ def make_server_keys(folder: Path) -> list[Path]:
 
 
 def guard(socket: zmq.Socket[bytes], folder: Path) -> ThreadAuthenticator:
-    """Lets only those into a socket, before it is bound, whose keys lie in the folder; stop it at the end."""
+    """Admit only holders of the folder's keys to a socket, before it is bound; stop the result at the end."""
     public, secret = zmq.auth.load_certificate(folder / "server.key_secret")
     assert secret is not None
     authenticator = ThreadAuthenticator(socket.context)
@@ -54,7 +54,7 @@ def guard(socket: zmq.Socket[bytes], folder: Path) -> ThreadAuthenticator:
 
 
 def introduce(socket: zmq.Socket[bytes], folder: Path | None) -> None:
-    """Gives a client's socket, before it connects, its keys and the service's.
+    """Set a client's own keys and the service's public key on its socket, before it connects.
 
     Raises:
         BackendUnavailable: If a key is missing.

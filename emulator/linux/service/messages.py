@@ -1,6 +1,6 @@
-"""The messages between client, service and world processes, each a model that is checked on arrival.
+"""Messages between client, service and world processes, as models that are validated on arrival.
 
-See :mod:`sysgym.emulator.linux.service.protocol` for how they look on the wire.
+See :mod:`sysgym.emulator.linux.service.protocol` for their encoding.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 from sysgym.scenarios.errors import SysgymError
 
 MAX_FLOWS = 30_000
-"""Most flows of a schedule: their table has to fit into a message."""
+"""Most flows of a schedule, whose table has to fit into a message."""
 
 MAX_PARAMETERS = 1024
 
 MAX_DURATION_S = 600.0
-"""Longest interval that one message may wait for."""
+"""Longest interval of one message."""
 
 
 def _checked(
@@ -71,14 +71,14 @@ FlowIds = Annotated[
 
 
 def words_of(error: ValidationError) -> str:
-    """What a check has found, in a line."""
+    """Return the findings of a validation in one line."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     each = [f"{'.'.join(map(str, one['loc'])) or 'message'}: {one['msg']}" for one in found[:4]]
     return "; ".join(each)[:600]
 
 
 AS_LIST = Field(strict=False)
-"""Of a tuple: on the wire it is a list."""
+"""Field of a tuple, which is a list on the wire."""
 
 Pairs = Annotated[tuple[FlowIds, Rates], AS_LIST]
 
@@ -90,10 +90,10 @@ class Message(BaseModel):
 
     @classmethod
     def of(cls, **fields: Any) -> Self:
-        """A message.
+        """Return a message with these fields.
 
         Raises:
-            SysgymError: If a value is none that may be sent.
+            SysgymError: If a value must not be sent.
         """
         try:
             return cls(**fields)
@@ -102,11 +102,11 @@ class Message(BaseModel):
 
 
 class Ok(Message):
-    """Answer that says no more than done."""
+    """Answer without content."""
 
 
 class Hello(Message):
-    """Who is there?"""
+    """Request for a greeting."""
 
     op: Literal["hello"] = "hello"
 
@@ -122,9 +122,9 @@ class Greeting(Message):
 
 
 class Client(Message):
-    """Where a client of this machine is found; the service ends its session when the process has gone.
+    """Identity of a client on this machine; the service ends its session when the process has ended.
 
-    ``pid_namespace`` is the inode of /proc/self/ns/pid: in a container the numbers mean other processes.
+    ``pid_namespace`` is the inode of /proc/self/ns/pid: process ids of a container mean other processes.
     """
 
     pid: int = Field(ge=1, le=2**31 - 1)
@@ -136,7 +136,7 @@ TransportName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-
 
 
 class Open(Message):
-    """Begin a session: build a scenario's network."""
+    """Request to begin a session and build a scenario's network."""
 
     op: Literal["open"] = "open"
     scenario: dict[str, Any]
@@ -145,12 +145,12 @@ class Open(Message):
         Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_FLOWS)], TransportName], AS_LIST]
     ] = []
     parameters: Annotated[list[FiniteFloat], Field(max_length=MAX_PARAMETERS)] = []
-    """Of the transport ``neural``."""
+    """Parameters of the transport ``neural``."""
     client: Client | None = None
 
 
 class Opened(Message):
-    """Answer to :class:`Open`: where the session's world listens, and the word that lets one client in."""
+    """Answer to :class:`Open`: the endpoint of the session's world, and the token that admits one client."""
 
     session: int
     endpoint: str
@@ -159,23 +159,23 @@ class Opened(Message):
 
 
 class End(Message):
-    """End a session, also one whose world does not answer."""
+    """Request to end a session, even if its world does not answer."""
 
     op: Literal["end"] = "end"
     session: int
     token: str
 
 
-class WhatHappened(Message):
-    """Why did a session end? For the one who holds its token."""
+class ExitQuery(Message):
+    """Request for the reason why a session ended, by the holder of its token."""
 
     op: Literal["what_happened"] = "what_happened"
     session: int
     token: str
 
 
-class Story(Message):
-    """Answer to :class:`WhatHappened`."""
+class SessionExit(Message):
+    """Answer to :class:`ExitQuery`."""
 
     alive: bool
     words: str
@@ -183,7 +183,7 @@ class Story(Message):
 
 
 class Attach(Message):
-    """First message to a world: this client is the one."""
+    """First message to a world: identifies its client."""
 
     op: Literal["attach"] = "attach"
     token: str
@@ -197,7 +197,7 @@ class World(Message):
 
 
 class Schedule(Message):
-    """A :class:`FlowSchedule`."""
+    """Message form of a :class:`FlowSchedule`."""
 
     src: SmallIntegers
     dst: SmallIntegers
@@ -233,16 +233,16 @@ class Schedule(Message):
 
     @classmethod
     def from_flows(cls, schedule: FlowSchedule) -> Schedule:
-        """The message for a schedule."""
+        """Return the message for a schedule."""
         return cls.of(**{name: np.ascontiguousarray(column) for name, column in schedule._asdict().items()})
 
     def flows(self) -> FlowSchedule:
-        """The schedule."""
+        """Return the schedule of the message."""
         return FlowSchedule(*(getattr(self, name) for name in FlowSchedule._fields))
 
 
 class Controls(Message):
-    """What a controller may set; what is left out stays as it is."""
+    """Controls to set; those left out are unchanged."""
 
     host_caps_bps: Caps | None = None
     flow_rates: Pairs | None = None
@@ -259,7 +259,7 @@ class Controls(Message):
 
 
 class Reset(Message):
-    """Begin an episode."""
+    """Request to begin an episode."""
 
     op: Literal["reset"] = "reset"
     seed: int = Field(ge=0)
@@ -267,13 +267,13 @@ class Reset(Message):
 
 
 class Apply(Controls):
-    """Set something now."""
+    """Request to set controls now."""
 
     op: Literal["apply"] = "apply"
 
 
 class Step(Controls):
-    """Set something, let time pass, read everything: one round trip."""
+    """Request to set controls, let time pass and read all counters, in one round trip."""
 
     op: Literal["step"] = "step"
     duration_s: float = Field(gt=0, le=MAX_DURATION_S, allow_inf_nan=False)
@@ -281,7 +281,7 @@ class Step(Controls):
 
 
 class Read(Message):
-    """Read counters now."""
+    """Request to read counters now."""
 
     op: Literal["read"] = "read"
     read_flows: FlowIds | None = None
@@ -299,7 +299,7 @@ class Readings(Message):
 
 
 class ReadFlows(Message):
-    """Read the table of all flows."""
+    """Request for the table of all flows."""
 
     op: Literal["flows"] = "flows"
 
@@ -325,37 +325,37 @@ class Flows(Message):
 
 
 class QueueQuantiles(Message):
-    """Read a quantile of every queue."""
+    """Request for a quantile of every queue."""
 
     op: Literal["queue_quantiles"] = "queue_quantiles"
     quantile: float = Field(ge=0, le=1, allow_inf_nan=False)
 
 
 class OracleRates(Message):
-    """Read the max-min fair rate of every host."""
+    """Request for the max-min fair rate of every host."""
 
     op: Literal["oracle_rates"] = "oracle_rates"
 
 
 class Numbers(Message):
-    """Answer: one number for each link or host."""
+    """Answer with one number for each link or host."""
 
     values: Floats
 
 
 class ClearMaxima(Message):
-    """Begin a new interval for the largest queues."""
+    """Request to begin a new interval for the maxima of the queues."""
 
     op: Literal["clear_maxima"] = "clear_maxima"
 
 
 class Bye(Message):
-    """End the session."""
+    """Request to end the session."""
 
     op: Literal["bye"] = "bye"
 
 
-ToService = Annotated[Hello | Open | End | WhatHappened, Field(discriminator="op")]
+ToService = Annotated[Hello | Open | End | ExitQuery, Field(discriminator="op")]
 ToWorld = Annotated[
     Attach | Reset | Apply | Step | Read | ReadFlows | QueueQuantiles | OracleRates | ClearMaxima | Bye,
     Field(discriminator="op"),

@@ -4,12 +4,12 @@ A message is one ZeroMQ frame with one msgpack map::
 
     {"v": 1, "id": 7, "body": {"op": "step", ...}}         a request
     {"v": 1, "id": 7, "body": {...}}                       its answer, or
-    {"v": 1, "id": 7, "error": {"class": ..., ...}}        what went wrong
+    {"v": 1, "id": 7, "error": {"class": ..., ...}}        an error
 
-``v`` is :data:`VERSION`. Whatever a later version changes, the map, ``v``, ``id`` and the shape of ``error``
-stay, so that two versions can tell each other that they differ. Nothing in a message is ever executed,
-unpickled or given to a shell: arrays are raw numbers of a few types (:data:`DTYPES`), everything else is
-checked against the models of :mod:`sysgym.emulator.linux.service.messages`.
+``v`` is :data:`VERSION`. Later versions keep the map, ``v``, ``id`` and the shape of ``error``, so that two
+versions can report that they differ. Nothing in a message is ever executed, unpickled or given to a shell:
+arrays are raw numbers of a few types (:data:`DTYPES`), and everything else is validated by the models of
+:mod:`sysgym.emulator.linux.service.messages`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ except ImportError as missing:  # pragma: no cover  (the extra is installed wher
     raise MissingExtra("emulator", "the Linux backend") from missing
 
 VERSION = 1
-"""Of the protocol; client and service have to have the same one."""
+"""Version of the protocol; client and service need the same one."""
 
 MAX_MESSAGE_BYTES = 4_000_000
 """Largest message. A schedule of 40,000 flows is 2 MB, the readings of a step 6 kB."""
 
 NOBODYS_ID = 2**62
-"""Number of a message that answers no request; whoever gets it drops it."""
+"""Id of a message that answers no request; receivers ignore it."""
 
 DTYPES = tuple(np.dtype(name) for name in ("<f8", "<i8", "<i4", "?"))
-"""Types of arrays that may travel, in the order of their codes on the wire."""
+"""Types of arrays that may be sent, in the order of their codes on the wire."""
 
 _ARRAY = 1  # msgpack's extension type
 _MAX_DIMENSIONS = 2
@@ -49,10 +49,10 @@ _HEAD = struct.Struct("<BB")
 
 
 class ProtocolError(BackendError):
-    """Raised when a message cannot be understood; the message of the error says why.
+    """Raised when a message cannot be decoded; the error's message says why.
 
     Attributes:
-        request_id: Number of the request, as far as it could be read; else 0.
+        request_id: Id of the request, if it could be read; else 0.
     """
 
     def __init__(self, message: str, detail: str = "", request_id: int = 0) -> None:
@@ -68,26 +68,26 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 def encode(request_id: int, body: Message) -> bytes:
-    """The frame of a request or an answer.
+    """Return the frame of a request or an answer.
 
     Raises:
-        ProtocolError: If it is larger than :data:`MAX_MESSAGE_BYTES`, or holds what cannot travel.
+        ProtocolError: If it is larger than :data:`MAX_MESSAGE_BYTES`, or has a value that cannot be encoded.
     """
     fields = {name: _plain(value) for name, value in body if value is not None}
     return _packed(request_id, {"body": fields})
 
 
 def encode_error(request_id: int, error: Mapping[str, Any]) -> bytes:
-    """Return the frame that says what went wrong; see :mod:`sysgym.emulator.linux.service.wire_errors`."""
+    """Return the frame of an error; see :mod:`sysgym.emulator.linux.service.wire_errors`."""
     return _packed(request_id, {"error": dict(error)})
 
 
 def decode(frame: bytes | memoryview) -> tuple[int, dict[str, Any]]:
-    """Number and content of a frame: a map with ``body`` or ``error``.
+    """Return the id and the content of a frame; the content is a map with ``body`` or ``error``.
 
     Raises:
-        ProtocolError: If it is too large, no msgpack, of another version, or has another shape. Whatever the
-            bytes are, nothing else is raised.
+        ProtocolError: If it is too large, not msgpack, of another version, or of another shape. No other
+            error is raised, whatever the bytes are.
     """
     if len(frame) > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {len(frame)} bytes; the largest is {MAX_MESSAGE_BYTES}")
@@ -115,10 +115,10 @@ def decode(frame: bytes | memoryview) -> tuple[int, dict[str, Any]]:
 
 
 def parse(adapter: TypeAdapter[Any], request_id: int, content: Mapping[str, Any]) -> Any:
-    """The request in a decoded frame.
+    """Return the request in a decoded frame.
 
     Raises:
-        ProtocolError: If it is none of those that the adapter knows.
+        ProtocolError: If the adapter does not know the request.
     """
     try:
         return adapter.validate_python(content.get("body"))
@@ -127,10 +127,10 @@ def parse(adapter: TypeAdapter[Any], request_id: int, content: Mapping[str, Any]
 
 
 def parse_answer(kind: type[MessageT], content: Mapping[str, Any]) -> MessageT:
-    """The answer in a decoded frame.
+    """Return the answer in a decoded frame.
 
     Raises:
-        ProtocolError: If it is of another kind.
+        ProtocolError: If the answer is of another kind.
     """
     try:
         return kind.model_validate(content.get("body"))
@@ -145,7 +145,7 @@ def _words(error: ValidationError | RecursionError) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Models become maps; the rest is msgpack's business."""
+    """Convert models to maps; leave the rest to msgpack."""
     if isinstance(value, BaseModel):
         return {name: _plain(inner) for name, inner in value if inner is not None}
     return value
@@ -186,9 +186,9 @@ def _array(code: int, data: bytes) -> NDArray[Any]:
     shape = struct.unpack_from(f"<{ndim}I", data, _HEAD.size)
     if len(data) - start != math.prod(shape) * dtype.itemsize:
         raise ProtocolError(f"an array of shape {shape} with {len(data) - start} bytes")
-    if dtype == np.bool_:  # a byte that is neither 0 nor 1 is no bool that NumPy could work with
+    if dtype == np.bool_:  # a byte that is neither 0 nor 1 is not a valid NumPy bool
         truth: NDArray[np.bool_] = np.frombuffer(data, np.uint8, offset=start) != 0
         return truth.reshape(shape)
-    # A copy: what lies in a message is read-only, and not aligned as compiled code wants it.
+    # A copy: data in a message are read-only, and not aligned as compiled code needs them.
     array: NDArray[Any] = np.frombuffer(data, dtype, offset=start).reshape(shape).copy()
     return array

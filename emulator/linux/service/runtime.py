@@ -1,9 +1,9 @@
 """Runtime folders of services: one folder for each service, named by its id and locked.
 
-``/run/sysgym/<sid>/`` (for others than root ``$XDG_RUNTIME_DIR/sysgym/<sid>/``) holds ``service.sock``, one
-socket and one log for each session, and ``lock``. The service holds an advisory lock (flock) on that file for
-as long as it lives: the kernel lets go of it however the process ends, so no number of a process has to be
-trusted. The file says in JSON which process it was, for people and for clients.
+``/run/sysgym/<sid>/`` (``$XDG_RUNTIME_DIR/sysgym/<sid>/`` for users other than root) holds ``service.sock``,
+one socket and one log for each session, and ``lock``. The service holds an advisory lock (flock) on that file
+while it lives. The kernel releases the lock however the process ends, so no process id has to be trusted. The
+file names the process in JSON, for people and for clients.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from pathlib import Path
 from sysgym.scenarios.errors import BackendError
 
 SID = re.compile(r"[0-9a-f]{4}")
-"""A service's id."""
+"""Pattern of a service's id."""
 
 SID_VARIABLE = "SYSGYM_SID"
-"""Environment variable of everything that a service starts; cleaning finds processes by it."""
+"""Environment variable of all processes that a service starts; cleaning finds them by it."""
 
 ENDPOINT_VARIABLE = "SYSGYM_EMULATOR"
 """Environment variable that names the service to use."""
 
 LONGEST_SOCKET_PATH = 107
-"""Bytes of a path in a Unix socket's address (unix(7))."""
+"""Longest path in a Unix socket's address, bytes (unix(7))."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """A service's folder, and what its lock says.
+    """A service's folder, and the content of its lock.
 
     Attributes:
-        folder: Named by the service's id.
+        folder: Folder, named by the service's id.
         alive: Whether its process holds the lock.
-        pid: Of its process; 0 where the file does not say.
-        endpoint: Where it listens; empty where the file does not say.
+        pid: Id of its process; 0 if the file does not say.
+        endpoint: Endpoint of the service; empty if the file does not say.
     """
 
     folder: Path
@@ -59,33 +59,33 @@ class Service:
 
 
 def runtime_root() -> Path:
-    """Folder for the folders of services that this user starts."""
+    """Return the parent folder of the folders of services that this user starts."""
     if os.geteuid() == 0:
         return Path("/run/sysgym")
     users = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(users):  # the XDG Base Directory Specification: a relative path is none
+    if os.path.isabs(users):  # the XDG Base Directory Specification: relative paths are invalid
         return Path(users) / "sysgym"
     return Path(tempfile.gettempdir()) / f"sysgym-{os.geteuid()}"
 
 
 def known_roots() -> list[Path]:
-    """Folders in which services may be found, root's first."""
+    """Return the folders in which services may be found, root's first."""
     return list(dict.fromkeys([Path("/run/sysgym"), runtime_root()]))
 
 
 def services(roots: list[Path] | None = None) -> Iterator[Service]:
-    """All services that have a folder, dead ones too."""
+    """Yield all services that have a folder, dead ones too."""
     for root in known_roots() if roots is None else roots:
         with contextlib.suppress(OSError):
             if _why_unsafe(root, root.lstat(), others=(0,)):
-                continue  # what lies there may be anybody's
+                continue  # another user may own its content
             for folder in sorted(root.iterdir()):
                 if SID.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink():
                     yield read_service(folder)
 
 
 def read_service(folder: Path) -> Service:
-    """What a service's folder says."""
+    """Return the service of a folder."""
     pid, endpoint = 0, ""
     try:
         with (folder / "lock").open(encoding="utf-8") as file:
@@ -93,23 +93,23 @@ def read_service(folder: Path) -> Service:
             content = json.load(file)
             pid, endpoint = int(content["pid"]), str(content["endpoint"])
     except FileNotFoundError:
-        # Between making its folder and its lock a service has neither: a young folder is left alone.
+        # Between making its folder and its lock a service has no lock: a young folder counts as alive.
         alive = folder.exists() and _age_s(folder) < 5.0
     except PermissionError:
-        alive = True  # somebody else's: not ours to judge
+        alive = True  # another user's: this process cannot tell
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # being written, or half written when its process ended: the lock alone decides
+        pass  # the file is incomplete: only the lock counts
     return Service(folder, alive, pid, endpoint)
 
 
 class Claim:
-    """A folder and an id for a new service; free again when the process ends, or by :meth:`release`.
+    """Folder and id of a new service, released when the process ends or by :meth:`release`.
 
     Args:
         root: Folder of services.
 
     Raises:
-        BackendError: If there can be no folder there.
+        BackendError: If no folder can be made there.
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -132,12 +132,12 @@ class Claim:
             )
 
     def write(self, endpoint: str) -> None:
-        """Says in the lock who is here and where it listens."""
+        """Write the process and its endpoint into the lock file."""
         content = {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid()), "endpoint": endpoint}
         os.pwrite(self._lock, (json.dumps(content) + "\n").encode(), 0)
 
     def release(self) -> None:
-        """Removes the folder and what is in it."""
+        """Remove the folder and its files."""
         remove_folder(self.folder)
         os.close(self._lock)
 
@@ -151,7 +151,7 @@ class Claim:
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a service's folder: the files in it, then itself; nothing below it is followed."""
+    """Remove a service's folder and the files in it; subfolders and links are not followed."""
     with contextlib.suppress(FileNotFoundError):
         for path in folder.iterdir():
             with contextlib.suppress(OSError):
@@ -161,7 +161,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def start_ticks(pid: int) -> int:
-    """When a process started, in clock ticks after boot (proc(5), field 22); 0 where there is none."""
+    """Return a process's start in clock ticks after boot (proc(5), field 22); 0 if it does not exist."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -170,7 +170,7 @@ def start_ticks(pid: int) -> int:
 
 
 def pid_namespace() -> int:
-    """Which numbers of processes this process sees: an inode; 0 where the kernel does not say."""
+    """Return the inode of this process's pid namespace; 0 if the kernel does not say."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
@@ -178,17 +178,17 @@ def pid_namespace() -> int:
 
 
 def _safe_root(root: Path) -> Path:
-    """Makes the folder of services where it is missing.
+    """Make the folder of services if it is missing.
 
-    Its name can be guessed: somebody else may have made it, or a link in its place, to be the owner of the
-    sockets that are put there.
+    Its name can be guessed: another user may have made it, or a link in its place, to own the sockets that
+    are put there.
 
     Raises:
-        BackendError: If it is not this user's own.
+        BackendError: If it does not belong to this user.
     """
     root.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
-        # Clients of other users look for root's services in root's folder; a user's is for the user alone.
+        # Clients of other users look for root's services in root's folder; a user's folder is private.
         root.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700)
     status = root.lstat()
     if stat.S_ISREG(status.st_mode):
@@ -202,18 +202,18 @@ def _safe_root(root: Path) -> Path:
 
 
 def _why_unsafe(folder: Path, status: os.stat_result, others: tuple[int, ...] = ()) -> str:
-    """Why what lies in a folder may be another user's; empty: it is this user's own.
+    """Return why a folder may belong to another user; empty if it belongs to this user.
 
     Args:
-        folder: Its path.
-        status: Of it; a link's own.
+        folder: Path of the folder.
+        status: Its status, or that of the link itself.
         others: Users who may own it besides this one.
     """
     if not stat.S_ISDIR(status.st_mode):
         return f"{folder} is no folder"
     if status.st_uid not in (os.geteuid(), *others):
         return f"{folder} belongs to user {status.st_uid}, expected {os.geteuid()}"
-    sticky = bool(status.st_mode & stat.S_ISVTX)  # /tmp: others cannot rename what is not theirs
+    sticky = bool(status.st_mode & stat.S_ISVTX)  # /tmp: other users cannot rename files that are not theirs
     if status.st_mode & stat.S_IWOTH and not sticky:
         return f"everybody may write to {folder}"
     return ""

@@ -1,9 +1,9 @@
-"""A session's world process: one network, one client, one thread.
+"""World process of a session: one network, one client, one thread.
 
-The service starts it with a socket to bind and a pipe to say on that it is ready. From then on it has one
-loop: traffic, and the messages of its client. It ends, and takes its network down, when the client says so,
-when the client has gone, when the service tells it (SIGTERM), and when the service has died (the kernel sends
-the same signal).
+The service starts it with a socket to bind and a pipe to report on that it is ready. It then has a single
+loop for traffic and for the messages of its client. It ends, and removes its network, when the client asks
+for it, when the client is gone, when the service requests it (SIGTERM), and when the service has died (the
+kernel sends the same signal).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 from sysgym.scenarios.errors import BackendError, SysgymError
 
 LARGEST_FRAME_TAKEN = 4 * p.MAX_MESSAGE_BYTES
-"""Frames up to this size get an answer that says they are too large; beyond it ZeroMQ hangs up."""
+"""Frames up to this size are answered with an error if they are too large; beyond it ZeroMQ disconnects."""
 
 CLOSE_WITHIN_S = 10
-"""A world that has not taken itself down by then is killed; the service clears up after it."""
+"""Time until a world that does not end is killed; the service then cleans up after it."""
 
 ATTACH_WITHIN_S = 30.0
 
@@ -50,15 +50,15 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Order:
-    """What a service tells a world process.
+    """Order of a service to a world process.
 
     Attributes:
         sid: The service's id.
-        slot: Share of flow slots and ports, from 0 on.
-        endpoint: To bind; a port may be ``*``.
-        owner: User whom the socket's file shall belong to, and group.
+        slot: Index of its share of flow slots and ports.
+        endpoint: Endpoint to bind; a port may be ``*``.
+        owner: User and group of the socket's file.
         keys: Folder of keys; None for a socket in the file system.
-        token: The word that lets a client in.
+        token: Token that admits a client.
         request: The client's Open request, as a frame.
     """
 
@@ -72,7 +72,7 @@ class Order:
 
 
 class Session:
-    """Serves a world to one client."""
+    """Server of one world to one client."""
 
     def __init__(self, world: WorldOfSession, socket: zmq.Socket[bytes], token: str) -> None:
         self._world, self._socket, self._token = world, socket, token
@@ -97,7 +97,7 @@ class Session:
         }
 
     def serve(self) -> None:
-        """Until the session ends."""
+        """Serve until the session ends."""
         fds = [int(self._socket.getsockopt(zmq.FD)), int(self._monitor.getsockopt(zmq.FD))]
         while not self._client_gone():
             if not self._take_one():
@@ -118,9 +118,9 @@ class Session:
             answer = p.encode(request_id, self._answer(sender, request))
         except p.ProtocolError as error:
             answer = p.encode_error(error.request_id or request_id, to_wire(error))
-        except Exception as error:  # whatever a world meets is for its client to know, not to end the session
+        except Exception as error:  # reported to the client; an error of the world does not end the session
             if not isinstance(error, SysgymError):
-                sys.excepthook(type(error), error, error.__traceback__)  # into the session's log
+                sys.excepthook(type(error), error, error.__traceback__)  # goes to the session's log
             answer = p.encode_error(request_id, to_wire(error))
         self._send(sender, answer)
         return True
@@ -199,7 +199,7 @@ class Session:
         )
 
     def _new_warnings(self) -> list[str]:
-        """What the world has noticed since it was last asked."""
+        """Return the world's warnings since the last call."""
         new = [str(words)[:500] for words in self._world.warnings[self._n_warnings :][:20]]
         self._n_warnings += len(new)
         return new
@@ -218,15 +218,15 @@ class Session:
             raise SysgymError(f"the schedule has a flow of host {last}: there are {self._shape[1]} hosts")
 
     def _client_gone(self) -> bool:
-        """Whether nobody will send another message; ends the session then.
+        """Return whether the client is gone, and end the session then.
 
-        ZeroMQ says that some connection has ended, not whose. So the client is sent a message that it takes
-        no notice of: one that cannot be delivered says that it has gone.
+        ZeroMQ reports that a connection has ended, but not which. The client is therefore sent a message that
+        it ignores; if the message cannot be delivered, the client is gone.
         """
         now = time.monotonic()
         while self._monitor.poll(0):
             recv_monitor_message(self._monitor)
-            self._suspicious_until = now + 2.0  # the connection's end may be known before its queue is gone
+            self._suspicious_until = now + 2.0  # a connection's end may be reported before its queue is gone
         if self._owner is None:
             self._ended = now - self._started > ATTACH_WITHIN_S
         elif now < self._suspicious_until:
@@ -246,7 +246,7 @@ class Session:
 def bind(
     context: zmq.Context[zmq.Socket[bytes]], endpoint: str, owner: tuple[int, int] | None, keys: str | None
 ) -> tuple[zmq.Socket[bytes], Any]:
-    """A bound ROUTER that only the owner, or the holders of keys, can reach; and its guard, to be stopped."""
+    """Return a bound ROUTER that only the owner or the holders of keys can reach, and its guard."""
     socket: zmq.Socket[bytes] = context.socket(zmq.ROUTER)
     socket.linger = 200
     socket.maxmsgsize = LARGEST_FRAME_TAKEN
@@ -273,9 +273,9 @@ def bind(
 
 
 def die_with_parent(parent_pid: int, signal_number: int = signal.SIGTERM) -> None:
-    """Asks the kernel to send a signal to this process when its parent ends (prctl(2))."""
+    """Ask the kernel to send a signal to this process when its parent ends (prctl(2))."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal_number), 0, 0, 0)
-    if os.getppid() != parent_pid:  # it ended before that
+    if os.getppid() != parent_pid:  # the parent has already ended
         sys.exit("the service has ended")
 
 
@@ -295,7 +295,7 @@ def _stop(number: int, frame: object) -> NoReturn:
 
 
 def run(order: Order, kind: Kind, ready_fd: int) -> None:
-    """Builds the world, says so, and serves it."""
+    """Build the world, report it, and serve it."""
     request_id, content = p.decode(order.request)
     request: m.Open = p.parse(m.REQUEST_TO_SERVICE, request_id, content)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -329,15 +329,15 @@ def _say(fd: int, content: dict[str, Any]) -> None:
 def main() -> None:
     """Entry point of the process: ``... session KIND SERVICE READY_FD ORDER_FD``.
 
-    It imports everything, and waits for a word on its standard input: then its order can be read. The end of
-    that file without a word is the end.
+    It imports all modules, then waits for a word on its standard input that its order can be read. If the
+    file ends without a word, the process ends.
     """
     kind_name, service_pid, ready_fd, order_fd = sys.argv[1], *map(int, sys.argv[2:])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which says what to do
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which ends its worlds
     signal.signal(signal.SIGTERM, _stop)
     die_with_parent(service_pid)
     kind = get_kind(kind_name)
-    with contextlib.suppress(SysgymError):  # what is missing is said when a world is asked for
+    with contextlib.suppress(SysgymError):  # a missing requirement is reported when a world is requested
         kind.preload()
     if not sys.stdin.buffer.read():
         return
@@ -345,15 +345,15 @@ def main() -> None:
     with os.fdopen(order_fd, "rb") as file:
         order = Order(**msgpack.unpackb(file.read()))
     np.seterr(all="ignore")
-    with contextlib.suppress(OSError):  # traffic and deadlines come before what learns from them
+    with contextlib.suppress(OSError):  # traffic and deadlines take precedence over training
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
-        if os.geteuid() == 0:  # and before everything else; what a world starts is not so
+        if os.geteuid() == 0:  # and over everything else, but processes that a world starts do not
             real_time = os.SCHED_RR | os.SCHED_RESET_ON_FORK
             os.sched_setscheduler(0, real_time, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
     try:
         run(order, kind, ready_fd)
     except Exception as error:
-        with contextlib.suppress(OSError):  # it was ready and has failed since: the log has the traceback
+        with contextlib.suppress(OSError):  # it failed after it was ready: the log has the traceback
             _say(ready_fd, {"error": to_wire(error)})
         if not isinstance(error, SysgymError):
             raise

@@ -1,4 +1,4 @@
-"""Errors on the wire: what goes wrong in a world is raised in the client as the same class."""
+"""Encoding of errors: an error of a world is raised in the client as the same class."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sysgym.scenarios.errors import (
 )
 
 MAX_TEXT = 20_000
-"""Longest text of an error that travels; a log's tail fits."""
+"""Longest text of an error that is sent; the tail of a log fits."""
 
 
 def to_wire(error: BaseException) -> dict[str, Any]:
-    """A map of plain values that says what an error says."""
+    """Return a map of plain values that describes an error."""
     for kind, fields in _FIELDS.items():
         if type(error) is kind:
             return {"class": kind.__name__, **{name: _plain(getattr(error, name)) for name in fields}}
@@ -39,7 +39,7 @@ def to_wire(error: BaseException) -> dict[str, Any]:
 
 
 def from_wire(content: Mapping[str, Any]) -> SysgymError:
-    """The error that a map describes; a BackendError where the map makes no sense."""
+    """Return the error that a map describes; a BackendError if the map is invalid."""
     try:
         rest = {name: value for name, value in content.items() if name != "class"}
         return _MAKERS[content["class"]](rest)
@@ -81,7 +81,7 @@ def _plain(value: Any) -> Any:
     return repr(value)[:500]
 
 
-# The attributes that a class's constructor takes, so that the class can be made again from them.
+# Attributes that a class's constructor takes, from which the error is made again.
 _FIELDS: dict[type[SysgymError], tuple[str, ...]] = {
     BackendUnavailable: ("backend", "missing", "remedy"),
     BackendError: ("message", "detail"),

@@ -1,4 +1,4 @@
-"""Starting world processes, ahead of need: importing what they run takes longer than building a network."""
+"""World processes that are started ahead of need, as imports take longer than building a network."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _LOG_TAIL_BYTES = 4000
 
 
 class WorldProcess:
-    """A process that waits for its order, see :mod:`sysgym.emulator.linux.service.session`.
+    """A process that waits for its order; see :mod:`sysgym.emulator.linux.service.session`.
 
     Args:
         kind: Kind of worlds.
         sid: The service's id.
         folder: The service's folder.
-        number: Of the session that it will be.
+        number: Number of its future session.
 
     Attributes:
-        number: Of the session.
-        log: File of what it writes on its standard output and error.
-        pidfd: Can be read when it has ended.
-        ready_fd: What it says when its world is ready, up to the end of the file.
+        number: Number of the session.
+        log: File of its standard output and error.
+        pidfd: Descriptor that becomes readable when it has ended.
+        ready_fd: Pipe on which it reports that its world is ready.
     """
 
     def __init__(self, kind: str, sid: str, folder: Path, number: int) -> None:
         self.number = number
         self.log = folder / f"session-{number}.log"
         self.ready_fd, said_fd = os.pipe()
-        self._order_fd = os.memfd_create("order", os.MFD_CLOEXEC)  # of any size, where a pipe would block
+        self._order_fd = os.memfd_create("order", os.MFD_CLOEXEC)  # takes any size, where a pipe would block
         words = [kind, str(os.getpid()), str(said_fd), str(self._order_fd)]
         with os.fdopen(os.open(self.log, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as log:
             self._process = subprocess.Popen(
@@ -45,7 +45,7 @@ class WorldProcess:
                 stdout=log,
                 stderr=log,
                 pass_fds=[said_fd, self._order_fd],
-                start_new_session=True,  # a Ctrl-C at the terminal is the service's
+                start_new_session=True,  # a Ctrl-C at the terminal goes to the service only
                 **surroundings(tags(sid, folder, number)),
             )
         os.close(said_fd)
@@ -54,31 +54,31 @@ class WorldProcess:
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Id of the process."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it is still running."""
         return self._process.poll() is None
 
     def order(self, order: Order) -> None:
-        """Lets it begin."""
+        """Give it its order and let it begin."""
         content = msgpack.packb(vars(order))
         while content:
             content = content[os.write(self._order_fd, content) :]
         self._dismiss(b"go")
 
     def terminate(self) -> None:
-        """Asks it to take its world down and to end."""
+        """Ask it to remove its world and to end."""
         self._process.terminate()
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kill it."""
         self._process.kill()
 
     def bury(self) -> int:
-        """Waits for its end and lets go of its files.
+        """Wait for its end and close its files.
 
         Returns:
             Its exit code, negative for a signal.
@@ -91,12 +91,12 @@ class WorldProcess:
         return status
 
     def said_all(self) -> None:
-        """Nothing more will be read of it."""
+        """Close the pipe on which it reports."""
         os.close(self.ready_fd)
         self.ready_fd = -1
 
     def log_tail(self) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         try:
             with self.log.open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL_BYTES))

@@ -1,6 +1,6 @@
-"""Interface between a service and its worlds, and the kernel's world.
+"""Interface between a service and its worlds, and the world on the kernel.
 
-A service is told which kind it serves by :class:`Kind`, named as ``module:attribute``. There are two: the
+:class:`Kind` stands for the worlds of a service and is named as ``module:attribute``. There are two: the
 kernel's (:data:`KERNEL`), and in the tests the packet simulator's, which needs no privilege.
 """
 
@@ -23,10 +23,10 @@ FloatArray = NDArray[np.float64]
 Pairs = tuple[NDArray[np.int64], FloatArray]
 
 MAX_SESSIONS = 16
-"""Most sessions of a service at a time: flow slots and port numbers are shared out among so many."""
+"""Most simultaneous sessions of a service, among which flow slots and port numbers are divided."""
 
 KERNEL = "sysgym.emulator.linux.service.worlds:kernel"
-"""The kind that is served unless a test says otherwise."""
+"""The kind of worlds that a service has unless a test selects another."""
 
 
 class WorldOfSession(Protocol):
@@ -34,10 +34,10 @@ class WorldOfSession(Protocol):
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What it has noticed so far: what differs from the scenario, that the CPU is the bottleneck."""
+        """Warnings so far: differences from the scenario, or that the CPU is the bottleneck."""
 
     def reset(self, seed: int, schedule: FlowSchedule | None) -> None:
-        """Begins an episode: queues empty, sockets gone, counters zero."""
+        """Begin an episode: queues empty, sockets closed, counters zero."""
 
     def apply(
         self,
@@ -46,47 +46,50 @@ class WorldOfSession(Protocol):
         windows: Pairs | None,
         window_factors: Pairs | None,
     ) -> None:
-        """Sets caps, rates (bit/s) and windows (packets), multiplies windows; None leaves as it is."""
+        """Set caps, rates (bit/s), windows (packets) and their factors; None leaves a control unchanged."""
 
     def advance(self, duration_s: float) -> float:
-        """Lets time pass; returns by how much the end came late, in seconds."""
+        """Let time pass; return the delay of the interval's end, in seconds."""
 
     def wait(self, fds: Sequence[int], timeout_s: float) -> None:
-        """Keeps traffic going until one of the files can be read or the time is over."""
+        """Move traffic until one of the files can be read or the time is over."""
 
     def readings(self) -> dict[str, Any]:
-        """``ports`` (11, n_links), ``hosts`` (11, n_hosts), ``now_s``."""
+        """Return ``ports`` (11, n_links), ``hosts`` (11, n_hosts) and ``now_s``."""
 
     def flows(self) -> dict[str, NDArray[Any]]:
-        """Columns of a FlowTable."""
+        """Return the columns of a FlowTable."""
 
     def flow_counters(self, flow_ids: NDArray[np.int64]) -> FloatArray:
-        """Shape (n, 13), columns as in :mod:`sysgym.emulator.packets.counters.single_flows`."""
+        """Return counters of shape (n, 13).
+
+        Columns are as in :mod:`sysgym.emulator.packets.counters.single_flows`.
+        """
 
     def queue_quantiles(self, quantile: float) -> FloatArray:
-        """Shape (n_links,), bytes."""
+        """Return the time-weighted quantile of every port's queue in bytes, shape (n_links,)."""
 
     def oracle_rates_bps(self) -> FloatArray:
-        """Shape (n_hosts,)."""
+        """Return the max-min fair send rate of every host, shape (n_hosts,)."""
 
     def clear_maxima(self) -> None:
-        """Begins a new interval for the largest queues."""
+        """Begin a new interval for the maxima of the queues."""
 
     def close(self) -> None:
-        """Takes everything down; more than once is harmless."""
+        """Remove the network; closing twice is harmless."""
 
 
 class Kind(Protocol):
     """A kind of worlds, in one service or one world process."""
 
     def prepare(self, sid: str) -> None:
-        """In the service, before the first session: what all its worlds share."""
+        """Load the objects that all worlds share; called in the service before the first session."""
 
     def release(self) -> None:
-        """In the service, after the last."""
+        """Release them; called in the service after the last session."""
 
     def preload(self) -> None:
-        """In a session's process, before there is anything to do: imports what :meth:`build` needs."""
+        """Import what :meth:`build` needs; called in a session's process while it waits for its order."""
 
     def build(
         self,
@@ -97,11 +100,11 @@ class Kind(Protocol):
         flow_transports: dict[int, str],
         parameters: Sequence[float] = (),
     ) -> WorldOfSession:
-        """In a session's process: its world. ``session`` is below MAX_SESSIONS, one of the living only."""
+        """Build a session's world in its process; ``session`` is below MAX_SESSIONS and unique."""
 
 
 class _Kernel:
-    """Network namespaces, eBPF programs, real TCP."""
+    """Worlds of network namespaces, eBPF programs and real TCP."""
 
     def __init__(self) -> None:
         self._programs: Any = None
@@ -142,17 +145,17 @@ class _Kernel:
 
 
 def kernel() -> Kind:
-    """The kernel's kind."""
+    """Return the kind of worlds on the kernel."""
     return _Kernel()
 
 
 def get_kind(name: str) -> Kind:
-    """The kind that ``module:function`` or ``/path/of/file.py:function`` makes.
+    """Return the kind that ``module:function`` or ``/path/of/file.py:function`` makes.
 
-    Only the command line and the tests name it; it never comes out of a message.
+    Only the command line and the tests choose it; it is never taken from a message.
 
     Raises:
-        SysgymError: If there is no such thing.
+        SysgymError: If it does not exist.
     """
     where, _, function = name.rpartition(":")
     try:

@@ -1,1 +1,1 @@
-"""TCP flows over a network of the kernel: sockets, congestion controls, paths and records."""
+"""TCP flows over an emulated network: sockets, congestion controls, paths and records."""

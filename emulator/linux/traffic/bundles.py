@@ -1,10 +1,10 @@
 """Segmentation offload: the number of packets that travel as one, so that processors keep up with links.
 
-A core forwards some 200,000 packets a second and hop, and has other work; 1 Gb/s and its ACKs over three
-hops of a dumbbell are 500,000. Senders of real hosts hand several packets to their card at once (TSO), and
-these pass the switches one behind the other: here they pass as one. Where the links are slow enough, every
-packet goes by itself. The choice depends on the scenario alone, not on the machine: it means the same
-everywhere.
+A core forwards some 200,000 packets per second and hop, and has other work; 1 Gb/s and its ACKs over the
+three hops of a dumbbell are 500,000. Senders of real hosts hand several packets to their interface at once
+(TSO), which then pass the switches one behind the other; here they pass as one packet. Where the links are
+slow enough, every packet travels by itself. The choice depends on the scenario alone, so that a scenario is
+the same on every machine.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from sysgym.emulator.packets.workloads.schedule import SERVICE_PORT
 from sysgym.scenarios import CongestionScenario
 
 PACKET_HOPS_PER_S = 100_000.0
-"""What may be asked of the machine: half of a core, at 2.5 us for a hop with no queue and 4 us with one."""
+"""Packet rate asked of the machine: half of a core, at 2.5 us for a hop without a queue and 4 us with one."""
 
 _MOST_FLOWS = 4096
 _LONGEST_BUNDLE = 40
-"""Below the 64 kB that IPv4 can say."""
+"""Packets of a bundle, which must stay below the 64 kB of an IPv4 packet."""
 
 _BUNDLES_A_BUFFER = 16
 
 
 def packets_a_bundle(scenario: CongestionScenario, topology: Topology) -> int:
-    """Most packets that travel as one in a scenario: 1 for slow links.
+    """Return the most packets that travel as one in a scenario; 1 for slow links.
 
-    Never so many that fewer than 16 bundles fill a buffer, or that one of them exceeds an ECN threshold or
-    the lower one of random early detection.
+    At least 16 bundles fit into every buffer, and no bundle exceeds an ECN threshold or the lower threshold
+    of random early detection.
     """
     ends, queue = scenario.transport, scenario.queue
     flows = scenario_flows(scenario, topology, np.random.default_rng(0))

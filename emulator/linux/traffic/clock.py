@@ -14,7 +14,7 @@ _PR_SET_TIMERSLACK = 29
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 now_ns = time.monotonic_ns
-"""CLOCK_MONOTONIC: the clock of eBPF programs, too."""
+"""CLOCK_MONOTONIC, which eBPF programs use, too."""
 
 
 class _PollFd(ctypes.Structure):
@@ -26,14 +26,14 @@ class _TimeSpec(ctypes.Structure):
 
 
 def sharpen_timers() -> None:
-    """Asks the kernel to wake this thread on time; by default it may be 50 us late, to save energy."""
+    """Ask the kernel to wake this thread on time; by default it may be 50 us late, to save energy."""
     _LIBC.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
 
 class Waiter:
-    """Waits until one of some files can be read, or until a time is over.
+    """Wait for the first of some files to become readable, or for a timeout.
 
-    ``select.poll`` and ``epoll`` know milliseconds only, and ``select.select`` no file beyond number 1023.
+    ``select.poll`` and ``epoll`` have millisecond precision, and ``select.select`` takes no file above 1023.
     """
 
     def __init__(self, fds: Sequence[int]) -> None:
@@ -41,20 +41,20 @@ class Waiter:
         self._timeout = _TimeSpec()
 
     def wait(self, timeout_ns: int) -> bool:
-        """Whether one became readable.
+        """Wait, and return whether a file became readable.
 
         Raises:
-            BackendError: If a file is none.
+            BackendError: If a descriptor is invalid.
         """
         self._timeout.seconds, self._timeout.nanoseconds = divmod(max(timeout_ns, 0), 1_000_000_000)
         ready = _LIBC.ppoll(self._fds, len(self._fds), ctypes.byref(self._timeout), None)
         if ready < 0:
             error = ctypes.get_errno()
-            if error == 4:  # EINTR: a signal came; the caller looks at the clock anyway
+            if error == 4:  # EINTR, a signal: the caller checks the clock anyway
                 return False
             raise BackendError(f"cannot wait: {os.strerror(error)}")
         return bool(ready)
 
     def is_readable(self, place: int) -> bool:
-        """Whether the last wait found this one of the files readable (or closed at its other end)."""
+        """Return whether the last wait found this file readable, or closed at its other end."""
         return bool(self._fds[place].revents)

@@ -1,4 +1,4 @@
-"""The kernel's congestion controls by the names of transports, and what an agent may set of a flow."""
+"""Congestion controls of the kernel by the names of transports, and the controls that agents set."""
 
 from __future__ import annotations
 
@@ -27,46 +27,46 @@ FloatArray = NDArray[np.float64]
 
 KERNEL_TRANSPORTS = ("bbr", "cubic", "dctcp", "newvegas", "reno")
 MANAGED_TRANSPORTS = ("learned", "paced", "paced_flow")
-"""Window and rate are set from outside, in memory shared with a congestion control of ours."""
+"""Transports whose window and rate are set from outside, in memory shared with our congestion control."""
 SCALED = "scaled_"
 SCALED_TRANSPORTS = tuple(SCALED + base for base in BASE_LAWS)
-"""The same, with a law of their own that keeps the window; from outside it is multiplied."""
+"""Transports with a window law of their own, whose windows are multiplied from outside."""
 
 N_SLOTS = 4095
 _LARGEST_PARAMETER = 1024.0
 
 
 class OpenFlows(Protocol):
-    """Flows by number, as far as they are open."""
+    """Interface to the flows that are open."""
 
     def connection(self, flow: int) -> Connection | None:
-        """Return a flow's connection while it is open."""
+        """Return a flow's connection; None if it is not open."""
 
     def slot(self, flow: int) -> int:
-        """Return the mark of a flow's socket, 0 while it has none."""
+        """Return the mark of a flow's socket; 0 if it has none."""
 
 
 class Laws:
-    """The congestion controls of a world's flows.
+    """Congestion controls of a world's flows.
 
     Args:
         scenario: The scenario.
         topology: Its network.
-        programs: The eBPF programs, loaded.
-        transport: Of all flows.
-        flow_transports: Flow -> its own.
+        programs: The loaded eBPF programs.
+        transport: Congestion control of all flows.
+        flow_transports: Exceptions, from flow to its congestion control.
         first_slot: Slots ``first_slot + 1 .. first_slot + N_SLOTS`` are this world's.
-        network: Number of the network of ``neural`` that is this world's.
-        parameters: Of that network.
+        network: Index of this world's network of ``neural``.
+        parameters: Parameters of that network.
 
     Attributes:
-        laws: One for each transport, the common one's first.
-        reports: What connections with a slot report, ``FLOW_RECORD``; None where no law of ours does.
+        laws: One law for each transport, the common one first.
+        reports: Reports of connections with a slot, ``FLOW_RECORD``; None if no law is one of our programs.
 
     Raises:
         UnknownName: If the kernel has no such transport.
-        BackendUnavailable: If this machine lacks it.
-        SysgymError: If ``neural`` comes without its parameters, or they are too large for the kernel.
+        BackendUnavailable: If this machine lacks the transport.
+        SysgymError: If ``neural`` has no parameters, or they are too large for the kernel.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class Laws:
             self._actions, self.reports = programs.flow_slots()
 
     def of_flow(self, flow: int) -> int:
-        """Index of a flow's law."""
+        """Return the index of a flow's law."""
         return self._own.get(flow, 0)
 
     def of_flows(self, schedule: FlowSchedule) -> NDArray[np.int64]:
-        """Index of every flow's law, shape (n_flows,)."""
+        """Return the index of every flow's law, shape (n_flows,)."""
         self._schedule = schedule
         laws = np.zeros(len(schedule.src), dtype=np.int64)
         for flow, law in self._own.items():
@@ -113,7 +113,7 @@ class Laws:
         return laws
 
     def prepare_slot(self, flow: int, slot: int) -> None:
-        """Writes what a flow with a slot begins with, before its socket is made."""
+        """Write the initial controls of a flow with a slot, before its socket is made."""
         assert self._actions is not None
         assert self._schedule is not None
         self.programs.clear_flow(slot)
@@ -131,13 +131,13 @@ class Laws:
             return
         is_learned = name == LEARNED
         actions["cwnd_packets"][slot] = self._initial_window if is_learned else self._largest_window
-        # A socket that paces lets a millisecond's worth of its rate wait in its card's queue: there has to be
-        # one. Another socket is held to a few packets (net/ipv4/tcp_limit_output_bytes).
+        # A socket that paces queues a millisecond's worth of its rate at its interface, so it needs a rate.
+        # Other sockets queue a few packets only (net/ipv4/tcp_limit_output_bytes).
         rate = self._payload_bytes_per_s(line_rate_bps) if name != "paced" else 0
         actions["pacing_bytes_per_s"][slot] = rate
 
     def set_rates(self, flows: OpenFlows, flow_ids: NDArray[np.int64], rates_bps: FloatArray) -> None:
-        """Spaces the packets of flows: managed ones through the shared memory, others by a socket option."""
+        """Set pacing rates: of managed flows through the shared memory, of others by a socket option."""
         for flow, rate_bps in zip(flow_ids.tolist(), rates_bps.tolist(), strict=True):
             connection = flows.connection(flow)
             if connection is None:
@@ -150,7 +150,7 @@ class Laws:
                 self._actions["pacing_bytes_per_s"][connection.slot] = rate
 
     def set_windows(self, flows: OpenFlows, flow_ids: NDArray[np.int64], packets: FloatArray) -> None:
-        """Sets the windows of managed flows.
+        """Set the windows of managed flows.
 
         Raises:
             SysgymError: If a flow is not managed.
@@ -162,7 +162,7 @@ class Laws:
                 self._actions["cwnd_packets"][slot] = min(max(round(window), 1), self._largest_window)
 
     def scale_windows(self, flows: OpenFlows, flow_ids: NDArray[np.int64], factors: FloatArray) -> None:
-        """Multiplies the windows of managed flows, from their next ACK on; at least one packet remains.
+        """Multiply the windows of managed flows from their next ACK on; a window is never below one packet.
 
         Raises:
             SysgymError: If a flow is not managed.
@@ -178,7 +178,7 @@ class Laws:
                 self._actions["cwnd_packets"][slot] = min(max(round(fixed * factor), 1), self._largest_window)
                 continue
             before = int(self._actions["scaling"][slot])
-            if before >> 32 != self.reports["scaled"][slot]:  # no ACK has come since the order before
+            if before >> 32 != self.reports["scaled"][slot]:  # no ACK has arrived since the previous order
                 factor *= (before & 0xFFFFFFFF) * 2.0**-20
             self._actions["scaling"][slot] = scaling((before >> 32) + 1, factor)
 
@@ -193,7 +193,7 @@ class Laws:
 
     def _law(self, name: str) -> Law:
         if name in MANAGED_TRANSPORTS:
-            paces = name != "paced"  # what limits its flows is their host's cap
+            paces = name != "paced"  # flows of paced are limited by their host's cap
             return Law(
                 self.programs.congestion_control(LEARNED),
                 managed=True,
@@ -213,7 +213,7 @@ class Laws:
         return Law(self.programs.congestion_control(name), reports=self.programs.reports(name))
 
     def _payload_bytes_per_s(self, rate_bps: float) -> int:
-        """The kernel paces payload, the scenario means whole packets."""
+        """Convert a rate of whole packets to the rate of payload that the kernel paces."""
         return int(min(max(rate_bps / 8 * self._payload_share, 1.0), PACED_BUT_NOT_LIMITED))
 
 

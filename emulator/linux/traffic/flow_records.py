@@ -21,26 +21,26 @@ _N_SUMS = 9
 
 
 class FlowRecords:
-    """Counters of all flows of a schedule, brought up to date by :meth:`sample`.
+    """Counters of all flows of a schedule, updated by :meth:`sample`.
 
-    Round trips are the samples of all ACKs where a congestion control of ours adds them up, as it does for
-    every flow with a slot. The kernel's own keep no sum: each call adds the smoothed round trip (RFC 6298),
-    once for every packet acknowledged since the last call, so that sum over count is a mean over packets.
-    Sums and means leave out what a packet waits for its host's cap (:meth:`take_off`); least and latest
-    round trips do not.
+    Where one of our congestion controls adds up round trips, as for every flow with a slot, they are the
+    samples of all ACKs. The kernel's own congestion controls keep no sum: each call adds the smoothed round
+    trip (RFC 6298) once for every packet acknowledged since the last call, so that sum over count is a mean
+    over packets. Sums and means exclude the time that a packet waits for its host's cap (:meth:`take_off`);
+    least and latest round trips include it.
 
     Args:
         schedule: The flows.
         n_hosts: Number of hosts.
-        header_bytes: Headers of a data packet.
-        payload_bytes: Of a full packet.
-        reports: What connections with a slot report, ``FLOW_RECORD``; None where there is none.
+        header_bytes: Bytes of headers of a data packet.
+        payload_bytes: Bytes of payload of a full packet.
+        reports: Reports of connections with a slot, ``FLOW_RECORD``; None if there are none.
 
     Attributes:
         info: The last ``TCP_INFO`` of every flow's sender, shape (n_flows,).
         started: Whether a flow has started, shape (n_flows,).
-        start_s: When; nan before.
-        finish_s: When its last byte was received; nan before.
+        start_s: Start of each flow; nan before.
+        finish_s: Time at which its last byte was received; nan before.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class FlowRecords:
         self._received_bytes = np.zeros(n_hosts)
 
     def sample(self, connections: Sequence[Connection]) -> None:
-        """Reads the senders of some flows."""
+        """Read the senders of some flows."""
         if not connections:
             return
         flows = np.array([one.flow for one in connections])
@@ -95,14 +95,14 @@ class FlowRecords:
         self._put(flows, sums)
 
     def finish(self, flow: int, time_s: float) -> None:
-        """Notes that all of a flow has been received."""
+        """Record that all of a flow has been received."""
         self.finish_s[flow] = time_s
         sums = self._sums[flow : flow + 1].copy()
         sums[:, _DELIVERED_BYTES] = self._size[flow]
         self._put(np.array([flow]), sums)
 
     def _put(self, flows: NDArray[np.int64], sums: FloatArray) -> None:
-        # What has been received whole is known to be delivered before its last ACK is back.
+        # A flow that has been received whole is known to be delivered before its last ACK is back.
         whole = ~np.isnan(self.finish_s[flows])
         sums[whole, _DELIVERED_BYTES] = self._size[flows[whole]]
         change = sums - self._sums[flows]
@@ -111,20 +111,23 @@ class FlowRecords:
         np.add.at(self._received_bytes, self._dst[flows], change[:, _DELIVERED_BYTES])
 
     def take_off(self, wait_s: FloatArray) -> None:
-        """Takes what packets wait in their own hosts off the round trips sampled since the last call.
+        """Subtract the waits for hosts' caps from the round trips sampled since the last call.
 
         Args:
-            wait_s: Mean wait in each host since then, shape (n_hosts,).
+            wait_s: Mean wait at each host since then, shape (n_hosts,).
         """
         now = self._sums[:, [_RTT_SUM_S, _RTT_SAMPLES]]
         (sum_s, samples), self._round_trips_before = (now - self._round_trips_before).T, now
         self._owed_s += samples * wait_s[self._src]
-        taken_off_s = np.minimum(self._owed_s, sum_s)  # no round trip is below zero: more, the next time
+        taken_off_s = np.minimum(self._owed_s, sum_s)  # no round trip gets negative: the rest is owed
         self._owed_s -= taken_off_s
         self._taken_off_s += taken_off_s
 
     def hosts(self) -> FloatArray:
-        """Shape (11, n_hosts), rows as :class:`~sysgym.emulator.packets.counters.statistics.HostCounters`."""
+        """Return counters by host, shape (11, n_hosts).
+
+        Rows are as in :class:`~sysgym.emulator.packets.counters.statistics.HostCounters`.
+        """
         out = np.empty((len(HOST_ROW), self._n_hosts))
         of_host = self._of_host
         out[HOST_ROW.sent_bytes] = of_host[:, _SENT_BYTES]
@@ -143,7 +146,7 @@ class FlowRecords:
         return out
 
     def counters(self, flow_ids: NDArray[np.int64]) -> FloatArray:
-        """Shape (n, 13), columns as the fields of ``FLOW_COUNTERS``."""
+        """Return counters by flow, shape (n, 13), columns as the fields of ``FLOW_COUNTERS``."""
         sums, info = self._sums[flow_ids], self.info[flow_ids]
         out = np.empty(len(flow_ids), FLOW_COUNTERS)
         lost = info["lost"].astype(np.float64)
@@ -165,7 +168,7 @@ class FlowRecords:
         return as_rows(out)
 
     def table(self, ideal_fct_s: FloatArray) -> dict[str, NDArray[np.generic]]:
-        """Arrays of shape (n_flows,), named as the fields of ``FlowTable``."""
+        """Return arrays of shape (n_flows,), named as the fields of ``FlowTable``."""
         everyone = np.arange(len(self._src))
         sampled = self._sums[:, _RTT_SAMPLES] > 0
         rtt_mean_s = np.full(len(everyone), np.nan)
@@ -201,7 +204,7 @@ class FlowRecords:
 
 
 def no_flows() -> FlowSchedule:
-    """A schedule in which nothing happens."""
+    """Return a schedule without flows."""
     nobody, never = np.empty(0, np.int32), np.empty(0, np.int64)
     return FlowSchedule(
         nobody, nobody, never, never, nobody, nobody, nobody, np.full((0, 0), NOBODY, np.int32), never

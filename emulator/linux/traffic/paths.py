@@ -1,8 +1,8 @@
-"""Source ports that lead flows over the paths that the simulator's flows take.
+"""Source ports that lead flows over the same paths as the simulator's flows.
 
-Switches of the kernel hash as the kernel does, those of the simulator as the simulator does: which flows meet
-on a link would be another draw of the same lottery. To compare the two worlds flow by flow, a flow's source
-port is moved on until the kernel sends it where the simulator does, as an application may choose any port.
+The kernel's switches and the simulator's use different hashes, so which flows meet on a link would be another
+random draw. To compare the two backends flow by flow, a flow's source port is incremented until the kernel
+sends the flow where the simulator does, as an application may choose any port.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.emulator.packets.workloads.schedule import FIRST_EPHEMERAL_PORT, N_EPHEMERAL_PORTS
 
 MOST_TRIES = 256
-"""A path of the fat-tree with k = 4 is one of four: more tries than this are not bad luck."""
+"""Most ports to try. A path of the fat-tree with k = 4 is one of four: more tries are not bad luck."""
 
 _BOTH_WAYS_UP_TO = 128
-"""Schedules of so few flows have their ACKs led, too: that takes about four times as long."""
+"""Largest schedule whose ACKs are routed like the simulator's too, which takes about four times as long."""
 
 
 class Paths:
@@ -30,7 +30,7 @@ class Paths:
         schedule: The flows.
 
     Attributes:
-        n_astray: Flows for which no port was found that leads them where they should go.
+        n_astray: Number of flows for which no port with the right path was found.
     """
 
     def __init__(self, fabric: Fabric, schedule: FlowSchedule) -> None:
@@ -47,11 +47,11 @@ class Paths:
                 self._back = ecmp_routes(fabric.topology, *ends[::-1], *ports[::-1])
 
     def source_port(self, flow: int, dst_port: int) -> int:
-        """A port that no other flow between the same ends has; ask once for each flow.
+        """Return a port that no other flow between the same hosts has; call once for each flow.
 
         Args:
-            flow: Number of the flow.
-            dst_port: The port that it goes to.
+            flow: Index of the flow.
+            dst_port: Destination port.
         """
         src, dst = int(self._schedule.src[flow]), int(self._schedule.dst[flow])
         first = int(self._schedule.src_port[flow]) - FIRST_EPHEMERAL_PORT

@@ -1,8 +1,8 @@
-"""Runs a schedule of flows over the kernel's TCP in real time: one loop, one thread, no process per flow.
+"""Runner of a schedule of flows over the kernel's TCP in real time, in one loop and one thread.
 
-Connections are opened before the episode begins, as far as there is room for them, so that a flow starts with
-its first data packet, as it does on the simulator. The sender's data are zeros; the receiver lets the kernel
-throw away what arrives (``MSG_TRUNC``): both cost little beside the kernel's own work.
+As many connections as possible are opened before the episode begins, so that a flow starts with its first
+data packet, as on the simulator. Senders send zeros; receivers let the kernel discard the data
+(``MSG_TRUNC``). Both cost little compared with the kernel's own work.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 from sysgym.scenarios.errors import BackendError
 
 FIRST_CONNECTIONS = 4096
-"""Flows whose connections are there when the episode begins; those of later ones are opened ahead of time."""
+"""Flows whose connections exist when the episode begins; later ones are opened ahead of time."""
 
 AHEAD_NS = 500_000_000
 SPIN_NS = 150_000
-"""So long before a deadline the loop stops sleeping: the kernel wakes a sleeper up to that late."""
+"""Time before a deadline at which the loop stops sleeping: the kernel may wake it that late."""
 
 QUIET_NS = 600_000
-"""So long before a deadline senders are given no more data: the kernel may take that long to send it on. What
-is in their buffers goes on by itself."""
+"""Time before a deadline from which on senders get no more data: the kernel may take that long to send them.
+Data in their buffers are sent all the same."""
 
 _LEAST_SAMPLE_NS = 10_000_000
 _SAMPLE_NS_A_FLOW = 200_000
 _CHUNK_BYTES = 64 << 10
-"""Handed to the kernel at a time: it may send all of it, hop by hop, before it returns."""
+"""Bytes handed to the kernel at a time, which may send all of them, hop by hop, before it returns."""
 
 _WAKE_BYTES = 64 << 10
-"""A receiver is woken for so much at a time, or for all that is left."""
+"""Bytes for which a receiver is woken, unless less is left."""
 
 KEPT_SLOTS = 1024
-"""Slots that only flows which are told something may have; others have one where there is room."""
+"""Slots reserved for flows with controls; other flows have one where there is room."""
 
 _SENDER, _RECEIVER, _LISTENER, _NOBODY = range(4)
 _FOREVER = 2**62
@@ -55,15 +55,15 @@ class Traffic:
 
     Args:
         schedule: The flows.
-        records: Where their counters go.
-        maker: Opens their connections.
-        laws: Congestion controls, and what managed flows begin with.
+        records: Their counters.
+        maker: Maker of their connections.
+        laws: Congestion controls, and initial controls of managed flows.
         law_of_flow: Index of each flow's law.
-        paths: Chooses the flows' source ports.
+        paths: Chooser of the flows' source ports.
 
     Attributes:
-        failures: What went wrong with single flows, in words.
-        latest_start_s: By how much the flow that was latest started late.
+        failures: Failures of single flows, in words.
+        latest_start_s: Largest delay of a flow's start.
 
     Raises:
         BackendError: If connections cannot be opened.
@@ -86,11 +86,11 @@ class Traffic:
         self._free_slots = list(reversed(laws.slots))
         self._prepare_slot = laws.prepare_slot
         self._epoll = select.epoll()
-        self._hungry = select.epoll()  # senders that would take more
+        self._hungry = select.epoll()  # senders that can take more data
         self._handlers: dict[int, tuple[int, int]] = {}
         self._listeners: dict[int, socket.socket] = {}
         self._zeros = memoryview(bytes(_CHUNK_BYTES))
-        self._sink = bytearray(1 << 24)  # never touched: the kernel keeps what it would write there
+        self._sink = bytearray(1 << 24)  # never written: the kernel discards the data
         self._waiters: dict[tuple[int, ...], tuple[Waiter, Waiter]] = {}
         self._connections: dict[int, Connection] = {}
         self._active: dict[int, Connection] = {}
@@ -116,30 +116,30 @@ class Traffic:
             raise
 
     def begin(self) -> None:
-        """Time 0 is now."""
+        """Set time 0 to now."""
         self._zero_ns = now_ns()
         self._next_sample_ns = self._zero_ns
 
     def slot(self, flow: int) -> int:
-        """Mark of a flow's socket, 0 while it has none."""
+        """Return the mark of a flow's socket; 0 if it has none."""
         connection = self._connections.get(flow)
         return 0 if connection is None else connection.slot
 
     def connection(self, flow: int) -> Connection | None:
-        """A flow's connection while it is open."""
+        """Return a flow's connection; None if it is not open."""
         return self._connections.get(flow)
 
     def source_port(self, flow: int) -> int:
-        """The port that a flow sends from; 0 while it has no connection."""
+        """Return the port that a flow sends from; 0 if it has no connection."""
         connection = self._connections.get(flow)
         return 0 if connection is None else connection.src_port
 
     def destination_port(self, flow: int) -> int:
-        """The port that a flow sends to."""
+        """Return the port that a flow sends to."""
         return self._maker.port(self._law_of_flow[flow])
 
     def run(self, until_ns: int, fds: Sequence[int] = (), *, spin: bool = True) -> None:
-        """Sends, receives and starts flows until a time, or until one of some files can be read."""
+        """Send, receive and start flows until a time, or until one of some files can be read."""
         waiters = self._waiters.get(tuple(fds))
         if waiters is None:
             ours, senders = self._epoll.fileno(), self._hungry.fileno()
@@ -169,7 +169,7 @@ class Traffic:
                     handle(fd)
 
     def sample(self) -> None:
-        """Reads the counters of all flows that are under way."""
+        """Read the counters of all flows under way."""
         self._records.sample([*self._active.values(), *self._ending.values()])
         for flow in list(self._ending):
             if not self._records.info["unacked"][flow]:
@@ -177,11 +177,11 @@ class Traffic:
 
     @property
     def active_flows(self) -> list[int]:
-        """Flows that have started and not finished, by start."""
+        """Flows that have started and not finished, in the order of their starts."""
         return list(self._active)
 
     def close(self) -> None:
-        """Resets all connections."""
+        """Reset all connections."""
         for connection in self._connections.values():
             connection.close()
         self._connections = {}
@@ -215,7 +215,7 @@ class Traffic:
         return Wanted(flow, src, dst, src_port, law, slot)
 
     def _open(self, flow: int) -> None:
-        """Begins to open a flow's connection; its other end is taken in when it comes up."""
+        """Begin to open a flow's connection; its other end is attached when it is accepted."""
         if not self._has_slot(flow):
             return
         try:
@@ -240,7 +240,7 @@ class Traffic:
         self._epoll.register(receiver, select.EPOLLIN)
 
     def _due_ns(self) -> int:
-        """When something has to be done next, whatever the network does."""
+        """Return the time of the next action that does not depend on the network."""
         if self._zero_ns == _FOREVER:
             return _FOREVER
         due_ns = self._next_sample_ns
@@ -288,7 +288,7 @@ class Traffic:
 
     def _handle(self, fd: int) -> None:
         kind, flow = self._handlers.get(fd, (_NOBODY, 0))
-        if kind == _NOBODY:  # it was closed by what came before it in the same batch of events
+        if kind == _NOBODY:  # an earlier event of the same batch has closed it
             return
         if kind == _LISTENER:
             for connection in self._maker.accept(self._listeners[fd]):
@@ -345,7 +345,7 @@ class Traffic:
         self._records.sample([connection])
         self._records.finish(flow, time_ns * 1e-9)
         if self._records.info["unacked"][flow]:
-            self._ending[flow] = connection  # until its last ACK is there
+            self._ending[flow] = connection  # until its last ACK has arrived
         else:
             self._let_go(connection)
         for waiting in self._waiting[self._first_waiting[flow] : self._first_waiting[flow + 1]]:

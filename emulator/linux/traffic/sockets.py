@@ -1,7 +1,7 @@
-"""TCP connections between the hosts of a fabric, all of them held by this one process.
+"""TCP connections between the hosts of a fabric, all held by this one process.
 
-A socket belongs to the network namespace in which it was made, whoever uses it later: this process steps into
-a host's namespace to open a socket and works from outside with it from then on. No process per host, and
+A socket belongs to the network namespace in which it was made, whoever uses it later. This process enters a
+host's namespace to open a socket and uses it from outside from then on. There is no process per host, and the
 ``TCP_INFO`` of every connection is one system call away.
 """
 
@@ -28,22 +28,22 @@ from sysgym.scenarios.errors import BackendError
 _SO_MARK, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE, _SO_MAX_PACING_RATE = 36, 32, 33, 47
 _TCP_NOTSENT_LOWAT = 25
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-"""SO_LINGER of no time: closing sends a reset, and nothing waits any more (RFC 9293, 3.5.2)."""
+"""SO_LINGER of no time: closing sends a reset and leaves nothing waiting (RFC 9293, 3.5.2)."""
 
 _FILES = 65_536
 _MOST_AT_ONCE = 128
 """Connections that are opened together: so many SYNs fit into any queue."""
 
 BUFFER_BYTES = 32 << 20
-"""A sender's buffer: no bound on what is in flight; the kernel counts an overhead of each packet, too."""
+"""A sender's buffer, too large to limit the data in flight; it includes the kernel's overhead per packet."""
 
 LEAST_RECEIVE_BYTES = 256 << 10
 
 UNSENT_BYTES = 512 << 10
-"""A sender is asked for more when less than this waits to be sent: 4 ms at 1 Gb/s."""
+"""A sender takes more data when less than this waits to be sent: 4 ms at 1 Gb/s."""
 
 PACED_BUT_NOT_LIMITED = 2**44
-"""A pacing rate, bytes/s, that only tells the kernel to pace: a congestion control sets the real one."""
+"""A pacing rate, bytes/s, that only enables pacing: a congestion control sets the real rate."""
 
 TCP_INFO = np.dtype(
     [
@@ -73,49 +73,49 @@ TCP_INFO = np.dtype(
         ("total_rto_time", "u4"),
     ]
 )
-"""The kernel's ``struct tcp_info`` (linux/tcp.h, 6.7); what an older kernel does not have reads as zero."""
+"""The kernel's ``struct tcp_info`` (linux/tcp.h, 6.7); fields that an older kernel lacks read as zero."""
 
 _INFO_BYTES = TCP_INFO.itemsize
 
 
 class Law(NamedTuple):
-    """How the kernel sends a flow's packets."""
+    """Congestion control of a flow, as the kernel applies it."""
 
     congestion_control: str
-    """The kernel's name."""
+    """Name in the kernel."""
     managed: bool = False
-    """Window and rate come from the program's map: the socket is marked with its slot."""
+    """Whether window and rate come from the program's map; the socket is then marked with its slot."""
     paces: bool = False
-    """The rate in the map spaces its packets."""
+    """Whether the rate in the map paces its packets."""
     reports: bool = False
-    """It adds up round trips in the program's map, where the socket is marked with a slot."""
+    """Whether it adds up round trips in the program's map, if the socket is marked with a slot."""
     rate_driven: bool = False
-    """Its rate alone limits it: what a lost packet holds back must not close the receiver's window."""
+    """Whether its rate alone limits it: the receiver's window must stay open while a packet is lost."""
     network: bool = False
-    """A network in the program's map corrects its window: the socket is marked with its slot."""
+    """Whether a network in the program's map corrects its window; the socket is then marked with its slot."""
 
     @property
     def needs_slot(self) -> bool:
-        """Whether it is told something."""
+        """Whether its connections need a slot for their controls."""
         return self.managed or self.network
 
 
 class Wanted(NamedTuple):
-    """A connection to be opened."""
+    """Request for a connection."""
 
     flow: int
     src: int
     dst: int
     src_port: int
-    """0: the kernel chooses."""
+    """Source port; 0 lets the kernel choose."""
     law: int
-    """Index into the laws."""
+    """Index of the law."""
     slot: int
-    """Mark of the socket of a flow that is managed or reports; 0: none."""
+    """Mark of the socket of a flow that is managed or reports; 0 for none."""
 
 
 class Connection:
-    """A connection's two ends, neither of which waits for anything."""
+    """Two ends of a connection, neither of which blocks."""
 
     __slots__ = ("flow", "receiver", "sender", "slot", "src_port")
 
@@ -125,33 +125,32 @@ class Connection:
         self.receiver: socket.socket | None = None
 
     def info(self) -> bytes:
-        """The sender's ``struct tcp_info``, as many bytes as :data:`TCP_INFO` has."""
+        """Return the sender's ``struct tcp_info``, as many bytes as :data:`TCP_INFO` has."""
         return self.sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES).ljust(
             _INFO_BYTES, b"\0"
         )
 
     def set_rate(self, bytes_per_s: int) -> None:
-        """Spaces the segments; payload counts, headers do not."""
+        """Set the pacing rate of the payload, headers not included."""
         self.sender.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("=Q", bytes_per_s))
 
     def close(self) -> None:
-        """Resets the connection: it leaves nothing behind that would wait (RFC 9293, 3.5.2)."""
+        """Reset the connection, which leaves nothing waiting (RFC 9293, 3.5.2)."""
         self.sender.close()
         if self.receiver is not None:
             self.receiver.close()
 
 
 class ConnectionMaker:
-    """Opens connections over a fabric.
+    """Opener of connections over a fabric.
 
     Args:
         fabric: The network.
-        laws: Every congestion control that flows will use; each has a listening port of its own, because the
-            receiver's part of DCTCP (RFC 8257, 3.2) is that of the listening socket's.
+        laws: Every congestion control of the flows. Each has a listening port of its own, because the
+            receiver's part of DCTCP (RFC 8257, 3.2) is that of the listening socket.
         first_port: Listening port of the first law.
         window_bytes: Largest receive window of laws that are not driven by a rate. While a window grows, the
-            kernel acknowledges every packet at once, so that it should not be much more than is ever in
-            flight.
+            kernel acknowledges every packet at once, so it should not be much larger than the data in flight.
     """
 
     def __init__(self, fabric: Fabric, laws: Sequence[Law], *, first_port: int, window_bytes: int) -> None:
@@ -165,23 +164,23 @@ class ConnectionMaker:
 
     @property
     def n_pending(self) -> int:
-        """Connections begun that are not there yet."""
+        """Number of connections that are being opened."""
         return sum(map(len, self._expected.values()))
 
     @property
     def listeners(self) -> list[socket.socket]:
-        """The sockets at which connections come up."""
+        """Listening sockets."""
         return list(self._listeners.values())
 
     def port(self, law: int) -> int:
-        """The port on which receivers of flows of this law listen."""
+        """Return the port on which receivers of flows of this law listen."""
         return self._first_port + law
 
     def open(self, wanted: Sequence[Wanted], *, timeout_s: float = 5.0) -> list[Connection]:
-        """Opens connections and waits until they are there.
+        """Open connections and wait until they are established.
 
         Raises:
-            BackendError: If one does not come to be in time.
+            BackendError: If a connection is not established in time.
         """
         made: list[Connection] = []
         deadline_s = time.monotonic() + timeout_s
@@ -196,7 +195,7 @@ class ConnectionMaker:
         return made
 
     def begin(self, one: Wanted) -> Connection:
-        """Begins to open a connection; :meth:`accept` finishes it.
+        """Begin to open a connection; :meth:`accept` finishes it.
 
         Raises:
             BackendError: If the kernel refuses.
@@ -232,7 +231,7 @@ class ConnectionMaker:
         return connection
 
     def accept(self, listener: socket.socket) -> list[Connection]:
-        """The connections that have come up at a listener; waits for none."""
+        """Return the new connections at a listener, without waiting."""
         expected = self._expected.get(listener.fileno(), {})
         there: list[Connection] = []
         while True:
@@ -242,18 +241,18 @@ class ConnectionMaker:
                 return there
             connection = expected.pop(sender_name, None)
             if connection is None:
-                receiver.close()  # of a flow that was given up
+                receiver.close()  # of a flow that was abandoned
                 continue
             receiver.setblocking(False)
             connection.receiver = receiver
             there.append(connection)
 
     def forget(self) -> None:
-        """Expects nothing any more; what comes up late is closed."""
+        """Forget pending connections; those established later are closed."""
         self._expected = {}
 
     def close(self) -> None:
-        """Stops listening."""
+        """Stop listening."""
         for listener in self._listeners.values():
             listener.close()
         self._listeners = {}
@@ -266,7 +265,7 @@ class ConnectionMaker:
             name = self._laws[law].congestion_control.encode()
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
-            # The kernel makes it twice as much, of which a little over half are bytes of packets.
+            # The kernel doubles this, and a little over half of the result are bytes of packets.
             window_bytes = BUFFER_BYTES if self._laws[law].rate_driven else self._window_bytes
             receive_bytes = min(max(window_bytes, LEAST_RECEIVE_BYTES), BUFFER_BYTES)
             listener.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, receive_bytes)
@@ -291,13 +290,13 @@ class ConnectionMaker:
 
 
 def read_infos(connections: Sequence[Connection]) -> NDArray[np.void]:
-    """``TCP_INFO`` of many senders, shape (n,)."""
+    """Return the ``TCP_INFO`` of many senders, shape (n,)."""
     infos: NDArray[np.void] = np.frombuffer(b"".join([one.info() for one in connections]), TCP_INFO)
     return infos
 
 
 def raise_file_limit() -> None:
-    """Every connection takes two of the files that a process may have open."""
+    """Raise this process's limit of open files, of which every connection takes two."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # what this machine's administrator allows has to do
+    with contextlib.suppress(OSError, ValueError):  # else the administrator's limit has to suffice
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, _FILES), max(hard, _FILES)))

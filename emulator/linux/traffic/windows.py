@@ -1,4 +1,4 @@
-"""Window limits of flows."""
+"""Limits of flows' windows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from sysgym.scenarios import CongestionScenario
 
 
 def largest_window_bytes(scenario: CongestionScenario, topology: Topology) -> int:
-    """What a flow may have in flight: what the scenario allows, or what a longest path can hold, if less.
+    """Return the most data that a flow may have in flight.
 
-    A path holds what its cables and the buffers of its ports do, and what waits in the sending host.
+    This is the scenario's limit, or the capacity of a longest path if that is smaller: its cables, the
+    buffers of its ports, and the queue of the sending host.
     """
     ends, queue = scenario.transport, scenario.queue
     edges = np.unique(topology.host_edge.astype(np.int64))

@@ -1,1 +1,1 @@
-"""What a network has counted, and what an ideal controller would have given: for tables, agents and files."""
+"""Counters of a network, recordings, and the max-min fair rates of an ideal controller."""

@@ -15,7 +15,7 @@ _DATA, _ACKS = 0, 1
 
 @njit
 def active_flows(world: Any) -> Any:
-    """Flows with something left to send or to have acknowledged, ascending."""
+    """Return the flows with unsent or unacknowledged data, ascending."""
     n_active = 0
     for host_id in range(world.n_hosts):
         n_active += host_at(world.hosts, host_id).active_flows
@@ -44,7 +44,7 @@ def _routes_of(world: Any, flow_ids: Any, direction: int) -> Any:
 
 @njit
 def _room_left_by_acks(world: Any, ack_routes: Any, link_rate_bps: Any) -> Any:
-    """Rates of all links, less what ACKs take if data fills the links that they come from."""
+    """Return the rates of all links, minus the capacity that ACKs take if the data links are full."""
     room_bps = link_rate_bps.copy()
     share = world.ack_bytes / (world.payload_bytes + world.header_bytes)
     carries_acks = np.zeros(len(room_bps), np.bool_)
@@ -57,7 +57,7 @@ def _room_left_by_acks(world: Any, ack_routes: Any, link_rate_bps: Any) -> Any:
 
 @njit
 def fair_host_rates(world: Any, link_rate_bps: Any, out: Any) -> None:
-    """Max-min fair rates of the flows that are active, room for ACKs left, summed by host, bit/s.
+    """Compute the max-min fair rates of active flows, with room for ACKs, summed by host, bit/s.
 
     Args:
         world: The world.
@@ -75,7 +75,7 @@ def fair_host_rates(world: Any, link_rate_bps: Any, out: Any) -> None:
 
 @njit
 def undelivered_bytes(world: Any, out: Any) -> None:
-    """Payload that every host's flows have begun and not delivered; ``inf`` where one never ends.
+    """Compute the undelivered payload of every host's started flows, bytes; ``inf`` where one never ends.
 
     Args:
         world: The world.

@@ -1,6 +1,6 @@
-"""All counters of a world at its present time, read by compiled code into plain arrays.
+"""Counters of a world at its present time, read by compiled code into plain arrays.
 
-A row of an array is one counter of all ports or hosts, see :mod:`sysgym.emulator.packets.counters.rows`.
+A row of an array is one counter of all ports or hosts; see :mod:`sysgym.emulator.packets.counters.rows`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BYTE = 2.0**FIXED_POINT_BITS
 
 @njit(forceinline=True)
 def backlog_ns(world: Any, link_id: int) -> int:
-    """Time that a port needs to send what is in its queue now."""
+    """Return the time that a port needs to send its present queue."""
     link = link_at(world.links, link_id)
     backlog: int = max(link.busy_until_ns - world.now_ns, 0)
     if world.lossless:
@@ -35,14 +35,14 @@ def backlog_ns(world: Any, link_id: int) -> int:
 
 @njit
 def clear_maxima(world: Any) -> None:
-    """Begins a new interval for the largest queues."""
+    """Reset the largest queues: a new interval begins."""
     for link_id in range(world.n_links):
         link_at(world.links, link_id).max_backlog_ns = backlog_ns(world, link_id)
 
 
 @njit
 def read_ports(world: Any, out: Any) -> None:
-    """Reads the counters of all ports, shape (N_PORT_COUNTERS, n_links)."""
+    """Read the counters of all ports, shape (N_PORT_COUNTERS, n_links)."""
     for link_id in range(world.n_links):
         link = link_at(world.links, link_id)
         bytes_per_ns = _BYTE / link.ns_per_byte_q20
@@ -68,7 +68,7 @@ def read_ports(world: Any, out: Any) -> None:
 
 @njit
 def read_hosts(world: Any, out: Any) -> None:
-    """Reads the counters of all hosts, shape (N_HOST_COUNTERS, n_hosts)."""
+    """Read the counters of all hosts, shape (N_HOST_COUNTERS, n_hosts)."""
     for host_id in range(world.n_hosts):
         host = host_at(world.hosts, host_id)
         out[HOST_ROW.sent_bytes, host_id] = host.sent_bytes
@@ -86,7 +86,7 @@ def read_hosts(world: Any, out: Any) -> None:
 
 @cached_kernel()
 def read_counters(world_address: int, ports: Any, hosts: Any) -> None:
-    """Reads everything; see the module for the arrays."""
+    """Read all counters of ports and hosts; see the module's docstring for the arrays."""
     world = world_at(world_address, 0)
     read_ports(world, ports)
     read_hosts(world, hosts)
@@ -94,11 +94,11 @@ def read_counters(world_address: int, ports: Any, hosts: Any) -> None:
 
 @cached_kernel()
 def read_fair_rates(world_address: int, link_rate_bps: Any, out: Any) -> None:
-    """:func:`~sysgym.emulator.packets.counters.fair_share.fair_host_rates` of a world."""
+    """Call :func:`~sysgym.emulator.packets.counters.fair_share.fair_host_rates` for a world."""
     fair_host_rates(world_at(world_address, 0), link_rate_bps, out)
 
 
 @cached_kernel()
 def clear_all_maxima(world_address: int) -> None:
-    """:func:`clear_maxima` of a world."""
+    """Call :func:`clear_maxima` for a world."""
     clear_maxima(world_at(world_address, 0))

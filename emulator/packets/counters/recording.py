@@ -1,4 +1,4 @@
-"""In-memory recording of chosen links and flows, for tables, pictures and trace files."""
+"""In-memory recording of selected links and flows, for tables, figures and trace files."""
 
 from __future__ import annotations
 
@@ -21,61 +21,61 @@ FLOW_SAMPLE = np.dtype(
     [
         ("time_s", np.float64),  # since the reset
         ("flow", np.int64),
-        ("cwnd_packets", np.float64),  # nan: its law has no window
+        ("cwnd_packets", np.float64),  # nan: its transport has no window
         ("pacing_rate_bps", np.float64),  # headers included; nan: it is not paced
         ("host_cap_bps", np.float64),  # on all that its host sends, headers included; nan: none
         ("srtt_s", np.float64),  # nan before the first round trip
-        ("in_flight_bytes", np.int64),  # payload that the sender believes to be under way
-        # Payload over the time since the sample before: of packets acknowledged, in any order, counted as
-        # full ones; and delivered in order, which a repaired loss lets jump.
+        ("in_flight_bytes", np.int64),  # payload that the sender believes to be in flight
+        # Payload per time since the previous sample: of acknowledged packets in any order, counted as full
+        # ones; and of in-order delivery, which jumps when a loss is repaired.
         ("delivery_rate_bps", np.float64),
         ("goodput_bps", np.float64),
-        ("delivered_bytes", np.int64),  # this and the rest: since the flow's start
+        ("delivered_bytes", np.int64),  # this and the following: since the flow's start
         ("acked_packets", np.int64),
-        ("marked_packets", np.int64),  # of these, with the echo of a mark
-        ("lost_packets", np.int64),  # that the sender took for lost
+        ("marked_packets", np.int64),  # acknowledged with the echo of a mark
+        ("lost_packets", np.int64),  # packets that the sender considered lost
         ("retransmitted_packets", np.int64),
         ("timeouts", np.int64),
     ]
 )
-"""A flow at a moment, in SI units."""
+"""Sample of a flow, in SI units."""
 
 PORT_SAMPLE = np.dtype(
     [
         ("time_s", np.float64),  # since the reset
-        ("port", np.int64),  # id of the link that it feeds
-        ("rate_bps", np.float64),  # of the link now
-        ("queue_bytes", np.float64),  # now, the packet being sent included with what is left of it
-        ("queue_mean_bytes", np.float64),  # over the time since the sample before
-        ("sent_bytes", np.float64),  # this and the rest: since the reset
+        ("port", np.int64),  # id of its link
+        ("rate_bps", np.float64),  # present rate of the link
+        ("queue_bytes", np.float64),  # now, including the unsent part of the packet being sent
+        ("queue_mean_bytes", np.float64),  # over the time since the previous sample
+        ("sent_bytes", np.float64),  # this and the following: since the reset
         ("marked_packets", np.int64),
         ("dropped_packets", np.int64),
         ("dropped_bytes", np.int64),
         ("paused_s", np.float64),  # by priority flow control
     ]
 )
-"""An output port at a moment, in SI units."""
+"""Sample of an output port, in SI units."""
 MOST_ROWS = 5_000_000
-"""Samples that are kept unless more are asked for: about half a gigabyte."""
+"""Default limit of the number of samples: about half a gigabyte."""
 
 
 class Recording:
-    """A bounded recording: every packet of some links, and samples of their queues and of some flows.
+    """Bounded recording of every packet of some links, and of samples of their queues and of some flows.
 
-    A flow has samples from its start to its end only, the last one after its last acknowledgement.
+    A flow has samples from its start to its end only; the last one follows its last acknowledgement.
 
     Args:
         state: The world.
         links: Ids of links.
         flows: Ids of flows.
         sample_interval_s: Simulated time between samples.
-        max_rows: Most samples of flows and ports together; a moment for which there is no room is only
+        max_rows: Largest number of samples of flows and ports together; sampling times beyond it are only
             counted.
 
     Attributes:
         links: Recorded links, ascending.
         flows: Recorded flows, ascending.
-        missed_samples: Moments that were not sampled.
+        missed_samples: Number of sampling times that were not recorded.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Recording:
 
     @property
     def packets(self) -> NDArray[np.void]:
-        """Packets in the order in which they were queued, records as ``records.CAPTURED``; a copy."""
+        """Return a copy of the packets in the order of queueing, records of ``records.CAPTURED``."""
         return self._state.captured[: int(self._state.world["n_captured"][0])].copy()
 
     @property
@@ -107,29 +107,29 @@ class Recording:
         return int(self._state.world["n_missed"][0])
 
     def flow_samples(self) -> Samples:
-        """All samples of flows so far, records as :data:`FLOW_SAMPLE`, by time and then by flow."""
+        """Return all samples of flows so far, records of :data:`FLOW_SAMPLE`, by time and then by flow."""
         return np.concatenate([np.empty(0, FLOW_SAMPLE), *self._flow_samples])
 
     def port_samples(self) -> Samples:
-        """All samples of ports so far, records as :data:`PORT_SAMPLE`, by time and then by port."""
+        """Return all samples of ports so far, records of :data:`PORT_SAMPLE`, by time and then by port."""
         return np.concatenate([np.empty(0, PORT_SAMPLE), *self._port_samples])
 
     def bind(self, state: State) -> None:
-        """Follows a state whose arrays have been replaced."""
+        """Use another state, after arrays have been replaced."""
         self._state = state
 
     def next_ns(self, after_ns: int) -> int:
-        """Time of the first sample after a time."""
+        """Return the time of the first sample after a time."""
         return (after_ns // self.sample_ns + 1) * self.sample_ns
 
     def take(self, now_ns: int, link_rate_bps: FloatArray) -> None:
-        """Adds a sample of every link, and of every flow that has begun and was not over before."""
+        """Add a sample of every link, and of every flow that has begun and had not ended before."""
         flows = self._state.flows
         begun = flows["begun"][self._to_come] > 0
         present = self._to_come[begun]
         self._n_rows += len(present) + len(self.links)
         if self._n_rows > self._max_rows:
-            self._n_rows = self._max_rows  # full for good: a later, smaller sample would leave a gap
+            self._n_rows = self._max_rows  # full from now on: a later, smaller sample would leave a gap
             self.missed_samples += 1
             return
         time_s, passed_s = now_ns / 1e9, (now_ns - self._sampled_ns) / 1e9
@@ -141,7 +141,7 @@ class Recording:
             self._to_come = self._to_come[~begun]
 
     def _read_ports(self) -> PortCounters:
-        """Reads the recorded links' counters; the arrays hold until the next call."""
+        """Read the recorded links' counters; the arrays are valid until the next call."""
         read_counters(int(self._state.world.ctypes.data), self._ports, self._hosts)
         return PortCounters(*self._ports[:, self.links])
 
@@ -190,11 +190,11 @@ class Recording:
 
 
 def _over(flows: NDArray[np.void], ids: IntArray) -> NDArray[np.bool_]:
-    """Whether flows have delivered everything and know that they have."""
+    """Return whether flows have delivered everything and all of it is acknowledged."""
     over: NDArray[np.bool_] = (flows["finish_ns"][ids] >= 0) & (flows["active"][ids] == 0)
     return over
 
 
 def _or_none(values: NDArray[np.float64] | NDArray[np.int64]) -> FloatArray:
-    """Positive values; nan for 0."""
+    """Return positive values as they are, and nan for 0."""
     return np.where(values > 0, values, np.nan)

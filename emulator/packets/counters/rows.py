@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 
 
 class PortRows(NamedTuple):
-    """Rows of the counters of output ports: the fields of ``PortCounters``."""
+    """Row numbers of the counters of output ports: the fields of ``PortCounters``."""
 
     queue_bytes: int = 0
     queue_byte_s: int = 1
@@ -36,7 +36,7 @@ PORT_ROW = PortRows()
 
 
 class HostRows(NamedTuple):
-    """Rows of the counters of hosts: the fields of ``HostCounters``."""
+    """Row numbers of the counters of hosts: the fields of ``HostCounters``."""
 
     sent_bytes: int = 0
     sent_packets: int = 1
@@ -60,26 +60,26 @@ class FlowCounters:
     sent_packets: float
     """Data packets sent, retransmissions included."""
     acked_packets: float
-    """ACKs that came back: one for each data packet that arrived."""
+    """ACKs received: one for each data packet that arrived."""
     marked_packets: float
     """ACKs that echo a mark."""
     lost_packets: float
-    """Packets that the sender took for lost (a host: sent again)."""
+    """Packets that the sender considered lost (of a host: retransmitted)."""
     delivered_packets: float
-    """Packets that the receiver has in order; a host: full packets' worth of payload."""
+    """Packets delivered in order; of a host: delivered payload in full packets."""
     rtt_sum_s: float
     rtt_samples: float
     timeouts: float
     in_flight_packets: float
-    """Believed to be under way now."""
+    """Packets believed to be in flight now."""
     cwnd_packets: float
-    """Congestion window now; a host: sum of its active flows'."""
+    """Congestion window now; of a host: the sum over its active flows."""
     srtt_s: float
-    """Smoothed round trip (RFC 6298); 0 before the first sample. A host: 0."""
+    """Smoothed round trip (RFC 6298); 0 before the first sample and for a host."""
     min_rtt_s: float
-    """Least round trip so far; 0 before the first sample. A host: 0."""
+    """Smallest round trip so far; 0 before the first sample and for a host."""
     active_flows: float
-    """A flow: 1 while it has something to send. A host: how many of its flows have."""
+    """1 while the flow has something to send, else 0; of a host: the number of such flows."""
 
 
 FLOW_COUNTERS = record_dtype(FlowCounters)
@@ -89,10 +89,10 @@ FlowCounterArray = NDArray[np.void]
 
 
 def as_rows(records: FlowCounterArray) -> FloatArray:
-    """Return counters of flows as plain numbers, shape (n, number of counters): how they travel."""
+    """Return counters of flows as plain numbers, shape (n, number of counters), for messages."""
     return records.view(np.float64).reshape(len(records), -1)
 
 
 def as_records(rows: FloatArray) -> FlowCounterArray:
-    """Return records of plain numbers; the inverse of :func:`as_rows`."""
+    """Return counters as records, from plain numbers; the inverse of :func:`as_rows`."""
     return np.ascontiguousarray(rows).view(FLOW_COUNTERS).reshape(len(rows))

@@ -1,7 +1,7 @@
 """Counters and settings of single flows and hosts, read and written in one compiled call.
 
-:class:`~sysgym.emulator.packets.counters.statistics.FlowTable` reads everything now and then. This module
-reads a few flows thousands of times a second, into arrays that exist already.
+:class:`~sysgym.emulator.packets.counters.statistics.FlowTable` holds all flows and is read rarely. This
+module reads a few flows thousands of times a second, into existing arrays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _S = 1e-9
 def read_flow(world: Any, flow_id: int, out: FlowCounters) -> None:
     """Read one flow's counters into a record."""
     flow = flow_at(world.flows, flow_id)
-    # A packet sent is either the first with its number or a retransmission.
+    # A packet sent is either the first with its sequence number or a retransmission.
     out.sent_packets = flow.high + flow.retransmitted_packets
     out.acked_packets = flow.acked_packets
     out.marked_packets = flow.marked_packets
@@ -40,7 +40,7 @@ def read_flow(world: Any, flow_id: int, out: FlowCounters) -> None:
 
 @njit(forceinline=True)
 def read_host(world: Any, host_id: int, out: FlowCounters) -> None:
-    """Read what all flows of a host have counted together."""
+    """Read the counters of a host, summed over its flows."""
     host = host_at(world.hosts, host_id)
     out.sent_packets = host.sent_packets
     out.acked_packets = host.acked_packets
@@ -67,7 +67,7 @@ def read_host(world: Any, host_id: int, out: FlowCounters) -> None:
 
 @njit(forceinline=True)
 def multiply_window(world: Any, flow_id: int, factor: float) -> None:
-    """Multiplies a flow's congestion window; it stays between one packet and the largest window."""
+    """Multiply a flow's congestion window, within one packet and the largest window."""
     flow = flow_at(world.flows, flow_id)
     largest = float(world.max_window_packets)
     flow.cwnd = min(max(min(flow.cwnd, largest) * factor, 1.0), largest)
@@ -75,7 +75,7 @@ def multiply_window(world: Any, flow_id: int, factor: float) -> None:
 
 @njit(forceinline=True)
 def set_pace(world: Any, flow_id: int, rate_bps: float) -> None:
-    """Spaces a flow's packets from the next one on."""
+    """Set a flow's pacing rate, from the next packet on."""
     flow = flow_at(world.flows, flow_id)
     flow.pacing_rate_bps = rate_bps
     flow.pace_in_force_bps = rate_bps
@@ -84,7 +84,7 @@ def set_pace(world: Any, flow_id: int, rate_bps: float) -> None:
 
 @cached_kernel()
 def read_flows(world_address: int, flow_ids: Any, out: Any) -> None:
-    """Reads the counters of some flows: ``flow_ids`` int64 (n,), ``out`` FLOW_COUNTERS (n,)."""
+    """Read the counters of some flows: ``flow_ids`` int64 (n,), ``out`` FLOW_COUNTERS (n,)."""
     world = world_at(world_address, 0)
     for row in range(len(flow_ids)):
         read_flow(world, flow_ids[row], out[row])
@@ -92,7 +92,7 @@ def read_flows(world_address: int, flow_ids: Any, out: Any) -> None:
 
 @cached_kernel()
 def read_hosts(world_address: int, host_ids: Any, out: Any) -> None:
-    """Reads the counters of some hosts, as ``read_flows``."""
+    """Read the counters of some hosts; arrays as in :func:`read_flows`."""
     world = world_at(world_address, 0)
     for row in range(len(host_ids)):
         read_host(world, host_ids[row], out[row])
@@ -100,7 +100,7 @@ def read_hosts(world_address: int, host_ids: Any, out: Any) -> None:
 
 @cached_kernel()
 def multiply_windows(world_address: int, flow_ids: Any, factors: Any) -> None:
-    """Multiplies the windows of some flows, each by its factor: int64 (n,), float64 (n,)."""
+    """Multiply the windows of some flows, each by its factor: int64 (n,), float64 (n,)."""
     world = world_at(world_address, 0)
     for row in range(len(flow_ids)):
         multiply_window(world, flow_ids[row], factors[row])
@@ -108,7 +108,7 @@ def multiply_windows(world_address: int, flow_ids: Any, factors: Any) -> None:
 
 @cached_kernel()
 def set_paces(world_address: int, flow_ids: Any, rates_bps: Any) -> None:
-    """Spaces the packets of some flows: int64 (n,), float64 (n,), bit/s."""
+    """Set the pacing rates of some flows: int64 (n,), float64 (n,), bit/s."""
     world = world_at(world_address, 0)
     for row in range(len(flow_ids)):
         set_pace(world, flow_ids[row], rates_bps[row])

@@ -1,6 +1,6 @@
 """Counters of a simulation in SI units, by port, host and flow.
 
-Everything is cumulative since the reset.
+Counters are cumulative since the reset, unless said otherwise.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ class PortCounters(NamedTuple):
     """Counters of every link's output queue, arrays of shape (n_links,)."""
 
     queue_bytes: FloatArray
-    """Now, the packet being sent included with what is left of it."""
+    """Present queue, including the unsent part of the packet being sent."""
     queue_byte_s: FloatArray
-    """Integral of the queue over time; a difference divided by the elapsed time is a mean queue."""
+    """Integral of the queue over time; a difference divided by the elapsed time is the mean queue."""
     queue_max_bytes: FloatArray
-    """Largest since the last ``clear_maxima``."""
+    """Largest queue since the last ``clear_maxima``."""
     sent_bytes: FloatArray
-    """On the wire, what still waits in the queue not counted."""
+    """Bytes put on the wire; those waiting in the queue are not counted."""
     accepted_packets: IntArray
     marked_packets: IntArray
     dropped_packets: IntArray
     dropped_bytes: IntArray
     lost_packets: IntArray
-    """Lost on the link by faults; dropped_packets counts them too."""
+    """Packets lost on the link by faults; ``dropped_packets`` includes them."""
     pauses: IntArray
-    """How often flow control has stopped the port."""
+    """Number of times that flow control has paused the port."""
     paused_s: FloatArray
-    """For how long, all together."""
+    """Total time for which flow control has paused the port."""
 
 
 class HostCounters(NamedTuple):
     """Counters of every host, arrays of shape (n_hosts,)."""
 
     sent_bytes: IntArray
-    """Handed to the NIC, headers and retransmissions included."""
+    """Bytes handed to the NIC, headers and retransmissions included."""
     sent_packets: IntArray
     delivered_bytes: IntArray
     """Payload that the host's flows have delivered in order."""
@@ -64,25 +64,25 @@ class HostCounters(NamedTuple):
     retransmitted_packets: IntArray
     timeouts: IntArray
     active_flows: IntArray
-    """Flows with data not acknowledged, now."""
+    """Flows with unacknowledged data now."""
 
 
 Counters = TypeVar("Counters", PortCounters, HostCounters)
 
 
 class FlowTable(NamedTuple):
-    """Every flow of the schedule, arrays of shape (n_flows,), by start time."""
+    """Counters of every flow of the schedule, arrays of shape (n_flows,), by start time."""
 
     src: IntArray
     dst: IntArray
     size_bytes: IntArray
     """Payload; -1 for a long-lived flow."""
     group: IntArray
-    """Incast round, -1 for none."""
+    """Incast round; -1 for none."""
     started: NDArray[np.bool_]
     start_s: FloatArray
     finish_s: FloatArray
-    """When the last byte was delivered; nan before that."""
+    """Time of delivery of the last byte; nan before that."""
     ideal_fct_s: FloatArray
     """Completion time on an empty network, sent at line rate; nan for a long-lived flow."""
     delivered_bytes: IntArray
@@ -96,19 +96,19 @@ class FlowTable(NamedTuple):
 
     @property
     def slowdown(self) -> FloatArray:
-        """Completion time over the ideal one; nan while unfinished."""
+        """Completion time divided by the ideal one; nan while unfinished."""
         return (self.finish_s - self.start_s) / self.ideal_fct_s
 
 
 def counters(world_address: int, n_links: int, n_hosts: int) -> tuple[PortCounters, HostCounters]:
-    """Reads all counters of ports and hosts at the present time."""
+    """Read all counters of ports and hosts at the present time."""
     ports, hosts = np.empty((N_PORT_COUNTERS, n_links)), np.empty((N_HOST_COUNTERS, n_hosts))
     read_counters(world_address, ports, hosts)
     return _as_counters(PortCounters, ports), _as_counters(HostCounters, hosts)
 
 
 def _as_counters(kind: type[Counters], rows: FloatArray) -> Counters:
-    """What is counted, not measured, becomes whole numbers again."""
+    """Return rows as counters; counts, unlike measured values, become integers again."""
     measured = {"queue_bytes", "queue_byte_s", "queue_max_bytes", "paused_s", "rtt_sum_s"}
     measured |= {"sent_bytes"} if kind is PortCounters else set()
     return kind(
@@ -120,7 +120,7 @@ def _as_counters(kind: type[Counters], rows: FloatArray) -> Counters:
 
 
 def flow_table(state: State, size_bytes: IntArray, group: IntArray, ideal_fct_s: FloatArray) -> FlowTable:
-    """Reads the flows' counters."""
+    """Return the counters of all flows."""
     flows = state.flows
     finished = flows["finish_ns"] >= 0
     sampled = flows["rtt_samples"] > 0
@@ -146,7 +146,7 @@ def flow_table(state: State, size_bytes: IntArray, group: IntArray, ideal_fct_s:
 
 
 def delivered_bytes(state: State, flow_ids: IntArray | slice = slice(None)) -> IntArray:
-    """Payload that flows have delivered in order; of all, or of some."""
+    """Return the payload that all or some flows have delivered in order."""
     flows = state.flows
     packets, payload_bytes = flows["rcv_nxt"][flow_ids], int(state.world["payload_bytes"][0])
     short_bytes = payload_bytes - flows["last_packet_bytes"][flow_ids]
@@ -155,9 +155,9 @@ def delivered_bytes(state: State, flow_ids: IntArray | slice = slice(None)) -> I
 
 
 def queue_quantile_bytes(state: State, quantile: float) -> FloatArray:
-    """Time-weighted quantile of every queue, from regular samples; exact to one part in sixteen.
+    """Return the time-weighted quantile of every queue, from regular samples, shape (n_links,).
 
-    Shape (n_links,).
+    It is exact to one part in sixteen.
     """
     samples = state.world["queue_samples"][0]
     n_buckets = state.queue_histogram.shape[1]
@@ -173,7 +173,7 @@ def queue_quantile_bytes(state: State, quantile: float) -> FloatArray:
 
 
 def _bucket_middles_ns(n_buckets: int) -> FloatArray:
-    """Middle of every histogram bucket; the inverse of ``queue_bucket``."""
+    """Return the middle of every histogram bucket; the inverse of ``queue_bucket``."""
     sub_buckets = 1 << SUB_BUCKET_BITS
     bucket = np.arange(n_buckets)
     octave = np.maximum(bucket // sub_buckets - 1, 0)
@@ -188,14 +188,14 @@ def ideal_completion_s(
     last_packet_bytes: IntArray,
     topology: Topology,
 ) -> FloatArray:
-    """Time from the first bit sent to the last bit received on empty routes.
+    """Return the time from the first bit sent to the last bit received on empty routes, s, shape (n_flows,).
 
     Args:
         routes: Link ids, shape (n_flows, max_hops), padded with -1.
         packet_bytes: Wire size of every packet but a flow's last.
         n_packets: Shape (n_flows,).
         last_packet_bytes: Wire size of the last packet, shape (n_flows,).
-        topology: The network of these links.
+        topology: Network of these links.
     """
     stored = 0.0 if topology.shaped else 1.0
     arrival_s = np.zeros(len(routes))  # of the last packet at the present node

@@ -1,1 +1,1 @@
-"""The compiled event loop: hosts, senders, receivers, links and queues."""
+"""Compiled event loop: hosts, senders, receivers, links and queues."""

@@ -29,14 +29,14 @@ MARKED = 1
 REFUSED = 2
 
 Q31 = (1 << 31) - 1
-"""Bound of the draws that stand for probabilities."""
+"""Bound of the integer draws that are compared with a probability."""
 
 
 @njit(forceinline=True)
 def random_below(world: Any, bound: int) -> int:
-    """Uniform integer in [0, bound), bound < 2^31, from the world's own generator (Marsaglia's xorshift.
+    """Return a uniform integer in [0, bound), for a bound below 2^31, from the world's own generator.
 
-    2003).
+    The generator is Marsaglia's xorshift (2003).
     """
     bits = world.random_state
     bits ^= bits << np.uint64(13)
@@ -48,13 +48,13 @@ def random_below(world: Any, bound: int) -> int:
 
 @njit(forceinline=True)
 def chance(world: Any, probability: float) -> bool:
-    """True with a probability, in steps of 2^-31."""
+    """Return True with the given probability, which is resolved in steps of 2^-31."""
     return random_below(world, Q31) < int(probability * float(Q31))
 
 
 @njit
 def red_probability(average: Any, low: Any, high: Any, largest: Any, gentle: Any) -> Any:
-    """Probability of a mark: 0 below ``low``, rising to ``largest`` at ``high``, 1 beyond it.
+    """Return the probability of a mark: 0 below ``low``, rising to ``largest`` at ``high``, 1 beyond it.
 
     With ``gentle`` it rises from ``largest`` to 1 between ``high`` and twice that (Floyd, "Recommendation on
     using the gentle_ variant of RED", 2000).
@@ -70,10 +70,10 @@ def red_probability(average: Any, low: Any, high: Any, largest: Any, gentle: Any
 
 @njit
 def red_verdict(world: Any, link: Any, link_id: int, packet: Any, backlog_ns: int, now_ns: int) -> int:
-    """Random early detection (Floyd and Jacobson, ToN 1993) with independent draws (their method 1).
+    """Apply random early detection (Floyd and Jacobson, ToN 1993) with independent draws (their method 1).
 
-    While the queue is empty the average falls as if small packets had found it so, one for each time that a
-    full packet takes (equation 3 of the paper).
+    While the queue is empty, the average decays as if small packets had arrived at an empty queue, one per
+    transmission time of a full packet (equation 3 of the paper).
     """
     port = port_at(world.ports, link_id)
     if port.red_max_ns <= 0.0:
@@ -101,11 +101,11 @@ def red_verdict(world: Any, link: Any, link_id: int, packet: Any, backlog_ns: in
 
 @njit
 def stamp_telemetry(world: Any, link_id: int, slot: int, now_ns: int) -> None:
-    """A switch adds its queue, what its port has sent, its clock and the link's rate (Li et al., HPCC, 2019).
+    """Add the switch's queue, bytes sent, clock and link rate to a packet (Li et al., HPCC, 2019).
 
-    The queue is the one that a packet leaves behind, not the one that it met, which would be old news by the
-    time that it took to pass. It is read when the packet reaches the far end of the link: later than it left
-    by the link's delay. A host's own port does not stamp.
+    The queue is the one at the packet's departure, not at its arrival, which would be out of date by the
+    packet's own queueing delay. It is read when the packet reaches the far end of the link, which is later
+    than the departure by the link's delay. The ports of hosts do not stamp.
     """
     packet = packet_at(world.packets, slot)
     stamps = stamps_at(world.stamps, slot)
@@ -125,7 +125,7 @@ def stamp_telemetry(world: Any, link_id: int, slot: int, now_ns: int) -> None:
 
 @njit
 def capture(world: Any, link_id: int, slot: int, marked: bool, time_ns: int) -> None:
-    """Records a packet that enters a recorded link, with the time at which its first bit goes out."""
+    """Record a packet that enters a recorded link, with the time at which its first bit is sent."""
     if not port_at(world.ports, link_id).recorded:
         return
     if world.n_captured >= world.capture_size:

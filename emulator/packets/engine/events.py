@@ -1,8 +1,8 @@
-"""The event heap: which link, host or timer is next.
+"""Event heap of the packet simulator.
 
-An event is one int64: time in ns above, who is concerned in the low 20 bits. A link enters the heap once,
-with the arrival of its first packet, however many follow it: the heap's size is bounded by links plus hosts,
-and equal times are ordered by source, which makes a run deterministic.
+An event is one int64: the time in ns in the high bits, the source (a link, host or timer) in the low 20 bits.
+A link has at most one entry, for the arrival of its first packet, however many packets follow it. The heap's
+size is therefore bounded by links plus hosts. Equal times are ordered by source, so a run is deterministic.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ SOURCE_BITS = 20
 SOURCE_MASK = (1 << SOURCE_BITS) - 1
 MAX_SOURCES = 1 << SOURCE_BITS
 MAX_TIME_NS = (1 << (63 - SOURCE_BITS)) - 1
-"""About 2.4 hours of simulated time."""
+"""Largest simulated time, about 2.4 hours."""
 
 NO_EVENT = np.int64(2**63 - 1)
-"""In the heap's unused entries: after every event. A time that never comes would lie before the last ones."""
+"""Key of unused heap entries, which sorts after every event; NEVER_NS would sort before the last ones."""
 
-# Sources are numbered links first, then hosts, then these.
+# Sources are numbered in this order: links, hosts, then the sources below.
 FLOW_START = 0
 TIMER_TICK = 1
 SAMPLE_TICK = 2
 TRANSPORT_TICK = 3
 N_CLOCKS = 4
 
-# In the extended loop sources of flows and ports follow: two a flow, then one a link.
+# In the extended loop, two sources per flow and one per link (its port) follow.
 FLOW_SENDS = 0
 RECEIVER_ACKS = 1
 SOURCES_PER_FLOW = 2
@@ -38,28 +38,28 @@ SOURCES_PER_FLOW = 2
 
 @njit(forceinline=True)
 def event_key(time_ns: int, source: int) -> int:
-    """Packs a time and its source into one ordered integer."""
+    """Return a time and its source packed into one ordered integer."""
     return (time_ns << SOURCE_BITS) | source
 
 
 @njit(forceinline=True)
 def flow_source(world: Any, flow_id: int, what: int) -> int:
-    """The source of a flow's own events (extended loop)."""
+    """Return the source of a flow's own events (extended loop)."""
     return world.n_links + world.n_hosts + N_CLOCKS + SOURCES_PER_FLOW * flow_id + what
 
 
 @njit(forceinline=True)
 def port_source(world: Any, link_id: int) -> int:
-    """The source of a port's ends of transmission (extended loop, lossless queues)."""
+    """Return the source of a port's end-of-transmission events (extended loop, lossless queues)."""
     return flow_source(world, world.n_flows, 0) + link_id
 
 
 @njit
 def sift_down(world: Any, size: int, key: int) -> None:
-    """Puts ``key`` at the root and lets it sink to its place.
+    """Put ``key`` at the root and sift it down to its place.
 
-    Which of two children is smaller cannot be predicted, so it is computed, not branched on. Unused entries
-    hold NO_EVENT, so a right child always exists.
+    The smaller of two children is computed without a branch, because the branch would be unpredictable.
+    Unused entries hold NO_EVENT, so a right child always exists.
     """
     heap = world.heap
     parent = 0
@@ -79,9 +79,9 @@ def sift_down(world: Any, size: int, key: int) -> None:
 
 @njit
 def push(world: Any, key: int) -> None:
-    """Adds an event.
+    """Add an event.
 
-    While an event is handled its own entry at the root is stale; the first push takes that place, which saves
+    While an event is handled, its own entry at the root is stale. The first push replaces it, which saves
     the removal.
     """
     if world.root_is_stale:
@@ -103,7 +103,7 @@ def push(world: Any, key: int) -> None:
 
 @njit
 def drop_stale_root(world: Any) -> None:
-    """Removes the handled event if no push has taken its place."""
+    """Remove the handled event if no push has taken its place."""
     if world.root_is_stale:
         world.root_is_stale = 0
         size = world.heap_size - 1

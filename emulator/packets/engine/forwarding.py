@@ -1,7 +1,7 @@
-"""Forwarding tables: every switch looks up its links towards the destination's switch, packet by packet.
+"""Per-packet forwarding: tables of the links from each switch towards the destination's switch.
 
-For worlds in which a route is not known when a flow starts: packets are sprayed over all shortest paths, or
-links fail. For a flow that keeps its path the choice is that of ``routing.ecmp_routes``, switch by switch.
+They are used where a flow's route is not known at its start: packets are sprayed over all shortest paths, or
+links fail. A flow that keeps its path takes the same links as in ``routing.ecmp_routes``.
 Part of the extended event loop only.
 """
 
@@ -30,11 +30,11 @@ from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.topology.routing import SwitchGraph, _flow_hashes, _mix, distances, switch_graph
 
 ARRIVED = -2
-"""The packet is at the host it is for."""
+"""Result of :func:`next_link` for a packet that has reached its destination host."""
 
 
 def host_places(topology: Topology) -> tuple[NDArray[np.void], int]:
-    """Where every host is, shape (n_hosts,), and the number of columns of the forwarding table."""
+    """Return the place of every host, shape (n_hosts,), and the number of columns of the forwarding table."""
     edges, column = np.unique(topology.host_edge, return_inverse=True)
     places = np.zeros(topology.n_hosts, PLACE)
     places["edge"] = topology.host_edge
@@ -44,7 +44,7 @@ def host_places(topology: Topology) -> tuple[NDArray[np.void], int]:
 
 
 def forwarding_table(topology: Topology, down: ArrayLike = ()) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Links on shortest paths from every node to every switch that has hosts.
+    """Return the links on shortest paths from every node to every switch that has hosts.
 
     Args:
         topology: The network.
@@ -63,7 +63,7 @@ def forwarding_table(topology: Topology, down: ArrayLike = ()) -> tuple[NDArray[
 def flow_hashes(
     src: ArrayLike, dst: ArrayLike, src_port: ArrayLike, dst_port: ArrayLike, protocol: int = 6
 ) -> NDArray[np.uint64]:
-    """Hashes of 5-tuples, shape (n_flows,)."""
+    """Return the hashes of 5-tuples, shape (n_flows,)."""
     sources, targets, source_ports, target_ports = (
         np.asarray(values, dtype=np.int64) for values in (src, dst, src_port, dst_port)
     )
@@ -91,9 +91,9 @@ def _table(graph: SwitchGraph, distance: NDArray[np.int32]) -> Any:
 
 @njit
 def next_link(world: Any, link_id: int, packet: Any) -> int:
-    """The link that a packet takes next, at the far end of the one that it came over.
+    """Return the link that a packet takes next, at the far end of the link that it came over.
 
-    NOBODY if there is no way; ARRIVED at its host.
+    NOBODY means that there is no path; ARRIVED means that the packet is at its destination host.
     """
     is_ack = packet.flags & PACKET_IS_ACK
     if not world.by_table:

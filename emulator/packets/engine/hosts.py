@@ -1,9 +1,9 @@
-"""Hosts: which of a host's flows sends, and when.
+"""Packet scheduling of hosts: round robin among the host's flows, and rate caps.
 
-A host hands its network card a few packets at a time and lets its flows take turns, one packet each, as Linux
-does with fair queueing and TCP small queues: data that the card cannot take yet waits in the flows, not in a
-queue before the card. A rate cap works in the same place: it spaces the host's packets, so it holds for the
-host as a whole whatever its transports do.
+A host hands its network card a few packets at a time, one from each flow in turn, as Linux does with fair
+queueing and TCP small queues. Data that the card cannot accept yet waits in the flows, not in a queue in
+front of the card. A rate cap applies at the same point: it spaces the host's packets, so it holds for the
+host as a whole, whatever its transports do.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sysgym.emulator.packets.memory.records import (
 
 @njit
 def activate(world: Any, flow_id: int) -> None:
-    """Puts a flow at the head of its host's list of active flows."""
+    """Put a flow at the head of its host's list of active flows."""
     flow = flow_at(world.flows, flow_id)
     host = host_at(world.hosts, flow.src)
     flow.active = 1
@@ -54,7 +54,7 @@ def activate(world: Any, flow_id: int) -> None:
 
 @njit
 def deactivate(world: Any, flow_id: int) -> None:
-    """Takes a finished flow off its host's list."""
+    """Remove a finished flow from its host's list."""
     flow = flow_at(world.flows, flow_id)
     host = host_at(world.hosts, flow.src)
     flow.active = 0
@@ -72,7 +72,7 @@ def deactivate(world: Any, flow_id: int) -> None:
 
 @njit(forceinline=True)
 def ready_ns(world: Any, host: Any, now_ns: int) -> int:
-    """Earliest time at which the host may send its next packet."""
+    """Return the earliest time at which the host may send its next packet."""
     capped_ns = now_ns
     if host.cap_ns_per_byte_q20 > 0:
         since_ns = serialisation_ns(host.last_size_bytes, host.cap_ns_per_byte_q20)
@@ -87,7 +87,7 @@ def ready_ns(world: Any, host: Any, now_ns: int) -> int:
 
 @njit(forceinline=True)
 def waits_for_port(world: Any, host: Any) -> bool:
-    """Whether the host's card has no room: then its port wakes it, which a pause may put off."""
+    """Return whether the host's card has no room; its port then wakes the host, which a pause may delay."""
     port = port_at(world.ports, host.uplink)
     queued_ns = serialisation_ns(port.queued_bytes, link_at(world.links, host.uplink).ns_per_byte_q20)
     if queued_ns <= host.backlog_limit_ns:
@@ -99,7 +99,7 @@ def waits_for_port(world: Any, host: Any) -> bool:
 
 @njit(forceinline=True)
 def may_send_now(world: Any, host_id: int, now_ns: int, extras: Any) -> bool:
-    """Says whether the host may send; if not, sees to it that it is woken when it may."""
+    """Return whether the host may send now; if not, schedule its wake-up."""
     host = host_at(world.hosts, host_id)
     if extras is not None:
         if world.free_packets <= world.reserved_packets:
@@ -120,7 +120,7 @@ def may_send_now(world: Any, host_id: int, now_ns: int, extras: Any) -> bool:
 
 @njit(forceinline=True)
 def transmit_in_turn(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> None:
-    """Sends a packet; the host's next flow has the next turn."""
+    """Send a packet and pass the turn to the host's next flow."""
     flow = flow_at(world.flows, flow_id)
     host = host_at(world.hosts, flow.src)
     host.last_size_bytes = transmit(world, flow_id, seq, now_ns, extras)
@@ -130,7 +130,7 @@ def transmit_in_turn(world: Any, flow_id: int, seq: int, now_ns: int, extras: An
 
 @njit
 def send(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Lets a flow send what it may, unless flows of its host wait for their turn already."""
+    """Let a flow send all that it may, unless flows of its host are already waiting for their turn."""
     flow = flow_at(world.flows, flow_id)
     while host_at(world.hosts, flow.src).awake == 0:
         seq = next_sequence(world, flow)
@@ -145,7 +145,7 @@ def send(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def next_in_turn(world: Any, host: Any, now_ns: int, extras: Any) -> int:
-    """The first flow, from the one whose turn it is, that has a packet to send; NOBODY if none has."""
+    """Return the first flow, from the one whose turn it is, that has a packet to send; NOBODY if none has."""
     flow_id = host.turn
     for _ in range(host.active_flows + 1):
         if flow_id == NOBODY:
@@ -161,8 +161,8 @@ def next_in_turn(world: Any, host: Any, now_ns: int, extras: Any) -> int:
 
 
 @njit
-def serve(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
-    """A host that waited for its card or its cap lets its flows send in turn."""
+def send_round_robin(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
+    """Let the flows of a host send in turn, after it waited for its card or its cap."""
     host = host_at(world.hosts, host_id)
     host.awake = 0
     while True:
@@ -175,7 +175,7 @@ def serve(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def wake_host(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
-    """The same whatever it waited for: a place in its port, its cap, a slot for a packet."""
+    """Wake a host, whatever it waited for: room in its port, its cap, or a free packet slot."""
     host = host_at(world.hosts, host_id)
     if extras is not None and world.lossless:
         port = port_at(world.ports, host.uplink)
@@ -183,12 +183,12 @@ def wake_host(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
         if port.wakes_host and queued_ns > host.backlog_limit_ns >> 1:
             return
         port.wakes_host = 0
-    serve(world, host_id, now_ns, extras)
+    send_round_robin(world, host_id, now_ns, extras)
 
 
 @njit
 def begin_flow(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """A flow starts now."""
+    """Start a flow now."""
     flow = flow_at(world.flows, flow_id)
     flow.begun = 1
     event = event_at(world.event, 0)
@@ -200,7 +200,7 @@ def begin_flow(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def start_flows(world: Any, now_ns: int, extras: Any) -> int:
-    """Starts every flow that is due; returns when the next one is."""
+    """Start every flow that is due, and return the time of the next start."""
     while world.next_flow < world.n_scheduled:
         flow_id = world.next_flow
         flow = flow_at(world.flows, flow_id)
@@ -213,18 +213,18 @@ def start_flows(world: Any, now_ns: int, extras: Any) -> int:
 
 @njit
 def wake_flow(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """A flow's own event: what it waited for has ended, or its pace lets it send again."""
+    """Handle a flow's own event: the flows that it waited for have ended, or its pace lets it send again."""
     flow = flow_at(world.flows, flow_id)
     flow.pace_armed = 0
     if not flow.begun:
         begin_flow(world, flow_id, now_ns, extras)
     elif flow.active and host_at(world.hosts, flow.src).awake == 0:
-        serve(world, flow.src, now_ns, extras)  # in turn: of several flows that may send none is preferred
+        send_round_robin(world, flow.src, now_ns, extras)  # in turn, so that no flow is preferred
 
 
 @njit
 def release_successors(world: Any, flow: Any, now_ns: int) -> None:
-    """A flow has ended: those that waited for it alone start after their delay."""
+    """Start, after their delays, the flows that waited only for a flow that has just ended."""
     for position in range(flow.first_successor, flow.first_successor + flow.n_successors):
         successor_id = successor_at(world.successors, position).flow
         successor = flow_at(world.flows, successor_id)
@@ -237,7 +237,7 @@ def release_successors(world: Any, flow: Any, now_ns: int) -> None:
 
 @njit
 def tick_transports(world: Any, now_ns: int, extras: Any) -> None:
-    """The clock of transports with timers: every active flow's on_tick."""
+    """Call every active flow's ``on_tick``, for transports with timers."""
     for host_id in range(world.n_hosts):
         flow_id = host_at(world.hosts, host_id).first_active
         while flow_id != NOBODY:
@@ -252,7 +252,7 @@ def tick_transports(world: Any, now_ns: int, extras: Any) -> None:
 
 @njit
 def receive_ack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
-    """Takes an ACK in and lets its flow send."""
+    """Process an ACK, then let its flow send."""
     flow_id = packet_at(world.packets, slot).flow
     flow = flow_at(world.flows, flow_id)
     if flow.active:
@@ -268,7 +268,7 @@ def receive_ack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def check_timers(world: Any, now_ns: int, extras: Any) -> None:
-    """Times out every active flow whose deadline has passed.
+    """Time out every active flow whose deadline has passed.
 
     Timers have the granularity of the tick (RFC 6298's G).
     """

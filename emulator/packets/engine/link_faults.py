@@ -1,4 +1,4 @@
-"""Links that fail or change their rate: which are down at a time, and what the switches know of it."""
+"""Failures and rate changes of links, and the forwarding tables that result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sysgym.scenarios.errors import ScenarioError, closest_name
 
 
 class Failure(NamedTuple):
-    """Links that are down from one time to another."""
+    """Links that are down during an interval."""
 
     links: NDArray[np.int64]
     down_ns: int
@@ -25,14 +25,14 @@ class Failure(NamedTuple):
 
 
 class LinkFaults:
-    """The failures and changes of a scenario.
+    """Link failures and rate changes of a scenario.
 
     Args:
-        scenario: Whose ``[faults]`` they are.
-        topology: The network with the links that they name.
+        scenario: Scenario with the ``[faults]`` table.
+        topology: Network whose links are named there.
 
     Raises:
-        ScenarioError: If one names no link that there is.
+        ScenarioError: If a fault names a link that does not exist.
     """
 
     def __init__(self, scenario: CongestionScenario, topology: Topology) -> None:
@@ -63,21 +63,21 @@ class LinkFaults:
         return self._rates.link_rate_bps
 
     def begin(self, seed: int) -> None:
-        """Draws what is drawn for each episode."""
+        """Draw the random changes of an episode."""
         self._rates.draw(seed)
         self._stops_ns = sorted({*self._failures_ns, *self._rates.stops_ns})
 
     def next_ns(self, after_ns: int) -> int | None:
-        """First time after another at which something changes."""
+        """Return the first time after ``after_ns`` at which something changes; None if there is none."""
         place = bisect_right(self._stops_ns, after_ns)
         return self._stops_ns[place] if place < len(self._stops_ns) else None
 
     def stops_ns(self, after_ns: int, until_ns: int) -> list[int]:
-        """Times at which something changes, after the one and up to the other."""
+        """Return the times of changes after ``after_ns``, up to and including ``until_ns``."""
         return self._stops_ns[bisect_right(self._stops_ns, after_ns) : bisect_right(self._stops_ns, until_ns)]
 
     def down_at(self, now_ns: int) -> NDArray[np.int64]:
-        """Links that are down at a time, ascending."""
+        """Return the links that are down at a time, ascending."""
         down = [
             failure.links
             for failure in self._failures
@@ -86,7 +86,7 @@ class LinkFaults:
         return np.unique(np.concatenate(down)) if down else np.empty(0, np.int64)
 
     def apply(self, state: State, now_ns: int) -> State:
-        """Brings links and forwarding tables to what they are at a time; returns the state, bound."""
+        """Set links and forwarding tables as they are at a time, and return the state, bound."""
         self._rates.apply(state, now_ns)
         if not self._failures:
             return state

@@ -1,7 +1,7 @@
-"""The event loop of the packet simulator, compiled once and cached.
+"""Event loop of the packet simulator, compiled once and cached.
 
-Transports enter as addresses of compiled callbacks, so a user's transport needs no new compilation of the
-loop.
+Transports are called by the addresses of their compiled callbacks, so the loop is not compiled again for a
+user's transport.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sysgym.emulator.packets.engine.hosts import (
     check_timers,
     receive_ack,
     release_successors,
-    serve,
+    send_round_robin,
     start_flows,
     tick_transports,
     wake_flow,
@@ -66,7 +66,7 @@ PACKET_CONTROL = PACKET_PAUSE | PACKET_RESUME
 
 @njit(forceinline=True)
 def arrive(world: Any, link_id: int, now_ns: int, extras: Any) -> None:
-    """The first packet on a link reaches its far end: on to the next link, or to the host."""
+    """Handle the first packet on a link at its far end: pass it to the next link, or to the host."""
     link = link_at(world.links, link_id)
     slot = link.head
     packet = packet_at(world.packets, slot)
@@ -88,7 +88,7 @@ def arrive(world: Any, link_id: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def arrive_extended(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> None:
-    """As above where packets may be lost on the way, be frames of flow control, or choose their way."""
+    """Do the same as :func:`arrive` where packets can be lost, routed one by one or flow-control frames."""
     packet = packet_at(world.packets, slot)
     if packet.flags & PACKET_CONTROL:
         take_control_frame(world, link_id, packet.flags, now_ns)
@@ -114,7 +114,7 @@ def arrive_extended(world: Any, link_id: int, slot: int, now_ns: int, extras: An
 
 @njit(forceinline=True)
 def is_lost(world: Any, link_id: int) -> bool:
-    """Whether a packet that comes over a link is lost on it: the link is down, or by chance."""
+    """Return whether a packet is lost on a link: because the link is down, or by random loss."""
     if world.links_fail and port_at(world.ports, link_id).down:
         return True
     return world.loss_q31 > 0 and random_below(world, Q31) < world.loss_q31
@@ -122,7 +122,7 @@ def is_lost(world: Any, link_id: int) -> bool:
 
 @njit(forceinline=True)
 def end_flow_if_over(world: Any, flow_id: int, now_ns: int) -> None:
-    """Lets those that wait for a flow know that its last byte has just arrived."""
+    """Release the flows that wait for a flow whose last byte has just arrived."""
     flow = flow_at(world.flows, flow_id)
     if flow.n_successors > 0 and flow.finish_ns == now_ns:
         release_successors(world, flow, now_ns)
@@ -130,8 +130,8 @@ def end_flow_if_over(world: Any, flow_id: int, now_ns: int) -> None:
 
 
 @njit
-def strike(world: Any, clock: int, now_ns: int, extras: Any) -> None:
-    """One of the world's own clocks: flows that start, time-outs, queue samples, transports with timers."""
+def on_timer(world: Any, clock: int, now_ns: int, extras: Any) -> None:
+    """Handle one of the world's own clocks: flow starts, time-outs, queue samples or transport timers."""
     source = world.n_links + world.n_hosts + clock
     if clock == FLOW_START:
         next_ns = start_flows(world, now_ns, extras)
@@ -150,7 +150,7 @@ def strike(world: Any, clock: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def handle_own_event(world: Any, number: int, now_ns: int, extras: Any) -> None:
-    """The event of a flow or a port (extended loop)."""
+    """Handle an event of a flow or a port (extended loop)."""
     n_flow_sources = SOURCES_PER_FLOW * world.n_flows
     if number < n_flow_sources:
         flow_id = number // SOURCES_PER_FLOW
@@ -166,7 +166,7 @@ def handle_own_event(world: Any, number: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def forget_changing_hosts(world: Any) -> None:
-    """Removes from the event heap the entries of hosts whose cap is about to change."""
+    """Remove from the event heap the entries of hosts whose cap is about to change."""
     n_entries = world.heap_size
     world.heap_size = 0
     for entry in range(n_entries):
@@ -180,21 +180,21 @@ def forget_changing_hosts(world: Any) -> None:
 
 @njit(forceinline=True)
 def changes(world: Any, host_id: int) -> bool:
-    """Whether a host's cap is about to become another."""
+    """Return whether a host's cap is about to change."""
     return bool(
         host_at(world.hosts, host_id).cap_ns_per_byte_q20 != cap_at(world.caps, host_id).ns_per_byte_q20
     )
 
 
 class Loop:
-    """What Python, and compiled code that steps many worlds, calls: compiled when first asked for.
+    """Entry points of the event loop, for Python and for compiled code that steps many worlds.
 
-    Each is a C function of two int64, reached by its address, which the world's record holds, or, from
-    Python, through its ``ctypes``, which leaves Python to other threads meanwhile.
+    Each is a C function of two int64, compiled when it is first used. Compiled code calls it by its address,
+    which the world's record holds; Python calls it through ``ctypes``, which releases the interpreter lock.
 
     Args:
-        extras: None: the compiler leaves out all that only some worlds need, such as pacing, telemetry and
-            faults. A function compiled for a None argument has no trace of what is done if it is not None.
+        extras: None compiles the plain loop, without the features that only some worlds need, such as pacing,
+            telemetry and faults: numba removes the branches that are guarded by ``extras is not None``.
     """
 
     def __init__(self, extras: bool | None) -> None:
@@ -202,7 +202,7 @@ class Loop:
 
     @cached_property
     def run_until(self) -> Any:
-        """``(world_address, until_ns)``: handles all events before then; 0: it has halted."""
+        """``(world_address, until_ns)``: handles all events before that time; 0 if the world halted."""
         extras = self._extras
 
         def run_until(world_address: int, until_ns: int) -> int:
@@ -222,9 +222,9 @@ class Loop:
                     hops += 1
                     arrive(world, source, now_ns, extras)
                 elif source < n_links_and_hosts:
-                    serve(world, source - n_links, now_ns, extras)
+                    send_round_robin(world, source - n_links, now_ns, extras)
                 elif extras is None or source < n_links_and_hosts + N_CLOCKS:
-                    strike(world, source - n_links_and_hosts, now_ns, extras)
+                    on_timer(world, source - n_links_and_hosts, now_ns, extras)
                 else:
                     handle_own_event(world, source - n_links_and_hosts - N_CLOCKS, now_ns, extras)
                 drop_stale_root(world)
@@ -251,7 +251,7 @@ class Loop:
             world.halted = 0
             for host_id in range(world.n_hosts):
                 if host_at(world.hosts, host_id).awake == 0:
-                    serve(world, host_id, world.now_ns, extras)
+                    send_round_robin(world, host_id, world.now_ns, extras)
             return 1
 
         return _entry_point(resume_senders)
@@ -260,7 +260,7 @@ class Loop:
     def cap_hosts(self) -> Any:
         """``(world_address, 0)``: brings the world's ``caps`` into force, from the next packet on.
 
-        A host whose cap stays what it was is left alone: setting the same cap again changes nothing.
+        A host whose cap does not change is left alone, so setting the same cap again has no effect.
         """
         extras = self._extras
 
@@ -282,14 +282,14 @@ def _entry_point(function: Callable[[int, int], int]) -> Any:
 
 
 def compile_loops() -> None:
-    """Compiles whatever the cache does not have, so that processes that start later need not."""
+    """Compile the functions that are not in the cache, so that processes started later find them there."""
     for loop in (PLAIN, EXTENDED):
         for entry_point in ("run_until", "cap_hosts", "resume_senders"):
             getattr(loop, entry_point)
 
 
 PLAIN = Loop(None)
-"""For worlds that need nothing but queues with tail drop and a step mark, and an ACK for each packet."""
+"""Plain loop, for worlds with nothing but tail-drop queues, a step mark and one ACK per packet."""
 
 EXTENDED = Loop(True)
-"""For all others. Where none of its features is on, it does what the plain loop does."""
+"""Extended loop, for all other worlds. With all of its features off it equals the plain loop."""

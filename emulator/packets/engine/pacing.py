@@ -1,4 +1,4 @@
-"""The sender's rates, for transports that ask: pacing, samples of the delivery rate, telemetry of the path.
+"""Pacing, delivery-rate samples and path telemetry, for transports that use them.
 
 Part of the extended event loop only. Samples follow Cheng, Cardwell, Hassas Yeganeh and Jacobson,
 draft-cheng-iccrg-delivery-rate-estimation, in packets.
@@ -25,15 +25,15 @@ from sysgym.emulator.packets.memory.records import (
 
 _FRACTION_MASK = (1 << FIXED_POINT_BITS) - 1
 CATCH_UP_PACKETS = 4
-"""What a paced flow may make good of turns that it missed, in packets; more is forgotten."""
+"""Largest burst with which a paced flow catches up on missed turns, in packets."""
 
 _SLOWEST_Q20 = float(1 << 46)
-"""About 119 bit/s: a packet of 9216 bytes then still lasts less than the largest time."""
+"""Longest time of a byte (about 119 bit/s); a packet of 9216 bytes still lasts less than the largest time."""
 
 
 @njit
 def halt_for_transport(world: Any, flow: Any, callback: int, raised: int) -> None:
-    """Stops the world because a callback raised or wrote what cannot be; the first such one is kept."""
+    """Stop the world because a callback raised or wrote an invalid value; the first failure is kept."""
     if world.halted & TRANSPORT_FAILED:
         return
     world.halted |= TRANSPORT_FAILED
@@ -44,10 +44,10 @@ def halt_for_transport(world: Any, flow: Any, callback: int, raised: int) -> Non
 
 @njit(forceinline=True)
 def bring_pace_into_force(world: Any, flow: Any, callback: int) -> None:
-    """Takes over the pacing rate that a callback may have written; 0: none.
+    """Apply the pacing rate that a callback may have written; 0 means none.
 
-    The packet that waits is spaced anew, as a network card's rate limiter does: a cut in the rate that came
-    one packet late would be no cut for a flow that sends one packet in several round trips.
+    The waiting packet is spaced anew, as in a network card's rate limiter. Otherwise a rate cut would take
+    effect one packet late, which is several round trips for a very slow flow.
     """
     rate_bps = flow.pacing_rate_bps
     if rate_bps == flow.pace_in_force_bps:
@@ -66,11 +66,12 @@ def bring_pace_into_force(world: Any, flow: Any, callback: int) -> None:
 
 @njit(forceinline=True)
 def space_next_packet(flow: Any, size_bytes: int, has_more: bool, now_ns: int) -> None:
-    """The next packet leaves when this one is over at the pacing rate; fractions of a ns add up.
+    """Schedule the next packet one packet's time at the pacing rate after this one.
 
-    If this one was late because others of its host had their turn, the next ones are due from when it was due
-    itself, up to four packets' time ago: a bounded burst, as Linux's fair queueing allows one (less than a
-    packet's time, net/sched/sch_fq.c). What was late for want of data or of a window is not made good.
+    Fractions of a nanosecond are carried over. If this packet was late because other flows of its host had
+    their turn, the next ones are scheduled from the time at which it was due, at most four packets' time ago.
+    The result is a bounded burst; Linux's fair queueing allows one of less than a packet's time
+    (net/sched/sch_fq.c). Delay for lack of data or of window is not made up.
     """
     if flow.pace_ns_per_byte_q20 == 0:
         return
@@ -87,7 +88,7 @@ def space_next_packet(flow: Any, size_bytes: int, has_more: bool, now_ns: int) -
 
 @njit(forceinline=True)
 def waits_for_pace(world: Any, flow_id: int, now_ns: int) -> bool:
-    """Whether the flow's pace keeps it from sending now; if so, sees to it that it is woken."""
+    """Return whether the flow's pace keeps it from sending now; if so, schedule its wake-up."""
     flow = flow_at(world.flows, flow_id)
     if flow.pace_ns_per_byte_q20 == 0 or flow.next_send_ns <= now_ns:
         return False
@@ -99,7 +100,7 @@ def waits_for_pace(world: Any, flow_id: int, now_ns: int) -> bool:
 
 @njit(forceinline=True)
 def begin_sample(world: Any, flow: Any, slot: int, alone: bool, now_ns: int) -> None:
-    """Notes on a packet that is sent what has been delivered so far (the draft's 3.2)."""
+    """Store the delivery state of the flow with a packet that is sent (the draft's 3.2)."""
     note = note_at(world.notes, slot)
     if alone:  # nothing else is in flight: a new flight begins
         flow.first_sent_ns = now_ns
@@ -118,7 +119,7 @@ def begin_sample(world: Any, flow: Any, slot: int, alone: bool, now_ns: int) -> 
 
 @njit(forceinline=True)
 def finish_sample(world: Any, flow: Any, event: Any, slot: int, now_ns: int) -> None:
-    """Fills in what an ACK says about the rate (the draft's 3.3)."""
+    """Fill in the delivery-rate sample of an ACK (the draft's 3.3)."""
     note = note_at(world.notes, slot)
     packet = packet_at(world.packets, slot)
     sent_ns = segment_at(world.segments, slot).sent_ns
@@ -140,7 +141,7 @@ def finish_sample(world: Any, flow: Any, event: Any, slot: int, now_ns: int) -> 
 
 @njit
 def read_telemetry(world: Any, event: Any, slot: int) -> None:
-    """Copies what the switches have stamped."""
+    """Copy the telemetry of the switches from the ACK into the event."""
     stamps = stamps_at(world.stamps, slot)
     event.int_hops = stamps.hops
     for hop in range(stamps.hops):

@@ -1,12 +1,13 @@
-"""Priority flow control (IEEE 802.1Qbb): a switch stops the far end of a link before it runs out of room.
+"""Priority flow control (IEEE 802.1Qbb): a switch pauses the far end of a link before its buffer overflows.
 
-A switch counts what it holds by the link over which it came. Above a threshold it sends a pause frame back
-over that link's cable, below another one a frame that ends the pause. So nothing is dropped, but a port that
-is paused holds up all that waits in it: whom the congestion does not concern too.
+A switch counts the bytes that it holds by the link over which they came. Above a threshold it sends a pause
+frame back over that link's cable, below another threshold a frame that ends the pause. So nothing is dropped,
+but a paused port delays everything in its queue, including traffic that does not cause the congestion.
 
-A queue that may be paused has no end that is known in advance; it is a list of packets with an event for the
-end of each transmission. Frames take the time of the cable, and of the packet that is being sent when they
-come; they take no capacity. Data, ACKs and notifications are of one class. Part of the extended event loop.
+The drain time of a queue that may be paused is not known in advance, so the queue is a list of packets with
+an event for the end of each transmission. A frame takes the delay of the cable plus the rest of the packet
+being sent; it uses no capacity. Data, ACKs and notifications are of one class. Part of the extended event
+loop.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ from sysgym.emulator.packets.memory.records import (
 
 FRAME_BYTES = 64
 FRAMES_A_LINK = 16
-"""Slots kept free for the frames of each link; beyond them a frame takes no time."""
+"""Packet slots reserved for the control frames of each link; without a slot a frame arrives at once."""
 
 
 @njit(forceinline=True)
 def waiting_ns(link: Any, port: Any) -> int:
-    """Time that what waits behind the packet being sent takes to leave."""
+    """Return the drain time of the packets that wait behind the one being sent."""
     return serialisation_ns(port.queued_bytes - port.sending_bytes, link.ns_per_byte_q20)
 
 
 @njit
 def integrate_queue(link: Any, port: Any, now_ns: int) -> None:
-    """Brings the queue's time integral up to now: what waits stays, the packet being sent shrinks."""
+    """Bring the queue's time integral up to now: waiting packets stay, the packet being sent shrinks."""
     elapsed_ns = now_ns - link.integrated_until_ns
     link.backlog_integral_ns2 += float(elapsed_ns) * waiting_ns(link, port)
     integrate_backlog(link, now_ns)
@@ -61,7 +62,7 @@ def integrate_queue(link: Any, port: Any, now_ns: int) -> None:
 
 @njit
 def join_queue(world: Any, link: Any, link_id: int, packet: Any, slot: int, now_ns: int) -> None:
-    """Puts a packet into a queue that may be paused."""
+    """Put a packet into a queue that may be paused."""
     port = port_at(world.ports, link_id)
     came_by = note_at(world.notes, slot).came_by
     size_bytes = packet.size_bytes
@@ -70,7 +71,7 @@ def join_queue(world: Any, link: Any, link_id: int, packet: Any, slot: int, now_
     verdict = red_verdict(world, link, link_id, packet, backlog_ns, now_ns) if world.red else NOT_MARKED
     if came_by != NOBODY:
         if port_at(world.ports, came_by).held_bytes + size_bytes > world.ingress_bytes:
-            refuse(world, link, slot)  # does not happen: assembly sees to it that there is enough room
+            refuse(world, link, slot)  # does not happen: build.py checks that there is enough room
             return
         hold(world, came_by, size_bytes, now_ns)
     if (verdict != NOT_MARKED or backlog_ns > link.mark_above_ns) and packet.flags & PACKET_ECN_CAPABLE:
@@ -93,7 +94,7 @@ def join_queue(world: Any, link: Any, link_id: int, packet: Any, slot: int, now_
 
 @njit
 def begin_transmission(world: Any, link_id: int, now_ns: int) -> None:
-    """The first packet that waits goes out."""
+    """Start sending the first waiting packet."""
     link = link_at(world.links, link_id)
     port = port_at(world.ports, link_id)
     slot = port.waiting_head
@@ -111,7 +112,7 @@ def begin_transmission(world: Any, link_id: int, now_ns: int) -> None:
 
 @njit
 def transmit_frame(world: Any, link_id: int, slot: int, arrival_ns: int) -> None:
-    """Puts what is being sent on the wire, behind all that is on it."""
+    """Put a packet or control frame on the wire, behind everything that is on it."""
     link = link_at(world.links, link_id)
     if link.jitter_ns > 0:
         arrival_ns = jittered_arrival_ns(world, link, arrival_ns)
@@ -122,9 +123,9 @@ def transmit_frame(world: Any, link_id: int, slot: int, arrival_ns: int) -> None
 
 @njit
 def end_transmission(world: Any, link_id: int, now_ns: int) -> int:
-    """A packet has left its port.
+    """Take a packet that has been sent out of its port.
 
-    Returns the host that waited for room in the port and may send again, or NOBODY.
+    Return the host that waited for room in the port and may send again, or NOBODY.
     """
     link = link_at(world.links, link_id)
     port = port_at(world.ports, link_id)
@@ -141,7 +142,7 @@ def end_transmission(world: Any, link_id: int, now_ns: int) -> int:
 
 @njit
 def hold(world: Any, came_by: int, size_bytes: int, now_ns: int) -> None:
-    """A switch holds more of what came over a link; above the threshold it asks for a pause."""
+    """Count bytes that a switch received over a link; above the threshold it asks for a pause."""
     port = port_at(world.ports, came_by)
     port.held_bytes += size_bytes
     if port.held_bytes > world.pause_bytes and port.pause_sent == 0:
@@ -151,7 +152,7 @@ def hold(world: Any, came_by: int, size_bytes: int, now_ns: int) -> None:
 
 @njit
 def let_go(world: Any, came_by: int, size_bytes: int, now_ns: int) -> None:
-    """A switch holds less of what came over a link; below the threshold the pause ends."""
+    """Count bytes that a switch no longer holds of a link; below the threshold the pause ends."""
     port = port_at(world.ports, came_by)
     port.held_bytes -= size_bytes
     if port.held_bytes <= world.resume_bytes and port.pause_sent:
@@ -161,7 +162,7 @@ def let_go(world: Any, came_by: int, size_bytes: int, now_ns: int) -> None:
 
 @njit
 def send_control_frame(world: Any, link_id: int, flag: int, now_ns: int) -> None:
-    """Sends a frame to the other end of a cable, ahead of all that waits there."""
+    """Send a frame to the other end of a cable, ahead of all waiting packets."""
     slot = world.first_free_packet
     if world.free_packets == 0:
         take_control_frame(world, link_id, flag, now_ns)
@@ -180,7 +181,7 @@ def send_control_frame(world: Any, link_id: int, flag: int, now_ns: int) -> None
 
 @njit
 def take_control_frame(world: Any, link_id: int, flag: int, now_ns: int) -> None:
-    """The frame that came over a link stops or frees the port at this end of the cable."""
+    """Pause or resume the port at this end of a cable, as a frame that came over the link demands."""
     paused_id = link_id ^ 1
     port = port_at(world.ports, paused_id)
     if flag & PACKET_PAUSE and port.paused == 0:

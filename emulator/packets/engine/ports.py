@@ -1,8 +1,8 @@
-"""A link with its output queue: byte-limited FIFO, tail drop, ECN step mark, and the statistics of the queue.
+"""Output queues of links: byte-limited FIFO, tail drop, ECN step mark, and queue statistics.
 
-A FIFO that drains at a constant rate needs no event for a departure: the time at which the queue will be
-empty says all, and the queue's length is what remains of it, divided by the time that a byte takes. The
-integral of the queue over time is exact, since between two arrivals it falls in a straight line.
+A FIFO that drains at a constant rate needs no departure events: its state is the time at which it will be
+empty, and its length is the remaining time divided by the time of a byte. The integral of the queue over time
+is exact, because the queue falls linearly between two arrivals.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from sysgym.emulator.packets.memory.records import (
 SUB_BUCKET_BITS = 4
 _SUB_BUCKETS = 1 << SUB_BUCKET_BITS
 QUEUE_BUCKETS = 40 * _SUB_BUCKETS
-"""Log-linear histogram of drain times: 16 buckets an octave, so a quantile is exact to 1/16."""
+"""Buckets of the log-linear histogram of drain times: 16 per octave, so a quantile is exact to 1/16."""
 
 
 @njit(forceinline=True)
 def first_link(world: Any, packet: Any, flow_id: int, direction: int) -> int:
-    """Puts a packet at the beginning of its flow's route (direction 1: that of ACKs); returns the link."""
+    """Put a packet at the start of its flow's route (direction 1: that of ACKs); return the first link."""
     packet.hop = 0
     packet.route = (2 * flow_id + direction) * world.route_stride
     return int(route_hop_at(world.routes, packet.route).link)
@@ -51,7 +51,7 @@ def first_link(world: Any, packet: Any, flow_id: int, direction: int) -> int:
 
 @njit(forceinline=True)
 def following_link(world: Any, packet: Any) -> int:
-    """Moves a packet one link on along its route; NOBODY behind the last."""
+    """Move a packet on to the next link of its route, and return that link; NOBODY after the last one."""
     packet.hop += 1
     packet.route += 1
     return int(route_hop_at(world.routes, packet.route).link)
@@ -59,7 +59,7 @@ def following_link(world: Any, packet: Any) -> int:
 
 @njit(forceinline=True)
 def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> None:
-    """Puts a packet into a link's queue, or drops it; marks it if the queue is above the threshold."""
+    """Put a packet into a link's queue, or drop it; mark it if the queue is above the threshold."""
     link = link_at(world.links, link_id)
     packet = packet_at(world.packets, slot)
     if extras is not None and world.lossless:
@@ -102,7 +102,7 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> No
 
 @njit(forceinline=True)
 def queue_bucket(drain_ns: int) -> int:
-    """Histogram bucket of a queue's drain time."""
+    """Return the histogram bucket of a queue's drain time."""
     octave = 0
     while drain_ns >= 2 * _SUB_BUCKETS:
         drain_ns >>= 1
@@ -112,7 +112,7 @@ def queue_bucket(drain_ns: int) -> int:
 
 @njit
 def sample_queues(world: Any, now_ns: int, extras: Any) -> None:
-    """Adds every queue that is not empty to its link's histogram; the rest of the samples found it empty."""
+    """Add every non-empty queue to its link's histogram; the samples missing there found it empty."""
     for link_id in range(world.n_links):
         link = link_at(world.links, link_id)
         drain_ns = max(link.busy_until_ns - now_ns, 0)

@@ -1,8 +1,7 @@
-"""Links whose rate changes within an episode: when, to what, and what becomes of the packets that wait.
+"""Changes of link rates within an episode.
 
-A queue is known by the time at which its last byte will have left, so a new rate stretches times: of what has
-not left yet, of the limits, of the statistics that are kept as times. Packets that are on the cable stay as
-they are.
+A queue is represented by its drain time, so a new rate rescales times: those of the packets that have not
+left yet, the limits, and the statistics that are kept as times. Packets on the cable are not affected.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from sysgym.scenarios.schema.common import Range
 from sysgym.scenarios.schema.network import RateChange
 
 RATES_STREAM = 0x8A7E
-"""Keeps these draws apart from what the workload draws with the same seed."""
+"""Separates these draws from the workload's draws with the same seed."""
 
 
 class RateChanges:
-    """The changes of an episode, drawn anew for each.
+    """Rate changes of an episode, drawn anew for each episode.
 
     Args:
-        changes: The scenario's.
-        links: Links that each concerns, one array a change.
-        topology: The network, with the rates of the beginning.
-        horizon_s: Nothing changes later.
+        changes: Rate changes of the scenario.
+        links: Links affected by each change, one array per change.
+        topology: The network, with the initial rates.
+        horizon_s: Time after which nothing changes, s.
 
     Attributes:
         link_rate_bps: Present rate of every link, shape (n_links,).
@@ -53,7 +52,7 @@ class RateChanges:
         self._what: list[tuple[int, float]] = []
 
     def draw(self, seed: int) -> None:
-        """Draws an episode's changes, and goes back to the rates of the beginning."""
+        """Draw the changes of an episode, and restore the initial rates."""
         self.link_rate_bps = self._topology.link_rate_bps
         drawn = []
         for number, change in enumerate(self._changes):
@@ -69,7 +68,7 @@ class RateChanges:
         self._what = [(number, value) for _, number, value in drawn]
 
     def apply(self, state: State, now_ns: int) -> None:
-        """Brings into force what changes at this very time; the simulation stands there."""
+        """Apply the changes of this very time; the simulation must stand at it."""
         end = bisect_right(self.stops_ns, now_ns)
         begin = bisect_right(self.stops_ns, now_ns - 1)
         for number, value in self._what[begin:end]:
@@ -98,7 +97,7 @@ def _drawn(ends: Range, rng: np.random.Generator) -> float:
 def _change_rate(
     worlds: Any, links: Any, ports: Any, packets: Any, heap: Any, link_id: int, new_q20: int
 ) -> None:
-    """Gives a link another rate at the present time, up to which its queue's integral has been brought."""
+    """Change a link's rate now; the integral of its queue must be up to date."""
     world, link, port = worlds[0], links[link_id], ports[link_id]
     now_ns = world.now_ns
     ratio = new_q20 / link.ns_per_byte_q20
@@ -107,7 +106,7 @@ def _change_rate(
     slot = link.head
     while slot != NOBODY:
         packet = packets[slot]
-        # Of the time that is left until it arrives, what it waits and is sent; the rest it is on the cable.
+        # The part of the time until the arrival that the packet waits and is sent; the rest is the cable.
         leaves_ns = min(max(packet.arrival_ns - link.delay_ns - now_ns, 0), backlog_ns)
         packet.arrival_ns += int(leaves_ns * ratio + 0.5) - leaves_ns
         link.last_arrival_ns = packet.arrival_ns
@@ -128,6 +127,6 @@ def _change_rate(
         source = heap[entry] & SOURCE_MASK
         if source == link_id:
             heap[entry] = (packets[link.head].arrival_ns << SOURCE_BITS) | source
-        elif source == host_source:  # looks anew when it may send
+        elif source == host_source:  # the host determines anew when it may send
             heap[entry] = (now_ns << SOURCE_BITS) | source
     heap[: world.heap_size].sort()

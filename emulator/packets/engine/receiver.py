@@ -1,4 +1,4 @@
-"""The receiving end of a flow: in-order delivery, a bitmap of what came out of order, ACKs."""
+"""Receiving end of a flow: in-order delivery, a bitmap of packets received out of order, and ACKs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sysgym.emulator.packets.memory.records import (
 
 @njit(forceinline=True)
 def test_bit(bitmap: Any, offset: int, index: int) -> bool:
-    """Says whether a packet of a flow's bitmap is set."""
+    """Return whether a packet is set in a flow's bitmap."""
     return (word_at(bitmap, offset + (index >> 6)).bits >> np.uint64(index & 63)) & np.uint64(1) != np.uint64(
         0
     )
@@ -34,19 +34,22 @@ def test_bit(bitmap: Any, offset: int, index: int) -> bool:
 
 @njit(forceinline=True)
 def set_bit(bitmap: Any, offset: int, index: int) -> None:
-    """Sets a packet in a flow's bitmap."""
+    """Set a packet in a flow's bitmap."""
     word_at(bitmap, offset + (index >> 6)).bits |= np.uint64(1) << np.uint64(index & 63)
 
 
 @njit(forceinline=True)
 def clear_bit(bitmap: Any, offset: int, index: int) -> None:
-    """Clears a packet in a flow's bitmap."""
+    """Clear a packet in a flow's bitmap."""
     word_at(bitmap, offset + (index >> 6)).bits &= ~(np.uint64(1) << np.uint64(index & 63))
 
 
 @njit
 def bits_up_to(bitmap: Any, flow: Any, first: int, seq: int) -> Any:
-    """Bits of the 64 packets up to one, that one's the highest, 0 before ``first``; none in tiny windows."""
+    """Return the bits of the 64 packets up to ``seq``, whose own is the highest.
+
+    Bits of packets before ``first`` are 0; all are 0 where the window is smaller than 64 packets.
+    """
     ahead = seq - first
     if ahead < 0 or flow.window_mask < 63:
         return np.uint64(0)
@@ -63,7 +66,7 @@ def bits_up_to(bitmap: Any, flow: Any, first: int, seq: int) -> Any:
 
 @njit
 def deliver_held_packets(world: Any, flow: Any) -> None:
-    """Moves the receiver past the packets that it already holds."""
+    """Advance the receiver past the packets that it already holds."""
     while flow.held_out_of_order > 0:
         index = flow.rcv_nxt & flow.window_mask
         if not test_bit(world.received, flow.bitmap_offset, index):
@@ -75,7 +78,7 @@ def deliver_held_packets(world: Any, flow: Any) -> None:
 
 @njit(forceinline=True)
 def accept_data(world: Any, flow: Any, seq: int, now_ns: int) -> None:
-    """Delivers a packet and what it makes deliverable, or holds it until its turn comes."""
+    """Deliver a packet and those that it makes deliverable, or hold it until the gap before it is filled."""
     if seq == flow.rcv_nxt:
         flow.rcv_nxt += 1
         deliver_held_packets(world, flow)
@@ -89,9 +92,9 @@ def accept_data(world: Any, flow: Any, seq: int, now_ns: int) -> None:
 
 @njit
 def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
-    """Takes a data packet in and sends it back as an ACK, the CE mark echoed.
+    """Receive a data packet and send it back as an ACK that echoes the CE mark.
 
-    With one ACK a packet this is the exact feedback that the receiver of RFC 8257, 3.2, aims at.
+    One ACK per packet gives the exact feedback that the receiver of RFC 8257, 3.2, approximates.
     """
     packet = packet_at(world.packets, slot)
     flow = flow_at(world.flows, packet.flow)
@@ -115,11 +118,11 @@ def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def receive_and_wait(world: Any, flow_id: int, slot: int, now_ns: int, extras: Any) -> None:
-    """Takes a data packet in and acknowledges it with others (RFC 5681, 4.2; RFC 8257, 3.2, figure 1).
+    """Receive a data packet and delay its ACK (RFC 5681, 4.2; RFC 8257, 3.2, figure 1).
 
-    When the CE mark changes, what arrived before is acknowledged at once with the old mark, so that every ACK
-    speaks for packets of one kind. A packet out of order, one that fills a hole and the flow's last are
-    acknowledged at once too.
+    When the CE mark changes, earlier arrivals are acknowledged at once with the old mark, so that an ACK
+    never covers both marked and unmarked packets. A packet out of order, one that fills a hole and the
+    flow's last one are acknowledged at once too.
     """
     packet = packet_at(world.packets, slot)
     flow = flow_at(world.flows, flow_id)
@@ -150,7 +153,7 @@ def receive_and_wait(world: Any, flow_id: int, slot: int, now_ns: int, extras: A
 
 @njit
 def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Sends the last packet that arrived back as an ACK for all that are not yet acknowledged."""
+    """Send the last packet that arrived back as an ACK for all unacknowledged arrivals."""
     flow = flow_at(world.flows, flow_id)
     slot = flow.held_ack_slot
     packet = packet_at(world.packets, slot)
@@ -174,7 +177,7 @@ def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def time_out_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """The wait of a delayed ACK is over, or its timer outlived it."""
+    """Send a delayed ACK if it is due; re-arm a timer that fires too early."""
     flow = flow_at(world.flows, flow_id)
     flow.ack_armed = 0
     if flow.unacked_arrivals == 0:
@@ -188,7 +191,7 @@ def time_out_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 
 @njit(forceinline=True)
 def notification_is_due(world: Any, flow: Any, now_ns: int) -> bool:
-    """DCQCN: at most one notification an interval (Zhu et al., SIGCOMM 2015)."""
+    """Return whether DCQCN may send a notification: at most one per interval (Zhu et al., SIGCOMM 2015)."""
     if world.cnp_interval_ns == 0 or now_ns < flow.last_cnp_ns + world.cnp_interval_ns:
         return False
     flow.last_cnp_ns = now_ns
@@ -197,7 +200,7 @@ def notification_is_due(world: Any, flow: Any, now_ns: int) -> bool:
 
 @njit(forceinline=True)
 def credit_delivery(world: Any, flow: Any, first_seq: int, now_ns: int) -> None:
-    """Counts the payload of the packets from ``first_seq`` that have just become deliverable in order."""
+    """Count the payload of the packets from ``first_seq`` that have just become deliverable in order."""
     payload_bytes = (flow.rcv_nxt - first_seq) * world.payload_bytes
     if flow.rcv_nxt == flow.n_packets:
         payload_bytes += flow.last_packet_bytes - world.payload_bytes

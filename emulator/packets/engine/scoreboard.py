@@ -1,4 +1,4 @@
-"""SACK scoreboard of a sender: packets that arrived, were lost, or were sent again (RFC 6675)."""
+"""SACK scoreboard of a sender: packets that arrived, were lost or were retransmitted (RFC 6675)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sysgym.emulator.packets.memory.records import note_at, segment_at
 
 @njit(forceinline=True)
 def next_hole(world: Any, flow: Any) -> int:
-    """SACK: moves a cursor to the next lost packet. Called only while there is one."""
+    """Move the cursor to the next lost packet, and return it; there must be one."""
     if flow.repair_cursor < flow.repair_below:
         flow.repair_cursor = max(flow.repair_cursor, flow.una)
         while test_bit(world.sacked, flow.bitmap_offset, flow.repair_cursor & flow.window_mask):
@@ -28,15 +28,15 @@ def next_hole(world: Any, flow: Any) -> int:
 
 @njit(forceinline=True)
 def waits_to_be_resent(flow: Any, seq: int) -> bool:
-    """SACK: whether a hole is lost and was not yet sent again, or again."""
+    """Return whether a hole is lost and its last loss has not been answered by a retransmission."""
     return (flow.hole_cursor <= seq < flow.lost_below) or (flow.repair_cursor <= seq < flow.repair_below)
 
 
 @njit(forceinline=True)
 def forget_acked(world: Any, flow: Any, ack: int) -> int:
-    """SACK: takes the packets before ``ack`` out of the scoreboard.
+    """Remove the packets before ``ack`` from the scoreboard.
 
-    Returns how many of them were known to have arrived.
+    Return how many of them were known to have arrived.
     """
     n_sacked = 0
     for seq in range(flow.una, ack):
@@ -52,7 +52,7 @@ def forget_acked(world: Any, flow: Any, ack: int) -> int:
 
 @njit(forceinline=True)
 def declare_lost(world: Any, flow: Any, below: int) -> None:
-    """SACK: takes every hole below a number for lost that is not yet."""
+    """Declare every hole below a number lost, unless it is already."""
     for seq in range(max(flow.lost_below, flow.una), below):
         if not test_bit(world.sacked, flow.bitmap_offset, seq & flow.window_mask):
             flow.lost += 1
@@ -61,7 +61,7 @@ def declare_lost(world: Any, flow: Any, below: int) -> None:
 
 @njit(forceinline=True)
 def take_sack(world: Any, flow: Any, seq: int, threshold: int) -> int:
-    """SACK: notes that a packet beyond the first hole has arrived; returns 1 if that is news."""
+    """Record that a packet beyond the first hole has arrived; return 1 if that was not known, else 0."""
     index = seq & flow.window_mask
     if seq < flow.una or test_bit(world.sacked, flow.bitmap_offset, index):
         return 0
@@ -75,7 +75,7 @@ def take_sack(world: Any, flow: Any, seq: int, threshold: int) -> int:
 
 @njit
 def take_repeated(world: Any, flow: Any, slot: int) -> int:
-    """SACK: notes which of the 63 packets before the one that caused an ACK have come; returns the news."""
+    """Record which of the 63 packets before the one that caused an ACK arrived; return how many were new."""
     seq = segment_at(world.segments, slot).seq
     known = bits_up_to(world.sacked, flow, flow.una, seq)
     unseen = (note_at(world.notes, slot).recent_arrivals & ~known) << np.uint64(1)
@@ -95,13 +95,13 @@ def take_repeated(world: Any, flow: Any, slot: int) -> int:
 
 @njit(forceinline=True)
 def repair_lost_retransmission(flow: Any, advanced: bool, sent_ns: int, now_ns: int) -> None:
-    """SACK: sends the first hole again if a packet sent after its retransmission has arrived (as RFC 8985).
+    """Retransmit the first hole again if a packet sent after its retransmission has arrived (as RFC 8985).
 
-    Paths keep their order, so what was sent earlier and has not arrived is lost.
+    Paths keep the order of packets, so a packet that was sent earlier and has not arrived is lost.
     """
     if advanced:
         flow.una_sent_ns = (
-            now_ns  # not known for a hole that was sent again before it became the first: later is safe
+            now_ns  # unknown for a hole retransmitted before it became the first: a later time is safe
         )
     elif flow.una < flow.hole_cursor and sent_ns > flow.una_sent_ns:
         flow.resend_una = 1
@@ -109,9 +109,9 @@ def repair_lost_retransmission(flow: Any, advanced: bool, sent_ns: int, now_ns: 
 
 @njit
 def repair_later_retransmissions(world: Any, flow: Any, sent_ns: int, now_ns: int) -> None:
-    """SACK: the same for the holes behind the first, all that were sent again by some time at once.
+    """Do the same for the holes behind the first: all that were retransmitted by some time at once.
 
-    With random loss one after the other would take a round trip or two each, and the window fill up.
+    With random loss, one after the other would take a round trip or two each, and the window would fill up.
     """
     if 0 < flow.resent_by_ns < sent_ns:
         flow.resent_by_ns = 0

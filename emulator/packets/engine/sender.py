@@ -1,8 +1,8 @@
-"""The sending end of a flow: what to send next, what an ACK means, loss recovery, time-outs.
+"""Sending end of a flow: packet selection, ACK processing, loss recovery and time-outs.
 
-The congestion window belongs to the transport (its callbacks run on every event); when a packet may leave,
-which one, and when it is taken for lost is decided here, in the same way for all. Sources: RFC 5681 and RFC
-6582 (fast retransmit, NewReno), RFC 3042 (limited transmit), RFC 6675 (SACK), RFC 6298 (time-out).
+The transport sets the congestion window; its callbacks run on every event. This module decides when a packet
+may leave, which one, and when it counts as lost, in the same way for all transports. Sources: RFC 5681 and
+RFC 6582 (fast retransmit, NewReno), RFC 3042 (limited transmit), RFC 6675 (SACK), RFC 6298 (time-out).
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ ON_TIMEOUT = 3
 ON_TICK = 4
 N_CALLBACKS = 5
 PARAMETERS, N_PARAMETERS, N_ENTRIES = 5, 6, 7
-"""Behind the callbacks of a transport: where its parameters lie and how many; entries a transport has."""
+"""Entries of a transport behind its callbacks: address and number of its parameters; entries in all."""
 
 call_callback = callback_caller(FLOW, EVENT)
 
 
 @njit(forceinline=True)
 def notify(world: Any, flow: Any, what: int, event: Any, extras: Any) -> None:
-    """Calls a flow's transport; the world halts if it raises, or leaves a window or rate that is none."""
+    """Call a flow's transport; halt the world if it raises, or leaves an invalid window or rate."""
     first = flow.transport * N_ENTRIES
     event.parameters = callback_at(world.callbacks, first + PARAMETERS).address
     event.n_parameters = callback_at(world.callbacks, first + N_PARAMETERS).address
@@ -79,7 +79,7 @@ def notify(world: Any, flow: Any, what: int, event: Any, extras: Any) -> None:
 
 @njit(forceinline=True)
 def duplicate_threshold(world: Any, extras: Any) -> int:
-    """Packets beyond a hole after which it is taken for lost: more where packets take several paths."""
+    """Return how many packets beyond a hole make it a loss: more where packets take several paths."""
     if extras is not None:
         return int(world.duplicate_threshold)
     return DUPLICATE_THRESHOLD
@@ -87,7 +87,7 @@ def duplicate_threshold(world: Any, extras: Any) -> int:
 
 @njit(forceinline=True)
 def keeps_order(world: Any, extras: Any) -> bool:
-    """Whether packets of a flow arrive in the order in which they were sent."""
+    """Return whether packets of a flow arrive in the order in which they were sent."""
     if extras is not None:
         return bool(world.paths_keep_order)
     return True
@@ -95,22 +95,22 @@ def keeps_order(world: Any, extras: Any) -> bool:
 
 @njit(forceinline=True)
 def window_packets(world: Any, flow: Any) -> int:
-    """Packets that may be in flight now: at least one, whatever a transport has made of its window."""
+    """Return how many packets may be in flight now: at least one, however small the transport's window."""
     return max(int(min(flow.cwnd, float(world.max_window_packets))), 1)
 
 
 @njit(forceinline=True)
 def pipe_packets(flow: Any) -> int:
-    """Packets believed to be in flight.
+    """Return the number of packets believed to be in flight.
 
-    Every duplicate ACK (RFC 5681) and every sacked or lost packet (RFC 6675) is one fewer.
+    Every duplicate ACK (RFC 5681) and every sacked or lost packet (RFC 6675) reduces it by one.
     """
     return flow.nxt - flow.una - flow.duplicate_acks - flow.sacked - flow.lost
 
 
 @njit(forceinline=True)
 def next_sequence(world: Any, flow: Any) -> int:
-    """Number of the packet that the flow would send now, or NOBODY."""
+    """Return the number of the packet that the flow would send now, or NOBODY."""
     if flow.resend_una:
         return flow.una
     if pipe_packets(flow) >= window_packets(world, flow):
@@ -126,7 +126,7 @@ def next_sequence(world: Any, flow: Any) -> int:
 
 @njit
 def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> int:
-    """Sends one packet from a free slot; returns its size in bytes."""
+    """Send one packet from a free slot, and return its size in bytes."""
     flow = flow_at(world.flows, flow_id)
     host = host_at(world.hosts, flow.src)
     flow.recovery_credit -= 1
@@ -146,7 +146,7 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
         flow.retransmitted_packets += 1
         host.retransmitted_packets += 1
         if extras is not None and world.loses_at_random and seq == flow.una:
-            # The timer waits for this one's answer, as in Linux (tcp_xmit_retransmit_queue).
+            # The timer restarts with this transmission, as in Linux (tcp_xmit_retransmit_queue).
             flow.rto_deadline_ns = now_ns + flow.rto_ns
     else:
         flow.high = seq + 1
@@ -176,7 +176,10 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
 
 @njit
 def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
-    """RFC 6298, with a sample from every ACK (the echoed sending time is that of the very transmission)."""
+    """Update the RTT estimate (RFC 6298) with a sample from every ACK.
+
+    The echoed sending time is that of the very transmission, so retransmissions give valid samples.
+    """
     flow.rtt_samples += 1
     flow.rtt_sum_ns += rtt_ns
     if rtt_ns < flow.min_rtt_ns:
@@ -194,9 +197,9 @@ def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
 
 @njit
 def enter_recovery(flow: Any) -> bool:
-    """Begins fast recovery unless the loss belongs to a window that has already been reacted to (RFC 6582.
+    """Begin fast recovery, unless the loss belongs to a window that has already been answered.
 
-    3.2 step 2).
+    See RFC 6582, 3.2 step 2.
     """
     if flow.in_recovery or flow.una < flow.recover:
         return False
@@ -207,10 +210,10 @@ def enter_recovery(flow: Any) -> bool:
 
 @njit(forceinline=True)
 def take_cumulative_ack(world: Any, flow: Any, ack: int) -> int:
-    """Moves the window forward; returns how many packets the sender now first hears of.
+    """Move the window forward; return how many packets are newly known to have arrived.
 
-    A partial ACK says that the packet it asks for is lost (RFC 6582, 3.2 step 3); NewReno also deflates the
-    window by what left the network.
+    A partial ACK means that the packet it asks for is lost (RFC 6582, 3.2 step 3); NewReno also deflates the
+    window by the packets that left the network.
     """
     known = forget_acked(world, flow, ack) if flow.sacked + flow.lost > 0 else 0
     newly_acked = ack - flow.una
@@ -230,7 +233,7 @@ def take_cumulative_ack(world: Any, flow: Any, ack: int) -> int:
 
 @njit(forceinline=True)
 def take_duplicate_ack(flow: Any, threshold: int) -> bool:
-    """NewReno: counts a duplicate; True if it begins a recovery (RFC 5681, 3.2)."""
+    """Count a duplicate ACK (NewReno); return True if it begins a recovery (RFC 5681, 3.2)."""
     if flow.high == flow.una:
         return False
     flow.duplicate_acks += 1
@@ -242,17 +245,17 @@ def take_duplicate_ack(flow: Any, threshold: int) -> bool:
 
 @njit(forceinline=True)
 def first_recovery_credit(world: Any, flow: Any) -> int:
-    """SACK: packets that may leave in a recovery before the next one is delivered.
+    """Return how many packets may leave in a SACK recovery before the next one is delivered.
 
-    From then on every packet delivered lets one leave: packet conservation, the bound of RFC 6937. A flow
-    without a window, whose rate is set from outside, is not bound.
+    From then on every delivered packet lets one leave: packet conservation, the bound of RFC 6937. It does
+    not apply to a flow without a window, whose rate is set from outside.
     """
     return 1 if flow.cwnd < world.max_window_packets else int(LONG_LIVED_PACKETS)
 
 
 @njit(forceinline=True)
 def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
-    """Applies an ACK to its flow: RTT, window, recovery, the transport's reaction. Sends nothing."""
+    """Apply an ACK to its flow: RTT, window, recovery and the transport's reaction. Send nothing."""
     packet = packet_at(world.packets, slot)
     flow = flow_at(world.flows, packet.flow)
     host = host_at(world.hosts, flow.src)
@@ -287,7 +290,7 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     if advances:
         flow.rto_deadline_ns = now_ns + flow.rto_ns if flow.high > flow.una else NEVER_NS
         if extras is not None and flow.recovery == SACK and segment.seq > segment.ack:
-            # The ACKs between were lost: this one brings both a new edge and a packet beyond it.
+            # The ACKs in between were lost: this one brings both a new left edge and a packet beyond it.
             event.acked_packets += take_sack(world, flow, segment.seq, duplicate_threshold(world, extras))
             begins_recovery = flow.lost > 0 and enter_recovery(flow)
     elif flow.recovery == NEW_RENO:
@@ -313,9 +316,9 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def time_out(world: Any, flow: Any, now_ns: int, extras: Any) -> None:
-    """Retransmission time-out (RFC 6298, 5.4 to 5.7): back off.
+    """Handle a retransmission time-out: back off and start again from the first unacknowledged packet.
 
-    Start again from the first packet not acknowledged.
+    See RFC 6298, 5.4 to 5.7.
     """
     event = event_at(world.event, 0)
     event.now_ns = now_ns
@@ -335,7 +338,7 @@ def time_out(world: Any, flow: Any, now_ns: int, extras: Any) -> None:
     notify(world, flow, ON_TIMEOUT, event, extras)
     if (
         flow.timeouts_in_a_row > 0
-    ):  # RFC 5681, 3.1: a packet that is lost again lowers the threshold only once
+    ):  # RFC 5681, 3.1: a packet that is lost repeatedly lowers the threshold only once
         flow.ssthresh = ssthresh
     flow.timeouts_in_a_row += 1
     if flow.recovery == NEW_RENO:

@@ -22,7 +22,7 @@ RateT = TypeVar("RateT", float, NDArray[np.float64])
 def ns_per_byte_q20(rate_bps: RateT) -> RateT:
     """Return the time of a byte at a rate, in ns, in fixed point: a whole number, 0 for an infinite rate.
 
-    In Python it takes arrays, too.
+    Called from Python it takes arrays too.
     """
     nearest: RateT = np.rint(8e9 / rate_bps * 2.0**FIXED_POINT_BITS)
     return nearest
@@ -30,13 +30,13 @@ def ns_per_byte_q20(rate_bps: RateT) -> RateT:
 
 @njit(forceinline=True)
 def serialisation_ns(size_bytes: int, ns_per_byte_q20: int) -> int:
-    """Time that a packet takes to leave, to the nearest ns."""
+    """Return the serialisation time of a packet, to the nearest ns."""
     return (size_bytes * ns_per_byte_q20 + (1 << (FIXED_POINT_BITS - 1))) >> FIXED_POINT_BITS
 
 
 @njit(forceinline=True)
 def release_packet(world: Any, slot: int) -> None:
-    """Gives a slot back; the last one freed is used first, while it is still in the cache."""
+    """Free a packet's slot; the last one freed is reused first, while it is still in the cache."""
     packet_at(world.packets, slot).next = world.first_free_packet
     world.first_free_packet = slot
     world.free_packets += 1
@@ -44,10 +44,10 @@ def release_packet(world: Any, slot: int) -> None:
 
 @njit(forceinline=True)
 def integrate_backlog(link: Any, now_ns: int) -> int:
-    """Brings the queue's time integral (in drain time) up to now; returns the queue.
+    """Bring the queue's time integral (in drain time) up to now, and return the queue.
 
-    It falls by a straight line from one backlog to the other, so the area is half the difference of their
-    squares. No branch: whether a queue is empty is what a processor predicts worst.
+    The queue falls linearly from one backlog to the other, so the area is half the difference of their
+    squares. The code has no branch, because processors predict poorly whether a queue is empty.
     """
     before_ns = max(link.busy_until_ns - link.integrated_until_ns, 0)
     backlog_ns = max(link.busy_until_ns - now_ns, 0)
@@ -58,10 +58,10 @@ def integrate_backlog(link: Any, now_ns: int) -> int:
 
 @njit(forceinline=True)
 def jittered_arrival_ns(world: Any, link: Any, arrival_ns: int) -> int:
-    """Delays an arrival by the host's processing jitter, in FIFO order.
+    """Return an arrival time delayed by the host's processing jitter, in FIFO order.
 
-    Hosts of real networks are never in step; without jitter, flows with equal round trips lock into phase and
-    drop-tail or step-marking queues pick the same victim again and again (Floyd and Jacobson, "On Traffic
+    Hosts of real networks are never synchronised. Without jitter, flows with equal round trips lock into
+    phase, and drop-tail or step-marking queues repeatedly hit the same flow (Floyd and Jacobson, "On Traffic
     Phase Effects", 1991).
     """
     arrival_ns = max(arrival_ns + random_below(world, link.jitter_ns), link.last_arrival_ns)
@@ -71,7 +71,7 @@ def jittered_arrival_ns(world: Any, link: Any, arrival_ns: int) -> int:
 
 @njit(forceinline=True)
 def refuse(world: Any, link: Any, slot: int) -> None:
-    """Drops a packet that was to enter a queue, or is lost on the link."""
+    """Drop a packet that finds no room in a queue, or is lost on the link."""
     link.dropped_packets += 1
     link.dropped_bytes += packet_at(world.packets, slot).size_bytes
     release_packet(world, slot)
@@ -79,7 +79,7 @@ def refuse(world: Any, link: Any, slot: int) -> None:
 
 @njit(forceinline=True)
 def put_on_wire(world: Any, link: Any, link_id: int, packet: Any, slot: int, arrival_ns: int) -> None:
-    """Appends a packet to the FIFO of those that are on their way to the link's far end."""
+    """Append a packet to the FIFO of packets in flight to the link's far end."""
     packet.arrival_ns = arrival_ns
     packet.next = NOBODY
     if link.head == NOBODY:

@@ -1,1 +1,1 @@
-"""The simulation's memory: record types, access from compiled code, and the arrays of one world."""
+"""Memory of a simulation: record types, access from compiled code, and the arrays of one world."""

@@ -1,8 +1,8 @@
-"""Records by address: how compiled code reaches the simulation's arrays.
+"""Access of compiled code to the simulation's arrays by address.
 
 The compiled functions share one argument, the world's record, which holds the address of every array. Passing
-the arrays themselves would put some eighty words on the stack of each call; an address and an index are one
-multiplication.
+the arrays themselves would put some eighty words on the stack of each call; finding a record from an address
+and an index takes one multiplication.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from numba.core import callconv
 from numba.extending import intrinsic
 
 RAISED_UNKNOWN = -1
-"""What a callback returns that ended in an exception of which nothing is known."""
+"""Return value of a callback that ended in an unknown exception."""
 
 
 def record_dtype(described: type) -> np.dtype[np.void]:
     """Return the type of a record from a class that describes it.
 
-    The class is for readers and type checkers: its attributes are annotated ``float`` or ``int``, eight bytes
+    The class serves readers and type checkers. Its attributes are annotated ``float`` or ``int``, eight bytes
     each, in the order of the record.
 
     Raises:
@@ -34,10 +34,9 @@ def record_dtype(described: type) -> np.dtype[np.void]:
 
 
 def record_accessor(dtype: np.dtype[Any]) -> Any:
-    """Makes the compiled function ``at(address, index)`` that gives a view of one record.
+    """Return the compiled function ``at(address, index)``, which returns a view of one record.
 
-    There is no bounds check: an index is valid by construction, which the tests hold through conservation
-    laws.
+    There is no bounds check: indices are valid by construction, which tests of conservation laws confirm.
     """
     record_type = numba.from_dtype(dtype)
 
@@ -55,11 +54,11 @@ def record_accessor(dtype: np.dtype[Any]) -> Any:
 
 
 def callback_caller(first_dtype: np.dtype[Any], second_dtype: np.dtype[Any]) -> Any:
-    """Makes the compiled function ``call(address, first, second)`` for functions compiled by ``numba.njit``.
+    """Return the compiled function ``call(address, first, second)`` for functions of ``numba.njit``.
 
-    It returns 0, or where the callback has raised the address of what numba knows of the exception
-    (RAISED_UNKNOWN if that is nothing). A C function could not say so: numba prints what is raised in one
-    and goes on.
+    It returns 0 or, where the callback has raised, the address of numba's description of the exception
+    (RAISED_UNKNOWN if there is none). A C function could not report exceptions: numba prints them and
+    continues.
     """
     first_type = numba.from_dtype(first_dtype)
     second_type = numba.from_dtype(second_dtype)
@@ -87,9 +86,10 @@ def callback_caller(first_dtype: np.dtype[Any], second_dtype: np.dtype[Any]) -> 
 
 
 def function_caller(signature: Any) -> Any:
-    """Make the compiled function ``call(address, first, second, ...)`` for functions of a signature.
+    """Return the compiled function ``call(address, first, second, ...)`` for functions of a signature.
 
-    They are compiled by ``numba.njit``, and have two or three arguments. What they raise, the call raises.
+    The functions are compiled by ``numba.njit`` and have two or three arguments. Their exceptions propagate
+    through the call.
     """
     kinds = signature.args
 
@@ -114,7 +114,7 @@ def function_caller(signature: Any) -> Any:
 
 @intrinsic
 def _call_entry_point(typing_context: Any, address: Any, first: Any, second: Any) -> Any:
-    """``call_entry_point(address, first, second)``: a C function of two int64 that returns one."""
+    """``call_entry_point(address, first, second)``: calls a C function of two int64 that returns an int64."""
     signature = types.int64(types.int64, types.int64, types.int64)
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -130,7 +130,7 @@ call_entry_point: Any = _call_entry_point
 
 @intrinsic
 def raise_known(typing_context: Any, address: Any) -> Any:
-    """``raise_known(address)`` raises what a ``callback_caller`` has returned the address of; once only."""
+    """``raise_known(address)``: raises the exception that a ``callback_caller`` returned; only once."""
     signature = types.void(types.int64)
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Memory layout of the packet simulator: one record array for each kind of thing.
+"""Memory layout of the packet simulator: one record array for each kind of object.
 
-Every array is an array of records, so that all that is known of one packet, link, flow or host lies in
-neighbouring cache lines: memory traffic decides the speed of a packet simulator. Times are integer
-nanoseconds, sequence numbers count packets.
+Every array is an array of records, so that all data of one packet, link, flow or host lies in neighbouring
+cache lines: memory traffic determines the speed of a packet simulator. Times are integer nanoseconds;
+sequence numbers count packets.
 
 A packet keeps its slot in ``packets`` from the sender to the receiver and back as an ACK; moving over a hop
 relinks the slot from one link's FIFO to the next and copies nothing. A new per-packet field therefore costs
@@ -16,10 +16,10 @@ import numpy as np
 from sysgym.emulator.packets.memory.numba_records import record_accessor
 
 NOBODY = -1
-"""Index that points nowhere (end of a list, no link, no packet)."""
+"""Null index: end of a list, no link, no packet."""
 
 NEVER_NS = np.int64(2**62)
-"""A time that does not come."""
+"""Time of an event that never happens."""
 
 LONG_LIVED_PACKETS = np.int64(2**30)
 """Length in packets of a flow that does not end within any episode; also the largest sequence number."""
@@ -28,14 +28,14 @@ PACKET_IS_ACK = 1
 PACKET_ECN_CAPABLE = 2
 PACKET_CE = 4
 PACKET_CNP = 8
-"""On an ACK: it is a congestion notification packet of DCQCN too."""
+"""On an ACK: it is also a congestion notification packet of DCQCN."""
 PACKET_PAUSE = 16
 PACKET_RESUME = 32
-"""Frames of priority flow control: they go from one end of a cable to the other and no further."""
+"""Frames of priority flow control, which travel only from one end of a cable to the other."""
 
 OUT_OF_PACKETS = 1
 TRANSPORT_FAILED = 2
-"""Why a world has halted: a sender found no free slot; a transport raised, or its window or rate is none."""
+"""Reasons for a halt: a sender found no free slot; a transport raised or wrote an invalid window or rate."""
 
 NEW_RENO = 0
 """Loss recovery by duplicate and partial ACKs (RFC 5681, RFC 6582), go-back-N after a time-out."""
@@ -43,8 +43,8 @@ NEW_RENO = 0
 SACK = 1
 """Loss recovery by selective acknowledgements (RFC 6675).
 
-Every ACK names the packet that caused it; a hole three packets deep is lost; what is sacked or lost is not in
-flight.
+Every ACK names the packet that caused it. A hole is lost when three packets beyond it have arrived. Sacked
+and lost packets do not count as in flight.
 """
 
 PACKET = np.dtype(
@@ -52,28 +52,28 @@ PACKET = np.dtype(
         ("arrival_ns", np.int64),  # at the far end of the link that carries it
         ("flow", np.int32),
         ("next", np.int32),  # the slot behind it in the same FIFO, or in the list of free slots
-        ("route", np.int32),  # where in the world's routes the link is that carries it
+        ("route", np.int32),  # index in the world's routes of the link that carries it
         ("size_bytes", np.uint16),
         ("flags", np.uint8),
         ("hop", np.int8),
     ],
     align=True,
 )
-"""What every hop of a packet needs: the fewer bytes, the more packets the cache holds."""
+"""Fields of a packet that every hop needs; a small record lets the cache hold more packets."""
 
 SEGMENT = np.dtype(
     [
-        ("sent_ns", np.int64),  # when the sender sent the data packet; its ACK brings it back
+        ("sent_ns", np.int64),  # sending time of the data packet, echoed by its ACK
         ("seq", np.int32),  # data: its number; ACK: the number of the data packet that caused it
         ("ack", np.int32),  # ACK: the next number that the receiver expects
     ],
     align=True,
 )
-"""What only the ends of a flow read of a packet, by the packet's slot."""
+"""Fields of a packet that only the ends of a flow read, by the packet's slot."""
 
 LINK = np.dtype(
     [
-        # A queue is known by the time at which its last byte will have left; limits are drain times too.
+        # A queue is represented by the departure time of its last byte; limits are drain times too.
         ("busy_until_ns", np.int64),
         ("ns_per_byte_q20", np.int64),  # fixed point, 20 fractional bits
         ("delay_ns", np.int64),
@@ -96,14 +96,14 @@ LINK = np.dtype(
 )
 
 STATE_SLOTS = 32
-"""Private numbers that a transport keeps for each flow in ``flow.state``."""
+"""Number of floats in ``flow.state``, a transport's private state for each flow."""
 
 INT_HOPS = 8
-"""Most switches of a path whose telemetry an ACK brings back."""
+"""Largest number of switches on a path whose telemetry an ACK carries."""
 
 FLOW = np.dtype(
     [
-        # What a transport reads and writes.
+        # Read and written by transports.
         ("cwnd", np.float64),  # packets
         ("ssthresh", np.float64),  # packets
         ("srtt_ns", np.float64),
@@ -122,9 +122,9 @@ FLOW = np.dtype(
         ("resend_una", np.int64),
         ("timeouts_in_a_row", np.int64),
         ("sacked", np.int64),  # SACK: packets above una known to have arrived
-        ("lost", np.int64),  # SACK: packets taken for lost and not yet sent again
+        ("lost", np.int64),  # SACK: packets considered lost and not yet retransmitted
         ("lost_below", np.int64),  # SACK: holes below this number are lost
-        ("hole_cursor", np.int64),  # SACK: next candidate for sending again
+        ("hole_cursor", np.int64),  # SACK: next candidate for retransmission
         ("recovery_credit", np.int64),  # SACK: packets that may leave in recovery
         ("una_sent_ns", np.int64),  # SACK: when the first hole was last sent
         ("rttvar_ns", np.float64),
@@ -133,7 +133,7 @@ FLOW = np.dtype(
         # Receiver.
         ("rcv_nxt", np.int64),
         ("held_out_of_order", np.int64),
-        # What does not change.
+        # Constant.
         ("n_packets", np.int64),
         ("last_packet_bytes", np.int64),
         ("window_mask", np.int64),
@@ -144,7 +144,7 @@ FLOW = np.dtype(
         ("transport", np.int32),
         ("recovery", np.int32),
         ("ecn_capable", np.int32),
-        # The list of the host's active flows.
+        # List of the host's active flows.
         ("next_active", np.int32),
         ("previous_active", np.int32),
         ("active", np.int32),
@@ -157,26 +157,26 @@ FLOW = np.dtype(
         ("retransmitted_packets", np.int64),
         ("timeouts", np.int64),
         ("begun", np.int64),
-        # What only the extended loop reads, behind the rest so that the plain one never touches its lines.
-        ("pace_in_force_bps", np.float64),  # the pacing rate that the next two stand for
+        # Read by the extended loop only; last, so that the plain loop never touches these cache lines.
+        ("pace_in_force_bps", np.float64),  # the pacing rate behind the next two fields
         ("pace_ns_per_byte_q20", np.int64),
         ("pace_fraction_q20", np.int64),  # of a nanosecond, carried from packet to packet
         ("next_send_ns", np.int64),
-        ("paced_since_ns", np.int64),  # when the packet was sent that the next one is spaced from
+        ("paced_since_ns", np.int64),  # sending time of the packet that the next one is spaced from
         ("paced_bytes", np.int64),  # its size; 0: none was sent
-        ("has_more", np.int64),  # when that packet had left, there was another one to send
-        ("resent_below", np.int64),  # SACK: all holes below were sent again ...
-        ("resent_by_ns", np.int64),  # ... by this time; 0: not noted
+        ("has_more", np.int64),  # another packet was ready when that packet had left
+        ("resent_below", np.int64),  # SACK: all holes below were retransmitted ...
+        ("resent_by_ns", np.int64),  # ... by this time; 0: unknown
         ("repair_cursor", np.int64),  # SACK: holes from here on ...
-        ("repair_below", np.int64),  # ... to here are lost again: their retransmissions did not arrive
+        ("repair_below", np.int64),  # ... to here are lost again, as their retransmissions did not arrive
         ("delivered_packets", np.int64),
-        ("delivered_ns", np.int64),  # when that number last grew
-        ("first_sent_ns", np.int64),  # when the packet was sent that was last delivered
-        ("app_limited_until", np.int64),  # 0, or the number delivered up to which samples are app-limited
+        ("delivered_ns", np.int64),  # last increase of delivered_packets
+        ("first_sent_ns", np.int64),  # sending time of the packet delivered last
+        ("app_limited_until", np.int64),  # 0, or the delivered_packets up to which samples are app-limited
         ("ack_deadline_ns", np.int64),
         ("last_cnp_ns", np.int64),
         ("after_delay_ns", np.int64),
-        ("hash_out", np.uint64),  # of the 5-tuple; that of the ACKs is the next one
+        ("hash_out", np.uint64),  # of the 5-tuple; hash_back is that of the ACKs
         ("hash_back", np.uint64),
         ("packet_bytes", np.int64),  # of a full packet, headers included
         ("hops", np.int32),  # links of the route
@@ -184,12 +184,12 @@ FLOW = np.dtype(
         ("ack_armed", np.int32),
         ("ce_state", np.int32),  # DCTCP.CE of RFC 8257, 3.2
         ("unacked_arrivals", np.int32),  # arrived and not yet acknowledged by the receiver
-        ("held_ack_slot", np.int32),  # the last of them
+        ("held_ack_slot", np.int32),  # the last of these arrivals
         ("cnp_due", np.int32),
-        ("waits_for", np.int32),  # flows that must end before this one starts
+        ("waits_for", np.int32),  # number of flows that must end before this one starts
         ("first_successor", np.int32),
         ("n_successors", np.int32),
-        ("failed", np.int64),  # its transport raised, or wrote a window or rate that is none
+        ("failed", np.int64),  # its transport raised, or wrote an invalid window or rate
     ],
     align=True,
 )
@@ -197,7 +197,7 @@ FLOW = np.dtype(
 HOST = np.dtype(
     [
         ("cap_ns_per_byte_q20", np.int64),  # rate cap, 0: none
-        ("backlog_limit_ns", np.int64),  # most that waits before the network card, as its drain time
+        ("backlog_limit_ns", np.int64),  # limit of the queue before the network card, as a drain time
         ("last_size_bytes", np.int64),
         ("last_sent_ns", np.int64),
         ("awake", np.int64),  # has an entry in the event heap: flows wait for their turn
@@ -223,25 +223,25 @@ HOST = np.dtype(
 EVENT = np.dtype(
     [
         ("now_ns", np.int64),
-        ("acked_packets", np.int64),  # that this ACK is the first to tell of
+        ("acked_packets", np.int64),  # newly reported by this ACK
         ("marked", np.int64),  # the ACK echoes a CE mark
         ("rtt_ns", np.int64),
         ("in_flight_packets", np.int64),  # before this ACK
-        ("window_limited", np.int64),  # 1: the window held the sender back, not its data or its rate cap
-        ("duplicate", np.int64),  # 1: of a packet beyond one that is missing, though the network keeps order
-        ("parameters", np.int64),  # address and number of the transport's own, see transports.base.parameter
+        ("window_limited", np.int64),  # 1: the window limited the sender, not its data or its rate cap
+        ("duplicate", np.int64),  # 1: caused by a packet beyond a missing one; the network keeps order
+        ("parameters", np.int64),  # address and number of the transport's; see transports.base.parameter
         ("n_parameters", np.int64),
-        # The rest is kept up for a transport whose callbacks name it (see Transport.needs_extras).
+        # The rest is maintained for transports whose callbacks use it (see Transport.needs_extras).
         ("hops", np.int64),  # links from sender to receiver
-        ("endpoint_delay_ns", np.int64),  # that the receiver held the ACK back
+        ("endpoint_delay_ns", np.int64),  # time for which the receiver delayed the ACK
         ("cnp", np.int64),  # the ACK is a congestion notification packet too
-        ("lost_packets", np.int64),  # taken for lost and not yet sent again
+        ("lost_packets", np.int64),  # considered lost and not yet retransmitted
         # A sample of the delivery rate: (delivered_packets - delivered_at_send) / delivery_interval_ns.
-        ("delivered_packets", np.int64),  # of the flow, in any order, this ACK counted
-        ("delivered_at_send", np.int64),  # what that number was when the acknowledged packet was sent
-        ("delivery_interval_ns", np.int64),  # the longer of the times that sending and acknowledging took
-        ("app_limited", np.int64),  # the sample says what the application sent, not what the path carries
-        # In-band telemetry of the switches on the data packet's way, the first of int_hops entries first.
+        ("delivered_packets", np.int64),  # of the flow, in any order, including this ACK's
+        ("delivered_at_send", np.int64),  # the same when the acknowledged packet was sent
+        ("delivery_interval_ns", np.int64),  # the longer of the sending and the acknowledging interval
+        ("app_limited", np.int64),  # the application limited the sample, not the path
+        # In-band telemetry of the switches on the data packet's path, in order: int_hops entries.
         ("int_hops", np.int64),
         ("int_queue_bytes", np.int64, (INT_HOPS,)),
         ("int_tx_bytes", np.int64, (INT_HOPS,)),
@@ -250,7 +250,7 @@ EVENT = np.dtype(
     ],
     align=True,
 )
-"""What a transport callback is told about the thing that happened."""
+"""Argument ``event`` of a transport's callbacks."""
 
 NOTE = np.dtype(
     [
@@ -262,13 +262,13 @@ NOTE = np.dtype(
         # Written by the receiver.
         ("received_ns", np.int64),
         ("endpoint_delay_ns", np.int64),
-        ("recent_arrivals", np.uint64),  # of 64 packets; the highest bit: the one that caused the ACK
-        ("covers", np.int32),  # arrivals that the ACK answers
-        ("came_by", np.int32),  # the link over which it came to the switch it is at
+        ("recent_arrivals", np.uint64),  # bitmap of 64 packets; highest bit: the one that caused the ACK
+        ("covers", np.int32),  # number of arrivals that the ACK acknowledges
+        ("came_by", np.int32),  # the link over which it came to its present switch
     ],
     align=True,
 )
-"""What the extended loop notes on a packet, by the packet's slot."""
+"""Fields of a packet for the extended loop, by the packet's slot."""
 
 STAMPS = np.dtype(
     [
@@ -280,7 +280,7 @@ STAMPS = np.dtype(
     ],
     align=True,
 )
-"""In-band telemetry that a packet gathers and its ACK brings back, by the packet's slot."""
+"""In-band telemetry that a packet gathers and its ACK carries back, by the packet's slot."""
 
 PORT = np.dtype(
     [
@@ -288,38 +288,38 @@ PORT = np.dtype(
         ("lost_packets", np.int64),  # on the link, by faults
         ("rate_bps", np.int64),
         ("recorded", np.int64),
-        ("drain_scale", np.float64),  # time of a byte at first over that at present
+        ("drain_scale", np.float64),  # initial time of a byte over the present one
         # RED (Floyd and Jacobson, 1993); limits are drain times.
         ("red_min_ns", np.float64),
         ("red_max_ns", np.float64),
         ("red_average_ns", np.float64),
-        ("red_until_ns", np.int64),  # when the average was last brought up to date
+        ("red_until_ns", np.int64),  # last update of the average
         # Priority flow control. A queue that can be paused is a list of packets, not a drain time.
         ("waiting_head", np.int32),
         ("waiting_tail", np.int32),
         ("queued_bytes", np.int64),  # waiting or being sent
         ("sending_bytes", np.int64),  # 0: none is being sent
         ("sending_from", np.int64),  # the link by which the packet being sent came
-        ("held_bytes", np.int64),  # at the far end's switch, of what came over this link
+        ("held_bytes", np.int64),  # held by the far end's switch, received over this link
         ("pause_sent", np.int64),  # the far end has asked this port to stop
-        ("paused", np.int64),  # the request has come
+        ("paused", np.int64),  # the request has arrived
         ("paused_since_ns", np.int64),
         ("paused_ns", np.int64),
         ("pauses", np.int64),
-        ("sends_for_host", np.int64),  # NOBODY: the port is a switch's
+        ("sends_for_host", np.int64),  # NOBODY for ports of switches
         ("wakes_host", np.int64),  # the host waits for room in this port
         ("target", np.int64),  # node at the far end
     ],
     align=True,
 )
-"""What the extended loop knows of a link and its port beyond :data:`LINK`."""
+"""Fields of a link and its port for the extended loop, beyond :data:`LINK`."""
 
 PLACE = np.dtype([("edge", np.int32), ("column", np.int32), ("downlink", np.int32)], align=True)
-"""Where a host is: its switch, that switch's column of the forwarding table, the link to the host."""
+"""Place of a host: its switch, that switch's column of the forwarding table, and the link to the host."""
 
 CAPTURED = np.dtype(
     [
-        ("time_ns", np.int64),  # its first bit goes out on the link
+        ("time_ns", np.int64),  # first bit sent on the link
         ("flow", np.int32),
         ("link", np.int32),
         ("seq", np.int32),
@@ -333,7 +333,7 @@ CAPTURED = np.dtype(
 
 WORLD = np.dtype(
     [
-        # Addresses of the engine's entry points for this world, and how far they may take it without Python.
+        # Addresses of the engine's entry points for this world, and the time from which Python is needed.
         ("run_until", np.int64),
         ("cap_hosts", np.int64),
         ("python_needed_ns", np.int64),
@@ -370,11 +370,11 @@ WORLD = np.dtype(
         ("root_is_stale", np.int64),
         ("first_free_packet", np.int64),
         ("free_packets", np.int64),
-        ("halted", np.int64),  # 0, or why Python has to look: OUT_OF_PACKETS, TRANSPORT_FAILED
+        ("halted", np.int64),  # 0, or the reason for a halt: OUT_OF_PACKETS, TRANSPORT_FAILED
         ("failed_callback", np.int64),  # ON_ACK ...
-        ("raised", np.int64),  # 0, or what is known of the exception (see memory.callback_caller)
+        ("raised", np.int64),  # 0, or the exception (see numba_records.callback_caller)
         ("next_flow", np.int64),
-        ("n_scheduled", np.int64),  # flows with a start time; those behind them wait for others
+        ("n_scheduled", np.int64),  # flows with a start time; the later ones wait for others
         ("timer_tick_ns", np.int64),
         ("sample_tick_ns", np.int64),
         ("payload_bytes", np.int64),
@@ -385,7 +385,7 @@ WORLD = np.dtype(
         ("max_window_packets", np.int64),
         ("hops", np.int64),
         ("queue_samples", np.int64),
-        # What only the extended loop reads.
+        # Read by the extended loop only.
         ("reserved_packets", np.int64),  # slots that senders leave free
         ("keeps_stamps", np.int64),
         ("cnp_interval_ns", np.int64),
@@ -394,17 +394,17 @@ WORLD = np.dtype(
         ("delayed_ack_ns", np.int64),
         ("duplicate_threshold", np.int64),
         ("paths_keep_order", np.int64),
-        ("loses_at_random", np.int64),  # on links; then ACKs repeat what others have said
+        ("loses_at_random", np.int64),  # on links; ACKs then repeat earlier information
         ("red", np.int64),
         ("red_weight", np.float64),
         ("red_max_probability", np.float64),
         ("red_gentle", np.int64),
         ("red_marks", np.int64),
-        ("loss_q31", np.int64),  # probability that a crossing loses the packet, times 2^31
+        ("loss_q31", np.int64),  # probability that a link loses a packet, times 2^31
         ("links_fail", np.int64),
         ("rates_change", np.int64),
-        ("shaped_links", np.int64),  # a packet travels when its turn comes, its bits take no time
-        ("by_table", np.int64),  # every switch looks the next link up; else routes are fixed at the start
+        ("shaped_links", np.int64),  # no serialisation delay: a packet travels when its turn comes
+        ("by_table", np.int64),  # switches look up the next link; else routes are fixed at the start
         ("sprays", np.int64),
         ("n_columns", np.int64),
         ("lossless", np.int64),

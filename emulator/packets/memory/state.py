@@ -1,4 +1,4 @@
-"""A simulation's arrays together: what the compiled loop is given the address of."""
+"""All arrays of a simulation, whose addresses the compiled loop uses."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ class State(NamedTuple):
     hosts: NDArray[Any]  # (n_hosts,) HOST
     routes: NDArray[np.int32]  # (n_flows, 2, max_hops + 1): data and ACK route, padded with NOBODY
     heap: NDArray[np.int64]  # (n_links + n_hosts + 4,) event keys
-    received: NDArray[np.uint64]  # the receivers' bitmaps of packets held out of order
-    sacked: NDArray[np.uint64]  # the senders' knowledge of the same
+    received: NDArray[np.uint64]  # receivers' bitmaps of packets held out of order
+    sacked: NDArray[np.uint64]  # senders' bitmaps of packets known to have arrived
     queue_histogram: NDArray[np.uint32]  # (n_links, QUEUE_BUCKETS)
     event: NDArray[Any]  # (1,) EVENT, scratch
     callbacks: NDArray[np.int64]  # (5 * n_transports,) addresses of compiled functions
-    # Of one record or entry where the world does not use them.
+    # These have one record or entry where the world does not use them.
     notes: NDArray[Any]  # (capacity,) NOTE
     stamps: NDArray[Any]  # (capacity,) STAMPS
     ports: NDArray[Any]  # (n_links,) PORT
     places: NDArray[Any]  # (n_hosts,) PLACE
-    table_rows: NDArray[np.int32]  # (n_nodes * n_columns + 1,) where the links of a table entry begin
+    table_rows: NDArray[np.int32]  # (n_nodes * n_columns + 1,) first link of each table entry
     table_links: NDArray[np.int32]
     successors: NDArray[np.int32]  # flows that wait for others, by those they wait for
     captured: NDArray[Any]  # (capture_size,) CAPTURED
     caps: NDArray[np.int64]  # (n_hosts,) rate caps asked for, ns per byte in fixed point; 0: none
 
     def bind(self) -> None:
-        """Writes the arrays' addresses into the world's record.
+        """Write the arrays' addresses into the world's record.
 
-        Again after one was replaced or the state was copied.
+        Call it again after an array was replaced or the state was copied.
         """
         for name, array in self._asdict().items():
             if name != "world":

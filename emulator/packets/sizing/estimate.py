@@ -1,7 +1,8 @@
-"""Work and memory of an episode, estimated from the scenario alone: nothing is drawn, nothing is built.
+"""Work and memory of an episode, estimated from the scenario alone, without drawing or building anything.
 
-Flows are counted as the workloads draw them. The work is that of senders that use what the network gives, as
-classic transports do; a policy that holds senders back makes less. Held in tests to a factor of three.
+The number of flows is that of the workloads' distributions. The estimate is for senders that use the
+available capacity, as classic transports do; a policy that limits senders causes less work. Tests hold it to
+a factor of three.
 """
 
 from __future__ import annotations
@@ -31,35 +32,35 @@ from sysgym.scenarios.schema.offered import hot_hosts, wire_bytes
 from sysgym.scenarios.schema.traffic import PartTable, parts_of
 
 PACKET_HOPS_PER_S = 1e7
-"""Of one core, see docs/packets.md."""
+"""Simulation speed of one core; see docs/packets.md."""
 
 STEP_S = 100e-6
-"""Wall time of a decision beside the packets: observation, reward and a cheap agent."""
+"""Wall time of a decision without its packets: observation, reward and a cheap agent."""
 
 SETUP_S_PER_FLOW = 2e-6
-"""Wall time until a flow is drawn, routed and laid out."""
+"""Wall time for drawing, routing and laying out a flow."""
 
 LONG_EPISODE_S = 600.0
-"""From here on an episode is warned of; the longest of the package takes a twentieth."""
+"""Estimated time above which a warning is given; the longest shipped episode takes a twentieth of it."""
 
 GREEDY_UTILIZATION = 0.8
-"""Of the capacity that long-lived flows share: collisions and recovery cost them the rest."""
+"""Fraction of the shared capacity that long-lived flows use; collisions and recovery cost the rest."""
 
 BYTES_PER_FLOW_DRAWN = 200
-"""Of the schedule, its columns and what sorting them takes for a moment."""
+"""Bytes of the schedule per flow: its columns and the temporary memory for sorting them."""
 
 MOST_MEMORY_SHARE = 0.8
-"""Of the machine's memory: an estimate is none to the last byte, and others want some too."""
+"""Usable fraction of the machine's memory, since the estimate is rough and other processes need some."""
 
 
 class Estimate(NamedTuple):
-    """What an episode will take.
+    """Estimated work and memory of an episode.
 
     Attributes:
         flows: Flows of the episode.
-        packet_hops: Packets, data or ACK, times the links that they cross.
-        memory_bytes: Most that the world holds at once, the building of it included.
-        wall_s: Time on one core.
+        packet_hops: Link crossings of data packets and ACKs.
+        memory_bytes: Peak memory of the world, including its construction.
+        wall_s: Wall time on one core.
     """
 
     flows: float
@@ -69,7 +70,7 @@ class Estimate(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What one workload brings: flows, data packets that cross a link, bytes held while it is drawn."""
+    """Contribution of one workload: flows, link crossings of data packets, bytes held while it is drawn."""
 
     flows: float
     packet_links: float
@@ -78,10 +79,10 @@ class _Part(NamedTuple):
 
 
 def estimate(scenario: CongestionScenario) -> Estimate:
-    """Return what an episode of a scenario takes, without building it.
+    """Return the estimated work and memory of an episode, without building it.
 
     Args:
-        scenario: Of one episode; of a scenario that varies, its own values.
+        scenario: Scenario of one episode; for a scenario that varies, its own values are used.
     """
     size, ends = topology_size(scenario.topology), scenario.transport
     parts = [_part(part, scenario, size) for part in parts_of(scenario.workload).values()]
@@ -96,16 +97,16 @@ def estimate(scenario: CongestionScenario) -> Estimate:
 
 
 class LongEpisode(UserWarning):
-    """Says that an episode is estimated to take longer than :data:`LONG_EPISODE_S`."""
+    """Warning that an episode is estimated to take longer than :data:`LONG_EPISODE_S`."""
 
 
 def check_size(scenario: CongestionScenario) -> None:
-    """Refuse a world that the machine's memory cannot hold, before anything of it is built.
+    """Raise an error if the machine's memory cannot hold a world, before any of it is built.
 
-    An episode that takes very long is warned of, with :class:`LongEpisode`.
+    Warn with :class:`LongEpisode` if the episode takes very long.
 
     Raises:
-        ScenarioError: Its estimate is beyond what the machine has.
+        ScenarioError: If the estimate exceeds the machine's memory.
     """
     needed, there_is = estimate(scenario), machine_memory_bytes()
     if needed.memory_bytes > MOST_MEMORY_SHARE * there_is:
@@ -140,11 +141,11 @@ def gigabytes(size_bytes: float) -> str:
 
 @functools.cache
 def machine_memory_bytes() -> float:
-    """Return the memory that this process may use: the machine's, or the control group's if that is less."""
+    """Return the memory that this process may use: the machine's, or its control group's limit if lower."""
     try:
         total = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
-        return math.inf  # a system that does not tell
+        return math.inf  # the system does not report it
     for limit in ("memory.max", "memory/memory.limit_in_bytes"):
         try:
             total = min(total, float(Path("/sys/fs/cgroup", limit).read_text()))
@@ -156,7 +157,7 @@ def machine_memory_bytes() -> float:
 def _memory_bytes(scenario: CongestionScenario, size: TopologySize, parts: list[_Part]) -> float:
     route_bytes = 2 * (size.longest_path + 1) * records.ROUTE_HOP.itemsize
     per_flow = (
-        # Routes are made, joined and copied once.
+        # Routes are computed, joined and copied once.
         records.FLOW.itemsize + 3 * route_bytes + SOURCES_PER_FLOW * 8 + BYTES_PER_FLOW_DRAWN
     )
     per_link = records.LINK.itemsize + records.PORT.itemsize + 4 * QUEUE_BUCKETS
@@ -218,7 +219,7 @@ def _long_lived(part: LongLivedWorkload, scenario: CongestionScenario, size: Top
     flows, path = pairs * part.flows_per_pair, _path(part, size)
     loss, round_trip_s = scenario.faults.loss_probability * path, 2 * path * scenario.topology.link_delay_s
     if loss > 0 and round_trip_s > 0:
-        # Random losses hold a window to about 1.2 packets over their root (Mathis et al., CCR 27(3), 1997).
+        # Random loss at rate p limits a window to about 1.2 / sqrt(p) (Mathis et al., CCR 27(3), 1997).
         packets_per_s = min(packets_per_s, flows * 1.2 / (math.sqrt(loss) * round_trip_s))
     packets = packets_per_s * scenario.horizon_s
     return _Part(flows, packets * path, ends.max_window_packets, 32 * pairs)
@@ -236,7 +237,7 @@ def _training(part: TrainingWorkload, scenario: CongestionScenario, size: Topolo
     iterations = int(scenario.horizon_s / least_s) + 1
     flows = part.jobs * iterations * messages
     packets = math.ceil(message_bytes / ends.payload_bytes)
-    # The schedule holds all that line rate would allow; a step ends when its slowest message does.
+    # The schedule holds as much as line rate would allow; a step ends with its slowest message.
     moved = flows * packets * _path(part, size) * GREEDY_UTILIZATION
     waits = n.bit_length() if part.collective == "tree_all_reduce" else 2
     return _Part(flows, moved, min(packets, ends.max_window_packets), flows * 24 * (waits + 2))
@@ -251,7 +252,7 @@ def _pairs(part: LongLivedWorkload | OnOffWorkload, size: TopologySize) -> float
 
 
 def _path(part: PartTable, size: TopologySize) -> float:
-    """Return the links of a flow's way, on average."""
+    """Return the mean number of links of a flow's path."""
     if getattr(part, "matrix", "") in ("one_to_one", "iroko", "stride"):
         return size.far_path
     return size.mean_path

@@ -1,4 +1,4 @@
-"""The size of a network, known from the scenario's table before the network is built."""
+"""Size of a network, computed from the scenario's table without building the network."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from sysgym.scenarios.schema.topology import (
 
 
 class TopologySize(NamedTuple):
-    """Numbers of parts, and lengths of ways in links.
+    """Numbers of components, and path lengths in links.
 
     Attributes:
         n_hosts: Hosts.
         n_nodes: Hosts and switches.
         n_links: Directed links.
-        n_edges: Switches that have hosts.
-        mean_path: Between two hosts drawn at random.
-        far_path: Between the hosts of a matrix that sends as far as possible.
-        longest_path: Between any two.
-        n_one_to_one: Pairs of the matrix one_to_one.
-        capacity_bps: Most that all hosts together can send far, bit/s.
+        n_edges: Switches with hosts.
+        mean_path: Mean path length between two random hosts.
+        far_path: Path length in a matrix that sends as far as possible.
+        longest_path: Longest path between any two hosts.
+        n_one_to_one: Number of pairs of the matrix one_to_one.
+        capacity_bps: Largest total rate at which hosts can send over far paths, bit/s.
     """
 
     n_hosts: int
@@ -41,7 +41,7 @@ class TopologySize(NamedTuple):
 
 
 def topology_size(topology: TopologyTable) -> TopologySize:
-    """Return the size of the network that a table describes, overrides left out."""
+    """Return the size of the network that a table describes, without its overrides."""
     n, rate_bps = topology.n_hosts, topology.link_rate_bps
     if isinstance(topology, DumbbellTopology):
         side = topology.hosts_per_side
@@ -72,5 +72,5 @@ def topology_size(topology: TopologyTable) -> TopologySize:
 
 
 def _mean(hosts_at: dict[int, int]) -> float:
-    """Return the mean of distances, each with the number of hosts that far away."""
+    """Return the mean distance, from the number of hosts at each distance."""
     return sum(links * hosts for links, hosts in hosts_at.items()) / max(sum(hosts_at.values()), 1)

@@ -1,4 +1,4 @@
-"""Topologies, the routes through them, and the rates that are fair on them."""
+"""Topologies, routing and max-min fair rates."""
 
 from sysgym.emulator.packets.topology.graph import Cable, Topology, build_topology
 

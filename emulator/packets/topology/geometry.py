@@ -1,4 +1,4 @@
-"""Layout of a topology for pictures: hosts at the bottom, switches in tiers above them."""
+"""Layout of a topology for figures: hosts at the bottom, switches in tiers above them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from sysgym.emulator.packets.topology.graph import Topology
 
 GAP_BETWEEN_SWITCHES = 0.8
-"""Extra room between hosts of different switches, in distances between neighbours."""
+"""Extra space between hosts of different switches, in multiples of the distance between neighbours."""
 
 
 def node_tiers(topology: Topology) -> NDArray[np.int64]:
-    """Links from each node to the nearest host, shape (n_nodes,): hosts 0, their switches 1, and so on."""
+    """Return the number of links from each node to the nearest host, shape (n_nodes,): 0 for hosts."""
     tiers = np.full(topology.n_nodes, -1, dtype=np.int64)
     tiers[: topology.n_hosts] = 0
     tier = 0
@@ -25,10 +25,10 @@ def node_tiers(topology: Topology) -> NDArray[np.int64]:
 
 
 def node_positions(topology: Topology) -> NDArray[np.float64]:
-    """Positions for drawing, shape (n_nodes, 2): x from 0 to 1, y the tier.
+    """Return positions for drawing, shape (n_nodes, 2): x from 0 to 1, y the tier.
 
-    Hosts stand in the order of their switches. A switch with hosts stands above their middle; the switches of
-    a higher tier are spread out evenly, in the order of what is below them.
+    Hosts are in the order of their switches. A switch with hosts is above the middle of its hosts; the
+    switches of a higher tier are spaced evenly, in the order of the nodes below them.
     """
     tiers = node_tiers(topology)
     x = np.zeros(topology.n_nodes)

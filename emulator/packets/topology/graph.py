@@ -1,7 +1,7 @@
 """Topologies: hosts, switches and directed links, built from a scenario's ``[topology]`` table.
 
-A new form of network is one function from its table to a :class:`Topology` and a line in ``_BUILDERS``;
-routing, simulator and observations follow from the structure alone.
+To add a kind of network, write a function from its table to a :class:`Topology` and add a line to
+``_BUILDERS``. Routing, simulator and observations depend on the structure alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Array = TypeVar("Array", bound=NDArray[Any])
 
 
 class Cable(NamedTuple):
-    """A full-duplex connection of two nodes: two directed links, as built with the same rate and delay."""
+    """Full-duplex connection of two nodes: two directed links, built with the same rate and delay."""
 
     end: int
     other_end: int
@@ -40,27 +40,27 @@ class Cable(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """A network as read-only arrays.
+    """Network as read-only arrays.
 
-    Nodes ``0 .. n_hosts - 1`` are hosts, the rest switches. Links are directed. Links ``2i`` and ``2i + 1``
-    are the two directions of cable ``i``, so ``link ^ 1`` is the way back. Every link has an output port of
-    its own at its source, so that links and ports share an index. Every host has one cable, to a switch.
+    Nodes ``0 .. n_hosts - 1`` are hosts, the others switches. Links are directed. Links ``2i`` and
+    ``2i + 1`` are the two directions of cable ``i``, so ``link ^ 1`` is the reverse link. Every link has its
+    own output port at its source, so links and ports share an index. Every host has one cable, to a switch.
 
     Attributes:
-        kind: Form of the network, as in the scenario.
+        kind: Kind of the network, as in the scenario.
         n_hosts: Number of hosts.
         n_switches: Number of switches.
         node_names: Names, hosts first, length n_hosts + n_switches.
-        link_source: Node that sends on each link, shape (n_links,).
-        link_target: Node that receives on each link, shape (n_links,).
+        link_source: Sending node of each link, shape (n_links,).
+        link_target: Receiving node of each link, shape (n_links,).
         link_rate_bps: Rate of each link, bit/s, shape (n_links,).
         link_delay_s: One-way propagation delay of each link, s, shape (n_links,).
-        host_pod: Which pod each host belongs to, shape (n_hosts,): of a dumbbell the side, of a leaf-spine
-            network the leaf, of a parking lot the switch.
-        link_buffer_bytes: Buffer of each link's port where an override gives one, shape (n_links,); else nan.
+        host_pod: Pod of each host, shape (n_hosts,): the side of a dumbbell, the leaf of a leaf-spine
+            network, the switch of a parking lot.
+        link_buffer_bytes: Buffer of each link's port where an override sets one, else nan; shape (n_links,).
         link_ecn_threshold_bytes: ECN threshold of each link's port, likewise.
-        shaped: Whether a packet travels as soon as its turn comes (``topology.link_model = "shaper"``), and
-            not when its last bit has been sent.
+        shaped: Whether a packet travels as soon as its turn comes (``topology.link_model = "shaper"``),
+            instead of when its last bit has been sent.
     """
 
     kind: str
@@ -77,10 +77,10 @@ class Topology:
     shaped: bool = False
 
     def __post_init__(self) -> None:
-        """Checks the structure that everything else relies on, and makes the arrays read-only.
+        """Check the structure of the network, and make the arrays read-only.
 
         Raises:
-            SysgymError: If the arrays do not describe such a network, or a host cannot reach another.
+            SysgymError: If the arrays do not describe a valid network, or a host cannot reach another one.
         """
         for array in (
             self.link_source,
@@ -104,13 +104,13 @@ class Topology:
         cables: Iterable[Cable],
         host_pod: Iterable[int],
     ) -> Topology:
-        """Builds a topology from its cables, each of which becomes two links, ``end`` to ``other_end`` first.
+        """Return the topology with the given cables; each becomes two links, ``end`` to ``other_end`` first.
 
         Args:
-            kind: Form of the network.
+            kind: Kind of the network.
             host_names: Names of nodes 0, 1, ...
             switch_names: Names of the nodes after the hosts.
-            cables: All cables; node ids as in the order of the names.
+            cables: All cables; node ids follow the order of the names.
             host_pod: Pod of each host.
         """
         hosts, switches, cables = tuple(host_names), tuple(switch_names), tuple(cables)
@@ -130,10 +130,10 @@ class Topology:
         )
 
     def with_overrides(self, overrides: Sequence[LinkOverride]) -> Topology:
-        """The same network with some links changed, one override after the other.
+        """Return the network with some links changed, one override after the other.
 
         Raises:
-            ScenarioError: If an override names no link that there is.
+            ScenarioError: If an override names a link that does not exist.
         """
         if not overrides:
             return self
@@ -167,12 +167,13 @@ class Topology:
         )
 
     def links_named(self, pattern: str) -> NDArray[np.int64]:
-        """Links whose name matches, ascending: none if there is no such link.
+        """Return the links whose names match a pattern, ascending; none if there is no such link.
 
         Args:
-            pattern: ``leaf0->spine1`` or ``leaf0<->spine1`` (both directions); ``*`` and ``?`` as in a shell.
+            pattern: ``leaf0->spine1`` or ``leaf0<->spine1`` (both directions), with shell wildcards ``*`` and
+                ``?``.
         """
-        # A square bracket is no wildcard here: names have none, and half a one would match nothing.
+        # Square brackets are not wildcards here: no name has one, and an unclosed one would match nothing.
         name = pattern.replace("<->", "->").replace("[", "[[]")
         chosen = np.array([fnmatchcase(known, name) for known in self.link_names], dtype=np.bool_)
         if "<->" in pattern:
@@ -180,7 +181,7 @@ class Topology:
         return np.flatnonzero(chosen).astype(np.int64)
 
     def hop_s(self, size_bytes: float) -> NDArray[np.float64]:
-        """Time from a packet's turn to its arrival at the other end, by link, s, shape (n_links,)."""
+        """Return the time from a packet's turn to its arrival at the far end, s, shape (n_links,)."""
         if self.shaped:
             return self.link_delay_s
         return size_bytes * 8 / self.link_rate_bps + self.link_delay_s
@@ -192,7 +193,7 @@ class Topology:
 
     @property
     def n_links(self) -> int:
-        """Number of directed links, two a cable."""
+        """Number of directed links, two per cable."""
         return len(self.link_source)
 
     @cached_property
@@ -286,7 +287,7 @@ def _host_names(n_hosts: int) -> list[str]:
 
 
 def _dumbbell(spec: DumbbellTopology) -> Topology:
-    """Hosts 0 .. n - 1 on the switch ``west``, n .. 2n - 1 on ``east``; the last cable is the core."""
+    """Build hosts 0 .. n - 1 on the switch ``west``, n .. 2n - 1 on ``east``; the last cable is the core."""
     per_side, n_hosts = spec.hosts_per_side, 2 * spec.hosts_per_side
     west, east = n_hosts, n_hosts + 1
     core_rate_bps = spec.link_rate_bps if spec.core_rate_bps is None else spec.core_rate_bps
@@ -304,7 +305,7 @@ def _dumbbell(spec: DumbbellTopology) -> Topology:
 
 
 def _single_switch(spec: SingleSwitchTopology) -> Topology:
-    """All hosts on one switch: a network in which only the receivers' links can be short of capacity."""
+    """Build all hosts on one switch, where only the links to receivers can be bottlenecks."""
     return Topology.from_cables(
         spec.kind,
         host_names=_host_names(spec.hosts),
@@ -315,11 +316,11 @@ def _single_switch(spec: SingleSwitchTopology) -> Topology:
 
 
 def _fat_tree(spec: FatTreeTopology) -> Topology:
-    """Builds k pods of k/2 edge and k/2 aggregation switches, (k/2)**2 core switches, k**3/4 hosts.
+    """Build k pods of k/2 edge and k/2 aggregation switches, (k/2)**2 core switches, k**3/4 hosts.
 
-    Aggregation switch ``j`` of every pod is connected to the cores ``j * k/2 .. (j + 1) * k/2 - 1``, so that
-    between two pods there are (k/2)**2 shortest paths, one a core (Al-Fares et al., SIGCOMM 2008, section
-    3.1). Nodes are in the order hosts, edge, aggregation, core, and within each by pod; cables host-edge,
+    Aggregation switch ``j`` of every pod is connected to the cores ``j * k/2 .. (j + 1) * k/2 - 1``, so there
+    are (k/2)**2 shortest paths between two pods, one per core (Al-Fares et al., SIGCOMM 2008, section 3.1).
+    Nodes are in the order hosts, edge, aggregation, core, and within each by pod; cables host-edge,
     edge-aggregation, aggregation-core.
     """
     k, half = spec.k, spec.k // 2
@@ -349,7 +350,7 @@ def _fat_tree(spec: FatTreeTopology) -> Topology:
 
 
 def _leaf_spine(spec: LeafSpineTopology) -> Topology:
-    """Builds leaves with their hosts, in order, each with one cable to every spine (a folded Clos network).
+    """Build leaves with their hosts, in order, each with one cable to every spine (a folded Clos network).
 
     Nodes are in the order hosts, leaves, spines; cables host-leaf, then leaf-spine by leaf. Between two
     leaves there are as many shortest paths as spines.
@@ -377,7 +378,7 @@ def _leaf_spine(spec: LeafSpineTopology) -> Topology:
 
 
 def _parking_lot(spec: ParkingLotTopology) -> Topology:
-    """Switches in a row; the long path's ends on the first and last, a pair of hosts across each link.
+    """Build a row of switches: one long path from first to last, and one pair of hosts across each link.
 
     Host 0 sends from switch 0 to host n + 1 on switch n; host i = 1 .. n sends from switch i - 1 to host
     n + 1 + i on switch i. Cables: hosts in order, then the bottlenecks from first to last.
@@ -406,15 +407,15 @@ _BUILDERS: dict[str, Callable[[Any], Topology]] = {
     "leaf_spine": _leaf_spine,
     "parking_lot": _parking_lot,
 }
-"""Kind -> function from the scenario's table to the topology."""
+"""Functions from the scenario's table to the topology, by kind."""
 
 
 def build_topology(spec: TopologyTable) -> Topology:
-    """Builds the network that a scenario's ``[topology]`` table describes; the same table gives the same ids.
+    """Return the network that a scenario's ``[topology]`` table describes; the same table gives the same ids.
 
     Raises:
         UnknownName: If there is no topology of that kind.
-        ScenarioError: If an override names no link that there is.
+        ScenarioError: If an override names a link that does not exist.
     """
     kind: str = spec.kind
     if kind not in _BUILDERS:

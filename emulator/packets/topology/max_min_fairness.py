@@ -1,7 +1,7 @@
-"""Max-min fair rates: what an ideal controller would give every flow of a network.
+"""Max-min fair rates, the allocation of an ideal controller.
 
-An allocation is max-min fair if no flow's rate can grow without taking from a flow that has no more;
-equivalently, every flow is at its demand or has a bottleneck: a full link on which no flow is faster
+An allocation is max-min fair if no flow's rate can grow without reducing that of a flow that is not faster.
+Equivalently, every flow is at its demand or has a bottleneck: a full link on which no flow is faster
 (Bertsekas and Gallager, Data Networks, 2nd ed., section 6.5.2).
 """
 
@@ -19,23 +19,23 @@ def max_min_rates(
     link_rate_bps: NDArray[np.float64],
     demand_bps: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Computes the max-min fair rate of every flow by progressive filling.
+    """Return the max-min fair rate of every flow, computed by progressive filling.
 
-    All rates grow together; a flow stops where a link on its route is full or its demand is met. Links that
-    are full up to rounding stay within about 1e-12 of their rate.
+    All rates grow together. A flow stops when a link on its route is full or its demand is met. Rounding
+    errors overfill a link by at most about 1e-12 of its rate.
 
     Args:
-        routes: Links of each flow, shape (n_flows, longest route), padded with -1. A flow without links meets
+        routes: Links of each flow, shape (n_flows, longest route), padded with -1. A flow without links gets
             its demand.
         link_rate_bps: Rate of each link, bit/s, shape (n_links,), not negative; inf is allowed.
-        demand_bps: Most that each flow can use, bit/s, shape (n_flows,), not negative; None: no flow has a
-            limit.
+        demand_bps: Largest rate that each flow can use, bit/s, shape (n_flows,), not negative; None: no flow
+            has a limit.
 
     Returns:
         Rates in bit/s, shape (n_flows,); inf for a flow that nothing limits.
 
     Raises:
-        SysgymError: If shapes or values are not of this kind.
+        SysgymError: If a shape or value is invalid.
     """
     links = np.ascontiguousarray(routes, dtype=np.int32)
     capacity_bps = np.ascontiguousarray(link_rate_bps, dtype=np.float64)
@@ -64,7 +64,7 @@ def _stop(
     growing: NDArray[np.int64],
     spare_bps: NDArray[np.float64],
 ) -> None:
-    """Takes a flow that has reached its rate out of its links."""
+    """Remove a flow that has reached its rate from its links."""
     for link in route:
         if link >= 0:
             growing[link] -= 1
@@ -79,7 +79,7 @@ def fill(
     demand_bps: NDArray[np.float64],
     by_demand: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """:func:`max_min_rates` of arguments that are known to be right, flows also given in order of demand."""
+    """Compute :func:`max_min_rates` for valid arguments, with the flows also given in order of demand."""
     n_flows, longest = routes.shape
     n_links = len(capacity_bps)
     # Flows of each link: those of link l are flow_of[first[l] : first[l + 1]].
@@ -98,8 +98,8 @@ def fill(
                 flow_of[position[routes[flow, hop]]] = flow
                 position[routes[flow, hop]] += 1
 
-    growing = first[1:] - first[:-1]  # flows of each link that still grow
-    spare_bps = capacity_bps.copy()  # what the flows that have stopped leave of each link
+    growing = first[1:] - first[:-1]  # number of growing flows on each link
+    spare_bps = capacity_bps.copy()  # capacity of each link not used by stopped flows
     rate_bps = np.full(n_flows, -1.0)  # negative: still grows
     in_use = np.flatnonzero(growing)
     level_bps = 0.0
@@ -117,9 +117,8 @@ def fill(
                     fair_bps, fullest = share_bps, link
         in_use = in_use[:n_in_use]
         n_stopped = 0
-        # Stopping flows at demands of at most the fair share cannot lower any link's share, so all of them
-        # stop at once. Where the share is infinite, so may the demands be: nothing limits the flows that are
-        # left.
+        # Stopping flows whose demand is at most the fair share cannot lower any link's share, so all of them
+        # stop at once. Where the share is infinite, demands may be too: nothing limits the remaining flows.
         while next_demand < n_flows and demand_bps[by_demand[next_demand]] <= fair_bps:
             flow = by_demand[next_demand]
             next_demand += 1
@@ -130,7 +129,7 @@ def fill(
         if n_stopped > 0:
             left -= n_stopped
             continue
-        # Rounding must not let the level fall: the flows would be ordered differently from link to link.
+        # Rounding must not lower the level: the order of flows would then differ between links.
         level_bps = max(level_bps, fair_bps)
         for i in range(first[fullest], first[fullest + 1]):
             flow = flow_of[i]

@@ -1,4 +1,4 @@
-"""Round trips of the empty network: the longest one over shortest paths."""
+"""Longest round trip of an empty network over shortest paths."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ IntArray = NDArray[np.int64]
 
 
 def longest_round_trip_s(topology: Topology, packet_bytes: int, ack_bytes: int) -> float:
-    """Finds the longest round trip of a packet and its ACK among all pairs of hosts, nothing else on the way.
+    """Return the longest round trip of a packet and its ACK among all pairs of hosts of an empty network.
 
-    Packets take paths with the fewest links; of several such paths the slowest counts, for the packet and for
-    its ACK by itself, since a flow may be given any of them.
+    Packets take paths with the fewest links. Of several such paths the slowest counts, separately for the
+    packet and its ACK, because a flow may be assigned any of them.
 
     Args:
         topology: The network, with two hosts at least.
@@ -32,7 +32,7 @@ def longest_round_trip_s(topology: Topology, packet_bytes: int, ack_bytes: int) 
     out_s, back_s = (_longest_s(topology, distance, edges, hop_s) for hop_s in (out, back))
     up, down = topology.host_uplink, topology.host_downlink
     sends, receives = _two_slowest(out[up] + back[down], column), _two_slowest(out[down] + back[up], column)
-    # The slowest host of one edge switch and that of another; at one switch they may be the same host.
+    # The slowest hosts of two edge switches; within one switch they may be the same host.
     total_s = out_s[:, edges].T + back_s[:, edges]
     total_s += (out[up] + back[down])[sends[0]][:, None] + (out[down] + back[up])[receives[0]][None, :]
     np.fill_diagonal(total_s, -np.inf)
@@ -51,7 +51,7 @@ def longest_round_trip_s(topology: Topology, packet_bytes: int, ack_bytes: int) 
 def _longest_s(
     topology: Topology, distance: NDArray[np.int32], edges: IntArray, hop_s: FloatArray
 ) -> FloatArray:
-    """Time over the slowest shortest path from every node to each edge switch, shape (n_edges, n_nodes)."""
+    """Return the time over the slowest shortest path from each node to each edge, (n_edges, n_nodes)."""
     between = np.flatnonzero(~topology.from_host & ~topology.to_host)
     source, target = topology.link_source[between], topology.link_target[between]
     longest_s = np.full(distance.shape, -np.inf)
@@ -64,7 +64,7 @@ def _longest_s(
 
 
 def _two_slowest(time_s: FloatArray, column: IntArray) -> tuple[IntArray, IntArray]:
-    """The slowest and the second host of every edge switch; -1: there is no second."""
+    """Return the slowest and the second slowest host of every edge switch; -1 where there is no second."""
     order = np.lexsort((np.arange(len(time_s)), -time_s, column))
     first = np.flatnonzero(np.diff(column[order], prepend=-1))
     second = first + 1
@@ -83,7 +83,7 @@ def _slowest_path(
     hop_s: FloatArray,
     longest_s: FloatArray,
 ) -> IntArray:
-    """Links of the slowest of the shortest paths between two hosts."""
+    """Return the links of the slowest of the shortest paths between two hosts."""
     to = int(column[dst])
     path, node = [int(topology.host_uplink[src])], int(topology.host_edge[src])
     while node != topology.host_edge[dst]:

@@ -1,9 +1,9 @@
-"""Equal-cost multipath routing (ECMP): shortest paths, one of them for each flow by a hash of its 5-tuple.
+"""Equal-cost multipath routing (ECMP): each flow takes a shortest path, chosen by a hash of its 5-tuple.
 
-Every switch on the way chooses by itself among its links on shortest paths to the destination, as switches do
-(RFC 2992 compares the ways of choosing; this is the hash taken modulo the number of links). The hash also
-takes the switch's id, so that the choices of successive stages are independent; without it the second stage
-would see only the flows that the first has sorted, and leave some of its links unused.
+Every switch chooses on its own among its links on shortest paths to the destination, by the hash modulo the
+number of links (RFC 2992 compares such methods). The hash includes the switch's id, so that the choices of
+successive stages are independent. Without the id, flows that share a link after the first stage would also
+share one after the second, and some links would stay unused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TCP = 6
 """Protocol number of TCP (IANA)."""
 
 _FAR = np.int32(2**30)
-"""Distance of a switch that has not been reached."""
+"""Distance of an unreachable switch."""
 
 # Constants of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014); the additive one is 2**64 / golden ratio.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -30,7 +30,7 @@ _FACTOR_2 = np.uint64(0x94D049BB133111EB)
 
 
 class SwitchGraph(NamedTuple):
-    """Switches and the links between them.
+    """Graph of the switches and the links between them.
 
     Attributes:
         first_link: Links from node ``u`` are ``links[first_link[u] : first_link[u + 1]]``.
@@ -56,21 +56,21 @@ def ecmp_routes(
     down: ArrayLike = (),
     unreachable: Literal["raise", "empty"] = "raise",
 ) -> NDArray[np.int32]:
-    """Chooses a route for each flow; the route of its ACKs is the same call with the ends swapped.
+    """Return a route for each flow; for the routes of ACKs, swap the ends.
 
-    A route depends on the topology, the links that are down and the flow's 5-tuple only, not on the other
+    A route depends only on the topology, the links that are down and the flow's 5-tuple, not on the other
     flows of the call or on the process. When a link goes down, routes over switches that lose no next hop
-    stay as they are.
+    do not change.
 
     Args:
         topology: The network.
         src: Sending host of each flow, shape (n_flows,).
-        dst: Receiving host of each flow, another one than its ``src``.
+        dst: Receiving host of each flow, different from its ``src``.
         src_port: Port at the sender, 0 to 65535.
         dst_port: Port at the receiver, 0 to 65535.
         protocol: IP protocol number, 0 to 255.
-        down: Links that no route may take; a cable is two of them.
-        unreachable: What to do about flows without any route: raise, or give them a row of -1.
+        down: Links that no route may take; a cable consists of two.
+        unreachable: Treatment of flows without a route: raise an error, or give them a row of -1.
 
     Returns:
         Links from host to host, shape (n_flows, longest route), int32, shorter routes padded with -1.
@@ -138,14 +138,14 @@ def _up(topology: Topology, down: ArrayLike) -> NDArray[np.bool_]:
 
 
 def switch_graph(topology: Topology, down: ArrayLike = ()) -> SwitchGraph:
-    """The links between switches, and which links are up.
+    """Return the graph of switches, and the links that are up.
 
     Args:
         topology: The network.
         down: Links that are down.
 
     Raises:
-        SysgymError: If there is no such link.
+        SysgymError: If a link does not exist.
     """
     between = np.flatnonzero(~topology.from_host & ~topology.to_host)
     by_source = between[np.argsort(topology.link_source[between], kind="stable")]
@@ -156,7 +156,7 @@ def switch_graph(topology: Topology, down: ArrayLike = ()) -> SwitchGraph:
 
 @cached_kernel()
 def _mix(value: np.uint64) -> np.uint64:
-    """SplitMix64's output after the state ``value``: a bijection; each bit moves about half of all."""
+    """Return SplitMix64's output for a state, a bijection; each bit changes about half of the output's."""
     value = value + _GOLDEN
     value = (value ^ (value >> np.uint64(30))) * _FACTOR_1
     value = (value ^ (value >> np.uint64(27))) * _FACTOR_2
@@ -181,9 +181,10 @@ def _flow_hashes(
 
 @cached_kernel()
 def distances(graph: SwitchGraph, last_switches: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Links from every switch to each last switch, shape (n_last, n_nodes), breadth first from the end.
+    """Return the number of links from every switch to each last switch, shape (n_last, n_nodes).
 
-    A step back goes over the cable's other link, the one that a packet would take: that one has to be up.
+    The search is breadth first from the last switch. A step back requires that the cable's other link, the
+    one that a packet would take, is up.
     """
     first_link, links, link_target, is_up = graph
     n_nodes = len(first_link) - 1
@@ -216,7 +217,7 @@ def _choose(
     graph: SwitchGraph,
     reached: NDArray[np.bool_],
 ) -> None:
-    """Walks every flow from its first to its last switch and writes the links into ``routes``."""
+    """Follow every flow from its first to its last switch, and write the links into ``routes``."""
     first_link, links, link_target, is_up = graph
     for flow in range(len(routes)):
         if not reached[flow]:

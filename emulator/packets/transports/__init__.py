@@ -1,6 +1,7 @@
-"""Transports by name. A new one is a file with a :class:`Transport` and a line in the list below.
+"""Transports by name.
 
-Or a user's own call.
+To add a transport, write a module with a :class:`Transport` and add a line to the list below, or call
+:func:`register_transport` from a program of your own.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _TRANSPORTS = {
 
 
 def register_transport(transport: Transport) -> Transport:
-    """Makes a transport known by its name, in this process.
+    """Register a transport by its name, in this process.
 
     Raises:
         SysgymError: If another transport already has that name.
@@ -71,10 +72,10 @@ def register_transport(transport: Transport) -> Transport:
 
 
 def get_transport(name: str) -> Transport:
-    """The transport of that name.
+    """Return the transport of a name.
 
     Raises:
-        UnknownName: If there is none; the message lists the nearest names.
+        UnknownName: If there is no such transport; the message lists the nearest names.
     """
     try:
         return _TRANSPORTS[name]
@@ -83,5 +84,5 @@ def get_transport(name: str) -> Transport:
 
 
 def list_transports() -> list[str]:
-    """All names, in the order of registration."""
+    """Return all names, in the order of registration."""
     return list(_TRANSPORTS)

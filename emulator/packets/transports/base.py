@@ -1,10 +1,10 @@
-"""Transports: a few plain functions over one flow's record, compiled to a common type.
+"""Transports: plain functions over one flow's record, compiled to a common type.
 
-A callback takes ``flow`` (a record, see :data:`~sysgym.emulator.packets.memory.records.FLOW`) and ``event``
-(what happened, see :data:`~sysgym.emulator.packets.memory.records.EVENT`), reads both, and writes
-``flow.cwnd`` and ``flow.ssthresh`` in packets and, to space its packets, ``flow.pacing_rate_bps``. What it
-wants to remember goes into ``flow.state``, 32 floats that start at 0. It is compiled by numba: arithmetic,
-``if``, loops, ``math`` and other ``njit`` functions may be used.
+A callback takes the records ``flow`` (:data:`~sysgym.emulator.packets.memory.records.FLOW`) and ``event``
+(:data:`~sysgym.emulator.packets.memory.records.EVENT`), reads both, and writes ``flow.cwnd`` and
+``flow.ssthresh`` in packets and, for a paced flow, ``flow.pacing_rate_bps``. It keeps its own state in
+``flow.state``, 32 floats that start at 0. It is compiled by numba and may use arithmetic, ``if``, loops,
+``math`` and other ``njit`` functions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SHORTEST_TICK_S, LONGEST_TICK_S = 100e-9, 3600.0
 EXTRA_FIELDS = frozenset({"pacing_rate_bps", "lost_packets", "endpoint_delay_ns", "cnp", "hops"}) | frozenset(
     name for name in EVENT.names or () if name.startswith(("delivered_", "delivery_", "app_limited", "int_"))
 )
-"""Fields of flow and event that the plain event loop neither reads nor fills."""
+"""Fields of flow and event that the plain event loop neither reads nor writes."""
 
 _parameter_at = record_accessor(np.dtype([("value", np.float64)]))
 
@@ -43,33 +43,33 @@ _RECOVERIES = {"new_reno": NEW_RENO, "sack": SACK}
 
 
 def do_nothing(flow: Any, event: Any) -> None:
-    """The default of a callback that a transport does not need."""
+    """Do nothing: the default of a callback that a transport does not need."""
 
 
 @dataclass(frozen=True)
 class Transport:
-    """A sender's congestion control law.
+    """Congestion control algorithm of a sender.
 
     Attributes:
-        name: What users type.
+        name: Name in scenarios and commands.
         summary: One line for lists and reports.
         reference: Paper and section, or RFC.
-        on_ack: Runs on every ACK, after ``una``, ``nxt`` and the RTT estimate were brought up to date.
+        on_ack: Runs on every ACK, after ``una``, ``nxt`` and the RTT estimate have been updated.
         on_loss: Runs once per window that lost packets, when fast recovery begins; sets ``ssthresh`` and
             ``cwnd``.
         on_timeout: Runs on a retransmission time-out; sets ``ssthresh`` and ``cwnd``.
         on_start: Runs when a flow starts. ``cwnd`` is then the scenario's initial window, ``ssthresh``
             infinite.
-        on_tick: Runs for every active flow at all multiples of ``tick_s``, for laws with timers.
+        on_tick: Runs for every active flow at all multiples of ``tick_s``, for transports with timers.
         tick_s: Period of ``on_tick``, s; 0: never.
         needs_int: Whether switches stamp its packets with in-band telemetry (``event.int_...``).
-        cnp_interval_ns: DCQCN: the receiver answers CE marks with a notification (``event.cnp``), one in this
-            time at most; 0: it sends none.
+        cnp_interval_ns: Least interval between the notifications (``event.cnp``) with which the receiver
+            answers CE marks, as in DCQCN; 0: it sends none.
         ecn_capable: Whether its packets may be marked (ECT).
-        rate_driven: Whether its rate is set from outside, so that a host is never without a cap.
+        rate_driven: Whether its rate is set from outside, so that a host always has a cap.
         recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``.
-        parameters: Numbers that its callbacks read with :func:`parameter`; the same callbacks with others
-            need no new compilation.
+        parameters: Numbers that its callbacks read with :func:`parameter`; changing them needs no new
+            compilation.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Transport:
     parameters: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Checks what a typing slip would break much later."""
+        """Check the attributes, so that a mistake is reported here and not much later."""
         if not self.name.replace("_", "").replace("-", "").isalnum():
             raise SysgymError(f"transport name {self.name!r}: letters, digits, '-' and '_' only")
         if self.recovery not in _RECOVERIES:
@@ -111,10 +111,10 @@ class Transport:
 
     @property
     def needs_extras(self) -> bool:
-        """Whether it uses what only the extended event loop keeps up: pacing, samples, telemetry, timers.
+        """Whether it needs the extended event loop: pacing, delivery-rate samples, telemetry or timers.
 
-        Read from the code of its callbacks and of the functions that they call: a field that they name is
-        kept up.
+        This is read from the code of its callbacks and of the functions that they call: a field that they
+        name is maintained.
         """
         callbacks = (self.on_start, self.on_ack, self.on_loss, self.on_timeout)
         return (
@@ -126,19 +126,19 @@ class Transport:
 
     @cached_property
     def parameter_array(self) -> NDArray[np.float64]:
-        """The parameters as callbacks read them, by address: it lives as long as the transport."""
+        """Parameters as callbacks read them, by address; the array lives as long as the transport."""
         return np.array(self.parameters, np.float64)
 
     @property
     def recovery_code(self) -> int:
-        """The recovery as the compiled loop knows it."""
+        """Number of the loss recovery in the compiled loop."""
         return _RECOVERIES[self.recovery]
 
     def callbacks(self) -> tuple[Any, Any, Any, Any, Any]:
-        """Compiles (once a process, cached on disk) on_start, on_ack, on_loss, on_timeout, on_tick.
+        """Return the compiled on_start, on_ack, on_loss, on_timeout and on_tick, cached on disk.
 
         Raises:
-            SysgymError: If numba cannot compile one of them; the message names it and numba's reason.
+            SysgymError: If numba cannot compile one of them; the message names the callback and the reason.
         """
         return (
             _compiled(self.on_start),
@@ -151,13 +151,13 @@ class Transport:
 
 @cache
 def _named_fields(function: Callback) -> frozenset[str]:
-    """Names that a function's code uses, and that of the functions it calls."""
+    """Return the names that the code of a function and of the functions that it calls uses."""
     names: set[str] = set()
     seen: set[CodeType] = set()
     pending: list[Any] = [function]
     while pending:
         known = pending.pop()
-        known = getattr(known, "py_func", known)  # a function that numba compiles
+        known = getattr(known, "py_func", known)  # a function compiled by numba
         if not isinstance(known, FunctionType) or known.__code__ in seen:
             continue
         code = known.__code__
@@ -170,21 +170,21 @@ def _named_fields(function: Callback) -> frozenset[str]:
 
 @cache
 def _compiled(function: Callback) -> Any:
-    """Compiles one callback to the common type; on disk too, unless it has no file (a notebook's cell)."""
-    # A division by zero is an error, as in Python: the infinity that it gives otherwise is lost in a min().
-    # Bounds cost nothing where an index is a constant, as in flow.state[ALPHA].
+    """Compile one callback to the common type; cache it on disk unless it has no file (a notebook's cell)."""
+    # A division by zero is an error, as in Python; otherwise its infinity could vanish unnoticed in a min().
+    # Bounds checks cost nothing for constant indices, as in flow.state[ALPHA].
     function = getattr(function, "py_func", function)
     try:
         return compile_for(
             _SIGNATURE,
             function,
-            packages=["sysgym.emulator.packets"],  # helpers of laws are compiled into a user's law
+            packages=["sysgym.emulator.packets"],  # shared helpers are compiled into a user's transport
             error_model="python",
             boundscheck=True,
             no_cfunc_wrapper=True,
         )
     except (numba.core.errors.NumbaError, KeyError) as error:
-        # Writing to a field that a record lacks is a bare KeyError in numba.
+        # numba raises a bare KeyError for an assignment to a field that a record lacks.
         reason = f"there is no field {error}" if isinstance(error, KeyError) else error
         raise SysgymError(
             f"transport callback {function.__qualname__} ({function.__code__.co_filename}:"
@@ -193,7 +193,7 @@ def _compiled(function: Callback) -> Any:
 
 
 def callback_addresses(transports: tuple[Transport, ...]) -> NDArray[np.int64]:
-    """What the event loop knows of transports: of each the addresses of its five callbacks and parameters."""
+    """Return the table of transports for the event loop: addresses of callbacks and parameters of each."""
     entries: list[int] = []
     for transport in transports:
         entries += [address_of(callback, _SIGNATURE) for callback in transport.callbacks()]
@@ -203,10 +203,10 @@ def callback_addresses(transports: tuple[Transport, ...]) -> NDArray[np.int64]:
 
 @njit(forceinline=True)
 def parameter(event: Any, index: int) -> float:
-    """One of the transport's parameters.
+    """Return one of the transport's parameters.
 
     Raises:
-        IndexError: If it has fewer.
+        IndexError: If the transport has fewer parameters.
     """
     if not 0 <= index < event.n_parameters:
         raise IndexError("a parameter that the transport does not have")
@@ -215,15 +215,15 @@ def parameter(event: Any, index: int) -> float:
 
 @njit(forceinline=True)
 def slow_start(flow: Any, event: Any) -> None:
-    """One packet more for each acknowledged, two at most at a time (RFC 5681, 3.1; RFC 3465, 2.3)."""
+    """Grow the window by each acknowledged packet, at most two per ACK (RFC 5681, 3.1; RFC 3465, 2.3)."""
     flow.cwnd += min(event.acked_packets, 2)
 
 
 @njit(forceinline=True)
 def reno_increase(flow: Any, event: Any) -> None:
-    """Slow start, then one packet a round trip (RFC 5681, 3.1), if the window is what limits the flow.
+    """Grow as in slow start, then by one packet a round trip (RFC 5681, 3.1), if the flow is window-limited.
 
-    Duplicate ACKs leave the window as it is (RFC 5681, 3.2, step 1).
+    Duplicate ACKs do not change the window (RFC 5681, 3.2, step 1).
     """
     if flow.in_recovery or event.duplicate or not event.window_limited:
         return
@@ -235,17 +235,14 @@ def reno_increase(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def multiplicative_decrease(flow: Any, event: Any, factor: float) -> None:
-    """Threshold: a fraction of what is in flight, at least two packets (RFC 5681, equation 4).
-
-    The window goes there.
-    """
+    """Set threshold and window to a fraction of the packets in flight, at least 2 (RFC 5681, equation 4)."""
     flow.ssthresh = max(factor * min(float(event.in_flight_packets), flow.cwnd), 2.0)
     flow.cwnd = flow.ssthresh
 
 
 @njit(forceinline=True)
 def restart_from_one(flow: Any, event: Any, factor: float) -> None:
-    """After a time-out: threshold as for a loss, window of one packet (RFC 5681, 3.1)."""
+    """Set the threshold as for a loss and the window to one packet, after a time-out (RFC 5681, 3.1)."""
     multiplicative_decrease(flow, event, factor)
     flow.cwnd = 1.0
 
@@ -255,9 +252,9 @@ _REFERENCE_RATE_BPS = 10e9
 
 @njit(forceinline=True)
 def slow_line_stretch(flow: Any) -> float:
-    """How many times longer a packet lasts on the flow's line than at 10 Gb/s; 1 on faster lines.
+    """Return the transmission time of a packet on the flow's line relative to 10 Gb/s; 1 on faster lines.
 
-    Published constants in microseconds come from networks of 10 Gb/s and more. Multiplied by this they allow
-    the same number of packets on a slow line, where they would otherwise be shorter than a single one.
+    Published constants in microseconds come from networks of 10 Gb/s and more. Multiplied by this factor they
+    allow the same number of packets on a slow line, where they could otherwise be shorter than one packet.
     """
     return max(_REFERENCE_RATE_BPS / flow.line_rate_bps, 1.0)

@@ -1,16 +1,16 @@
-"""BBR, version 1: paces at the bottleneck's rate, one to two bandwidth-delay products in flight.
+"""BBR, version 1: pacing at the bottleneck's rate with one to two bandwidth-delay products in flight.
 
-Cardwell, Cheng, Gunn, Hassas Yeganeh and Jacobson, ACM Queue 14(5), 2016; in detail
-draft-cardwell-iccrg-bbr-congestion-control-00, whose sections the docstrings name. The model of the path is
-the largest delivery rate of ten round trips and the least round trip of ten seconds; losses only matter to
-what may be in flight while they are repaired.
+Source: Cardwell, Cheng, Gunn, Hassas Yeganeh and Jacobson, ACM Queue 14(5), 2016, and in detail
+draft-cardwell-iccrg-bbr-congestion-control-00, whose sections the docstrings cite. The model of the path is
+the largest delivery rate of ten round trips and the smallest round trip of ten seconds. Losses only limit the
+packets in flight while they are repaired.
 
-Every flow begins with the empty path's round trip as its estimate: the draft takes that of the handshake
+Every flow begins with the empty path's round trip as its estimate: the draft uses that of the handshake
 (4.3.1), and the simulator's handshakes meet no queues. A late flow that measured the queue of the others
 would take almost all of the link until the next PROBE_RTT, ten seconds later.
 
-Packets go out one by one here, without segmentation offload: the send quantum (4.2.2) is one packet. Left out
-are the policer detection and the allowance for aggregated ACKs of Linux, which the draft does not have.
+Packets are sent one by one, without segmentation offload, so the send quantum (4.2.2) is one packet. The
+policer detection and the allowance for aggregated ACKs of Linux, which are not in the draft, are left out.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from numba import njit
 from sysgym.emulator.packets.transports.base import Transport
 
 HIGH_GAIN = 2.0 / math.log(2.0)  # 2.885: doubles the rate each round (4.3.2.1)
-STARTUP_GROWTH = 1.25  # less growth than this in three rounds: the pipe is full (4.3.2.2)
+STARTUP_GROWTH = 1.25  # the pipe is full after three rounds of less growth (4.3.2.2)
 FULL_PIPE_ROUNDS = 3.0
 PROBE_GAIN = 1.25
 DRAIN_GAIN = 0.75
 CYCLE_LENGTH = 8  # phases of PROBE_BW: probe, drain, six at the estimated rate (4.3.4.1)
 CWND_GAIN = 2.0
-BANDWIDTH_ROUNDS = 10  # window of the bandwidth's maximum (4.1.1.2)
+BANDWIDTH_ROUNDS = 10  # window of the maximum filter of the bandwidth (4.1.1.2)
 MIN_RTT_WINDOW_NS = 10e9  # (4.1.2.2)
 PROBE_RTT_NS = 200e6  # (4.3.5)
 MIN_CWND = 4.0  # (4.2.3.3)
-QUANTA = 3.0  # packets beyond the product, to keep hosts busy (4.2.3.2)
+QUANTA = 3.0  # packets beyond the product, to keep end hosts busy (4.2.3.2)
 
 STARTUP = 0.0
 DRAIN = 1.0
@@ -58,7 +58,7 @@ PROBE_RTT_UNTIL_NS = 22
 PROBE_RTT_ROUND_DONE = 23
 PRIOR_CWND = 24
 REPAIRS = 25  # 1: losses are being repaired
-CONSERVES_UNTIL = 26  # delivered packets; until then what leaves the network lets as much in
+CONSERVES_UNTIL = 26  # delivered packets; packet conservation holds until then
 FIRST_CWND = 27
 PACING_GAIN = 28
 WINDOW_GAIN = 29
@@ -67,7 +67,7 @@ SAMPLED_ROUND = 30  # of the last sample that counted
 
 @njit(forceinline=True)
 def bandwidth(flow: Any) -> float:
-    """BtlBw: the largest of the last ten rounds."""
+    """Return BtlBw, the largest bandwidth of the last ten rounds."""
     largest = 0.0
     for slot in range(BANDWIDTHS, BANDWIDTHS + BANDWIDTH_ROUNDS):
         largest = max(largest, flow.state[slot])
@@ -76,19 +76,19 @@ def bandwidth(flow: Any) -> float:
 
 @njit(forceinline=True)
 def target_in_flight(flow: Any, gain: float) -> float:
-    """Packets that a multiple of the bandwidth-delay product takes (4.2.3.2, BBRInflight)."""
+    """Return a multiple of the bandwidth-delay product, in packets (4.2.3.2, BBRInflight)."""
     return gain * bandwidth(flow) * flow.state[MIN_RTT_NS] + QUANTA
 
 
 @njit(forceinline=True)
 def in_flight(flow: Any, event: Any) -> float:
-    """Packets in the network before this ACK, as far as the sender knows."""
+    """Return the sender's estimate of the packets in flight before this ACK."""
     return float(event.in_flight_packets - flow.sacked - flow.lost)
 
 
 @njit(forceinline=True)
 def update_round(flow: Any, event: Any) -> None:
-    """A round is over when a packet sent in it is acknowledged (4.1.1.3)."""
+    """Begin a new round when a packet sent in the present one is acknowledged (4.1.1.3)."""
     state = flow.state
     state[ROUND_STARTS] = 0.0
     if event.delivered_at_send >= state[ROUND_END]:
@@ -99,9 +99,9 @@ def update_round(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def update_bandwidth(flow: Any, event: Any) -> None:
-    """Samples that the application limited only count if they are larger (4.1.1.4, 4.1.1.5).
+    """Update the bandwidth; app-limited samples count only if they are larger (4.1.1.4, 4.1.1.5).
 
-    Old rounds are forgotten when a sample counts, not before: a silent flow keeps its estimate.
+    Old rounds are discarded only when a sample counts, so an idle flow keeps its estimate.
     """
     state = flow.state
     update_round(flow, event)
@@ -119,7 +119,7 @@ def update_bandwidth(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def set_gains(flow: Any, mode: float, pacing: float, window: float) -> None:
-    """Enters a mode."""
+    """Enter a mode, with its gains."""
     flow.state[MODE] = mode
     flow.state[PACING_GAIN] = pacing
     flow.state[WINDOW_GAIN] = window
@@ -127,7 +127,7 @@ def set_gains(flow: Any, mode: float, pacing: float, window: float) -> None:
 
 @njit(forceinline=True)
 def begin_phase(flow: Any, cycle: int, now_ns: int) -> None:
-    """The phase's gain: 1.25, 0.75, then 1 six times (4.3.4.1)."""
+    """Begin a phase of PROBE_BW, with gain 1.25, 0.75, or 1 in the six others (4.3.4.1)."""
     flow.state[CYCLE] = cycle
     flow.state[CYCLE_AT_NS] = now_ns
     flow.state[PACING_GAIN] = PROBE_GAIN if cycle == 0 else (DRAIN_GAIN if cycle == 1 else 1.0)
@@ -135,9 +135,9 @@ def begin_phase(flow: Any, cycle: int, now_ns: int) -> None:
 
 @njit(forceinline=True)
 def enter_probe_bw(flow: Any, now_ns: int) -> None:
-    """Begins the cycle anywhere but in the drain phase, so that flows do not probe together (4.3.4.2)."""
+    """Begin the cycle anywhere but in the drain phase, so that flows do not probe together (4.3.4.2)."""
     set_gains(flow, PROBE_BW, 1.0, CWND_GAIN)
-    # A spread over flows in place of a random number: the golden ratio's multiples.
+    # Multiples of the golden ratio spread the flows, in place of a random number.
     seed = flow.start_ns % 1009 + 37 * flow.src + 101 * flow.dst + now_ns % 997
     cycle = int((0.618033988749895 * seed) % 1.0 * (CYCLE_LENGTH - 1))
     begin_phase(flow, cycle if cycle == 0 else cycle + 1, now_ns)
@@ -145,7 +145,7 @@ def enter_probe_bw(flow: Any, now_ns: int) -> None:
 
 @njit(forceinline=True)
 def check_cycle(flow: Any, event: Any) -> None:
-    """Is it time for the next phase? (4.3.4.3)."""
+    """Begin the next phase of PROBE_BW if it is time (4.3.4.3)."""
     state = flow.state
     if state[MODE] != PROBE_BW:
         return
@@ -162,7 +162,7 @@ def check_cycle(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def check_full_pipe(flow: Any, event: Any) -> None:
-    """Three rounds without a quarter more bandwidth: it will not grow (4.3.2.2)."""
+    """Declare the pipe full after three rounds with less than a quarter more bandwidth (4.3.2.2)."""
     state = flow.state
     if state[PIPE_IS_FULL] or not state[ROUND_STARTS] or event.app_limited:
         return
@@ -177,7 +177,7 @@ def check_full_pipe(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def check_drain(flow: Any, event: Any) -> None:
-    """From STARTUP to DRAIN when the pipe is full, from DRAIN on when its queue is gone (4.3.3)."""
+    """Move from STARTUP to DRAIN when the pipe is full, and on when its queue has drained (4.3.3)."""
     state = flow.state
     if state[MODE] == STARTUP and state[PIPE_IS_FULL]:
         set_gains(flow, DRAIN, 1.0 / HIGH_GAIN, HIGH_GAIN)
@@ -187,7 +187,7 @@ def check_drain(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def update_min_rtt(flow: Any, event: Any) -> None:
-    """RTprop, until it is ten seconds old (4.1.2.3)."""
+    """Update RTprop, which expires after ten seconds (4.1.2.3)."""
     state = flow.state
     expired = event.now_ns > state[MIN_RTT_AT_NS] + MIN_RTT_WINDOW_NS
     state[MIN_RTT_EXPIRED] = 1.0 if expired else 0.0
@@ -198,7 +198,7 @@ def update_min_rtt(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def check_probe_rtt(flow: Any, event: Any) -> None:
-    """Four packets in flight for 200 ms and a round, if the least round trip was not seen again (4.3.5)."""
+    """Run PROBE_RTT, four packets in flight for 200 ms and a round, when RTprop has expired (4.3.5)."""
     state = flow.state
     if state[MODE] != PROBE_RTT:
         if not state[MIN_RTT_EXPIRED]:
@@ -226,7 +226,7 @@ def check_probe_rtt(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def save_window(flow: Any) -> None:
-    """What the window was before losses and PROBE_RTT (4.2.3.4)."""
+    """Save the window before losses and PROBE_RTT (4.2.3.4)."""
     state = flow.state
     if not state[REPAIRS] and state[MODE] != PROBE_RTT:
         state[PRIOR_CWND] = flow.cwnd
@@ -236,7 +236,7 @@ def save_window(flow: Any) -> None:
 
 @njit(forceinline=True)
 def set_pacing_rate(flow: Any) -> None:
-    """Until the pipe is full the rate does not fall (4.2.1)."""
+    """Set the pacing rate, which does not fall until the pipe is full (4.2.1)."""
     rate_bps = 8e9 * flow.packet_bytes * flow.state[PACING_GAIN] * bandwidth(flow)
     if flow.state[PIPE_IS_FULL] or rate_bps > flow.pacing_rate_bps:
         flow.pacing_rate_bps = rate_bps
@@ -244,7 +244,7 @@ def set_pacing_rate(flow: Any) -> None:
 
 @njit(forceinline=True)
 def end_repairs(flow: Any) -> None:
-    """Back to the window from before the losses once all of them are repaired (4.2.3.4)."""
+    """Restore the window from before the losses once all of them are repaired (4.2.3.4)."""
     if flow.state[REPAIRS] and not flow.in_recovery and flow.una >= flow.recover:
         flow.state[REPAIRS] = 0.0
         flow.state[CONSERVES_UNTIL] = 0.0
@@ -253,7 +253,7 @@ def end_repairs(flow: Any) -> None:
 
 @njit(forceinline=True)
 def set_window(flow: Any, event: Any) -> None:
-    """Towards the target; while losses are repaired as much goes in as comes out (4.2.3.6)."""
+    """Move the window towards its target, with packet conservation while losses are repaired (4.2.3.6)."""
     state = flow.state
     target = target_in_flight(flow, state[WINDOW_GAIN])
     if state[CONSERVES_UNTIL] > event.delivered_packets:
@@ -268,7 +268,7 @@ def set_window(flow: Any, event: Any) -> None:
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """STARTUP from the first window, spread over the round trip that the set-up measured (4.2.1, 4.3.1)."""
+    """Enter STARTUP with the first window paced over the round trip of the handshake (4.2.1, 4.3.1)."""
     state = flow.state
     state[FIRST_CWND] = flow.cwnd
     state[MIN_RTT_NS] = flow.base_rtt_ns
@@ -278,7 +278,7 @@ def on_start(flow: Any, event: Any) -> None:
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Brings the model up to date, then the machine's mode, then rate and window (3.5.2)."""
+    """Update the model, then the mode, then rate and window (3.5.2)."""
     update_bandwidth(flow, event)
     check_cycle(flow, event)
     check_full_pipe(flow, event)
@@ -291,7 +291,7 @@ def on_ack(flow: Any, event: Any) -> None:
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """For a round, as many packets go in as leave (4.2.3.4)."""
+    """Begin a round of packet conservation (4.2.3.4)."""
     save_window(flow)
     flow.state[REPAIRS] = 1.0
     flow.state[CONSERVES_UNTIL] = event.delivered_packets + max(in_flight(flow, event), 1.0)
@@ -299,7 +299,7 @@ def on_loss(flow: Any, event: Any) -> None:
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Starts again from one packet, the model of the path is kept (4.2.3.4)."""
+    """Start again from one packet, but keep the model of the path (4.2.3.4)."""
     save_window(flow)
     flow.state[REPAIRS] = 1.0
     flow.state[CONSERVES_UNTIL] = 0.0

@@ -20,7 +20,7 @@ ALPHA = 3.0 * (1.0 - BETA) / (1.0 + BETA)  # Reno-friendly increase, RFC 9438, 4
 # Slots of flow.state. Times in seconds, windows in packets.
 W_MAX = 0
 K_S = 1
-EPOCH_START_NS = 2  # 0: no congestion avoidance stage has begun
+EPOCH_START_NS = 2  # 0: congestion avoidance has not begun
 W_EST = 3
 CWND_PRIOR = 4
 LAST_ACK_NS = 5
@@ -28,14 +28,14 @@ LAST_ACK_NS = 5
 
 @njit(forceinline=True)
 def w_cubic(flow: Any, elapsed_s: float) -> float:
-    """RFC 9438, figure 1."""
+    """Return the cubic window (RFC 9438, figure 1)."""
     distance_s = elapsed_s - flow.state[K_S]
     return C * distance_s * distance_s * distance_s + flow.state[W_MAX]
 
 
 @njit(forceinline=True)
 def begin_epoch(flow: Any, now_ns: int) -> None:
-    """A congestion avoidance stage begins at the present window (RFC 9438, 4.2)."""
+    """Begin a congestion avoidance stage at the present window (RFC 9438, 4.2)."""
     state = flow.state
     state[EPOCH_START_NS] = now_ns
     state[W_EST] = flow.cwnd
@@ -44,14 +44,14 @@ def begin_epoch(flow: Any, now_ns: int) -> None:
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Slow start, then the larger of the cubic curve and Reno's estimate (RFC 9438, 4.2 to 4.5)."""
+    """Grow as in slow start, then to the larger of the cubic and the Reno window (RFC 9438, 4.2 to 4.5)."""
     state = flow.state
     since_last_ack_ns = event.now_ns - state[LAST_ACK_NS]
     state[LAST_ACK_NS] = event.now_ns
     if flow.in_recovery or event.duplicate or event.acked_packets == 0:
         return
     if not event.window_limited:
-        if state[EPOCH_START_NS] > 0.0:  # time without need of the window does not count (RFC 9438, 5.8)
+        if state[EPOCH_START_NS] > 0.0:  # app-limited time does not count (RFC 9438, 5.8)
             state[EPOCH_START_NS] += since_last_ack_ns
         return
     if flow.cwnd < flow.ssthresh:
@@ -72,7 +72,7 @@ def on_ack(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def remember_congestion(flow: Any) -> None:
-    """Fast convergence and the end of the epoch (RFC 9438, 4.6 and 4.7)."""
+    """Apply fast convergence and end the epoch (RFC 9438, 4.6 and 4.7)."""
     state = flow.state
     state[CWND_PRIOR] = flow.cwnd
     state[W_MAX] = flow.cwnd * (1.0 + BETA) / 2.0 if flow.cwnd < state[W_MAX] else flow.cwnd
@@ -80,13 +80,13 @@ def remember_congestion(flow: Any) -> None:
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """Reduces the window to 70 %."""
+    """Reduce the window to 70 %."""
     remember_congestion(flow)
     multiplicative_decrease(flow, event, BETA)
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Starts again from one packet; the next stage's curve begins on its plateau (RFC 9438, 4.8)."""
+    """Start again from one packet; the next stage begins at the plateau of its curve (RFC 9438, 4.8)."""
     remember_congestion(flow)
     flow.state[W_MAX] = 0.0
     restart_from_one(flow, event, BETA)

@@ -1,14 +1,14 @@
 """DCQCN: rate control by congestion notifications (Zhu et al., SIGCOMM 2015).
 
-A receiver that sees marked packets sends a notification (CNP), one in 50 us at most. The sender, the paper's
-reaction point, cuts its rate by half of alpha, an estimate of how often notifications come, and climbs back
-when none comes: halfway to the old rate (fast recovery), then beyond it (additive, later hyper increase), on
-two clocks, a timer and a count of bytes. Parameters are the paper's for 40 Gb/s.
+A receiver of marked packets sends a notification (CNP), at most one in 50 us. The sender, the paper's
+reaction point, cuts its rate by half of alpha, an estimate of the frequency of notifications. Without
+notifications it increases the rate: halfway to the old rate (fast recovery), then beyond it (additive, later
+hyper increase), on two clocks, a timer and a byte counter. Parameters are the paper's for 40 Gb/s.
 
-The switch should mark by RED (5 kB, 200 kB, 1 % at 40 Gb/s), and flow control should keep it from losing
-packets; with a step mark and without flow control it works too, with larger swings. The paper's increments
-are for 40 Gb/s and taken here as fractions of the line rate. Losses, of which it knows none, are answered as
-notifications are.
+Switches should mark by RED (5 kB, 200 kB, 1 % at 40 Gb/s), and flow control should prevent losses. With a
+step mark and without flow control DCQCN also works, with larger oscillations. The paper's increments are for
+40 Gb/s and taken here as fractions of the line rate. The paper does not treat losses; here they are answered
+like notifications.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, slow_line_stretch
 
-CNP_INTERVAL_NS = 50_000  # N, least time between two notifications to a flow
+CNP_INTERVAL_NS = 50_000  # N, least time between two notifications of a flow
 GAIN = 1.0 / 256.0  # g
 ALPHA_TIMER_NS = 55_000.0  # K, longer than N
 RATE_TIMER_NS = 55_000.0  # T
@@ -28,7 +28,7 @@ FAST_RECOVERY_STEPS = 5.0  # F
 ADDITIVE_FRACTION = 1e-3  # R_AI of the line rate: 40 Mb/s at 40 Gb/s
 HYPER_FRACTION = 1e-2  # R_HAI of the line rate: ten times R_AI, as in the authors' later simulations
 MIN_RATE_FRACTION = 1e-3  # of the line rate
-TICK_S = 11e-6  # a fifth of the timers; they are looked at on every ACK too
+TICK_S = 11e-6  # a fifth of the timers, which are also checked on every ACK
 NO_WINDOW_PACKETS = 1e9
 
 # Slots of flow.state.
@@ -44,14 +44,14 @@ BYTES = 7  # since the counter's last step
 
 @njit(forceinline=True)
 def set_rate(flow: Any, rate_bps: float) -> None:
-    """Within the line rate and a thousandth of it."""
+    """Set the rate, within the line rate and a thousandth of it."""
     flow.state[RATE_BPS] = min(max(rate_bps, MIN_RATE_FRACTION * flow.line_rate_bps), flow.line_rate_bps)
     flow.pacing_rate_bps = flow.state[RATE_BPS]
 
 
 @njit
 def increase(flow: Any) -> None:
-    """One step of either clock: fast recovery, additive or hyper increase."""
+    """Increase the rate by one step of either clock: fast recovery, additive or hyper increase."""
     state = flow.state
     steps = max(state[TIMER_STEPS], state[BYTE_STEPS])
     both = min(state[TIMER_STEPS], state[BYTE_STEPS])
@@ -65,7 +65,7 @@ def increase(flow: Any) -> None:
 
 @njit
 def decrease(flow: Any, now_ns: int) -> None:
-    """A notification: half of alpha less, and all clocks begin anew."""
+    """Reduce the rate by half of alpha, and restart all clocks."""
     state = flow.state
     state[TARGET_BPS] = state[RATE_BPS]
     set_rate(flow, state[RATE_BPS] * (1.0 - 0.5 * state[ALPHA]))
@@ -79,7 +79,7 @@ def decrease(flow: Any, now_ns: int) -> None:
 
 @njit
 def run_timers(flow: Any, now_ns: int) -> None:
-    """Does what has become due, each at its own time's turn."""
+    """Run the timer steps that have become due, in the order of their times."""
     state = flow.state
     while state[ALPHA_DUE_NS] <= now_ns:
         state[ALPHA_DUE_NS] += slow_line_stretch(flow) * ALPHA_TIMER_NS
@@ -91,7 +91,7 @@ def run_timers(flow: Any, now_ns: int) -> None:
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Starts at line rate, with alpha 1: the first notification halves it."""
+    """Start at line rate, with alpha 1: the first notification halves it."""
     flow.cwnd = NO_WINDOW_PACKETS
     state = flow.state
     state[ALPHA] = 1.0
@@ -102,7 +102,7 @@ def on_start(flow: Any, event: Any) -> None:
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Timers, a notification if there is one, and the count of bytes."""
+    """Run the timers, react to a notification if there is one, and count bytes."""
     run_timers(flow, event.now_ns)
     if event.cnp:
         decrease(flow, event.now_ns)
@@ -116,12 +116,12 @@ def on_ack(flow: Any, event: Any) -> None:
 
 
 def on_tick(flow: Any, event: Any) -> None:
-    """Timers of a flow that hears nothing."""
+    """Run the timers of a flow that receives no ACKs."""
     run_timers(flow, event.now_ns)
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """Not in the paper: as a notification."""
+    """React as to a notification (not in the paper)."""
     run_timers(flow, event.now_ns)
     decrease(flow, event.now_ns)
 

@@ -1,4 +1,4 @@
-"""DCTCP: the window shrinks with the fraction of marked packets (RFC 8257; Alizadeh et al., SIGCOMM 2010)."""
+"""DCTCP: window reduction by the fraction of marked packets (RFC 8257; Alizadeh et al., SIGCOMM 2010)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ GAIN = 1.0 / 16.0  # g, RFC 8257, 4.2
 ALPHA = 0
 ACKED = 1
 MARKED = 2
-WINDOW_END = 3  # alpha is brought up to date when this number is acknowledged
-REDUCED_UP_TO = 4  # one reduction a window
+WINDOW_END = 3  # alpha is updated when this number is acknowledged
+REDUCED_UP_TO = 4  # at most one reduction per window
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Alpha starts at 1: the first mark halves the window (RFC 8257)."""
+    """Start with an alpha of 1, so that the first mark halves the window (RFC 8257)."""
     flow.state[ALPHA] = 1.0
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Estimates the marked fraction once a window, reduces at most once a window.
+    """Update the marked fraction once per window, and reduce the window at most once per window.
 
-    Else grows as Reno (RFC 8257, 3.3).
+    Otherwise grow as Reno (RFC 8257, 3.3).
     """
     state = flow.state
     state[ACKED] += event.acked_packets
@@ -50,12 +50,12 @@ def on_ack(flow: Any, event: Any) -> None:
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """A loss halves the window, as in Reno (RFC 8257, 3.5)."""
+    """Halve the window, as in Reno (RFC 8257, 3.5)."""
     multiplicative_decrease(flow, event, 0.5)
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Starts again from one packet."""
+    """Start again from one packet."""
     restart_from_one(flow, event, 0.5)
 
 

@@ -1,13 +1,13 @@
-"""HPCC: the window follows the bytes in flight that telemetry measures (Li et al., SIGCOMM 2019).
+"""HPCC: window control by the bytes in flight, measured by in-band telemetry (Li et al., SIGCOMM 2019).
 
-Every switch stamps its queue, what it has sent, its clock and its rate on the packet, and the ACK brings the
-stamps back. From two ACKs the sender knows how full each link is, queue included; it keeps the fullest just
-below its capacity. The window reacts to every ACK but relative to a
-reference that changes once a round trip, so that no congestion is answered twice.
+Every switch adds its queue, bytes sent, clock and rate to the packet, and the ACK carries this telemetry
+back. From two ACKs the sender computes the utilisation of each link, queue included, and keeps that of the
+most utilised link just below capacity. The window reacts to every ACK, but relative to a reference that
+changes once per round trip, so that no congestion is answered twice.
 
 The paper's base round trip T, one for the network, is here that of the flow's own empty path. HPCC runs on
-lossless fabrics or repairs losses without reacting; so here, but a time-out halves the reference: where
-nothing comes back there is no telemetry.
+lossless fabrics or repairs losses without reacting to them. The same holds here, except that a time-out
+halves the reference, because without ACKs there is no telemetry.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from sysgym.emulator.packets.transports.base import Transport
 ETA = 0.95  # target utilisation
 MAX_STAGE = 5.0  # additive steps before the next multiplicative one
 EXPECTED_FLOWS = 25.0
-"""N of W_AI = W_init (1 - eta) / N: an increment of 1/500 a round trip, as in the authors' simulations.
+"""N of W_AI = W_init (1 - eta) / N: an increment of 1/500 per round trip, as in the authors' simulations.
 
-At 25 Gb/s those have 50 Mb/s. The paper's 80 bytes at 100 Gb/s and 13 us are N = 100, which is too little at
-10 Gb/s: samples of a product of some fifty packets are noisier than that, and shares would not converge.
+These use 50 Mb/s at 25 Gb/s. The paper's 80 bytes at 100 Gb/s and 13 us correspond to N = 100, an increment
+too small at 10 Gb/s: with a bandwidth-delay product of some fifty packets, samples are noisier than that, and
+shares would not converge.
 """
 
 # Slots of flow.state.
@@ -43,15 +44,15 @@ TIME_NS = TX_BYTES + INT_HOPS
 
 @njit(forceinline=True)
 def first_window(flow: Any) -> float:
-    """W_init: the bandwidth-delay product of the sender's line, packets."""
+    """Return W_init, the bandwidth-delay product of the sender's line, in packets."""
     return flow.line_rate_bps * flow.base_rtt_ns / (8e9 * flow.packet_bytes)
 
 
 @njit(forceinline=True)
 def set_window(flow: Any, window: float) -> None:
-    """The window limits what is in flight, its rate W / T the bursts.
+    """Set the window W, which limits the packets in flight, and the pace W / T, which limits bursts.
 
-    A packet leaves while less than W bytes are in flight: whole packets are rounded up.
+    A packet may leave while less than W bytes are in flight, so the window is rounded up to whole packets.
     """
     window = max(min(window, first_window(flow)), 1e-3)
     flow.state[WINDOW] = window
@@ -61,9 +62,9 @@ def set_window(flow: Any, window: float) -> None:
 
 @njit(forceinline=True)
 def measure_in_flight(flow: Any, event: Any) -> float:
-    """U: bytes in flight on the fullest link over what it can hold, smoothed over a round trip.
+    """Return U, the normalised bytes in flight of the most utilised link, smoothed over a round trip.
 
-    The paper's MeasureInflight.
+    This is the paper's MeasureInflight.
     """
     state = flow.state
     base_ns = float(flow.base_rtt_ns)
@@ -86,7 +87,7 @@ def measure_in_flight(flow: Any, event: Any) -> float:
 
 @njit(forceinline=True)
 def next_window(flow: Any, utilisation: float, ends_round: bool) -> float:
-    """The paper's ComputeWind."""
+    """Return the next window (the paper's ComputeWind)."""
     state = flow.state
     additive = first_window(flow) * (1.0 - ETA) / EXPECTED_FLOWS
     multiplies = utilisation >= ETA or state[STAGE] >= MAX_STAGE
@@ -101,7 +102,7 @@ def next_window(flow: Any, utilisation: float, ends_round: bool) -> float:
 
 @njit(forceinline=True)
 def remember_telemetry(flow: Any, event: Any) -> None:
-    """L = ack.L."""
+    """Store the telemetry of an ACK (the paper's L = ack.L)."""
     flow.state[KNOWN_HOPS] = event.int_hops
     for hop in range(event.int_hops):
         flow.state[QUEUE_BYTES + hop] = event.int_queue_bytes[hop]
@@ -110,13 +111,13 @@ def remember_telemetry(flow: Any, event: Any) -> None:
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Starts at line rate."""
+    """Start at line rate."""
     flow.state[REFERENCE] = first_window(flow)
     set_window(flow, flow.state[REFERENCE])
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """The paper's NewAck."""
+    """Update window and reference (the paper's NewAck)."""
     state = flow.state
     if event.int_hops == 0:
         return
@@ -126,17 +127,17 @@ def on_ack(flow: Any, event: Any) -> None:
         set_window(flow, next_window(flow, utilisation, ends_round))
         if ends_round:
             state[ROUND_END] = flow.nxt
-    else:  # the first ACK, or a path of another length: nothing to compare with
+    else:  # the first ACK, or another path length: nothing to compare with
         state[ROUND_END] = flow.nxt
     remember_telemetry(flow, event)
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """The telemetry says what there is to say."""
+    """Do nothing: telemetry already reports the congestion."""
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Nothing comes back (not in the paper)."""
+    """Halve the reference window, because no telemetry arrives (not in the paper)."""
     flow.state[REFERENCE] = max(0.5 * flow.state[REFERENCE], 1.0)
     set_window(flow, flow.state[REFERENCE])
 

@@ -1,14 +1,14 @@
-"""Neural: DCTCP whose window a small network corrects once a round trip.
+"""Neural: DCTCP whose window a small neural network corrects once per round trip.
 
-The base is DCTCP (RFC 8257): Reno's growth, and a reduction by half of the marked fraction's average. At the
-end of every round trip a network with one hidden layer looks at what the round has brought and says three
-things: a factor for the window (as Orca's agent does to CUBIC's, Abbasloo et al., SIGCOMM 2020, section 4),
-by how many packets it grows in the next round, and how much faster than a window a round trip it is sent.
-All flows share the weights; a flow sees its own ACKs alone (as in NVIDIA's RLCC and in Astraea). Windows
-below one packet are paced, as Swift's are.
+The base is DCTCP (RFC 8257): Reno's growth, and a reduction by half of the average marked fraction. At the
+end of every round trip, a network with one hidden layer maps measurements of the round to three outputs: a
+factor for the window (as Orca's agent does for CUBIC, Abbasloo et al., SIGCOMM 2020, section 4), the growth
+in packets in the next round, and the pacing rate in windows per round trip. All flows share the weights; a
+flow sees only its own ACKs (as in NVIDIA's RLCC and in Astraea). Windows below one packet are paced, as in
+Swift.
 
-The weights are the transport's parameters, so that a search over them compiles nothing anew. With all of them
-zero the factor is 1, the growth one packet, and what is left is DCTCP, paced at twice its window.
+The weights are the transport's parameters, so a search over them needs no compilation. With all weights zero
+the factor is 1 and the growth one packet, which gives DCTCP, paced at twice its window.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ INPUTS = (
     "the last correction",
     "queueing in packets of the line, log2 / 5",
 )
-"""What the network sees of a round trip."""
+"""Inputs of the network, measured over a round trip."""
 
 OUTPUTS = ("window", "growth", "pace")
-"""What it says: log2 of the window's factor, log2 of the growth in packets / 2, log2 of the pace over 2."""
+"""Outputs: log2 of the window's factor, log2 of the growth in packets / 2, log2 of the pace over 2."""
 
 N_INPUTS, N_HIDDEN, N_OUTPUTS = len(INPUTS), 4, len(OUTPUTS)
 
-# Where the parameters are. The first is for the beginning of a flow, before there is anything to see.
+# Indices of the parameters. The first applies at the start of a flow, before any measurement.
 FIRST_WINDOW = 0  # log2 of the first window over the scenario's
 HIDDEN_WEIGHTS = 1  # rows of N_INPUTS
 HIDDEN_BIAS = HIDDEN_WEIGHTS + N_HIDDEN * N_INPUTS
@@ -51,15 +51,15 @@ OUTPUT_BIAS = OUTPUT_WEIGHTS + N_OUTPUTS * N_HIDDEN
 N_PARAMETERS = OUTPUT_BIAS + N_OUTPUTS
 
 GAIN = 1.0 / 16.0  # g, RFC 8257, 4.2
-LEAST_WINDOW, MOST_WINDOW = 0.01, 65535.0  # packets; a window that limits nobody would double for ever
-FIRST_PACE = 2.0  # windows a round trip; Linux paces slow start so
+LEAST_WINDOW, MOST_WINDOW = 0.01, 65535.0  # packets; a window that is not the limit would double for ever
+FIRST_PACE = 2.0  # windows per round trip, as Linux paces slow start
 LEAVES_SLOW_START = 0.9  # a correction below this ends it, as a mark does
 
 # Slots of flow.state.
 WINDOW = 0  # packets; may be a fraction of one, flow.cwnd is at least one
 ALPHA = 1
-ROUND_END = 2  # the round is over when this number is acknowledged
-ACKED = 3  # of the round, as the next four
+ROUND_END = 2  # the round ends when this number is acknowledged
+ACKED = 3  # of the round, like the next four
 MARKED = 4
 RTT_SUM_NS = 5
 RTT_SAMPLES = 6
@@ -67,14 +67,14 @@ RTT_LEAST_NS = 7
 LOST = 8
 DELIVERED = 9
 CORRECTION = 10  # log2
-GROWTH = 11  # packets a round trip
-PACE = 12  # windows a round trip
-SEEN = 13  # what the network saw, N_INPUTS slots
+GROWTH = 11  # packets per round trip
+PACE = 12  # windows per round trip
+SEEN = 13  # inputs of the network, N_INPUTS slots
 
 
 @njit(forceinline=True)
 def begin_round(flow: Any) -> None:
-    """Nothing is known of the next round yet."""
+    """Reset the measurements for the next round."""
     state = flow.state
     state[ROUND_END] = flow.nxt
     state[ACKED] = 0.0
@@ -87,7 +87,7 @@ def begin_round(flow: Any) -> None:
 
 @njit(forceinline=True)
 def set_window(flow: Any, window: float, rtt_ns: float) -> None:
-    """Sets window and pace; below one packet one is under way at a time, and the pace is the window's."""
+    """Set window and pace; below one packet, one is in flight at a time, paced at the window's rate."""
     flow.state[WINDOW] = min(max(window, LEAST_WINDOW), MOST_WINDOW)
     flow.cwnd = max(flow.state[WINDOW], 1.0)
     pace = flow.state[PACE] if flow.state[WINDOW] >= 1.0 else 1.0
@@ -96,11 +96,11 @@ def set_window(flow: Any, window: float, rtt_ns: float) -> None:
 
 @njit(forceinline=True)
 def look(flow: Any) -> None:
-    """Puts INPUTS, for the round that has ended, into the slots from SEEN on."""
+    """Write the inputs, for the round that has ended, into the slots from SEEN on."""
     state = flow.state
     base_ns = float(flow.base_rtt_ns)
     mean_ns = state[RTT_SUM_NS] / state[RTT_SAMPLES]
-    line_packets = flow.line_rate_bps * 1e-9 / (8.0 * flow.packet_bytes)  # a nanosecond
+    line_packets = flow.line_rate_bps * 1e-9 / (8.0 * flow.packet_bytes)  # per nanosecond
     state[SEEN] = 0.5 * math.log2(max(mean_ns / base_ns, 1.0))
     state[SEEN + 1] = 0.5 * math.log2(max(state[RTT_LEAST_NS] / base_ns, 1.0))
     state[SEEN + 2] = state[MARKED] / max(state[ACKED], 1.0)
@@ -114,7 +114,7 @@ def look(flow: Any) -> None:
 
 @njit
 def decide(flow: Any, event: Any) -> None:
-    """Runs the network; writes what it says into CORRECTION, GROWTH and PACE."""
+    """Run the network, and write its outputs into CORRECTION, GROWTH and PACE."""
     window = parameter(event, OUTPUT_BIAS)
     growth = parameter(event, OUTPUT_BIAS + 1)
     pace = parameter(event, OUTPUT_BIAS + 2)
@@ -133,7 +133,7 @@ def decide(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def end_round(flow: Any, event: Any) -> None:
-    """DCTCP's reduction where there were marks, then the network's correction."""
+    """Apply DCTCP's reduction if there were marks, then the network's correction."""
     state = flow.state
     state[ALPHA] += GAIN * (state[MARKED] / max(state[ACKED], 1.0) - state[ALPHA])
     look(flow)
@@ -150,7 +150,7 @@ def end_round(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def grow(flow: Any, event: Any) -> None:
-    """Doubles in slow start, else by GROWTH packets a round trip, if the window is what limits the flow."""
+    """Double in slow start, else grow by GROWTH packets per round trip, if the flow is window-limited."""
     window = flow.state[WINDOW]
     if flow.in_recovery or event.duplicate or not (event.window_limited or window < 1.0):
         return
@@ -161,7 +161,7 @@ def grow(flow: Any, event: Any) -> None:
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """The first window is a parameter; alpha starts at 1 (RFC 8257)."""
+    """Set the first window, which is a parameter, and an alpha of 1 (RFC 8257)."""
     state = flow.state
     state[ALPHA] = 1.0
     state[GROWTH] = 1.0
@@ -172,7 +172,7 @@ def on_start(flow: Any, event: Any) -> None:
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Takes note of the ACK, grows, and once a round trip asks the network."""
+    """Count the ACK, grow, and run the network once per round trip."""
     state = flow.state
     state[ACKED] += event.acked_packets
     state[DELIVERED] += event.acked_packets
@@ -192,14 +192,14 @@ def on_ack(flow: Any, event: Any) -> None:
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """A loss halves the window (RFC 8257, 3.5)."""
+    """Halve the window (RFC 8257, 3.5)."""
     flow.state[LOST] = 1.0
     set_window(flow, 0.5 * flow.state[WINDOW], max(flow.srtt_ns, float(flow.base_rtt_ns)))
     flow.ssthresh = max(flow.state[WINDOW], 2.0)
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Starts again from one packet (RFC 5681, 3.1)."""
+    """Start again from one packet (RFC 5681, 3.1)."""
     flow.ssthresh = max(0.5 * flow.state[WINDOW], 2.0)
     begin_round(flow)
     flow.state[LOST] = 1.0
@@ -207,13 +207,13 @@ def on_timeout(flow: Any, event: Any) -> None:
 
 
 def neural_transport(parameters: Iterable[float]) -> Transport:
-    """Make the law of these weights.
+    """Return the transport with the given weights.
 
     Args:
         parameters: N_PARAMETERS numbers in the order of the constants above.
 
     Raises:
-        SysgymError: If they are not as many, or not finite.
+        SysgymError: If their number is wrong, or one is not finite.
     """
     values = tuple(float(value) for value in parameters)
     if len(values) != N_PARAMETERS or not all(math.isfinite(value) for value in values):

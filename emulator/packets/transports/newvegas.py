@@ -1,8 +1,8 @@
-"""New Vegas: at most about ten packets of each flow in the queue, by the best rate seen at the least RTT.
+"""New Vegas: delay-based control that keeps at most about ten packets of each flow in the queue.
 
-The algorithm of Lawrence Brakmo's TCP-NV (Linux 4.8 and later), written anew from its description and
-constants: compare the window with the one that the best delivery rate of the last round trip needs at the
-minimum RTT.
+This is the algorithm of Lawrence Brakmo's TCP-NV (Linux 4.8 and later), written independently from its
+description and constants: it compares the window with the one that the best delivery rate of the last round
+trip needs at the minimum RTT.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ RESETS = 10
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Growth is allowed until something speaks against it."""
+    """Allow growth from the start."""
     flow.state[GROWTH_ALLOWED] = 1.0
     flow.state[MIN_RTT_RESET_AT_NS] = event.now_ns + FIRST_MIN_RTT_RESET_NS
 
 
 @njit(forceinline=True)
 def take_sample(flow: Any, event: Any) -> None:
-    """Smoothed RTT, its minimum over a window of about 5 s, and the round's best rate."""
+    """Update the smoothed RTT, its minimum over about 5 s, and the round's best rate."""
     state = flow.state
     if state[AVG_RTT_NS] == 0.0:
         state[AVG_RTT_NS] = event.rtt_ns
@@ -70,7 +70,7 @@ def take_sample(flow: Any, event: Any) -> None:
     if event.now_ns >= state[MIN_RTT_RESET_AT_NS]:
         state[MIN_RTT_NS] = state[NEXT_MIN_RTT_NS]
         state[NEXT_MIN_RTT_NS] = avg_rtt_ns * 2.0
-        # Spread over 0.75 to 1.25 of the period, by the golden ratio, so that flows do not reset together.
+        # Spread by the golden ratio over 0.75 to 1.25 of the period, so that flows do not reset together.
         state[RESETS] += 1.0
         spread = (0.618033988749895 * (state[RESETS] + flow.start_ns % 1009)) % 1.0
         state[MIN_RTT_RESET_AT_NS] = event.now_ns + MIN_RTT_RESET_NS * (0.75 + 0.5 * spread)
@@ -78,7 +78,7 @@ def take_sample(flow: Any, event: Any) -> None:
 
 @njit(forceinline=True)
 def decide_congested(flow: Any, max_window: float) -> None:
-    """The window is larger than the path and the pad can hold."""
+    """Shrink a window that exceeds the path's capacity and the pad, if there are enough samples."""
     state = flow.state
     if state[ROUNDS] < MIN_ROUNDS_BETWEEN_DECISIONS:
         return
@@ -98,7 +98,7 @@ def decide_congested(flow: Any, max_window: float) -> None:
 
 @njit(forceinline=True)
 def end_round(flow: Any) -> None:
-    """Once a round trip: does the window fit?"""
+    """Decide, once per round trip, whether the window fits the path."""
     state = flow.state
     state[ROUNDS] += 1.0
     max_window = state[MAX_RATE] * state[MIN_RTT_NS] + PAD_PACKETS
@@ -114,7 +114,7 @@ def end_round(flow: Any) -> None:
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Samples, decides once a round trip, grows where allowed."""
+    """Take a sample, decide once per round trip, and grow where allowed."""
     take_sample(flow, event)
     if flow.una > flow.state[ROUND_END]:
         end_round(flow)
@@ -129,12 +129,12 @@ def on_ack(flow: Any, event: Any) -> None:
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """Reduces the window to 80 %."""
+    """Reduce the window to 80 %."""
     multiplicative_decrease(flow, event, LOSS_FACTOR)
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Starts again from one packet, and grows more slowly from then on."""
+    """Start again from one packet, and grow more slowly from then on."""
     flow.state[GROWTH_SHIFT] = min(flow.state[GROWTH_SHIFT] + 1.0, 8.0)
     restart_from_one(flow, event, LOSS_FACTOR)
 

@@ -1,7 +1,7 @@
-"""Paced: sends at the rate that is set from outside, and only sees to it that everything arrives.
+"""Paced: reliable sending at a rate that is set from outside.
 
-This is what a controller of send rates drives: each host's cap is the rate, shared by its flows in turn.
-Losses are repaired but change nothing. The window is no more than a bound on memory.
+Controllers of send rates use it: each host's cap is the rate, shared by its flows in turn. Losses are
+repaired but do not change the rate. The window only bounds the memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NO_WINDOW_PACKETS = 1e9
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """The rate alone limits the flow."""
+    """Open the window, so that only the rate limits the flow."""
     flow.cwnd = NO_WINDOW_PACKETS
 
 
@@ -32,7 +32,7 @@ PACED = Transport(
 
 
 def on_flow_start(flow: Any, event: Any) -> None:
-    """As above, and the flow's own rate is the line rate until it is set from outside."""
+    """Open the window, and send at line rate until the flow's rate is set from outside."""
     flow.cwnd = NO_WINDOW_PACKETS
     if flow.pacing_rate_bps == 0.0:
         flow.pacing_rate_bps = flow.line_rate_bps

@@ -13,17 +13,17 @@ from sysgym.emulator.packets.transports.base import (
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Slow start or congestion avoidance."""
+    """Grow as in slow start or congestion avoidance."""
     reno_increase(flow, event)
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """Halves the window."""
+    """Halve the window."""
     multiplicative_decrease(flow, event, 0.5)
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Starts again from one packet."""
+    """Start again from one packet."""
     restart_from_one(flow, event, 0.5)
 
 

@@ -1,14 +1,14 @@
-"""Swift: the window follows the delay of the fabric around a target (Kumar et al., SIGCOMM 2020).
+"""Swift: window control that keeps the fabric delay around a target (Kumar et al., SIGCOMM 2020).
 
-Additive increase while the delay is below the target, a decrease in proportion to the excess at most once a
-round trip (section 3.2, algorithm 1), and windows below one packet, which are paced (3.4). The target grows
-with the length of the path and for flows with small windows (3.5).
+The window increases additively while the delay is below the target, and decreases in proportion to the excess
+at most once per round trip (section 3.2, algorithm 1). Windows below one packet are paced (3.4). The target
+grows with the length of the path and for flows with small windows (3.5).
 
-Of its constants Google published the least window only (3.4); the others here are the defaults of htsim, its
-authors' guesses. What of the
-target is the empty path's own delay (the paper's base) is known exactly here: ``flow.base_rtt_ns``. The
-paper's second window, for delay in the hosts (3.3), is left out: simulated hosts have none, and the time
-for which a receiver holds a delayed ACK back says nothing of congestion. It is taken off the delay.
+Google published only one of the constants, the smallest window (3.4). The others are the defaults of htsim,
+guesses of its authors. The target's base, the delay of the empty path, is known exactly here:
+``flow.base_rtt_ns``. The paper's second window, for delay in the hosts (3.3), is left out, because simulated
+hosts have no such delay. The time for which a receiver delays an ACK does not indicate congestion and is
+subtracted from the delay.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, slow_line_stretch
 
-ADDITIVE_INCREASE = 1.0  # ai, packets a round trip
+ADDITIVE_INCREASE = 1.0  # ai, packets per round trip
 BETA = 0.8  # multiplicative decrease, of the relative excess
 MAX_DECREASE = 0.5  # max_mdf
 PER_HOP_NS = 20_000.0 / 6.55  # h-bar, queueing allowed at a hop; htsim: a base of 20 us / 6.55
@@ -44,7 +44,7 @@ FABRIC_DELAY_NS = 3  # of the last ACK
 
 @njit(forceinline=True)
 def target_delay_ns(flow: Any, hops: int) -> float:
-    """The empty path, a share for each hop, and more for small windows (3.5)."""
+    """Return the target: the empty path's delay, a share per hop, and more for small windows (3.5)."""
     scaling_ns = ALPHA_NS / math.sqrt(flow.state[CWND]) + BETA_NS
     scaling_ns = max(min(scaling_ns, FLOW_SCALING_RANGE_NS), 0.0)
     return flow.base_rtt_ns + slow_line_stretch(flow) * (hops * PER_HOP_NS + scaling_ns)
@@ -52,7 +52,7 @@ def target_delay_ns(flow: Any, hops: int) -> float:
 
 @njit(forceinline=True)
 def set_window(flow: Any, cwnd: float, delay_ns: float) -> None:
-    """Below one packet: one at a time, and a gap of RTT / cwnd between them (3.4)."""
+    """Set the window; below one packet, send one at a time with gaps of RTT / cwnd (3.4)."""
     cwnd = max(cwnd, MIN_CWND)
     flow.state[CWND] = cwnd
     flow.cwnd = max(cwnd, 1.0)
@@ -61,26 +61,26 @@ def set_window(flow: Any, cwnd: float, delay_ns: float) -> None:
 
 @njit(forceinline=True)
 def may_decrease(flow: Any, event: Any) -> bool:
-    """Once a round trip."""
+    """Return whether a round trip has passed since the last decrease."""
     return event.now_ns - flow.state[DECREASED_AT_NS] >= max(flow.srtt_ns, flow.base_rtt_ns)
 
 
 @njit(forceinline=True)
 def decrease(flow: Any, event: Any, factor: float) -> None:
-    """Multiplies the window, unless it shrank within the last round trip."""
+    """Multiply the window, unless it decreased within the last round trip."""
     if may_decrease(flow, event):
         flow.state[DECREASED_AT_NS] = event.now_ns
         set_window(flow, flow.state[CWND] * factor, max(flow.state[FABRIC_DELAY_NS], flow.base_rtt_ns))
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Begins with the scenario's first window."""
+    """Start with the scenario's initial window."""
     flow.state[CWND] = flow.cwnd
     flow.state[DECREASED_AT_NS] = -1e18
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """Algorithm 1, on receiving an ACK."""
+    """Apply algorithm 1, on receiving an ACK."""
     state = flow.state
     delay_ns = float(event.rtt_ns - event.endpoint_delay_ns)
     state[FABRIC_DELAY_NS] = delay_ns
@@ -97,13 +97,13 @@ def on_ack(flow: Any, event: Any) -> None:
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """Algorithm 1, on fast recovery."""
+    """Apply algorithm 1, on fast recovery."""
     flow.state[TIMEOUTS] = 0.0
     decrease(flow, event, 1.0 - MAX_DECREASE)
 
 
 def on_timeout(flow: Any, event: Any) -> None:
-    """Algorithm 1, on a retransmission time-out: from the fifth in a row on the least window."""
+    """Apply algorithm 1, on a retransmission time-out; the fifth in a row sets the smallest window."""
     flow.state[TIMEOUTS] += 1.0
     if flow.state[TIMEOUTS] >= TIMEOUTS_TO_RESET:
         flow.state[DECREASED_AT_NS] = event.now_ns

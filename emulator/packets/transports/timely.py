@@ -1,16 +1,17 @@
-"""TIMELY: the rate follows the gradient of the round-trip time (Mittal et al., SIGCOMM 2015).
+"""TIMELY: rate control by the gradient of the round-trip time (Mittal et al., SIGCOMM 2015).
 
-Between a low and a high threshold the rate grows while delays fall and shrinks in proportion to how fast they
-rise; below and above, the delay itself decides. After several rounds of falling delay it grows
-faster (hyperactive increase).
-``timely_patched`` is the variant of Zhu, Ghobadi, Misra and Padhye, "ECN or Delay", CoNEXT 2016: TIMELY's
-queue has no single resting point and its shares need not become equal; there, the distance from a reference
-delay takes part in the decision, with a weight that depends on the gradient.
+Between a low and a high threshold, the rate grows while the delay falls, and shrinks in proportion to the
+gradient while it rises. Outside the thresholds the delay itself decides. After several rounds of falling
+delay the rate grows faster (hyperactive increase).
 
-The paper's thresholds, 50 and 500 us, belong to a network whose least round trip is 20 us. What they allow to
-queue, 30 and 480 us, is kept here and the path's own round trip is the flow's. An update is made for every
-16 kB acknowledged (the paper's segments) and for every packet of a flow too slow to send so much in a round
-trip. RDMA has no losses; here one halves the rate.
+``timely_patched`` is the variant of Zhu, Ghobadi, Misra and Padhye, "ECN or Delay", CoNEXT 2016. The queue of
+TIMELY has no unique fixed point, and its shares need not become equal. The variant adds the distance from a
+reference delay to the decision, with a weight that depends on the gradient.
+
+The paper's thresholds, 50 and 500 us, are for a network with a minimum round trip of 20 us. The queueing
+delays that they allow, 30 and 480 us, are kept here and added to the base round trip of the flow's own path.
+The rate is updated for every 16 kB acknowledged (the paper's segments), and for every packet of a flow too
+slow to send as much in a round trip. RDMA has no losses; here a loss halves the rate.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ LOSS_FACTOR = 0.5
 NO_WINDOW_PACKETS = 1e9
 
 PATCHED_BETA = 0.008
-PATCHED_SLOPE_ENDS_AT = 0.25  # the weight goes from 0 to 1 over gradients of minus to plus this
+PATCHED_SLOPE_ENDS_AT = 0.25  # the weight rises from 0 to 1 between minus and plus this gradient
 
 # Slots of flow.state.
 RATE_BPS = 0
@@ -47,26 +48,26 @@ DECIDED_AT_NS = 5
 
 @njit(forceinline=True)
 def low_ns(flow: Any) -> float:
-    """T_low: below it the rate grows whatever the gradient."""
+    """Return T_low, below which the rate grows whatever the gradient."""
     return flow.base_rtt_ns + slow_line_stretch(flow) * LOW_QUEUE_NS
 
 
 @njit(forceinline=True)
 def high_ns(flow: Any) -> float:
-    """T_high: above it the rate shrinks whatever the gradient."""
+    """Return T_high, above which the rate shrinks whatever the gradient."""
     return flow.base_rtt_ns + slow_line_stretch(flow) * HIGH_QUEUE_NS
 
 
 @njit(forceinline=True)
 def set_rate(flow: Any, rate_bps: float) -> None:
-    """Within the line rate and a thousandth of it."""
+    """Set the rate, within the line rate and a thousandth of it."""
     flow.state[RATE_BPS] = min(max(rate_bps, MIN_RATE_FRACTION * flow.line_rate_bps), flow.line_rate_bps)
     flow.pacing_rate_bps = flow.state[RATE_BPS]
 
 
 @njit(forceinline=True)
 def decision_is_due(flow: Any, event: Any) -> bool:
-    """A segment has been acknowledged, or a round trip is over."""
+    """Return whether a segment has been acknowledged or a round trip is over."""
     state = flow.state
     state[ACKED_BYTES] += event.acked_packets * flow.packet_bytes
     if state[ACKED_BYTES] < SEGMENT_BYTES and event.now_ns - state[DECIDED_AT_NS] < event.rtt_ns:
@@ -78,7 +79,7 @@ def decision_is_due(flow: Any, event: Any) -> bool:
 
 @njit(forceinline=True)
 def rtt_gradient(flow: Any, event: Any) -> float:
-    """The smoothed change of the round-trip time, relative to the least."""
+    """Return the smoothed change of the round-trip time, relative to the minimum."""
     state = flow.state
     if state[PREVIOUS_RTT_NS] > 0.0:
         difference_ns = event.rtt_ns - state[PREVIOUS_RTT_NS]
@@ -88,14 +89,14 @@ def rtt_gradient(flow: Any, event: Any) -> float:
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Starts at line rate (C / (N + 1) beside N flows of the host: the card divides it)."""
+    """Start at line rate; the card divides it among flows, which gives the paper's C / (N + 1)."""
     flow.cwnd = NO_WINDOW_PACKETS
     flow.state[DECIDED_AT_NS] = event.now_ns
     set_rate(flow, flow.line_rate_bps)
 
 
 def on_ack(flow: Any, event: Any) -> None:
-    """The decision, once a segment."""
+    """Update the rate, once per segment."""
     if not decision_is_due(flow, event):
         return
     state = flow.state
@@ -117,7 +118,7 @@ def on_ack(flow: Any, event: Any) -> None:
 
 
 def on_ack_patched(flow: Any, event: Any) -> None:
-    """The rule of "ECN or Delay"; the reference delay is T_low."""
+    """Update the rate by the rule of "ECN or Delay", with T_low as the reference delay."""
     if not decision_is_due(flow, event):
         return
     gradient = rtt_gradient(flow, event)
@@ -135,7 +136,7 @@ def on_ack_patched(flow: Any, event: Any) -> None:
 
 
 def on_loss(flow: Any, event: Any) -> None:
-    """Not in the paper: half the rate."""
+    """Halve the rate (not in the paper)."""
     set_rate(flow, LOSS_FACTOR * flow.state[RATE_BPS])
 
 

@@ -1,6 +1,6 @@
-"""Workloads: who sends what to whom, and when, drawn from a scenario's ``[workload]`` table.
+"""Workloads: flows drawn from a scenario's ``[workload]`` table.
 
-A new one is a module with a function that returns a :class:`FlowSchedule`, and a branch in
+To add a workload, write a module with a function that returns a :class:`FlowSchedule`, and add a branch to
 :func:`build_flows`.
 """
 
@@ -51,7 +51,7 @@ def scenario_flows(
         rng: The only source of randomness; the same state gives the same flows.
 
     Raises:
-        UnknownName: If the workload names something that does not exist.
+        UnknownName: If the workload names an unknown matrix or distribution.
         SysgymError: If the workload does not fit the topology, or has more flows than fit in memory.
     """
     ends = scenario.transport
@@ -74,18 +74,18 @@ def build_flows(
     mtu_bytes: int = 1500,
     header_bytes: int = 40,
 ) -> FlowSchedule:
-    """Draws an episode's flows.
+    """Draw the flows of an episode.
 
     Args:
         workload: The scenario's ``[workload]`` table.
         topology: The network.
         rng: The only source of randomness; the same state gives the same flows.
         horizon_s: Simulated time of the episode. Flows or rounds are generated up to it.
-        mtu_bytes: Largest packet, headers included; with the next one it says what a load means on the wire.
+        mtu_bytes: Largest packet, headers included; needed with ``header_bytes`` for loads on the wire.
         header_bytes: Headers of a data packet.
 
     Raises:
-        UnknownName: If the workload names something that does not exist.
+        UnknownName: If the workload names an unknown matrix or distribution.
         SysgymError: If the workload does not fit the topology, or has more flows than fit in memory.
     """
     if isinstance(workload, LongLivedWorkload):
@@ -93,7 +93,7 @@ def build_flows(
     if isinstance(workload, IncastWorkload):
         return incast(workload, topology, rng, horizon_s)
     if isinstance(workload, MixWorkload):
-        # Each part has a generator of its own: changing one leaves the others as they are.
+        # Each part has its own generator, so changing one part does not affect the others.
         parts = [
             build_flows(part, topology, generator, horizon_s, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
             for part, generator in zip(workload.parts.values(), rng.spawn(len(workload.parts)), strict=True)

@@ -1,4 +1,4 @@
-"""Flow-size distributions, given by published points of their cumulative distribution function."""
+"""Flow-size distributions, given by published points of their cumulative distribution functions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _COLUMNS = "size_bytes,cumulative_percent"
 
 @dataclass(frozen=True, eq=False)
 class FlowSizeDistribution:
-    """Sizes between whose published points the cumulative distribution function is a straight line.
+    """Flow-size distribution with a piecewise linear cumulative distribution function.
 
-    Two points with the same size are a jump: that size has the probability between them. Two points with the
-    same percentage are a gap: no flow is of a size between them.
+    Two points with the same size form a jump: that size has the probability between them. Two points with
+    the same percentage form a gap: no flow has a size between them.
 
     Attributes:
-        name: What messages call it.
+        name: Name in messages.
         size_bytes: Sizes of the points, ascending, not negative, float64.
         cumulative: Probability of a flow of at most that size, ascending from 0 to 1, float64.
     """
@@ -35,7 +35,7 @@ class FlowSizeDistribution:
     cumulative: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        """Checks that the points are those of a distribution.
+        """Check that the points are those of a distribution.
 
         Raises:
             SysgymError: If they are not.
@@ -56,10 +56,10 @@ class FlowSizeDistribution:
 
     @classmethod
     def from_csv(cls, path: str | PathLike[str]) -> FlowSizeDistribution:
-        """Reads a file of the columns ``size_bytes,cumulative_percent``; lines that begin with # are ignored.
+        """Read a file with the columns ``size_bytes,cumulative_percent``; lines starting with # are ignored.
 
         Raises:
-            SysgymError: If the file is not of this form or is no distribution.
+            SysgymError: If the file does not have this form or does not describe a distribution.
         """
         path = Path(path)
         rows = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
@@ -78,25 +78,25 @@ class FlowSizeDistribution:
 
     @classmethod
     def fixed(cls, size_bytes: int) -> FlowSizeDistribution:
-        """The distribution in which every flow has the same size."""
+        """Return the distribution in which every flow has the same size."""
         return cls(f"fixed at {size_bytes} bytes", np.full(2, float(size_bytes)), np.array([0.0, 1.0]))
 
     def mean_bytes(self) -> float:
-        """Mean size, in closed form: each line's probability times its middle."""
+        """Return the mean size, in closed form: the sum of each segment's probability times its middle."""
         middle = (self.size_bytes[1:] + self.size_bytes[:-1]) / 2.0
         return float(np.diff(self.cumulative) @ middle)
 
     def mean_packets(self, payload_bytes: int) -> float:
-        """Mean number of packets of ``payload_bytes``, the last one partly filled.
+        """Return the mean number of packets of ``payload_bytes``, the last one partly filled.
 
         It is the sum over ``j = 0, 1, ...`` of the probability of a flow larger than ``j`` full packets.
         """
         return float(np.sum(1.0 - self.cdf(np.arange(0.0, self.size_bytes[-1], payload_bytes))))
 
     def cdf(self, size_bytes: ArrayLike) -> NDArray[np.float64]:
-        """Probability of a flow of at most ``size_bytes``, same shape."""
+        """Return the probability of a flow of at most ``size_bytes``, same shape."""
         size = np.asarray(size_bytes, dtype=np.float64)
-        # The last point that is not above the size; at a jump that is its upper end.
+        # The last point that is not above the size; at a jump this is its upper end.
         below = np.searchsorted(self.size_bytes, size, side="right") - 1
         left, right = np.clip(below, 0, None), np.clip(below + 1, None, len(self.size_bytes) - 1)
         width = self.size_bytes[right] - self.size_bytes[left]
@@ -105,7 +105,7 @@ class FlowSizeDistribution:
         return np.where(below < 0, 0.0, inside)
 
     def quantile(self, probability: ArrayLike) -> NDArray[np.float64]:
-        """Smallest size with at least that probability below or at it, bytes, same shape.
+        """Return the smallest size with a cumulative probability of at least ``probability``, bytes.
 
         Raises:
             SysgymError: If a probability is not between 0 and 1.
@@ -119,7 +119,7 @@ class FlowSizeDistribution:
         return self.size_bytes[above - 1] + share * (self.size_bytes[above] - self.size_bytes[above - 1])
 
     def sample(self, rng: np.random.Generator, n: int) -> NDArray[np.int64]:
-        """Draws ``n`` sizes in whole bytes, at least 1; rounded up, so that the number of packets stays."""
+        """Draw ``n`` sizes in whole bytes, at least 1, rounded up to keep the number of packets."""
         return np.maximum(np.ceil(self.quantile(rng.random(n))), 1.0).astype(np.int64)
 
     def _refuse(self, reason: str) -> None:
@@ -128,10 +128,10 @@ class FlowSizeDistribution:
 
 @cache
 def get_flow_sizes(name: str) -> FlowSizeDistribution:
-    """The distribution of the data file of that name, ``websearch`` for example.
+    """Return the distribution of a data file, such as ``websearch``.
 
     Raises:
-        UnknownName: If there is none.
+        UnknownName: If there is no such file.
     """
     if name not in list_flow_sizes():
         raise UnknownName("flow-size distribution", name, list_flow_sizes())
@@ -139,5 +139,5 @@ def get_flow_sizes(name: str) -> FlowSizeDistribution:
 
 
 def list_flow_sizes() -> list[str]:
-    """Names of the data files, sorted."""
+    """Return the names of the data files, sorted."""
     return sorted(path.stem for path in DATA_FOLDER.glob("*.csv"))

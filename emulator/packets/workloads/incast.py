@@ -1,4 +1,4 @@
-"""Incast: many hosts answer one at the same time, and their bursts meet in the queue of its link."""
+"""Incast: many hosts answer one host at the same time, so that their bursts meet in the queue of its link."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FIRST_RECEIVER = 0
 def incast(
     spec: IncastWorkload, topology: Topology, rng: np.random.Generator, horizon_s: float
 ) -> FlowSchedule:
-    """Rounds at times 0, ``period_s``, 2 ``period_s``, ... before the horizon, numbered in ``group``.
+    """Draw rounds at times 0, ``period_s``, 2 ``period_s``, ... before the horizon, numbered in ``group``.
 
-    In every round ``senders`` hosts, drawn anew, send ``request_bytes`` each to one receiver, host 0 or one
-    drawn in each round. Each starts at a time of its own, uniform from 0 to ``jitter_s`` into the round; the
+    In every round, ``senders`` hosts drawn anew send ``request_bytes`` each to one receiver: host 0, or one
+    drawn in each round. Each flow starts at a random time, uniform from 0 to ``jitter_s`` into the round. The
     last round is never cut short, so its flows may start up to ``jitter_s`` after the horizon.
 
     Raises:

@@ -11,7 +11,7 @@ from sysgym.scenarios.schema.congestion import LongLivedWorkload
 
 
 def long_lived(spec: LongLivedWorkload, topology: Topology, rng: np.random.Generator) -> FlowSchedule:
-    """Draws ``flows_per_pair`` flows for each pair, whose starts are uniform from 0 to ``start_jitter_s``."""
+    """Draw ``flows_per_pair`` flows for each pair, with starts uniform from 0 to ``start_jitter_s``."""
     pairs = np.repeat(traffic_matrix(spec, topology, rng), spec.flows_per_pair, axis=0)
     start_ns = rng.integers(0, nanoseconds(spec.start_jitter_s), size=len(pairs), endpoint=True)
     return make_schedule(rng, pairs[:, 0], pairs[:, 1], size_bytes=LONG_LIVED, start_ns=start_ns)

@@ -1,7 +1,8 @@
-"""Traffic matrices: which host sends to which.
+"""Traffic matrices: pairs of a sending and a receiving host.
 
-A new one is a function and a line in ``_MATRICES``. The names are those of Iroko and of the data center
-papers before it; where the sources leave a definition open, the one here is our own and says so.
+To add a matrix, write a function and add a line to ``_MATRICES``. The names are those of Iroko and of earlier
+data center papers. Where these sources leave a definition open, the docstring says that the definition is our
+own.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Pairs = NDArray[np.int64]
 
 
 class MatrixSpec(Protocol):
-    """A table of traffic that names a matrix, with what matrices read."""
+    """Workload table that names a matrix, with the matrix's parameters."""
 
     @property
     def matrix(self) -> str:
@@ -41,14 +42,14 @@ class MatrixSpec(Protocol):
 
 
 def traffic_matrix(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """Draws the pairs of hosts that ``spec.matrix`` names.
+    """Draw the pairs of hosts that ``spec.matrix`` names.
 
     Returns:
         Sender and receiver, shape (n_pairs, 2), never the same host.
 
     Raises:
         UnknownName: If there is no such matrix.
-        SysgymError: If the topology is not one that the matrix can be had on.
+        SysgymError: If the matrix is not defined on the topology.
     """
     name = spec.matrix
     if name not in _MATRICES:
@@ -59,9 +60,9 @@ def traffic_matrix(spec: MatrixSpec, topology: Topology, rng: np.random.Generato
 
 
 def _one_to_one(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """Every host i to host i + n/2 (mod n); on dumbbells and parking lots, from the first half only.
+    """Pair every host i with host i + n/2 (mod n); on dumbbells and parking lots, the first half only.
 
-    That is from west host i to east host i of a dumbbell, and over each path of a parking lot.
+    These are the pairs from west host i to east host i of a dumbbell, and the paths of a parking lot.
     """
     if topology.kind in ("dumbbell", "parking_lot"):
         return _first_half_to_second(topology)
@@ -69,14 +70,14 @@ def _one_to_one(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) 
 
 
 def _iroko(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """West host i to east host i: Iroko's files ``incast_N``, which are N parallel pairs over the core."""
+    """Pair west host i with east host i: Iroko's files ``incast_N``, N parallel pairs over the core."""
     if topology.kind != "dumbbell":
         raise SysgymError(f"traffic matrix iroko: needs a dumbbell, the topology is a {topology.kind}")
     return _first_half_to_second(topology)
 
 
 def _stride(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """Host i to host i + stride (mod n)."""
+    """Pair host i with host i + stride (mod n)."""
     if spec.stride % topology.n_hosts == 0:
         raise SysgymError(
             f"traffic matrix stride: {spec.stride} leads every host of {topology.n_hosts} to itself"
@@ -85,11 +86,11 @@ def _stride(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> P
 
 
 def _staggered(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """Every host to one host nearby or far, as in Hedera (NSDI 2010); our own definition of the draw.
+    """Pair every host with a nearby or distant one, as in Hedera (NSDI 2010); the draw is our own definition.
 
-    The receiver is with probability ``p_edge`` on the sender's edge switch, with ``p_pod`` on another edge
-    switch of its pod, else in another pod, and uniform among those. Where there is no such host, it is any
-    other host. Several hosts may send to the same one.
+    The receiver is on the sender's edge switch with probability ``p_edge``, on another edge switch of its pod
+    with ``p_pod``, and else in another pod, uniformly among these hosts. Where there is no such host, it is
+    any other host. Several hosts may send to the same one.
     """
     return _to(staggered_receivers(spec, topology, rng, np.arange(topology.n_hosts)))
 
@@ -97,7 +98,7 @@ def _staggered(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -
 def staggered_receivers(
     spec: MatrixSpec, topology: Topology, rng: np.random.Generator, senders: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Draws a receiver for each of the senders, which may occur several times, as in ``staggered``."""
+    """Draw a receiver for each sender, as in ``staggered``; a sender may occur several times."""
     hosts = np.arange(topology.n_hosts)
     draw = rng.random(len(senders))
     receivers = np.empty(len(senders), dtype=np.int64)
@@ -117,25 +118,25 @@ def staggered_receivers(
 
 
 def _random(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """Every host to any other, each receiver drawn by itself: some receive from several, some from none."""
+    """Pair every host with any other, drawn independently: some receive from several, some from none."""
     return _to(other_hosts(rng, np.arange(topology.n_hosts), topology.n_hosts))
 
 
 def _random_bijective(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """Every host to one other and from one other: a permutation without fixed points, all equally likely."""
+    """Pair hosts by a uniformly random permutation without fixed points."""
     hosts = np.arange(topology.n_hosts)
     while True:
-        # One permutation in e, about 2.7, has no fixed point, whatever the number of hosts.
+        # One permutation in e, about 2.7, has no fixed point, for any number of hosts.
         receivers = rng.permutation(topology.n_hosts)
         if not np.any(receivers == hosts):
             return _to(receivers)
 
 
 def _hotspot(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """All to a few; our own definition.
+    """Pair most hosts with a few hot ones; our own definition.
 
     One host in eight (at least one), drawn at random, is hot and only receives. The others, in random order,
-    are dealt out to the hot hosts in turn, so that these receive from equally many, give or take one.
+    are assigned to the hot hosts in turn, so the numbers of senders per hot host differ by at most one.
     """
     order = rng.permutation(topology.n_hosts)
     n_hot = hot_hosts(topology.n_hosts)
@@ -145,14 +146,14 @@ def _hotspot(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> 
 
 
 def _all_to_all(spec: MatrixSpec, topology: Topology, rng: np.random.Generator) -> Pairs:
-    """Every host to every other, by sender, then by receiver."""
+    """Pair every host with every other, ordered by sender, then by receiver."""
     n_hosts = topology.n_hosts
     senders, receivers = np.divmod(np.arange(n_hosts * n_hosts), n_hosts)
     return np.column_stack((senders, receivers))[senders != receivers]
 
 
 def other_hosts(rng: np.random.Generator, hosts: NDArray[np.int64], n_hosts: int) -> NDArray[np.int64]:
-    """Draws for each of ``hosts`` one of the ``n_hosts - 1`` others, uniformly."""
+    """Draw one of the ``n_hosts - 1`` other hosts for each of ``hosts``, uniformly."""
     drawn = rng.integers(0, n_hosts - 1, size=len(hosts))
     return drawn + (drawn >= hosts)
 

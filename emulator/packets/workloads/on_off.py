@@ -1,4 +1,7 @@
-"""Bursts: pairs of hosts that are silent and busy in turn (Willinger et al., SIGCOMM 1995, for Pareto's)."""
+"""On-off traffic: pairs of hosts alternate between busy and silent periods.
+
+For Pareto periods see Willinger et al., SIGCOMM 1995.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,11 @@ def on_off(
     mtu_bytes: int,
     header_bytes: int,
 ) -> FlowSchedule:
-    """Each pair of the matrix alternates between busy and silent periods, drawn independently.
+    """Draw flows of pairs that alternate independently between busy and silent periods.
 
-    While busy it starts a flow of ``message_bytes`` each time that its messages, headers included, would have
-    left at ``rate_bps``; what is left of that time at the end of a busy period counts in the next one, so
-    that the rate is exact over many. A pair is busy at the beginning with probability ``busy_fraction``.
+    While busy, a pair starts flows of ``message_bytes`` at regular intervals, so that its messages, headers
+    included, amount to ``rate_bps``. The rest of an interval at the end of a busy period counts in the next
+    one, so the rate is exact in the long run. A pair is busy at the start with probability ``busy_fraction``.
 
     Raises:
         SysgymError: If there are too many periods or messages in an episode.
@@ -57,7 +60,7 @@ def on_off(
 def draw_periods_s(
     spec: OnOffWorkload, rng: np.random.Generator, mean_s: float, n: int
 ) -> NDArray[np.float64]:
-    """Draws ``n`` lengths of the mean: exponential, or Pareto with the least length that the mean needs."""
+    """Draw ``n`` period lengths: exponential, or Pareto with the smallest length that gives the mean."""
     if spec.periods == "exponential":
         return rng.exponential(mean_s, n)
     least_s = mean_s * (spec.pareto_shape - 1.0) / spec.pareto_shape
@@ -67,7 +70,7 @@ def draw_periods_s(
 def _message_starts_s(
     spec: OnOffWorkload, rng: np.random.Generator, horizon_s: float, gap_s: float
 ) -> NDArray[np.float64]:
-    """Starts of one pair's messages before the horizon, ascending."""
+    """Return the start times of one pair's messages before the horizon, ascending."""
     if horizon_s <= 0:
         return np.empty(0)
     busy_s, silent_s = np.empty(0), np.empty(0)

@@ -1,4 +1,4 @@
-"""Open-loop traffic: flows arrive as a Poisson process, whether or not the network keeps up."""
+"""Open-loop traffic: flows arrive as a Poisson process, independently of the network's state."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def poisson(
     mtu_bytes: int,
     header_bytes: int,
 ) -> FlowSchedule:
-    """Arrivals at every host that sends, at a rate that offers its uplink ``load``.
+    """Draw arrivals at every sending host, at a rate that offers ``load`` to its uplink.
 
-    The load counts data packets as on the wire, payload and headers, without ACKs and retransmissions: a host
-    offers on average ``load`` times its line rate. Sizes are independent draws from the distribution. Where
-    ``destinations`` is a matrix, it is drawn once and holds for the whole episode.
+    The load counts data packets on the wire, payload and headers, without ACKs and retransmissions: a host
+    offers ``load`` times its line rate on average. Sizes are drawn independently. Where ``destinations`` is a
+    matrix, it is drawn once per episode.
 
     Raises:
         SysgymError: If there are fewer than two hosts, or too many flows are expected.
@@ -46,8 +46,8 @@ def poisson(
         raise SysgymError(
             f"poisson: about {expected:.3g} flows in {horizon_s:g} s; at most {MOST_FLOWS // 2} are possible"
         )
-    # Given their number, the arrivals of a Poisson process are independent and uniform; so are the hosts they
-    # belong to.
+    # Given their number, the arrivals of a Poisson process are independent and uniform, and so are their
+    # hosts.
     n_flows = int(rng.poisson(expected))
     start_ns = rng.integers(0, max(nanoseconds(horizon_s), 1), size=n_flows)
     host_share = np.cumsum(line_rate_bps) / line_rate_bps.sum()
@@ -66,7 +66,7 @@ def poisson(
 def _others_in_turn(
     n_hosts: int, rng: np.random.Generator, src: NDArray[np.int64], start_ns: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Every host goes through the others in an order of its own: no pair has two flows more than another."""
+    """Return receivers: each host cycles through the others in its own order, which balances the pairs."""
     orders = np.argsort(rng.random((n_hosts, n_hosts - 1)), axis=1)
     by_host = np.lexsort((start_ns, src))
     n_flows_of = np.bincount(src, minlength=n_hosts)
@@ -79,20 +79,20 @@ def _others_in_turn(
 def arrival_rate_per_s(
     spec: PoissonWorkload, topology: Topology, *, mtu_bytes: int, header_bytes: int
 ) -> float:
-    """Flows that arrive in a second in the whole network, on average, if all hosts send."""
+    """Return the mean number of flow arrivals per second in the whole network, if all hosts send."""
     line_rate_bps = topology.link_rate_bps[topology.host_uplink]
     return float(line_rate_bps.sum()) * arrivals_per_bit(spec, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
 
 
 def arrivals_per_bit(spec: PoissonWorkload, *, mtu_bytes: int, header_bytes: int) -> float:
-    """Flows that arrive for every bit that a host's line could carry, on average."""
+    """Return the mean number of flow arrivals per bit that a host's line can carry."""
     sizes = flow_sizes(spec)
     wire_bytes = sizes.mean_bytes() + header_bytes * sizes.mean_packets(mtu_bytes - header_bytes)
     return spec.load / (8.0 * wire_bytes)
 
 
 def flow_sizes(spec: PoissonWorkload) -> FlowSizeDistribution:
-    """The distribution of flow sizes that the workload names."""
+    """Return the distribution of flow sizes that the workload names."""
     if spec.flow_sizes != "fixed":
         return get_flow_sizes(spec.flow_sizes)
     if spec.fixed_bytes is None:

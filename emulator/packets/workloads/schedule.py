@@ -1,4 +1,4 @@
-"""Flow schedules: the ends, sizes and start times of all flows of a workload."""
+"""Flow schedules: end hosts, sizes and start times of all flows of a workload."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG_LIVED = -1
 """Size of a flow that never ends."""
 
 NO_GROUP = -1
-"""Group of a flow that belongs to none."""
+"""Group number of a flow without a group."""
 
 SERVICE_PORT = 5001
 """Destination port of every flow."""
@@ -24,7 +24,7 @@ FIRST_EPHEMERAL_PORT, N_EPHEMERAL_PORTS = 49152, 16384
 """Source ports: the dynamic range (RFC 6335, section 6)."""
 
 MOST_FLOWS = 4_000_000
-"""Most flows of a schedule: each keeps its state for the whole episode."""
+"""Largest number of flows of a schedule; each keeps its state for the whole episode."""
 
 
 class FlowSchedule(NamedTuple):
@@ -33,32 +33,32 @@ class FlowSchedule(NamedTuple):
     src: NDArray[np.int32]
     """Sending host."""
     dst: NDArray[np.int32]
-    """Receiving host, another one than the sender."""
+    """Receiving host, different from the sender."""
     size_bytes: NDArray[np.int64]
     """Payload; -1: the flow never ends."""
     start_ns: NDArray[np.int64]
-    """Start in nanoseconds after the reset; NEVER_NS: ``after`` decides."""
+    """Start in nanoseconds after the reset; NEVER_NS: ``after`` determines it."""
     src_port: NDArray[np.int32]
     """Ephemeral port at the sender."""
     dst_port: NDArray[np.int32]
     """Port of the service at the receiver."""
     group: NDArray[np.int32]
-    """Round that the flow belongs to, of an incast or a collective; -1: none."""
+    """Round of an incast or a collective that the flow belongs to; -1: none."""
     after: NDArray[np.int32]
-    """Flows that must end before this one starts, shape (n_flows, most of them), rows padded with -1.
+    """Flows that must end before this one starts, shape (n_flows, most per flow), rows padded with -1.
 
-    Each has a lower index than the flow that waits for it, so that there are no circles.
+    Each has a lower index than the flow that waits for it, so there are no cycles.
     """
     after_delay_ns: NDArray[np.int64]
-    """Time from the last of these ends to the start; 0 for a flow that waits for none."""
+    """Time from the last of these ends to the start; 0 for a flow that does not wait."""
 
     @property
     def needs(self) -> NDArray[np.int32]:
-        """How many flows must end before each one starts, shape (n_flows,)."""
+        """Number of flows that must end before each one starts, shape (n_flows,)."""
         return (self.after != NOBODY).sum(axis=1, dtype=np.int32)
 
     def successors(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """The way back of ``after``: which flows wait for each one.
+        """Return the inverse of ``after``: the flows that wait for each one.
 
         Returns:
             ``first``, shape (n_flows + 1,), and ``waiting``: those that wait for flow ``f`` are
@@ -71,7 +71,7 @@ class FlowSchedule(NamedTuple):
 
 
 def nanoseconds(seconds: float) -> int:
-    """A time in whole nanoseconds, the nearest."""
+    """Return a time in nanoseconds, rounded to the nearest integer."""
     return round(seconds * 1e9)
 
 
@@ -87,10 +87,10 @@ def make_schedule(
     after_delay_ns: ArrayLike = 0,
     connection: ArrayLike | None = None,
 ) -> FlowSchedule:
-    """Sorts flows by start time, equal times in the order given, and draws their source ports.
+    """Return flows sorted by start time, equal times in the given order, with random source ports.
 
-    A host's first connection has a port drawn at random, the next ones the ports after it: no two of its
-    connections share a port before the range is used up, and other seeds get other ECMP paths.
+    A host's first connection has a random port, and the next ones have the ports after it. No two of its
+    connections share a port until the range is exhausted, and different seeds give different ECMP paths.
 
     Args:
         rng: Source of the ports.
@@ -100,11 +100,11 @@ def make_schedule(
         start_ns: Start times, one for each flow or one for all; those of flows that wait for others are
             not read.
         group: Groups, one for each flow or one for all.
-        after: Flows that each one waits for, shape (n_flows, most of them), rows padded with -1; a flow waits
-            only for flows before it in the order given. None: nobody waits.
+        after: Flows that each one waits for, shape (n_flows, most per flow), rows padded with -1; a flow
+            waits only for flows before it in the given order. None: no flow waits.
         after_delay_ns: Time from the last end to the start, one for each flow or one for all.
-        connection: Flows with the same number share a source port; None: every flow has a connection of its
-            own.
+        connection: Connection numbers; flows with the same number share a source port. None: every flow has
+            its own connection.
 
     Raises:
         SysgymError: If there are more than ``MOST_FLOWS`` flows, or a flow waits for itself or a later one.
@@ -141,7 +141,7 @@ def make_schedule(
 
 
 def merged(rng: np.random.Generator, parts: Sequence[FlowSchedule]) -> FlowSchedule:
-    """All flows of several schedules in one, with new source ports and groups that no two parts share."""
+    """Return all flows of several schedules in one, with new source ports and groups distinct by part."""
     offsets = np.cumsum([0, *(len(part.src) for part in parts)])
     width = max((part.after.shape[1] for part in parts), default=0)
     after = np.full((int(offsets[-1]), width), NOBODY, dtype=np.int64)
@@ -152,7 +152,7 @@ def merged(rng: np.random.Generator, parts: Sequence[FlowSchedule]) -> FlowSched
         after[offset : offset + len(part.src), : part.after.shape[1]] = place
         groups.append(np.where(part.group == NO_GROUP, NO_GROUP, part.group + n_groups))
         n_groups += int(part.group.max(initial=NO_GROUP)) + 1
-        # What shared a port within its part goes on to share one.
+        # Flows that shared a port within their part continue to share one.
         ends = (index * 2**20 + part.src.astype(np.int64)) * N_EPHEMERAL_PORTS
         connections.append(ends + part.src_port - FIRST_EPHEMERAL_PORT)
     return make_schedule(
@@ -179,13 +179,13 @@ def _source_ports(
         return np.empty(0, dtype=np.int32)
     if connection is not None:
         _, one, of_flow = np.unique(connection, return_index=True, return_inverse=True)
-        # By first appearance, so that the numbers of the connections do not matter.
+        # Numbered by first appearance, so the connection numbers themselves do not matter.
         rank = np.empty(len(one), dtype=np.int64)
         rank[np.argsort(one)] = np.arange(len(one))
         return _source_ports(rng, src[np.sort(one)], None)[rank[of_flow]]
     n_flows_of = np.bincount(src)
     by_host = np.argsort(src, kind="stable")
-    # How many flows of the same host come before each flow.
+    # Number of flows of the same host before each flow.
     earlier = np.empty(len(src), dtype=np.int64)
     earlier[by_host] = np.arange(len(src)) - np.repeat(np.cumsum(n_flows_of) - n_flows_of, n_flows_of)
     first = rng.integers(0, N_EPHEMERAL_PORTS, size=len(n_flows_of))

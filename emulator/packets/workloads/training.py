@@ -1,8 +1,8 @@
-"""Traffic of training jobs: compute, then a collective among the job's hosts, over and over.
+"""Traffic of training jobs: iterations of computation followed by a collective among the job's hosts.
 
-A collective is a set of messages, each sent when what it depends on has ended. The algorithms are those of
-Thakur, Rabenseifner and Gropp (IJHPCA 2005): the ring (Patarasuk and Yuan, JPDC 2009), the binomial tree and
-the pairwise exchange.
+A collective is a set of messages, each sent when the messages that it depends on have ended. The algorithms
+are those of Thakur, Rabenseifner and Gropp (IJHPCA 2005): the ring (Patarasuk and Yuan, JPDC 2009), the
+binomial tree and the pairwise exchange.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 
 class Collective(NamedTuple):
-    """The messages of one collective among ranks 0 .. n - 1, each after those that it waits for."""
+    """Messages of one collective among ranks 0 .. n - 1, each listed after those that it waits for."""
 
     src: Ints
     """Sending rank, shape (n_messages,)."""
@@ -32,9 +32,9 @@ class Collective(NamedTuple):
     size_bytes: Ints
     """Payload, shape (n_messages,)."""
     after: Ints
-    """Messages that must end before, shape (n_messages, most of them), padded with -1."""
+    """Messages that must end before each one, shape (n_messages, most per message), padded with -1."""
     done: Ints
-    """Messages after whose ends each rank has its result, shape (n_ranks, most of them), padded with -1."""
+    """Messages whose ends complete each rank's result, shape (n_ranks, most per rank), padded with -1."""
 
 
 def training(
@@ -46,14 +46,14 @@ def training(
     mtu_bytes: int,
     header_bytes: int,
 ) -> FlowSchedule:
-    """As many iterations of every job as could fit before the horizon, were the network empty.
+    """Return as many iterations of every job as could fit before the horizon in an empty network.
 
-    A rank sends its first message of an iteration ``compute_s`` (and the job's jitter) after it has the
-    result of the one before; the first iteration begins within ``start_jitter_s``. Every pair of ranks keeps
-    one connection, so that its messages take one path. ``group`` numbers the iterations of all jobs.
+    A rank sends its first message of an iteration ``compute_s`` (plus the job's jitter) after it has the
+    result of the previous one. The first iteration begins within ``start_jitter_s``. Every pair of ranks
+    keeps one connection, so its messages take one path. ``group`` numbers the iterations of all jobs.
 
     Raises:
-        SysgymError: If the jobs need more hosts than there are, or too many messages are possible.
+        SysgymError: If the jobs need more hosts than the topology has, or too many messages are possible.
     """
     n_hosts, n_ranks = topology.n_hosts, spec.job_hosts
     if n_ranks * spec.jobs > n_hosts:
@@ -97,11 +97,11 @@ def training(
 
 
 def ring_all_reduce(n_ranks: int, size_bytes: int) -> Collective:
-    """2 (n - 1) steps: in each, every rank passes a share of 1/n on to the next rank.
+    """Return a ring all-reduce of 2 (n - 1) steps, in which every rank passes a share of 1/n to the next.
 
-    Half of the steps reduce, half hand the results round. Rank r sends in step s what it got in step s - 1:
-    share r - s (mod n), when its own message of that step has ended too: messages of a connection follow each
-    other. Every rank sends 2 (n - 1)/n of its data.
+    The first half of the steps reduces, the second half distributes the results. In step s, rank r sends the
+    share r - s (mod n) that it received in step s - 1, once its own message of that step has also ended,
+    because messages of a connection are sequential. Every rank sends 2 (n - 1)/n of its data.
     """
     n_steps = 2 * (n_ranks - 1)
     step, rank = (index.ravel() for index in np.indices((n_steps, n_ranks)))
@@ -119,11 +119,11 @@ def ring_all_reduce(n_ranks: int, size_bytes: int) -> Collective:
 
 
 def tree_all_reduce(n_ranks: int, size_bytes: int) -> Collective:
-    """Everything up a binomial tree with root 0, summed on the way, and down again.
+    """Return a tree all-reduce: data are summed up a binomial tree with root 0, and sent down again.
 
-    Up: rank r sends to r minus its lowest set bit when all that send to it have. Down: a rank sends to its
-    children one after the other, the one with the largest subtree first. Each rank but the root sends its
-    data up once, and n - 1 times in all they go down.
+    Up: rank r sends to r minus its lowest set bit when it has received from all its children. Down: a rank
+    sends to its children one after the other, the one with the largest subtree first. Each rank but the root
+    sends its data up once, and there are n - 1 messages down in all.
     """
     children: list[list[int]] = [
         [rank + bit for bit in _bits(rank, n_ranks) if rank + bit < n_ranks] for rank in range(n_ranks)
@@ -144,21 +144,22 @@ def tree_all_reduce(n_ranks: int, size_bytes: int) -> Collective:
             ends.append((rank, child))
             awaited.append(before)
             before = [down[child]]
-    # The root has the sum when the last child's data are in, the others when it has come down to them.
+    # The root has the sum when the last child's data have arrived, the others when it has come down to them.
     done = [[up[child] for child in children[0]], *([down[rank]] for rank in range(1, n_ranks))]
     src, dst = np.array(ends, dtype=np.int64).T
     return Collective(src, dst, np.full(len(src), size_bytes), _padded(awaited), _padded(done))
 
 
 def all_to_all(n_ranks: int, size_bytes: int) -> Collective:
-    """A pairwise exchange: in step s = 1 .. n - 1 every rank sends a share of 1/n to the rank s further.
+    """Return a pairwise exchange: in step s = 1 .. n - 1, rank r sends a share of 1/n to rank r + s (mod n).
 
-    A rank goes on to its next step when it has sent and received in this one; it keeps one share itself, so
-    that it sends (n - 1)/n of its data.
+    A rank begins its next step when it has sent and received in the present one. It keeps one share itself,
+    so it sends (n - 1)/n of its data.
     """
     n_steps = n_ranks - 1
     step, rank = (index.ravel() for index in np.indices((n_steps, n_ranks)))
-    # In the step before, which is numbered like this index, the sender was step places behind.
+    # Steps count from 1, indices from 0: in the previous step, number ``step``, the sender was that many
+    # ranks behind.
     sent, received = (step - 1) * n_ranks + rank, (step - 1) * n_ranks + (rank - step) % n_ranks
     after = np.where(step[:, np.newaxis] > 0, np.column_stack((sent, received)), NOBODY)
     ranks, last = np.arange(n_ranks), (n_steps - 1) * n_ranks
@@ -173,13 +174,13 @@ def all_to_all(n_ranks: int, size_bytes: int) -> Collective:
 
 
 def _shares(n_ranks: int, size_bytes: int) -> Ints:
-    """Sizes of n shares that differ by a byte at most."""
+    """Return the sizes of n shares that differ by at most a byte."""
     edges = np.arange(n_ranks + 1, dtype=np.int64) * size_bytes // n_ranks
     return np.diff(edges)
 
 
 def _bits(rank: int, n_ranks: int) -> list[int]:
-    """Powers of two below the rank's lowest set bit; of rank 0, all below the number of ranks."""
+    """Return the powers of two below the rank's lowest set bit; for rank 0, all below the number of ranks."""
     lowest = rank & -rank if rank else n_ranks
     return [1 << i for i in range(lowest.bit_length()) if (1 << i) < lowest]
 
@@ -190,7 +191,7 @@ def _padded(rows: list[list[int]]) -> Ints:
 
 
 def _repeated(collective: Collective, n_iterations: int) -> tuple[Ints, NDArray[np.bool_]]:
-    """``after`` of several iterations in a row, and which messages of one begin a rank's part of it."""
+    """Return ``after`` of consecutive iterations, and which messages begin a rank's part of an iteration."""
     n_messages = len(collective.src)
     begins = np.all(collective.after == NOBODY, axis=1)
     width = max(collective.after.shape[1], collective.done.shape[1])
@@ -205,7 +206,7 @@ def _repeated(collective: Collective, n_iterations: int) -> tuple[Ints, NDArray[
 
 
 def _least_s(collective: Collective, rate_bps: float, mtu_bytes: int, header_bytes: int) -> float:
-    """Time that a rank's part takes at line rate with nothing in the way: the longest chain of messages."""
+    """Return the time of a collective at line rate in an empty network: its longest chain of messages."""
     n_packets = -(-collective.size_bytes // (mtu_bytes - header_bytes))
     own_s = 8.0 * (collective.size_bytes + header_bytes * n_packets) / rate_bps
     end_s = np.zeros(len(own_s) + 1)

@@ -33,8 +33,8 @@ def fits(agent: str, trained_on: Scenario, played: Scenario, action_scale: str =
         return False
     if trained_on.sha256() == played.sha256() or agent_info(agent, played.family).transport:
         return True
-    from sysgym.agents.learned.algorithms import get_algorithm
     from sysgym.agents.learned.learning import learning_of
+    from sysgym.agents.learned.training.algorithms import get_algorithm
 
     learning, over_hosts = learning_of(played.family), get_algorithm(agent).over_hosts
     one, other = (

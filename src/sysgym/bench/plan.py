@@ -9,9 +9,9 @@ from typing import Any
 
 from sysgym.bench.contenders import Contender, Plugin, contender_from, parse_contender
 from sysgym.bench.matrix import Matrix, player_name
-from sysgym.bench.milestones import Milestones
+from sysgym.bench.run.milestones import Milestones
+from sysgym.bench.run.training import Training
 from sysgym.bench.suite_checks import check_suite
-from sysgym.bench.training import Training
 from sysgym.errors import SysgymError
 from sysgym.scenarios import MatrixSpec, Scenario, Suite, TaskSpec, load_scenario
 

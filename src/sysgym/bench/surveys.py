@@ -1,4 +1,4 @@
-"""Surveys: tables about a world itself, whoever plays in it, which a suite makes beside its contest.
+"""Surveys: tables about a world itself, whoever plays in it, which a suite makes beside its result.
 
 A survey is a function that returns pages; they are kept in ``survey.json`` of the results folder, printed,
 and part of the report.
@@ -15,8 +15,8 @@ from typing import Self
 
 from pydantic import RootModel, model_validator
 
-from sysgym.bench.records import read_record
-from sysgym.bench.row_format import Strict, Text
+from sysgym.bench.results.records import read_record
+from sysgym.bench.results.row_format import Strict, Text
 from sysgym.bench.tables import Table, markdown_table
 from sysgym.errors import UnknownName
 from sysgym.scenarios.files import make_folder, write_atomically

@@ -23,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from sysgym.cli import compiling
     from sysgym.cli.app import command
     from sysgym.cli.interrupts import second_interrupt_ends
+    from sysgym.cli.moved import refuse_moved
     from sysgym.stray_settings import ignore_matplotlibs
 
     ignore_matplotlibs()
@@ -30,9 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in words  # wherever it stands
     try:
         with second_interrupt_ends(), compiling.shown():
-            code = command()(
-                [word for word in words if word != "--debug"], prog_name="sysgym", standalone_mode=False
-            )
+            plain = [word for word in words if word != "--debug"]
+            refuse_moved(plain)
+            code = command()(plain, prog_name="sysgym", standalone_mode=False)
     except KeyboardInterrupt:
         code = 130
     except Exception as error:

@@ -10,12 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from sysgym.cli import completion
-from sysgym.cli.distill import distill
-from sysgym.cli.emulator import emulator
-from sysgym.cli.export import export
-from sysgym.cli.fuzz import fuzz
-from sysgym.cli.looking import list_, show
-from sysgym.cli.new import new
+from sysgym.cli.commands.emulator import emulator
+from sysgym.cli.commands.export import export
+from sysgym.cli.commands.fuzz import fuzz
+from sysgym.cli.commands.new import new
+from sysgym.cli.commands.report import report
+from sysgym.cli.commands.submit import submit
+from sysgym.cli.episode.plot import plot
 from sysgym.cli.options import (
     AgentOption,
     ContenderOption,
@@ -25,11 +26,8 @@ from sysgym.cli.options import (
     TransportOption,
     TrustOption,
 )
-from sysgym.cli.plot import plot
-from sysgym.cli.report import report
-from sysgym.cli.robustness import robustness
-from sysgym.cli.stress import stress
-from sysgym.cli.submit import submit
+from sysgym.cli.pages.looking import list_, show
+from sysgym.cli.study import study
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,13 +37,11 @@ app = typer.Typer(
     help="Learned systems control on simulated datacenters: environments, agents, benchmark.",
 )
 app.add_typer(emulator, name="emulator")
+app.add_typer(study, name="study")
 app.command()(export)
-app.command()(distill)
 app.command()(fuzz)
 app.command()(new)
 app.command()(plot)
-app.command()(robustness)
-app.command()(stress)
 
 
 class Render(StrEnum):
@@ -53,13 +49,6 @@ class Render(StrEnum):
 
     none = "none"
     ansi = "ansi"
-
-
-class Protocol(StrEnum):
-    """How a benchmark evaluates."""
-
-    honest = "honest"
-    nurd_release = "nurd-release"
 
 
 SetOption = Annotated[
@@ -173,8 +162,8 @@ def run(
     trust: TrustOption = False,
 ) -> None:
     """Play one episode and print its metrics."""
-    from sysgym.cli.play import Episode, Shown, play_one
-    from sysgym.cli.traces import TraceFiles
+    from sysgym.cli.episode.run import Episode, Shown, play_one
+    from sysgym.cli.episode.traces import TraceFiles
 
     play_one(
         Episode(
@@ -240,7 +229,7 @@ def train(
     plugin: PluginOption = None,
 ) -> None:
     """Train an agent on the train split of a scenario."""
-    from sysgym.cli.train import train_agent
+    from sysgym.cli.commands.train import train_agent
 
     train_agent(
         agent,
@@ -290,13 +279,6 @@ def bench(
             autocompletion=completion.scenarios,
         ),
     ] = None,
-    protocol: Annotated[
-        Protocol,
-        typer.Option(
-            "--protocol",
-            help="nurd-release: evaluate stragglers as NURD's released code does, leaks and all.",
-        ),
-    ] = Protocol.honest,
     energy: Annotated[
         str,
         typer.Option(
@@ -322,11 +304,7 @@ def bench(
     trust: TrustOption = False,
 ) -> None:
     """Run a benchmark: contenders x scenarios x seeds. Started again, it goes on where it was stopped."""
-    from sysgym.cli.bench import Energy, run_benchmark, run_nurd_release
-
-    if protocol is Protocol.nurd_release:
-        run_nurd_release(suite, out=out, n_workers=jobs, n_seeds=seeds)
-        return
+    from sysgym.cli.commands.bench import Energy, run_benchmark
 
     run_benchmark(
         suite,
@@ -363,7 +341,7 @@ def validate(
     trust: TrustOption = False,
 ) -> None:
     """Play recorded rows again and compare every number; exit code 1 if one differs."""
-    from sysgym.cli.bench import stoppable, validate_rows
+    from sysgym.cli.commands.bench import stoppable, validate_rows
 
     count = None if all_ else sample or None
     with stoppable("rows listed as equal are; the same --seed goes over the same rows again"):
@@ -391,7 +369,7 @@ def perf(
     ] = "packets",
 ) -> None:
     """Measure how fast simulator and environments are here, or steps on the real kernel."""
-    from sysgym.cli.perf import print_figures
+    from sysgym.cli.commands.perf import print_figures
 
     print_figures(json_file, only, backend)
 
@@ -406,7 +384,7 @@ def calibrate(
     set_: SetOption = None,
 ) -> None:
     """Compare generated jobs with the figures that they are held to; exit code 1 if one is off."""
-    from sysgym.cli.calibrate import print_calibration
+    from sysgym.cli.commands.calibrate import print_calibration
 
     if not print_calibration(scenario, jobs, set_ or []):
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""Progress of a benchmark: bars for someone who looks, a line now and then for a log."""
+"""Progress of long commands: bars on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from sysgym.bench.pool import Failed
-from sysgym.bench.rows import Row
-from sysgym.bench.runner import Observer
-from sysgym.bench.training import Trained, Training
+from sysgym.bench.results.rows import Row
+from sysgym.bench.run.pool import Failed
+from sysgym.bench.run.runner import Observer
+from sysgym.bench.run.training import Trained, Training
+from sysgym.studies.determinism import study as determinism
+from sysgym.studies.determinism.training import Run, RunResult
 
 LINE_EVERY_S = 15.0
 """Between lines of a log."""
@@ -107,3 +109,34 @@ class BenchProgress(Observer):
         self._next_line_s = time.monotonic() + LINE_EVERY_S
         parts = [f"{name} {100 * done // total} %" for name, (done, total) in self._steps.items() if done]
         self._console.print(", ".join([*parts, f"{self._n_done} of {self._n_cells} episodes"]))
+
+
+class DeterminismProgress(determinism.Observer):
+    """Bars of trainings on a terminal, and a line for every finished one elsewhere.
+
+    Args:
+        progress: Where to.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._console, self._progress = progress.console, progress
+        self._total_steps = self._n_runs = self._n_done = 0
+
+    def begin(self, n_runs: int, n_kept: int, steps: int) -> None:
+        """Show how many trainings there are."""
+        kept = f", {n_kept} of them from before" if n_kept else ""
+        self._console.print(f"{n_runs} trainings of {steps} steps{kept}")
+        self._total_steps, self._n_runs, self._n_done = steps, n_runs, n_kept
+        self._bar = self._progress.add_task("trainings", total=n_runs * steps, completed=n_kept * steps)
+
+    def steps(self, run: Run, steps: int) -> None:
+        """Move the bar."""
+        done = self._n_done * self._total_steps + min(steps, self._total_steps)
+        self._progress.update(self._bar, completed=done, description=run.name)
+
+    def done(self, run: Run, result: RunResult) -> None:
+        """Move the bar to the end of a training."""
+        self._n_done += 1
+        self._progress.update(self._bar, completed=self._n_done * self._total_steps)
+        if not self._console.is_terminal:
+            self._console.print(f"{self._n_done} of {self._n_runs}: {run.name}, {result.wall_s:.0f} s")

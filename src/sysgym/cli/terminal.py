@@ -1,4 +1,4 @@
-"""What all commands print with."""
+"""Terminal output of all commands."""
 
 from __future__ import annotations
 

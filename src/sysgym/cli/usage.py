@@ -1,4 +1,4 @@
-"""What is said when the command line itself is wrong: what, how it is meant, and an example."""
+"""Usage errors: what is wrong, what was expected, and an example."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from sysgym.cli.terminal import console
 
 EXAMPLES = {
     "bench": "sysgym bench quick",
-    "distill": "sysgym distill runs/mine/final.zip --out runs/students",
+    "study distillation": "sysgym study distillation runs/mine/final.zip --out runs/students",
     "export": "sysgym export runs/mine/final.zip --out policy.onnx",
     "list": "sysgym list scenarios",
     "plot": "sysgym plot dumbbell-10g -c dctcp -c cubic --out x.png",
     "report": "sysgym report results/quick",
-    "robustness": "sysgym robustness runs/mine/final.zip",
+    "study robustness": "sysgym study robustness runs/mine/final.zip",
     "run": "sysgym run incast-32 --contender dctcp",
     "show": "sysgym show dumbbell-10g",
-    "stress": "sysgym stress incast-32 -c dctcp -c aimd --noise 0.1",
+    "study stress": "sysgym study stress incast-32 -c dctcp -c aimd --noise 0.1",
+    "study nurd-release": "sysgym study nurd-release stragglers --seeds 6",
     "train": "sysgym train ppo incast-32 --steps 100000",
     "validate": "sysgym validate results/quick",
 }

@@ -1,4 +1,4 @@
-"""How fast environments are: single, many in one call, and with a learner that learns."""
+"""Speed of environments: single, vectorised, and in training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast: simulators, cost models, environments, import and compilation, on this machine.
+"""Speed of simulators, cost models, environments, import and compilation on this machine.
 
 All on one core, but for the vector forms of environments and what is trained on them.
 

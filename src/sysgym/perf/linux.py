@@ -1,4 +1,4 @@
-"""How fast the real kernel is steered: what a step takes beyond its interval, how late intervals end, resets.
+"""Speed of the kernel backend: overhead of steps, lateness of intervals, and resets.
 
 Iroko's steps took half a second. Here caps go to the kernel and all counters come back in about a
 millisecond, so that decisions can follow each other as fast as round trips.

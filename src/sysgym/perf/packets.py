@@ -1,4 +1,4 @@
-"""Where the packet simulator's time goes: what a hop and the ends of a packet cost, and how that grows."""
+"""Profile of the packet simulator: cost of hops and packet ends, and how it grows with size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast collectives are placed and reduction programs found, on this machine, one core.
+"""Speed of placement and program synthesis on one core of this machine.
 
 A cost evaluation is the time of one all-reduce under one placement in closed form. A synthesis is P2's task
 (Xie et al., MLSys 2022) on 1,024 devices: the exact best program, of up to five steps, for the reduction over

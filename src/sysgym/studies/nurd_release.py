@@ -36,8 +36,8 @@ from sysgym.agents.stragglers.nurd import (
     weights,
 )
 from sysgym.bench import statistics
-from sysgym.bench.episodes import play
-from sysgym.bench.pool import SAFE_IMPORTS, environment
+from sysgym.bench.run.episodes import play
+from sysgym.bench.run.pool import SAFE_IMPORTS, environment
 from sysgym.emulator.cluster.job import BoolArray, FloatArray, Job
 from sysgym.errors import SysgymError
 from sysgym.scenarios import StragglerScenario, Suite, load_scenario
@@ -237,9 +237,7 @@ def evaluate(
         if isinstance(scenario, StragglerScenario) and scenario.env_id == PREDICTION:
             jobs += [(scenario, seed) for seed in task.seed_values[:n_seeds]]
     if not jobs:
-        raise SysgymError(
-            f'the suite "{suite.name}" predicts no stragglers; --protocol nurd-release needs one that does'
-        )
+        raise SysgymError(f'the suite "{suite.name}" predicts no stragglers; choose one that does')
     done = []
     with environment(SAFE_IMPORTS), ProcessPoolExecutor(n_workers, mp_context=get_context("spawn")) as pool:
         for scored in pool.map(score, *zip(*jobs, strict=True)):

@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from statistics import fmean, median
 from typing import NamedTuple
 
-from sysgym.bench.pool import SAFE_IMPORTS, environment
+from sysgym.bench.run.pool import SAFE_IMPORTS, environment
 from sysgym.bench.surveys import Page, Progress
 from sysgym.emulator.accelerators.cost.model import CostModel, synthesis_space
 from sysgym.emulator.accelerators.flows.collective import program_time_s

@@ -118,7 +118,7 @@ def _episodes(
     scenario: str, contender: Contender, backend: str, folder: Path | None
 ) -> Iterator[dict[str, float]]:
     """Play the seeds one after another; yields the metrics of each."""
-    from sysgym.bench.episodes import make_contender, play
+    from sysgym.bench.run.episodes import make_contender, play
     from sysgym.scenarios import load_scenario
 
     resolved = load_scenario(scenario).resolved()

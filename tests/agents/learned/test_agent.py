@@ -19,7 +19,7 @@ from stable_baselines3 import PPO
 from sysgym.agents import make_agent, play_episode
 from sysgym.agents.learned import load
 from sysgym.agents.learned.checkpoint import read_checkpoint
-from sysgym.agents.learned.learner import torch_model
+from sysgym.agents.learned.training.learner import torch_model
 from sysgym.agents.protocol import Agent, environment_arguments, is_privileged
 from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios.errors import SysgymError

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sysgym.agents.learned.algorithms import ACTION_NOISE_STD, ALGORITHMS, get_algorithm
 from sysgym.agents.learned.policy import ACTIVATIONS, Mlp, mlp_of
+from sysgym.agents.learned.training.algorithms import ACTION_NOISE_STD, ALGORITHMS, get_algorithm
 
 MakeEnv = Callable[..., Any]
 

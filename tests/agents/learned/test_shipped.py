@@ -9,7 +9,7 @@ import pytest
 from sysgym.agents import agent_info
 from sysgym.agents.learned.shipped import list_shipped, shipped_checkpoint
 from sysgym.bench.contenders import parse_contender
-from sysgym.bench.episodes import make_contender, play
+from sysgym.bench.run.episodes import make_contender, play
 from sysgym.scenarios import load_scenario
 
 SHIPPED = list_shipped()

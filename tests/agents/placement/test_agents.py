@@ -12,8 +12,8 @@ import pytest
 from sysgym.agents import agent_info, list_agents, make_agent, play_episode
 from sysgym.agents.protocol import Agent, is_privileged
 from sysgym.bench.contenders import parse_contender
-from sysgym.bench.episodes import make_contender
-from sysgym.bench.episodes import play as play_contender
+from sysgym.bench.run.episodes import make_contender
+from sysgym.bench.run.episodes import play as play_contender
 from sysgym.emulator.accelerators.programs import format_program
 from sysgym.scenarios import list_scenarios, load_scenario
 from sysgym.scenarios.errors import SysgymError, UnknownName
@@ -83,7 +83,7 @@ def test_every_agent_plays_every_scenario_that_it_says(make_env: MakeEnv, name: 
         with pytest.raises(SysgymError, match=f'"{name}" plays .*, not {type(env.unwrapped).__name__}'):
             agent.begin(env)
         return
-    for seed in (20_002, 20_001, 20_000):
+    for seed in (20_000,) if name == "topk" else (20_002, 20_001, 20_000):  # which simulates: seconds each
         env.reset(options={"episode_seed": seed})
         total, info = play_episode(env, agent, options={"episode_seed": seed})
         assert info["episode_metrics"]["valid"] == 1.0

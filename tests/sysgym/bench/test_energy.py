@@ -24,14 +24,14 @@ from sysgym.bench.energy import (
     start_meter,
     total_g,
 )
-from sysgym.bench.milestones import VALIDATION, energy_at, reached
 from sysgym.bench.plan import make_plan
 from sysgym.bench.report import write
-from sysgym.bench.rows import ResultsFile, Row, read_rows
-from sysgym.bench.runner import Observer, run_plan
-from sysgym.bench.training import FINISHED
-from sysgym.bench.training_energy import ENERGY, EnergyRecord, read_energy
-from sysgym.bench.validate import compare
+from sysgym.bench.results.rows import ResultsFile, Row, read_rows
+from sysgym.bench.run.milestones import VALIDATION, energy_at, reached
+from sysgym.bench.run.replay import compare
+from sysgym.bench.run.runner import Observer, run_plan
+from sysgym.bench.run.training import FINISHED
+from sysgym.bench.run.training_energy import ENERGY, EnergyRecord, read_energy
 from sysgym.errors import MissingExtra, SysgymError, UnknownName
 from sysgym.scenarios import load_suite
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from sysgym.bench.matrix import Matrix, fits, player_name
 from sysgym.bench.plan import make_plan
 from sysgym.bench.report import write
-from sysgym.bench.report.heatmap import scores_of
-from sysgym.bench.report.study import read_study
-from sysgym.bench.rows import ResultsFile, Row, read_rows
-from sysgym.bench.runner import RUN, run_plan
+from sysgym.bench.report.data.benchmark import read_benchmark
+from sysgym.bench.report.pictures.heatmap import scores_of
+from sysgym.bench.results.rows import ResultsFile, Row, read_rows
+from sysgym.bench.run.runner import RUN, run_plan
 from sysgym.bench.statistics import normalised
 from sysgym.errors import ScenarioError
 from sysgym.scenarios import load_scenario, load_suite
@@ -164,7 +164,7 @@ def _with_return(row: Row, value: float) -> Row:
 
 def test_the_report_has_the_matrix_in_both_forms(make_row: MakeRow, tmp_path: Path) -> None:
     out = _by_hand(make_row, tmp_path / "out")
-    scores = scores_of(read_study(out))
+    scores = scores_of(read_benchmark(out))
     assert scores is not None
     assert {pair: score.value for pair, score in scores.cells.items() if score is not None} == pytest.approx(
         {("tiny", "tiny"): 0.8, ("tiny", "slow"): -0.5, ("slow", "slow"): 1.0, ("wide", "wide"): 0.4}
@@ -189,6 +189,6 @@ def test_a_matrix_is_trained_played_and_drawn(suite: Path, tmp_path: Path) -> No
     assert outcome.complete, outcome.failures
     names = {(row.contender.name, row.scenario) for row in read_rows(out)}
     assert ("ppo from slow", "tiny") in names
-    scores = scores_of(read_study(out))
+    scores = scores_of(read_benchmark(out))
     assert scores is not None
     assert set(scores.cells) == scores.matrix.fits

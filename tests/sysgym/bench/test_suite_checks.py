@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sysgym.bench.episodes import EpisodeJob
 from sysgym.bench.plan import make_plan
+from sysgym.bench.run.episodes import EpisodeJob
 from sysgym.bench.suite_checks import check_suite
 from sysgym.errors import ScenarioError, SysgymError
 from sysgym.scenarios import list_suites, load_scenario, load_suite

@@ -15,11 +15,12 @@ from sysgym.cli.app import app
 CommandLine = Callable[..., subprocess.CompletedProcess[str]]
 Call = Callable[..., tuple[int, str, str]]
 
-COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+COMMAND = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS = sorted(COMMAND)
 
 
 def test_the_commands_are_there() -> None:
-    assert {"list", "show", "run", "train", "bench", "report", "validate", "perf"} <= set(COMMANDS)
+    assert {"list", "show", "run", "train", "bench", "report", "study", "validate", "perf"} <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -44,6 +45,14 @@ def app_help(command: str) -> str:
         if (info.name or getattr(info.callback, "__name__", "")) == command
     ]
     return (found.callback.__doc__ or "").partition(".")[0] if found.callback else ""
+
+
+@pytest.mark.parametrize("name", sorted(COMMAND["study"].commands))
+def test_every_study_has_help(name: str, call: Call) -> None:
+    code, out, err = call("study", name, "--help")
+    assert (code, err) == (0, "")
+    assert f"Usage: sysgym study {name}" in out
+    assert (COMMAND["study"].commands[name].help or "").partition(".")[0] in " ".join(out.split())
 
 
 def test_help_of_the_whole_names_every_command(call: Call) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from sysgym.bench.report import write
-from sysgym.bench.rows import read_rows
-from sysgym.bench.runner import RUN
+from sysgym.bench.results.rows import read_rows
+from sysgym.bench.run.runner import RUN
 from sysgym.cli import interrupts
 
 StartCommand = Callable[..., subprocess.Popen[bytes]]

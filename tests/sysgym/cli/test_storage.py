@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sysgym.bench.entries import pack
-from sysgym.bench.rows import RESULTS, Row, read_rows
+from sysgym.bench.leaderboard.entries import pack
+from sysgym.bench.results.rows import RESULTS, Row, read_rows
 from sysgym.errors import StorageError
 
 Call = Callable[..., tuple[int, str, str]]

@@ -44,10 +44,13 @@ def test_the_module_is_the_command(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", EXAMPLES)
 def test_examples_are_right(command: str) -> None:
-    program, name, *arguments = shlex.split(EXAMPLES[command])
-    assert (program, name) == ("sysgym", command)
-    known = typer.main.get_command(app).commands[command]  # type: ignore[attr-defined]
-    known.make_context(name, arguments)  # parses, and runs nothing
+    program, *words = shlex.split(EXAMPLES[command])
+    names = command.split()
+    assert (program, words[: len(names)]) == ("sysgym", names)
+    known = typer.main.get_command(app)
+    for name in names:
+        known = known.commands[name]  # type: ignore[attr-defined]
+    known.make_context(names[-1], words[len(names) :])  # parses, and runs nothing
 
 
 def test_a_missing_argument_is_told_with_an_example(call: Call) -> None:
@@ -150,14 +153,14 @@ KEYS = {
 
 @pytest.mark.parametrize("name", KEYS)
 def test_pages_as_json_have_the_keys_that_are_documented(name: str, call: Call) -> None:
-    import sysgym.cli.show_json
+    import sysgym.cli.pages.show_json
 
     code, out, err = call("show", name, "--json")
     assert code == 0, err
     found, (kind, keys) = json.loads(out), KEYS[name]
     assert found["kind"] == kind
     assert set(found) == {"kind", "name", "summary"} | keys
-    assert all(f"``{key}``" in (sysgym.cli.show_json.__doc__ or "") for key in found)
+    assert all(f"``{key}``" in (sysgym.cli.pages.show_json.__doc__ or "") for key in found)
 
 
 def test_the_observation_is_printed_index_by_index(call: Call) -> None:
@@ -206,7 +209,7 @@ def test_completion_finds_a_users_scenarios(tiny: Path, monkeypatch: pytest.Monk
         ("sysgym run incast-32 -c dct", {"dctcp"}),
         ("sysgym bench qui", {"quick"}),
         ("sysgym plot park", {"parking-lot-4"}),
-        ("sysgym stress incast-32 -c dct", {"dctcp"}),
+        ("sysgym study stress incast-32 -c dct", {"dctcp"}),
         ("sysgym show sysgym/Flow", {"sysgym/FlowCC-v0"}),
     ],
 )

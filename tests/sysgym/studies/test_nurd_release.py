@@ -79,7 +79,7 @@ def test_the_page_warns_and_has_every_column() -> None:
 
 def test_a_suite_without_stragglers_is_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as left:
-        main(["bench", "quick", "--protocol", "nurd-release", "--out", str(tmp_path / "r")])
+        main(["study", "nurd-release", "quick", "--out", str(tmp_path / "r")])
     assert left.value.code == 2
     assert "predicts no stragglers" in capsys.readouterr().err
     assert not (tmp_path / "r").exists()

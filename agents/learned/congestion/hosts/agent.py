@@ -11,7 +11,7 @@ from sysgym.agents.learned.agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.congestion.hosts.network import hosts_network
 from sysgym.agents.learned.congestion.hosts.rows import HostRows
-from sysgym.agents.learned.set_net import SetNet
+from sysgym.agents.learned.sets.network import SetNet
 from sysgym.scenarios.errors import SysgymError
 
 

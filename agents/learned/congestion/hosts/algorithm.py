@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sysgym.agents.learned.algorithms import Algorithm
+from sysgym.agents.learned.training.algorithms import Algorithm
 
 # A shared network learns from all hosts at once; the horizon is the drain time of a full buffer.
 PPO_HOSTS = Algorithm(

@@ -10,7 +10,7 @@ import numpy as np
 
 from sysgym.agents.learned.congestion.hosts.rows import HostRows
 from sysgym.agents.learned.deploy.graph import Inputs, PolicyGraph
-from sysgym.agents.learned.set_net import RearrangedNet, SetNet
+from sysgym.agents.learned.sets.network import RearrangedNet, SetNet
 from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios.errors import SysgymError
 

@@ -11,7 +11,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 from sysgym.agents.learned.congestion.hosts.rows import HostRows
-from sysgym.agents.learned.set_modules import SetActorCritic
+from sysgym.agents.learned.sets.modules import SetActorCritic
 
 
 class HostPolicy(SetActorCritic, ActorCriticPolicy):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.agents.learned.set_net import SetShape
+from sysgym.agents.learned.sets.network import SetShape
 from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
@@ -19,7 +19,7 @@ LEAST_RATE = 1e-4
 
 
 class HostRows:
-    """Function that rearranges observations of ``DatacenterCC`` for a network over hosts (see ``set_net``).
+    """Function that rearranges observations of ``DatacenterCC`` for a network over hosts (see ``sets.network``).
 
     The row of a host has its features, and the logarithm of its rate if that is one of them. Ports differ
     between networks, so the maximum and the mean of every port feature are given to all hosts.

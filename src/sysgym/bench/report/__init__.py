@@ -1,4 +1,8 @@
-"""The report of a benchmark: an HTML page that loads nothing, and a Markdown twin with its pictures."""
+"""The report of a benchmark: an HTML page that loads nothing, and a Markdown twin with its pictures.
+
+``data`` computes what the report says, ``tables`` and ``pictures`` arrange it, and ``html`` and ``markdown``
+write it.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sysgym.bench import surveys
-from sysgym.bench.report import (
-    carbon,
-    heatmap,
-    html,
-    markdown,
-    over_time,
-    plots,
-    profiles,
-    queue_plot,
-    training_plot,
-)
+from sysgym.bench.report import html, markdown
 from sysgym.bench.report.content import panels
-from sysgym.bench.report.curves import read_curves
-from sysgym.bench.report.gallery import Gallery, Shown
-from sysgym.bench.report.headlines import Headline, headline
-from sysgym.bench.report.overall import overall
-from sysgym.bench.report.study import Contest, Study, read_study
-from sysgym.bench.rows import COMPRESSED, RESULTS
+from sysgym.bench.report.data import carbon
+from sysgym.bench.report.data.benchmark import BenchmarkResult, ScenarioResult, read_benchmark
+from sysgym.bench.report.data.curves import read_curves
+from sysgym.bench.report.data.headlines import Headline, headline
+from sysgym.bench.report.data.overall import overall
+from sysgym.bench.report.pictures import heatmap, over_time, plots, profiles, queues, trainings
+from sysgym.bench.report.pictures.gallery import Gallery, Shown
+from sysgym.bench.results.rows import COMPRESSED, RESULTS
 from sysgym.bench.statistics import AVERAGE_WORDS
 from sysgym.errors import SysgymError
 from sysgym.scenarios.files import write_atomically
@@ -51,23 +47,23 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
         SysgymError: There are no rows, or the folder cannot be written to.
         UnknownName: The reference plays nowhere.
     """
-    study = read_study(folder, reference)
-    important = [name for contest in study.contests for name in contest.in_colour]
-    looks = plots.styles(study.players, important)
+    benchmark = read_benchmark(folder, reference)
+    important = [name for result in benchmark.results for name in result.in_colour]
+    looks = plots.styles(benchmark.players, important)
     pages = surveys.read(folder)
-    gallery = _gallery(study, folder, looks)
+    gallery = _gallery(benchmark, folder, looks)
     if gallery.matrix is not None:
         pages.append(gallery.matrix[0])
     trainings = carbon.costs(folder)
-    if (reason := carbon.refusal(study, trainings)) is not None:
-        study.warnings.append(reason)
-    headlines = [headline(contest) for contest in study.contests]
-    totals = overall(study) if len(study.contests) > 1 else []
+    if (reason := carbon.refusal(benchmark, trainings)) is not None:
+        benchmark.warnings.append(reason)
+    headlines = [headline(result) for result in benchmark.results]
+    totals = overall(benchmark) if len(benchmark.results) > 1 else []
     rows_file = RESULTS if (folder / RESULTS).is_file() else COMPRESSED
 
     written = Written(folder / "report.html", folder / "report.md", headlines)
-    page = html.page(study, headlines, gallery, totals, looks, pages, trainings, rows_file)
-    twin = markdown.text(study, headlines, gallery, totals, PLOTS, pages, trainings, rows_file)
+    page = html.page(benchmark, headlines, gallery, totals, looks, pages, trainings, rows_file)
+    twin = markdown.text(benchmark, headlines, gallery, totals, PLOTS, pages, trainings, rows_file)
     plots_folder = _own_folder(folder / PLOTS)
     for picture in gallery:
         _write(plots_folder / f"{picture.name}.png", picture.png)
@@ -98,29 +94,29 @@ def _write(path: Path, content: bytes) -> None:
         raise SysgymError(f"{path}: the report cannot be written: {error.strerror or error}") from error
 
 
-def _gallery(study: Study, folder: Path, looks: dict[str, plots.Style]) -> Gallery:
+def _gallery(benchmark: BenchmarkResult, folder: Path, looks: dict[str, plots.Style]) -> Gallery:
     curves = read_curves(folder)
-    names = {contest.sha256: contest.name for contest in study.contests}
-    trained = training_plot.training_curves(curves, looks, names)
-    profile = profiles.draw_profiles(study, looks)
-    scores = heatmap.scores_of(study)
+    names = {result.sha256: result.name for result in benchmark.results}
+    trained = trainings.training_curves(curves, looks, names)
+    profile = profiles.draw_profiles(benchmark, looks)
+    scores = heatmap.scores_of(benchmark)
     return Gallery(
-        {contest.slug: _pictures(contest, folder, looks) for contest in study.contests},
+        {result.slug: _pictures(result, folder, looks) for result in benchmark.results},
         () if profile is None else (profile,),
-        () if trained is None else ((trained, training_plot.caption(curves)),),
+        () if trained is None else ((trained, trainings.caption(curves)),),
         None if scores is None else (heatmap.page(scores), (heatmap.draw(scores), heatmap.caption(scores))),
     )
 
 
-def _pictures(contest: Contest, folder: Path, looks: dict[str, plots.Style]) -> list[Shown]:
+def _pictures(result: ScenarioResult, folder: Path, looks: dict[str, plots.Style]) -> list[Shown]:
     found = []
-    if (picture := plots.tradeoff(contest, looks)) is not None:
-        found.append((picture, plots.tradeoff_caption(contest)))
-    if (shown := queue_plot.queues_over_time(contest, folder, looks)) is not None:
+    if (picture := plots.tradeoff(result, looks)) is not None:
+        found.append((picture, plots.tradeoff_caption(result)))
+    if (shown := queues.queues_over_time(result, folder, looks)) is not None:
         found.append(shown)
-    if (picture := over_time.over_time(contest, looks)) is not None:
-        found.append((picture, over_time.caption(contest)))
-    if (picture := plots.dots(contest, panels(contest), looks)) is not None:
-        average = AVERAGE_WORDS[contest.evaluation.average]
+    if (picture := over_time.over_time(result, looks)) is not None:
+        found.append((picture, over_time.caption(result)))
+    if (picture := plots.dots(result, panels(result), looks)) is not None:
+        average = AVERAGE_WORDS[result.evaluation.average]
         found.append((picture, f"Every episode (ticks), {average} (marker) and its 95 % interval (bar)."))
     return found

@@ -11,16 +11,16 @@ from importlib import resources
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from sysgym.bench.report import grids
-from sysgym.bench.report.carbon import Cost, guide, is_measured
+from sysgym.bench.report import tables
 from sysgym.bench.report.content import facts, overall_guide, reading_guide, seeds_text
-from sysgym.bench.report.gallery import Gallery
-from sysgym.bench.report.headlines import Headline
-from sysgym.bench.report.overall import Overall
-from sysgym.bench.report.plots import Style
-from sysgym.bench.report.study import Contest, Study
+from sysgym.bench.report.data.benchmark import BenchmarkResult, ScenarioResult
+from sysgym.bench.report.data.carbon import Cost, guide, is_measured
+from sysgym.bench.report.data.headlines import Headline
+from sysgym.bench.report.data.overall import Overall
+from sysgym.bench.report.data.verdict import verdict
+from sysgym.bench.report.pictures.gallery import Gallery
+from sysgym.bench.report.pictures.plots import Style
 from sysgym.bench.report.texts import printable
-from sysgym.bench.report.verdict import verdict
 from sysgym.bench.surveys import Page
 
 MOST_OF_A_SCENARIO = 20_000
@@ -28,7 +28,7 @@ MOST_OF_A_SCENARIO = 20_000
 
 
 def page(
-    study: Study,
+    benchmark: BenchmarkResult,
     headlines: Sequence[Headline],
     gallery: Gallery,
     totals: Sequence[Overall],
@@ -40,8 +40,8 @@ def page(
     """Return the page.
 
     Args:
-        study: What to report.
-        headlines: One for each contest.
+        benchmark: What to report.
+        headlines: One for each result.
         gallery: The pictures.
         totals: The table over all scenarios.
         looks: Contender -> style.
@@ -49,7 +49,7 @@ def page(
         trainings: What they cost.
         rows_file: The rows' file, beside the page.
     """
-    measured = is_measured(study, list(trainings))
+    measured = is_measured(benchmark, list(trainings))
     keys = {name: f"k{index}" for index, name in enumerate(looks)}
     style = Markup(_asset("page.css") + _key_styles(keys, looks))
     script = Markup(_asset("page.js"))
@@ -62,19 +62,19 @@ def page(
     )
     environment.filters["drawn"] = Markup  # pictures are written by make_picture, from a tree of its own
     return environment.from_string(_asset("page.html.jinja")).render(
-        study=study,
-        verdict=verdict(study),
-        summary=grids.summary_grid(study),
-        guide=[*reading_guide(study), *guide(study, list(trainings))],
-        surveys=[(one, grids.survey_grid(one)) for one in surveyed],
-        contests=[
-            (contest, grids.contest_grid(contest, measured=measured), said.sentences)
-            for contest, said in zip(study.contests, headlines, strict=True)
+        benchmark=benchmark,
+        verdict=verdict(benchmark),
+        summary=tables.summary_table(benchmark),
+        guide=[*reading_guide(benchmark), *guide(benchmark, list(trainings))],
+        surveys=[(one, tables.survey_table(one)) for one in surveyed],
+        results=[
+            (result, tables.contest_table(result, measured=measured), said.sentences)
+            for result, said in zip(benchmark.results, headlines, strict=True)
         ],
-        overall=grids.overall_grid(study, totals) if totals else None,
-        overall_guide=overall_guide(study),
-        training=grids.training_grid(trainings, measured=measured) if trainings else None,
-        facts=list(facts(study)),
+        overall=tables.overall_table(benchmark, totals) if totals else None,
+        overall_guide=overall_guide(benchmark),
+        training=tables.training_table(trainings, measured=measured) if trainings else None,
+        facts=list(facts(benchmark)),
         gallery=gallery,
         keys=keys,
         rows_file=rows_file,
@@ -105,5 +105,5 @@ def _key_styles(keys: Mapping[str, str], looks: Mapping[str, Style]) -> str:
     return "".join(rules)
 
 
-def _scenario_text(contest: Contest) -> str:
-    return json.dumps(contest.resolved, indent=1, ensure_ascii=False, default=str)
+def _scenario_text(result: ScenarioResult) -> str:
+    return json.dumps(result.resolved, indent=1, ensure_ascii=False, default=str)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from sysgym.bench.report import grids
-from sysgym.bench.report.carbon import Cost, guide, is_measured
+from sysgym.bench.report import tables
 from sysgym.bench.report.content import REFERENCE, facts, overall_guide, reading_guide, seeds_text
-from sysgym.bench.report.gallery import Gallery
-from sysgym.bench.report.grids import Cell, Column, Grid
-from sysgym.bench.report.headlines import Headline
-from sysgym.bench.report.overall import Overall
-from sysgym.bench.report.plots import Picture
-from sysgym.bench.report.study import Study
+from sysgym.bench.report.data.benchmark import BenchmarkResult
+from sysgym.bench.report.data.carbon import Cost, guide, is_measured
+from sysgym.bench.report.data.headlines import Headline
+from sysgym.bench.report.data.overall import Overall
+from sysgym.bench.report.data.verdict import verdict
+from sysgym.bench.report.pictures.gallery import Gallery
+from sysgym.bench.report.pictures.plots import Picture
+from sysgym.bench.report.tables import Cell, Column, ReportTable
 from sysgym.bench.report.texts import printable
-from sysgym.bench.report.verdict import verdict
 from sysgym.bench.surveys import Page
 
 _SPECIAL = re.compile(r"(?P<interval>\[[\d., −-]+\](?![(\[:]))|(?P<mark>[\\`*_\[\]<>|~$])")
@@ -27,7 +27,7 @@ _ADDRESS = re.compile(r"(?i)\b(www)\.|:(?=//)")
 
 
 def text(
-    study: Study,
+    benchmark: BenchmarkResult,
     headlines: Sequence[Headline],
     gallery: Gallery,
     totals: Sequence[Overall],
@@ -39,8 +39,8 @@ def text(
     """Return the document.
 
     Args:
-        study: What to report.
-        headlines: One for each contest.
+        benchmark: What to report.
+        headlines: One for each result.
         gallery: The pictures.
         totals: The table over all scenarios.
         folder: Where the pictures are, relative to the document.
@@ -48,12 +48,12 @@ def text(
         trainings: What they cost.
         rows_file: The rows' file, beside the document.
     """
-    lines = _lines(study, headlines, gallery, totals, folder, surveyed, trainings, rows_file)
+    lines = _lines(benchmark, headlines, gallery, totals, folder, surveyed, trainings, rows_file)
     return "\n".join(lines) + "\n"
 
 
 def _lines(
-    study: Study,
+    benchmark: BenchmarkResult,
     headlines: Sequence[Headline],
     gallery: Gallery,
     totals: Sequence[Overall],
@@ -62,47 +62,47 @@ def _lines(
     trainings: Sequence[Cost],
     rows_file: str,
 ) -> Iterator[str]:
-    measured = is_measured(study, list(trainings))
-    yield from (f"# {plain(study.title)}", "", plain(study.description), "")
-    for warning in study.warnings:
+    measured = is_measured(benchmark, list(trainings))
+    yield from (f"# {plain(benchmark.title)}", "", plain(benchmark.description), "")
+    for warning in benchmark.warnings:
         yield from (f"> **Note:** {plain(warning)}", "")
-    if words := verdict(study):
+    if words := verdict(benchmark):
         yield from (f"**{plain(words)}**", "")
-    if (summary := grids.summary_grid(study)) is not None:
+    if (summary := tables.summary_table(benchmark)) is not None:
         yield from (*_table(summary), "")
     for item in headlines:
         yield f"- **{plain(item.scenario)}**: {plain(' '.join(item.sentences))}"
     yield ""
     for page in surveyed:
         yield from (f"## {plain(page.title)}", "", coded(page.text), "")
-        yield from (*_table(grids.survey_grid(page)), "")
+        yield from (*_table(tables.survey_table(page)), "")
         yield from _figures(gallery.of_survey(page), folder)
-    for contest in study.contests:
-        yield from (f"## {plain(contest.label)}", "")
-        yield from (f"{plain(contest.title)}. {plain(contest.description)}", "")
-        yield from (*_table(grids.contest_grid(contest, measured=measured)), "")
-        yield from _figures(gallery.of_contest(contest), folder)
-        digest = plain(contest.sha256[:16])
-        yield f"Seeds {plain(seeds_text(contest))}; scenario {digest}; [rows]({rows_file})."
+    for result in benchmark.results:
+        yield from (f"## {plain(result.label)}", "")
+        yield from (f"{plain(result.title)}. {plain(result.description)}", "")
+        yield from (*_table(tables.contest_table(result, measured=measured)), "")
+        yield from _figures(gallery.of_result(result), folder)
+        digest = plain(result.sha256[:16])
+        yield f"Seeds {plain(seeds_text(result))}; scenario {digest}; [rows]({rows_file})."
         yield ""
     if totals:
-        yield from ("## All scenarios together", "", plain(overall_guide(study)), "")
-        yield from (*_table(grids.overall_grid(study, totals)), "")
+        yield from ("## All scenarios together", "", plain(overall_guide(benchmark)), "")
+        yield from (*_table(tables.overall_table(benchmark, totals)), "")
         yield from _figures(gallery.overall, folder)
     if gallery.training or trainings:
         yield from ("## Training", "")
         yield from _figures(gallery.training, folder)
     if trainings:
-        yield from (*_table(grids.training_grid(trainings, measured=measured)), "")
+        yield from (*_table(tables.training_table(trainings, measured=measured)), "")
     yield from ("## How to read this", "")
-    for paragraph in [*reading_guide(study), *guide(study, list(trainings))]:
+    for paragraph in [*reading_guide(benchmark), *guide(benchmark, list(trainings))]:
         yield from (plain(paragraph), "")
     yield from ("## How this was made", "")
-    for name, words in facts(study):
+    for name, words in facts(benchmark):
         yield f"- {plain(name)}: {coded(words)}"
 
 
-def _table(grid: Grid) -> Iterator[str]:
+def _table(grid: ReportTable) -> Iterator[str]:
     yield _line([_head(column) for column in grid.columns])
     yield _line(["---", *["---:"] * (len(grid.columns) - 1)])
     for row in grid.rows:

@@ -10,7 +10,7 @@ import pytest
 
 from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph
 from sysgym.agents.learned.policy import Mlp
-from sysgym.agents.learned.set_net import SetNet, SetShape
+from sysgym.agents.learned.sets.network import SetNet, SetShape
 from sysgym.envs.action_scale import ActionScale
 
 MakeMlp = Callable[..., Mlp]

@@ -25,7 +25,7 @@ from sysgym.agents.learned.deploy.compiled import FLAGS, CompiledRunner, find_co
 from sysgym.agents.learned.deploy.graph import Choice, PolicyGraph
 from sysgym.agents.learned.deploy.quantize import int8_twin
 from sysgym.agents.learned.policy import Mlp
-from sysgym.agents.learned.set_net import SetNet
+from sysgym.agents.learned.sets.network import SetNet
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C compiler here")

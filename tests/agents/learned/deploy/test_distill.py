@@ -26,10 +26,10 @@ from sysgym.agents.learned.deploy.distill import (
     student_hyper_parameters,
 )
 from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, export_onnx
-from sysgym.agents.learned.learner import torch_model
 from sysgym.agents.learned.placement.choices import Choices
 from sysgym.agents.learned.policy import Mlp
-from sysgym.agents.learned.set_net import SetNet
+from sysgym.agents.learned.sets.network import SetNet
+from sysgym.agents.learned.training.learner import torch_model
 from sysgym.scenarios import load_scenario
 from sysgym.scenarios.errors import SysgymError
 

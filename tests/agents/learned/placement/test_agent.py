@@ -11,12 +11,12 @@ import pytest
 
 from sysgym.agents import Agent, make_agent
 from sysgym.agents.learned.checkpoint import read_checkpoint
-from sysgym.agents.learned.learner import torch_model
 from sysgym.agents.learned.placement.agent import ChoiceAgent
 from sysgym.agents.learned.placement.choices import choice_vector
 from sysgym.agents.learned.policy import Mlp
-from sysgym.agents.learned.set_net import SetNet
-from sysgym.agents.learned.train import train
+from sysgym.agents.learned.sets.network import SetNet
+from sysgym.agents.learned.training.learner import torch_model
+from sysgym.agents.learned.training.train import train
 from sysgym.agents.protocol import play_episode
 from sysgym.scenarios import load_scenario
 from sysgym.scenarios.errors import SysgymError, UnknownName

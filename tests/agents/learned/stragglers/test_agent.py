@@ -14,12 +14,12 @@ import pytest
 
 from sysgym.agents import make_agent, play_episode
 from sysgym.agents.learned import load, train
-from sysgym.agents.learned.algorithms import ALGORITHMS
 from sysgym.agents.learned.checkpoint import read_checkpoint, write_checkpoint
-from sysgym.agents.learned.learner import torch_model
 from sysgym.agents.learned.stragglers import tasks
 from sysgym.agents.learned.stragglers.agent import TaskAgent
 from sysgym.agents.learned.stragglers.features import feature_names, task_features
+from sysgym.agents.learned.training.algorithms import ALGORITHMS
+from sysgym.agents.learned.training.learner import torch_model
 from sysgym.agents.protocol import Agent, environment_arguments, is_privileged
 from sysgym.envs.stragglers.view import JobView
 from sysgym.scenarios import StragglerScenario

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sysgym.agents.learned.deploy.quantize import int8_twin
-from sysgym.agents.learned.set_net import SetNet, SetShape
+from sysgym.agents.learned.sets.network import SetNet, SetShape
 from sysgym.agents.learned.trust import gradients
 from sysgym.agents.learned.trust.gradients import _differences, input_gradient
 from tests.agents.learned.trust.policies import linear, random_mlp

@@ -12,7 +12,7 @@ from sysgym.agents.learned.checkpoint import read_checkpoint, write_checkpoint
 from sysgym.agents.learned.congestion.hosts.rows import HostRows
 from sysgym.agents.learned.learning import graph_of
 from sysgym.agents.learned.loading import load
-from sysgym.agents.learned.set_net import SetNet
+from sysgym.agents.learned.sets.network import SetNet
 from sysgym.agents.learned.trust.policies import (
     answers,
     differences,

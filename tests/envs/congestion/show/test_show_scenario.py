@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sysgym.cli.show import show_page
+from sysgym.cli.pages.show import show_page
 from sysgym.envs.congestion.show.picture import draw
 from sysgym.envs.congestion.show.words import in_words
 from sysgym.errors import SysgymError, UnknownName

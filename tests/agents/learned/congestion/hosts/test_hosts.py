@@ -13,9 +13,9 @@ from sysgym.agents.learned import train
 from sysgym.agents.learned.checkpoint import read_checkpoint
 from sysgym.agents.learned.congestion.hosts.rows import HostRows
 from sysgym.agents.learned.deploy.distill import Recipe, distill
-from sysgym.agents.learned.learner import torch_model
 from sysgym.agents.learned.learning import graph_of
-from sysgym.agents.learned.set_net import SetNet
+from sysgym.agents.learned.sets.network import SetNet
+from sysgym.agents.learned.training.learner import torch_model
 from sysgym.agents.protocol import play_episode
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.scenarios.errors import SysgymError

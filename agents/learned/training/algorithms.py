@@ -1,0 +1,183 @@
+"""Learning algorithms: their packages, and hyper-parameters suited to these environments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from sysgym.agents.registry import agent_info, list_agents
+from sysgym.scenarios.errors import MissingExtra, UnknownName
+from sysgym.scenarios.family import load_entry
+
+EXTRA = "train"
+
+SET_POLICY = "sysgym.agents.learned.sets.policy:SetPolicy"
+
+_POLICY_KEYS = ("log_std_init", "net_arch")
+"""Hyper-parameters that stable-baselines3 expects in ``policy_kwargs``."""
+
+_NOT_TO_CHOOSE = frozenset(
+    (
+        "self",
+        "policy",
+        "env",
+        "seed",
+        "device",
+        "verbose",
+        "tensorboard_log",
+        "_init_setup_model",
+        "action_noise",
+    )
+)
+"""Arguments of the algorithm classes that training sets itself."""
+
+ACTION_NOISE_STD = "action_noise_std"
+"""Hyper-parameter: standard deviation of a deterministic policy's exploration, for actions in [-1, 1]."""
+
+_NETWORK = {"net_arch": (64, 64)}
+
+# The effect of a rate on queues ends within a few decisions: a short horizon suffices and reduces variance.
+# Exploration is narrow because the noise of all hosts adds up in the network.
+_ON_POLICY = {"gamma": 0.5, "gae_lambda": 0.9, "log_std_init": -2.0, **_NETWORK}
+# Episodes of a few steps with a final reward need no discounting.
+_MASKED = {
+    "n_steps": 256,
+    "batch_size": 256,
+    "n_epochs": 5,
+    "learning_rate": 1e-3,
+    "gamma": 1.0,
+    "gae_lambda": 0.95,
+    "ent_coef": 0.01,
+}
+# REINFORCE as in Iroko's runs (RLlib's PG): returns of the batch itself, their mean as baseline, no critic.
+_NO_CRITIC = {"n_steps": 50, "gae_lambda": 1.0, "vf_coef": 0.0, "normalize_advantage": True}
+_OFF_POLICY = {"gamma": 0.9, "learning_rate": 1e-3, "batch_size": 128, "learning_starts": 1_000, **_NETWORK}
+_DETERMINISTIC = {ACTION_NOISE_STD: 0.1, **_OFF_POLICY}
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A learning algorithm.
+
+    Attributes:
+        name: Name of the algorithm.
+        module: Module of its class.
+        class_name: Name of its class.
+        hyper_parameters: Hyper-parameters that differ from the package's defaults.
+        discrete_actions: Whether it supports discrete actions besides continuous ones.
+        masks: Whether it requires a mask of the allowed actions.
+        over_sets: Whether its policy observes a set, of choices or of hosts.
+        over_hosts: Whether its policy applies one network to every host.
+        policy: Name of a policy of the package, or ``module:class`` of one of sysgym's.
+    """
+
+    name: str
+    module: str
+    class_name: str
+    hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+    discrete_actions: bool = True
+    masks: bool = False
+    over_sets: bool = False
+    over_hosts: bool = False
+    policy: str = "MlpPolicy"
+
+    def load_policy(self) -> Any:
+        """Return the policy argument of the class.
+
+        Raises:
+            MissingExtra: If the extra is not installed.
+        """
+        module, colon, name = self.policy.partition(":")
+        if not colon:
+            return self.policy
+        try:
+            return getattr(import_module(module), name)
+        except ImportError as error:
+            raise MissingExtra(EXTRA, f"training {self.name}") from error
+
+    def load_class(self) -> Any:
+        """Import the class.
+
+        Raises:
+            MissingExtra: If the extra is not installed.
+        """
+        try:
+            return getattr(import_module(self.module), self.class_name)
+        except ImportError as error:
+            raise MissingExtra(EXTRA, f"training {self.name}") from error
+
+    def arguments(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of the class: defaults, overridden by the algorithm's, then by the user's.
+
+        Raises:
+            UnknownName: If the algorithm has no such hyper-parameter.
+        """
+        known = set(inspect.signature(self.load_class().__init__).parameters) - _NOT_TO_CHOOSE
+        known |= set() if self.policy == SET_POLICY else set(_POLICY_KEYS)
+        known |= {ACTION_NOISE_STD} & set(self.hyper_parameters)
+        for name in chosen:
+            if name not in known:
+                raise UnknownName(f"hyper-parameter of {self.name}", name, known)
+        merged = {**self.hyper_parameters, **chosen}
+        policy = {key: merged.pop(key) for key in _POLICY_KEYS if key in merged}
+        if "net_arch" in policy:
+            policy["net_arch"] = list(policy["net_arch"])
+        merged["policy_kwargs"] = {**policy, **merged.get("policy_kwargs", {})}
+        return merged
+
+
+ALGORITHMS: dict[str, Algorithm] = {
+    algorithm.name: algorithm
+    for algorithm in (
+        Algorithm(
+            "ppo",
+            "stable_baselines3",
+            "PPO",
+            {"n_steps": 256, "batch_size": 128, "n_epochs": 10, "learning_rate": 1e-3, **_ON_POLICY},
+        ),
+        Algorithm("a2c", "stable_baselines3", "A2C", {"n_steps": 16, **_ON_POLICY}),
+        Algorithm("reinforce", "stable_baselines3", "A2C", {**_ON_POLICY, **_NO_CRITIC}),
+        Algorithm("trpo", "sb3_contrib", "TRPO", {"n_steps": 256, **_ON_POLICY}),
+        Algorithm(
+            "maskable_ppo", "sb3_contrib", "MaskablePPO", {**_MASKED, "net_arch": (128, 128)}, masks=True
+        ),
+        Algorithm(
+            "maskable_ppo_set",
+            "sb3_contrib",
+            "MaskablePPO",
+            _MASKED,
+            masks=True,
+            over_sets=True,
+            policy=SET_POLICY,
+        ),
+        Algorithm("sac", "stable_baselines3", "SAC", _OFF_POLICY, discrete_actions=False),
+        Algorithm("tqc", "sb3_contrib", "TQC", _OFF_POLICY, discrete_actions=False),
+        Algorithm("td3", "stable_baselines3", "TD3", _DETERMINISTIC, discrete_actions=False),
+        Algorithm("ddpg", "stable_baselines3", "DDPG", _DETERMINISTIC, discrete_actions=False),
+    )
+}
+"""General algorithms; families may declare more."""
+
+
+def declared_algorithms() -> dict[str, str]:
+    """Return a mapping from the names to the entry points of the algorithms that families declare."""
+    infos = (agent_info(agent) for agent in list_agents())
+    return {info.name: info.algorithm for info in infos if info.algorithm}
+
+
+def get_algorithm(name: str) -> Algorithm:
+    """Return an algorithm, a general one or one declared by a family.
+
+    Raises:
+        UnknownName: If there is no algorithm of this name.
+    """
+    if name in ALGORITHMS:
+        return ALGORITHMS[name]
+    declared = declared_algorithms()
+    if name not in declared:
+        raise UnknownName("learning algorithm", name, [*ALGORITHMS, *declared])
+    found: Algorithm = load_entry(declared[name])
+    return found

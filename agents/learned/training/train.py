@@ -1,0 +1,259 @@
+"""Training with stable-baselines3 on the train split of a scenario, with checkpoints and resuming.
+
+The folder of a run contains ``checkpoints/step_000040960.zip`` etc. (for off-policy algorithms with a
+``.replay.npz`` beside the newest two), ``final.zip``, ``progress.csv`` and ``tensorboard/``, without pickles.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sysgym.agents.learned.learning import problem_of
+from sysgym.agents.learned.training.algorithms import ACTION_NOISE_STD, ALGORITHMS, EXTRA, get_algorithm
+from sysgym.agents.learned.training.progress import Progress, telling
+from sysgym.agents.learned.training.run import CHECKPOINT_FOLDER, Training
+from sysgym.agents.registry import agent_info
+from sysgym.envs.episodes import check_registered
+from sysgym.scenarios import Scenario, load_scenario
+from sysgym.scenarios.errors import MissingExtra, SysgymError, UnknownName
+from sysgym.scenarios.files import write_atomically
+
+FINAL = "final.zip"
+CHECKPOINTS_A_RUN = 10
+"""Approximate number of checkpoints of a run without ``checkpoint_every``."""
+
+_CHECKPOINT_NAME = re.compile(r"step_(\d+)\.zip")
+
+
+def train(
+    agent: str,
+    scenario: str | PathLike[str] | Scenario,
+    *,
+    total_steps: int,
+    out: str | PathLike[str],
+    seed: int = 0,
+    n_envs: int = 4,
+    resume: bool = False,
+    hyper_parameters: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    features: Sequence[str] | None = None,
+    history: int = 1,
+    reward: str | None = None,
+    action_scale: str = "log",
+    checkpoint_every: int | None = None,
+    n_threads: int = 1,
+    progress: Progress = False,
+) -> Path:
+    """Train an agent on the train split of a scenario.
+
+    The same arguments on the same machine give a bit-identical policy, with or without interruption. Ctrl-C
+    completes the rollout and writes a checkpoint before the exception is raised; a second Ctrl-C does not
+    wait. Broken checkpoints are skipped with a warning.
+
+    Args:
+        agent: Learning algorithm, such as ``ppo``.
+        scenario: Name, file or scenario.
+        total_steps: Environment steps, those of earlier sessions included; rounded up to whole rollouts.
+        out: Folder of the run.
+        seed: Seed of all random numbers.
+        n_envs: Number of parallel environments, in one process.
+        resume: Whether to resume from the newest checkpoint in ``out``, if there is one.
+        hyper_parameters: Overrides of those in :mod:`sysgym.agents.learned.training.algorithms`.
+        overrides: Dotted keys of the scenario to replace.
+        features: Feature groups of the observation; None: the environment's default.
+        history: Intervals in the observation.
+        reward: Name of the reward; None: the scenario's.
+        action_scale: ``"log"`` or ``"linear"``.
+        checkpoint_every: Environment steps between checkpoints; None: a tenth of ``total_steps``.
+        n_threads: Threads of torch. Small networks are slower with several, and a benchmark trains one agent
+            per core.
+        progress: True for a bar in the terminal, or a callback with the number of steps done.
+
+    Returns:
+        The final checkpoint.
+
+    Raises:
+        MissingExtra: If the extra ``train`` is not installed.
+        UnknownName: If there is no such agent, scenario, hyper-parameter, feature or reward.
+        SysgymError: If the algorithm does not support the actions of the scenario, a setting does not apply
+            to the scenario or agent, ``resume`` finds a checkpoint of another training run, ``out`` holds a
+            run and ``resume`` is not set, or a hyper-parameter cannot be written into a checkpoint.
+    """
+    resolved = _resolve(scenario, overrides)
+    check_registered(resolved.env_id)
+    own_trainer = agent_info(agent, resolved.family).trainer
+    if own_trainer:
+        chosen = dict(hyper_parameters or {})
+        return _train_by(own_trainer, agent, resolved, total_steps, Path(out), seed, resume, progress, chosen)
+    algorithm = get_algorithm(agent)
+    arguments = algorithm.arguments(hyper_parameters or {})
+    env_kwargs: dict[str, Any] = {"history": history}
+    env_kwargs |= {"features": list(features)} if features is not None else {}
+    env_kwargs |= {"reward": reward} if reward is not None else {}
+    training = Training(
+        algorithm=algorithm,
+        scenario=resolved,
+        problem=problem_of(resolved, env_kwargs, action_scale, over_hosts=algorithm.over_hosts),
+        seed=seed,
+        n_envs=n_envs,
+        hyper_parameters=_as_json(hyper_parameters or {}),
+        folder=Path(out),
+    )
+    if training.problem.discrete_actions and not algorithm.discrete_actions:
+        able = [name for name, other in ALGORITHMS.items() if other.discrete_actions]
+        raise SysgymError(
+            f'{resolved.name}: its actions are discrete, which "{agent}" cannot learn; '
+            f"use one of {', '.join(able)}"
+        )
+    shape = training.problem.set_shape
+    if algorithm.masks and shape is None:
+        raise SysgymError(
+            f'{resolved.name}: "{agent}" chooses among actions of which some are forbidden; here none are'
+        )
+    if algorithm.over_sets and shape is not None:
+        arguments["policy_kwargs"] = {**arguments["policy_kwargs"], "set_shape": asdict(shape)}
+    found = checkpoints_in(out)
+    if found and not resume:
+        raise SysgymError(f"{found[0]}: the folder holds a run already; go on with resume, or use another")
+    training.folder.mkdir(parents=True, exist_ok=True)
+    every = checkpoint_every or max(total_steps // CHECKPOINTS_A_RUN, 1)
+    return _run(training, arguments, total_steps, found, every, n_threads, progress)
+
+
+_COMMON_ARGUMENTS = frozenset(("scenario", "total_steps", "out", "seed", "progress", "resume", "source"))
+
+
+def _train_by(
+    trainer: str,
+    agent: str,
+    scenario: Scenario,
+    total_steps: int,
+    out: Path,
+    seed: int,
+    resume: bool,
+    progress: Progress,
+    hyper_parameters: Mapping[str, Any],
+) -> Path:
+    """Train an agent that has its own trainer, whose further arguments are hyper-parameters."""
+    module, _, function = trainer.partition(":")
+    train_it = getattr(import_module(module), function)
+    taken = set(inspect.signature(train_it).parameters)
+    for name in hyper_parameters:
+        if name not in taken - _COMMON_ARGUMENTS:
+            raise UnknownName(f"hyper-parameter of {agent}", name, taken - _COMMON_ARGUMENTS)
+    if (out / FINAL).exists() and not resume:
+        raise SysgymError(f"{out / FINAL}: the folder holds a run already; use another")
+    can_resume = {"resume": resume} if "resume" in taken else {}
+    with telling(progress, f"{agent} on {scenario.name}", total_steps) as told:
+        path: Path = train_it(
+            scenario,
+            total_steps=total_steps,
+            out=out,
+            seed=seed,
+            progress=told,
+            **can_resume,
+            **hyper_parameters,
+        )
+    return path
+
+
+def checkpoints_in(folder: str | PathLike[str]) -> list[Path]:
+    """Return the checkpoints in the folder of a run, with the most steps first."""
+    found = [
+        (int(match[1]), path)
+        for path in (Path(folder) / CHECKPOINT_FOLDER).glob("step_*.zip")
+        if (match := _CHECKPOINT_NAME.fullmatch(path.name))
+    ]
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def _run(
+    training: Training,
+    arguments: dict[str, Any],
+    total_steps: int,
+    checkpoints: list[Path],
+    checkpoint_every: int,
+    n_threads: int,
+    progress: Progress,
+) -> Path:
+    try:
+        import torch
+
+        import_module("stable_baselines3")
+        import_module("tensorboard")  # stable-baselines3 needs it for its log, and imports it late
+    except ImportError as error:
+        raise MissingExtra(EXTRA, "training") from error
+    from sysgym.agents.learned.training.recording import Recording
+    from sysgym.agents.learned.training.resuming import go_on
+
+    torch.set_num_threads(n_threads)
+    envs = training.problem.envs(training.n_envs, training.seed)
+    try:
+        model, resumed = go_on(training, lambda: _new_model(training, arguments, envs), checkpoints)
+        recording = Recording(training, total_steps, checkpoint_every, progress, resumed)
+        if model.num_timesteps < total_steps:
+            with recording:
+                # stable-baselines3 counts from the current step.
+                model.learn(
+                    total_steps - model.num_timesteps,
+                    callback=recording,
+                    tb_log_name=training.algorithm.name,
+                    reset_num_timesteps=False,
+                )
+            path = recording.save(in_rollout=False)
+        else:
+            path = training.checkpoint_path(model.num_timesteps)
+    finally:
+        envs.close()
+    final = training.folder / FINAL
+    write_atomically(final, path.read_bytes())
+    return final
+
+
+def _new_model(training: Training, arguments: Mapping[str, Any], envs: Any) -> Any:
+    # stable-baselines3 seeds torch and everything else that it uses.
+    arguments = dict(arguments)
+    if deviation := arguments.pop(ACTION_NOISE_STD, 0.0):
+        from stable_baselines3.common.noise import NormalActionNoise
+
+        size = envs.action_space.shape[0]
+        arguments["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, deviation))
+    return training.algorithm.load_class()(
+        training.algorithm.load_policy(),
+        envs,
+        seed=training.seed,
+        device="cpu",
+        tensorboard_log=str(training.folder / "tensorboard"),
+        verbose=0,
+        **arguments,
+    )
+
+
+def _resolve(scenario: str | PathLike[str] | Scenario, overrides: Mapping[str, Any] | None) -> Scenario:
+    if isinstance(scenario, Scenario):
+        return scenario.with_overrides(overrides) if overrides else scenario
+    return load_scenario(scenario, overrides=overrides)
+
+
+def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values in the form read from a checkpoint: tuples as lists, classes by name."""
+    values_again: dict[str, Any] = json.loads(json.dumps(dict(values), default=_class_name))
+    return values_again
+
+
+def _class_name(value: Any) -> str:
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    raise SysgymError(
+        f"{value!r}: a checkpoint can hold numbers, texts, lists and names of classes, not this"
+    )

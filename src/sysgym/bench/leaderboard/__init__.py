@@ -1,0 +1,1 @@
+"""The leaderboard: entries that anyone can replay, their submission, and their ranks."""

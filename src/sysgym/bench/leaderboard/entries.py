@@ -1,0 +1,267 @@
+"""Entries of the leaderboard: folders of rows that anyone can replay.
+
+An entry lies in ``results/entries/SUITE/NAME/``: ``results.jsonl.gz``, ``run.json``, ``entry.toml`` (title,
+who, which contenders enter), ``README.md``, and the checkpoints and files that its rows name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from sysgym.agents.learned.arrays import read_tree, write_tree
+from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from sysgym.bench.contenders import SHIPPED, file_sha256
+from sysgym.bench.report.data.benchmark import BenchmarkResult, read_benchmark
+from sysgym.bench.report.data.curves import PROGRESS
+from sysgym.bench.report.folders import check_records
+from sysgym.bench.results.code import file_inside
+from sysgym.bench.results.records import RUN, read_run
+from sysgym.bench.results.row_format import PlayerName, Strict, Text, checked
+from sysgym.bench.results.rows import COMPRESSED, Row
+from sysgym.bench.run.milestones import VALIDATION
+from sysgym.bench.run.training import FINISHED, STARTED
+from sysgym.bench.run.training_energy import ENERGY
+from sysgym.errors import ResultMismatch, StorageError, SysgymError
+from sysgym.scenarios.files import read_limited
+from sysgym.scenarios.reading import parse_toml
+
+ENTRY = "entry.toml"
+README = "README.md"
+
+RECORDS = (STARTED, FINISHED, ENERGY, VALIDATION, PROGRESS)
+"""What lies beside a checkpoint that the benchmark trained: how it went, and what it cost."""
+
+LARGEST_ENTRY_BYTES = 5_000_000
+"""Entries live in the repository: a larger one is refused."""
+
+
+LARGEST_TEXT_BYTES = 1_000_000
+"""Of ``entry.toml`` and ``README.md``."""
+
+
+class _EntryFields(Strict):
+    """``entry.toml``."""
+
+    title: Text
+    by: Text
+    contenders: Annotated[list[PlayerName], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry.
+
+    Attributes:
+        folder: Where it lies.
+        suite: What was played.
+        title: A line.
+        by: Who made it.
+        contenders: Who of its rows enters; others are there to be compared with.
+        benchmark: Its rows.
+    """
+
+    folder: Path
+    suite: str
+    title: str
+    by: str
+    contenders: tuple[str, ...]
+    benchmark: BenchmarkResult
+
+
+def read_entries(folder: Path) -> list[Entry]:
+    """Return all entries below a folder, by suite and name.
+
+    Raises:
+        SysgymError: One is not complete.
+    """
+    return [read_entry(path.parent) for path in sorted(folder.glob(f"*/*/{ENTRY}"))]
+
+
+def read_entry(folder: Path) -> Entry:
+    """Read one entry.
+
+    Raises:
+        SysgymError: It has no README, its ``entry.toml`` is wrong, or a contender has no rows.
+    """
+    path = folder / ENTRY
+    try:
+        fields = checked(_EntryFields, parse_toml(read_limited(path, LARGEST_TEXT_BYTES).decode(), str(path)))
+    except ValueError as error:
+        raise SysgymError(f"{path}: {error}") from error
+    if not (folder / README).is_file() or not read_limited(folder / README, LARGEST_TEXT_BYTES).strip():
+        raise SysgymError(f"{folder}: no {README}; it says what the contender does and how it was trained")
+    check_records(folder)
+    benchmark = read_benchmark(folder)
+    played = {player.name for player in benchmark.players}
+    if unknown := [name for name in fields.contenders if name not in played]:
+        raise SysgymError(f"{path}: no rows of {', '.join(unknown)}; there are: {', '.join(sorted(played))}")
+    return Entry(folder, folder.parent.name, fields.title, fields.by, tuple(fields.contenders), benchmark)
+
+
+def pack(
+    results: Path,
+    entry: Path,
+    *,
+    title: str,
+    by: str,
+    contenders: Sequence[str],
+    plugins: Sequence[Path] = (),
+) -> Path:
+    """Make an entry of a results folder.
+
+    Of a checkpoint whose policy is a plain network, the entry has what plays it and not what training would
+    go on from, which is several times larger; the rows carry the digest of what is there.
+
+    Rows may name any file of this machine. What goes into the entry lies in the results folder or was given,
+    and has the digest that the rows have.
+
+    Args:
+        results: What a benchmark wrote.
+        entry: Where the entry goes, ``results/entries/SUITE/NAME``.
+        title: A line.
+        by: Who made it.
+        contenders: Who enters.
+        plugins: The user's own files; those that rows need and the results folder lacks.
+
+    Returns:
+        The README, which is left to be written.
+
+    Raises:
+        ResultMismatch: A file is not what the rows were made with.
+        SysgymError: The folder is there, a file that rows name is missing or lies elsewhere, or the entry is
+            too large.
+    """
+    if entry.exists():
+        raise SysgymError(f"{entry}: is there already")
+    check_records(results)
+    benchmark = read_benchmark(results)
+    played = [player.name for player in benchmark.players]
+    if unknown := [name for name in contenders if name not in played]:
+        raise SysgymError(f"{results}: no rows of {', '.join(unknown)}; there are: {', '.join(played)}")
+    try:
+        checked(_EntryFields, {"title": title, "by": by, "contenders": list(contenders)})
+    except ValueError as error:
+        raise SysgymError(f"{entry}: {error}") from error
+    temporary = entry.with_name(f".{entry.name}.part")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        if (results / RUN).is_file():
+            _check_inside(results, RUN)
+            run = read_run(results)
+            for sitting in run["sittings"]:
+                sitting["command"] = _without_place(sitting["command"])
+            (temporary / RUN).write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+        digests = {}
+        for source, target in _files_of(benchmark, results, plugins):
+            (temporary / target).parent.mkdir(parents=True, exist_ok=True)
+            if _write_for_playing(source, temporary / target):
+                digests[str(target)] = file_sha256(temporary / target)
+            else:
+                shutil.copyfile(source, temporary / target)
+        lines = b"".join(_with_digest(row, digests).to_line() for row in benchmark.rows)
+        # No time in the header: the same rows are the same file.
+        (temporary / COMPRESSED).write_bytes(gzip.compress(lines, mtime=0))
+        text = [f"title = {_toml(title)}", f"by = {_toml(by)}"]
+        text.append(f"contenders = [{', '.join(map(_toml, contenders))}]")
+        (temporary / ENTRY).write_text("\n".join(text) + "\n", encoding="utf-8")
+        (temporary / README).write_text(_readme(title, benchmark, contenders), encoding="utf-8")
+        size = sum(path.stat().st_size for path in temporary.rglob("*") if path.is_file())
+        if size > LARGEST_ENTRY_BYTES:
+            raise SysgymError(
+                f"{results}: the entry would have {size / 1e6:.1f} MB, more than "
+                f"{LARGEST_ENTRY_BYTES / 1e6:.0f} MB; are the checkpoints so large?"
+            )
+        temporary.rename(entry)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise StorageError(entry, error) from error
+        raise
+    return entry / README
+
+
+def _files_of(
+    benchmark: BenchmarkResult, results: Path, plugins: Sequence[Path]
+) -> Iterator[tuple[Path, Path]]:
+    """Yield the checkpoints and the user's files that rows name, and where in the entry they go."""
+    checkpoints = ((row.contender.checkpoint, row.contender.checkpoint_sha256) for row in benchmark.rows)
+    for name, digest in dict.fromkeys(checkpoints):
+        if name is not None and not name.startswith(SHIPPED):
+            _check_inside(results, name)
+            if file_sha256(results / name) != digest:
+                raise ResultMismatch(f"{results / name}: is not the checkpoint that the rows were made with")
+            yield results / name, Path(name)
+            for record in (Path(name).with_name(record) for record in RECORDS):
+                if (results / record).is_file():
+                    _check_inside(results, str(record))
+                    yield results / record, record
+    given = {file_sha256(path): path for path in plugins}
+    for path, digest in dict.fromkeys(plugin for row in benchmark.rows for plugin in row.contender.plugins):
+        yield given.get(digest) or file_inside(results, path, digest), Path(Path(path).name)
+
+
+def _check_inside(results: Path, name: str) -> None:
+    """Check that a file lies in the results folder, also where links on its way lead elsewhere."""
+    named = Path(name)
+    inside = (results / name).resolve().is_relative_to(results.resolve())
+    if named.is_absolute() or ".." in named.parts or not inside or not (results / name).is_file():
+        raise SysgymError(f"{name}: a file of an entry has to lie in {results}")
+
+
+def _write_for_playing(source: Path, target: Path) -> bool:
+    """Write a checkpoint without what only training needs; return False for what is no checkpoint of ours."""
+    try:
+        found = read_checkpoint(source)
+    except SysgymError:
+        return False
+    if found.policy is None and not found.learner:
+        return False
+    state = b"" if found.policy is not None else _policy_of(found)
+    write_checkpoint(target, found.meta, found.policy, state)
+    return True
+
+
+def _policy_of(checkpoint: Checkpoint) -> bytes:
+    """Return of a learner what plays, where NumPy does not."""
+    policy = read_tree(checkpoint.learner)["parameters"]["policy"]
+    return write_tree({"parameters": {"policy": policy}})
+
+
+def _with_digest(row: Row, digests: Mapping[str, str]) -> Row:
+    """Return the row with the digest of the checkpoint as it lies in the entry."""
+    digest = digests.get(row.contender.checkpoint or "")
+    if digest is None:
+        return row
+    return replace(row, contender=replace(row.contender, checkpoint_sha256=digest))
+
+
+def _without_place(command: str) -> str:
+    """Return a command without the folder of the results, which is its machine's own."""
+    return re.sub(r" --out(?: |=)(?:'[^']*'|\S+)", "", command)
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)  # a text of JSON is one of TOML
+
+
+def _readme(title: str, benchmark: BenchmarkResult, contenders: Sequence[str]) -> str:
+    commands = [_without_place(sitting.command) for sitting in benchmark.sittings if sitting.played]
+    lines = [
+        f"# {title}",
+        "",
+        f"Enters with {', '.join(contenders)}. Made by `{commands[-1] if commands else 'sysgym bench'}`.",
+        "",
+        "To be written: what the contender does; what it was trained on (never the test split) and for how",
+        "long; how many runs were looked at before this one; which machine.",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""What a report says, as data: samples, comparisons, rankings, verdicts, costs, curves."""

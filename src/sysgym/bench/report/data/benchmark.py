@@ -1,0 +1,430 @@
+"""Data of a report: samples, intervals and comparisons, which the two writers lay out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sysgym.bench import statistics
+from sysgym.bench.matrix import Matrix
+from sysgym.bench.report.data.doubts import warnings_of
+from sysgym.bench.report.data.record import matrix_of, metrics_of, read_record
+from sysgym.bench.report.texts import printable, shown_name, slug
+from sysgym.bench.results.records import SittingFields
+from sysgym.bench.results.rows import Row, read_rows
+from sysgym.bench.statistics import FloatArray, Interval
+from sysgym.errors import UnknownName
+from sysgym.scenarios.families import evaluation_of
+from sysgym.scenarios.family import Evaluation, Metric
+from sysgym.scenarios.schema.common import SPLIT_NAMES
+from sysgym.scenarios.units import Unit, unit_of
+
+RETURN = "return"
+"""Not a metric, but may stand for one: the sum of rewards."""
+
+ALL_IN_COLOUR = 8
+"""Up to so many contenders, none is put into the background of a picture."""
+
+N_BEST = 3
+"""How many of the best are not, where there are more."""
+
+
+@dataclass(frozen=True)
+class Player:
+    """A contender as the report knows it."""
+
+    name: str
+    parts: str
+    learned: bool
+    privileged: bool
+
+
+@dataclass(frozen=True)
+class Score:
+    """One cell of a table.
+
+    Attributes:
+        estimate: The family's average with its interval, SI.
+        best: Whether it is the best among the competitors.
+        tied: Whether the seeds cannot tell it from the best.
+        difference: To the reference, SI; None for the reference itself.
+        n_runs: Trainings behind it (1 for what is not learned).
+        n_seeds: Episodes of each.
+    """
+
+    estimate: Interval
+    best: bool
+    tied: bool
+    difference: Interval | None
+    n_runs: int
+    n_seeds: int
+
+
+class ScenarioResult:
+    """One scenario and split: who scored what.
+
+    Args:
+        rows: Its rows.
+        evaluation: Of the scenario's environment.
+        players: In the order of the report.
+        metrics: Columns, the most important first; those that no row has are left out.
+        reference: Contender that others are compared with; another one where it does not play.
+        title: Of the scenario.
+        description: Of the scenario.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        evaluation: Evaluation,
+        players: Sequence[Player],
+        metrics: Sequence[Metric],
+        reference: str,
+        title: str = "",
+        description: str = "",
+    ) -> None:
+        self.name, self.split, self.evaluation = rows[0].scenario, rows[0].split, evaluation
+        self.title, self.description = title, description
+        present = {row.contender.name for row in rows}
+        self.players = [player for player in players if player.name in present]
+        first = evaluation.leading
+        self.metrics = sorted(
+            _distinct(rows, metrics),
+            key=lambda metric: first.index(metric.name) if metric.name in first else len(first),
+        )
+        competitors = [player.name for player in self.players if not player.privileged]
+        self.reference = reference if reference in present else (competitors or [self.players[0].name])[0]
+        self.seeds = sorted({row.seed for row in rows})
+        self._rows = rows
+        self._samples: dict[tuple[str, str], tuple[FloatArray, list[int]] | None] = {}
+
+    @property
+    def _average(self) -> statistics.Statistic:
+        return statistics.AVERAGES[self.evaluation.average]
+
+    @property
+    def label(self) -> str:
+        """Name, with the split where it is not the usual one."""
+        return self.name if self.split == "test" else f"{self.name} ({self.split})"
+
+    @property
+    def slug(self) -> str:
+        """Name and split for names of files and anchors; no other result has the same."""
+        between = "-" if self.split in SPLIT_NAMES else "--"
+        return f"{slug(self.name)}{between}{slug(self.split)}"
+
+    @property
+    def resolved(self) -> Mapping[str, Any]:
+        """The scenario as the rows have it, every default explicit."""
+        return self._rows[0].scenario_resolved
+
+    @property
+    def sha256(self) -> str:
+        """Digest of that scenario, as the rows have it."""
+        return printable(self._rows[0].scenario_sha256, 64)
+
+    @property
+    def outside_split(self) -> list[int]:
+        """Seeds that are not of the split."""
+        try:
+            first, last = self.resolved["splits"][self.split]["seeds"]
+            return [seed for seed in self.seeds if not first <= seed <= last]
+        except (KeyError, TypeError, ValueError):
+            return []
+
+    def sample(self, player: str, metric: str) -> tuple[FloatArray, list[int]] | None:
+        """Return values of shape (n_runs, n_seeds) and their seeds; None if there are none.
+
+        Args:
+            player: A contender.
+            metric: Key in the rows, or :data:`RETURN`.
+        """
+        key = (player, metric)
+        if key not in self._samples:
+            self._samples[key] = self._collect(player, metric)
+        return self._samples[key]
+
+    def _collect(self, player: str, metric: str) -> tuple[FloatArray, list[int]] | None:
+        runs: dict[str | None, dict[int, float]] = {}
+        for row in self._rows:
+            value = row.total_reward if metric == RETURN else row.metrics.get(metric)
+            if row.contender.name == player and value is not None:
+                runs.setdefault(row.contender.checkpoint_sha256, {})[row.seed] = value
+        if not runs:
+            return None
+        seeds = sorted(set.intersection(*(set(run) for run in runs.values())))
+        if not seeds:
+            return None
+        return np.array([[run[seed] for seed in seeds] for run in runs.values()]), seeds
+
+    @cached_property
+    def metric_names(self) -> set[str]:
+        """Everything that at least one row has, columns or not."""
+        return {name for row in self._rows for name in row.metrics}
+
+    def row(self, player: str, seed: int) -> Row | None:
+        """Return the first row of a contender's episode; None where it was not played."""
+        return next((row for row in self._rows if (row.contender.name, row.seed) == (player, seed)), None)
+
+    def n_episodes(self, player: str) -> int:
+        """Return how many seeds a contender played."""
+        return len({row.seed for row in self._rows if row.contender.name == player})
+
+    def decision_ms(self, player: str) -> float | None:
+        """Return the median over episodes of what a decision took, ms; None where nobody measured it."""
+        times_ms = [
+            row.decision_ms
+            for row in self._rows
+            if row.contender.name == player and row.decision_ms is not None
+        ]
+        return float(np.median(times_ms)) if times_ms else None
+
+    def accounts(self, player: str) -> list[Mapping[str, Any]]:
+        """Return energy and emissions of a contender's episodes, of those that have them."""
+        return [row.energy for row in self._rows if row.contender.name == player and row.energy is not None]
+
+    def mean_return(self, player: str) -> float:
+        """Return the mean of a contender's returns."""
+        return float(np.mean([row.total_reward for row in self._rows if row.contender.name == player]))
+
+    @property
+    def timed(self) -> bool:
+        """Whether it is known for anyone how long decisions took."""
+        return any(row.decision_ms is not None for row in self._rows)
+
+    @cached_property
+    def in_colour(self) -> list[str]:
+        """Who is not put into the background of pictures: all, or of many those that people look for first.
+
+        These are the best by the first metric, the reference, what was learned, and who reads more than the
+        others.
+        """
+        if len(self.players) <= ALL_IN_COLOUR:
+            return [player.name for player in self.players]
+        names = {player.name for player in self.players if player.learned or player.privileged}
+        names.add(self.reference)
+        for metric in self.focus[:1]:
+            estimates = {
+                name: score.estimate for (name, key), score in self.scores.items() if key == metric.name
+            }
+            for _ in range(N_BEST):
+                best = self.best(metric, estimates)
+                if best is not None:
+                    names.add(best)
+                    del estimates[best]
+        return [player.name for player in self.players if player.name in names]
+
+    @cached_property
+    def scores(self) -> dict[tuple[str, str], Score]:
+        """Player and metric -> cell; pairs without values are absent."""
+        found: dict[tuple[str, str], Score] = {}
+        for metric in self.metrics:
+            estimates = {
+                player.name: statistics.estimate(sample[0], statistic=self._average)
+                for player in self.players
+                if (sample := self.sample(player.name, metric.name)) is not None
+            }
+            best = self.best(metric, estimates)
+            for name, estimate in estimates.items():
+                sample = self.sample(name, metric.name)
+                assert sample is not None
+                to_best = self.difference(name, best, metric.name) if best is not None else None
+                found[name, metric.name] = Score(
+                    estimate,
+                    best=name == best,
+                    tied=name == best or (to_best is not None and not to_best.excludes_zero),
+                    difference=None
+                    if name == self.reference
+                    else self.difference(name, self.reference, metric.name),
+                    n_runs=sample[0].shape[0],
+                    n_seeds=sample[0].shape[1],
+                )
+        return found
+
+    def best(
+        self, metric: Metric, estimates: Mapping[str, Interval], among: Iterable[str] | None = None
+    ) -> str | None:
+        """Return the competitor with the best estimate; privileged agents do not compete."""
+        allowed = {player.name for player in self.players if not player.privileged}
+        if among is not None:
+            allowed &= set(among)
+        sign = 1.0 if metric.higher_is_better else -1.0
+        return max(
+            (name for name in estimates if name in allowed),
+            key=lambda name: sign * estimates[name].value,
+            default=None,
+        )
+
+    def difference(self, ours: str, theirs: str, metric: str) -> Interval | None:
+        """Return ours less theirs on common seeds; None without any."""
+        pair = self.pair(ours, theirs, metric)
+        return None if pair is None else statistics.paired_difference(*pair, statistic=self._average)
+
+    def pair(self, ours: str, theirs: str, metric: str) -> tuple[FloatArray, FloatArray] | None:
+        """Return the samples of two players on their common seeds."""
+        mine, other = self.sample(ours, metric), self.sample(theirs, metric)
+        if mine is None or other is None:
+            return None
+        common = sorted(set(mine[1]) & set(other[1]))
+        if not common:
+            return None
+        return (
+            mine[0][:, [mine[1].index(seed) for seed in common]],
+            other[0][:, [other[1].index(seed) for seed in common]],
+        )
+
+    def unit(self, metric: str) -> Unit:
+        """Return the unit that the metric's column is shown in."""
+        values = [score.estimate.value for (_, name), score in self.scores.items() if name == metric]
+        return unit_of(metric, values)
+
+    @property
+    def focus(self) -> list[Metric]:
+        """The two metrics of a headline: the family's first or, without it, the benefit; and the cost."""
+        by_name = {metric.name: metric for metric in self.metrics}
+        evaluation = self.evaluation
+        first = evaluation.headline if evaluation.headline.name in by_name else evaluation.benefit
+        wanted = dict.fromkeys((first.name, evaluation.cost.name))
+        return [by_name[name] for name in wanted if name in by_name] or self.metrics[:2]
+
+    def enough_benefit(self) -> set[str]:
+        """Return who has enough of the family's benefit for a low cost to count."""
+        found = {
+            name: score.estimate.value
+            for (name, metric), score in self.scores.items()
+            if metric == self.evaluation.benefit.name
+        }
+        competing = [
+            found[player.name] for player in self.players if player.name in found and not player.privileged
+        ]
+        if not competing:
+            return {player.name for player in self.players}
+        return {
+            name for name, value in found.items() if value >= self.evaluation.enough_benefit * max(competing)
+        }
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """All results of a results folder.
+
+    Attributes:
+        title: Of the suite.
+        description: Of the suite.
+        results: One for each scenario and split.
+        players: All of them, in the order of the report.
+        reference: Contender that others are compared with.
+        sittings: Runs of the benchmark that made the rows.
+        rows: All rows.
+        warnings: What a reader has to know before believing anything.
+        folder: Where it all lies.
+        matrix: Who was trained on what and played what; None where the suite has no ``[matrix]``.
+    """
+
+    title: str
+    description: str
+    results: list[ScenarioResult]
+    players: list[Player]
+    reference: str
+    sittings: list[SittingFields]
+    rows: list[Row]
+    warnings: list[str]
+    folder: Path
+    matrix: Matrix | None = None
+
+
+def read_benchmark(folder: Path, reference: str | None = None) -> BenchmarkResult:
+    """Read a results folder.
+
+    Args:
+        folder: With ``results.jsonl`` and, unless someone took it away, ``run.json``.
+        reference: Contender to compare with; None: the family's if it plays, else the first competitor.
+
+    Raises:
+        SysgymError: There are no rows.
+        UnknownName: The reference plays nowhere.
+    """
+    rows = [_shown(row) for row in read_rows(folder)]
+    record = read_record(folder)
+    suite = record.suite
+    players = _players(rows, suite.contenders)
+    names = [player.name for player in players]
+    if reference is not None and reference not in names:
+        raise UnknownName("contender", reference, names)
+    named = dict.fromkeys(row.scenario_resolved["family"] for row in rows)
+    evaluations = [evaluation_of(family) for family in named]
+    if reference is None:
+        competitors = [player.name for player in players if not player.privileged]
+        known = [one.reference for one in evaluations if one.reference in names]
+        reference = [*known, *competitors, *names][0]
+    metrics = metrics_of(record) or [metric for one in evaluations for metric in one.metrics]
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.scenario, row.split), []).append(row)
+    order = list(suite.scenarios)
+    keys = sorted(groups, key=lambda key: order.index(key[0]) if key[0] in order else len(order))
+    results = []
+    for key in keys:
+        resolved = groups[key][0].scenario_resolved
+        results.append(
+            ScenarioResult(
+                groups[key],
+                evaluation_of(resolved["family"], resolved["env_id"]),
+                players,
+                metrics,
+                reference,
+                printable(resolved["title"]),
+                printable(resolved["description"]).strip(),
+            )
+        )
+    return BenchmarkResult(
+        title=suite.title or f"Results of {printable(folder.resolve().name)}",
+        description=suite.description,
+        results=results,
+        players=players,
+        reference=reference,
+        sittings=record.sittings,
+        rows=rows,
+        warnings=warnings_of(rows, record, results),
+        folder=folder,
+        matrix=matrix_of(record),
+    )
+
+
+def _distinct(rows: Sequence[Row], metrics: Sequence[Metric]) -> list[Metric]:
+    """Return the metrics that rows have, less those that repeat one before (where all flows are small)."""
+    columns: dict[tuple[float | None, ...], Metric] = {}
+    for metric in metrics:
+        column = tuple(row.metrics.get(metric.name) for row in rows)
+        if any(value is not None for value in column):
+            columns.setdefault(column, metric)
+    return list(columns.values())
+
+
+def _shown(row: Row) -> Row:
+    """Return a row whose names can be shown: they are of whoever wrote the file."""
+    who = row.contender
+    names = (shown_name(row.scenario), shown_name(row.split), shown_name(who.name))
+    if names == (row.scenario, row.split, who.name):
+        return row
+    return replace(row, scenario=names[0], split=names[1], contender=replace(who, name=names[2]))
+
+
+def _players(rows: Sequence[Row], order: Sequence[str]) -> list[Player]:
+    found = {
+        row.contender.name: Player(
+            row.contender.name,
+            shown_name(row.contender.parts),
+            row.contender.learned,
+            row.contender.privileged,
+        )
+        for row in rows
+    }
+    ranks = {name: rank for rank, name in enumerate(order)}
+    # References that read more than others stand at the end of every table.
+    return sorted(found.values(), key=lambda player: (player.privileged, ranks.get(player.name, len(ranks))))

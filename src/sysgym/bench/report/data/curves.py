@@ -1,0 +1,87 @@
+"""Training curves, from the ``progress.csv`` that each training leaves in its folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sysgym.bench.report.texts import shown_name
+from sysgym.bench.results.records import StartedFields, read_record
+from sysgym.bench.run.training import STARTED, TRAINING_FOLDER
+from sysgym.bench.statistics import FloatArray
+from sysgym.errors import SysgymError
+from sysgym.scenarios.files import read_limited
+
+PROGRESS = "progress.csv"
+LARGEST_BYTES = 50_000_000
+"""Of that file."""
+
+STEPS = "total_steps"
+RETURN = "episode_return_mean"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How a training went.
+
+    Attributes:
+        name: Of the training.
+        agent: Learning algorithm.
+        scenario_sha256: Digest of the scenario that it was trained on; empty where it is not known.
+        steps: Environment steps, shape (n,).
+        mean_return: Mean return of the latest episodes at those, shape (n,).
+    """
+
+    name: str
+    agent: str
+    scenario_sha256: str
+    steps: FloatArray
+    mean_return: FloatArray
+
+    def scenario(self, names: Mapping[str, str]) -> str:
+        """Return what it was trained on, in words.
+
+        Args:
+            names: Digest of a scenario -> its name; without an entry, what the training's own name says.
+        """
+        own = re.sub(r"-seed\d+$", "", self.name).removeprefix(f"{self.agent}-")
+        return names.get(self.scenario_sha256, own)
+
+
+def read_curves(folder: Path) -> list[Curve]:
+    """Return the curves of a results folder, by name; trainings without a readable one are left out."""
+    found = []
+    for path in sorted((folder / TRAINING_FOLDER).glob(f"*/{PROGRESS}")):
+        if not path.parent.name.startswith("aside-") and (curve := _read(path)) is not None:
+            found.append(curve)
+    return found
+
+
+def _read(path: Path) -> Curve | None:
+    try:
+        started = read_record(StartedFields, path.parent / STARTED)
+        agent, digest = shown_name(started["agent"]), str(started.get("scenario_sha256", ""))
+        text = read_limited(path, LARGEST_BYTES).decode()
+        lines = list(csv.DictReader(io.StringIO(text, newline="")))
+    except (SysgymError, ValueError, KeyError, csv.Error):
+        return None
+    points = [(_number(line.get(STEPS)), _number(line.get(RETURN))) for line in lines]
+    points = [point for point in points if all(map(math.isfinite, point))]
+    if len(points) < 2:
+        return None
+    steps, returns = np.array(sorted(dict(points).items())).T
+    return Curve(shown_name(path.parent.name), agent, digest, steps, returns)
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text) if text else math.nan
+    except ValueError:
+        return math.nan

@@ -1,0 +1,59 @@
+"""Reasons to doubt results: other versions, missing episodes, failures, few seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sysgym.bench.results.records import FailureFields, RunFields
+from sysgym.bench.results.rows import Row
+from sysgym.bench.results.versions import must_match
+
+
+class ContestFacts(Protocol):
+    """One scenario and split, as far as it gives reasons to doubt."""
+
+    name: str
+    seeds: list[int]
+
+    @property
+    def label(self) -> str:
+        """Name, with the split where it is not the usual one."""
+
+
+def warnings_of(rows: Sequence[Row], record: RunFields, results: Sequence[ContestFacts]) -> list[str]:
+    """Return what a reader has to know before the figures, a sentence each.
+
+    Args:
+        rows: All rows.
+        record: What the folder says of its runs.
+        results: The rows by scenario and split.
+    """
+    found = []
+    if len({must_match(row.versions) for row in rows}) > 1:
+        found.append(
+            "The rows were made with different versions or sources of sysgym and should not be compared."
+        )
+    if record.sittings and (missing := record.sittings[-1].missing):
+        found.append(f"{missing} episodes of the suite are missing; the same command as before plays them.")
+        found += _failures(record.sittings[-1].failures)
+    for result in results:
+        hashes = {row.scenario_sha256 for row in rows if row.scenario == result.name}
+        if len(hashes) > 1:
+            found.append(f"{result.name}: the rows are of {len(hashes)} different scenarios of this name.")
+        if len(result.seeds) < 5:
+            found.append(
+                f"{result.label}: {len(result.seeds)} seeds are too few; intervals of so few are too short."
+            )
+    return found
+
+
+def _failures(failures: Sequence[FailureFields]) -> list[str]:
+    """Return what a run says of the jobs that failed, a reason a sentence."""
+    jobs_of: dict[str, list[str]] = {}
+    for failure in failures:
+        jobs_of.setdefault(failure.reason, []).append(failure.job)
+    return [
+        f"Failed: {', '.join(jobs[:5])}{f' and {len(jobs) - 5} more' if len(jobs) > 5 else ''}: {reason}."
+        for reason, jobs in jobs_of.items()
+    ]

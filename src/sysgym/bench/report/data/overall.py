@@ -1,0 +1,61 @@
+"""All scenarios together, without mixing units: who beats the reference how often, what is left unused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sysgym.bench import statistics
+from sysgym.bench.report.data.benchmark import BenchmarkResult
+from sysgym.bench.report.data.bound import overall_gap
+from sysgym.bench.statistics import Interval
+from sysgym.scenarios.family import Metric
+
+
+@dataclass(frozen=True)
+class Overall:
+    """One contender over the scenarios that it shares with the reference.
+
+    Attributes:
+        player: Its name.
+        n_scenarios: How many.
+        wins: Metric -> chance to beat the reference on a scenario and seed taken at random, ties half.
+        gap: Mean share of the privileged reference's value that is not reached, of every scenario's first
+            metric; None without one.
+    """
+
+    player: str
+    n_scenarios: int
+    wins: dict[str, Interval]
+    gap: Interval | None
+
+
+def metrics_of(benchmark: BenchmarkResult) -> list[Metric]:
+    """Return the metrics that at least one result has, in order."""
+    return list(dict.fromkeys(metric for result in benchmark.results for metric in result.metrics))
+
+
+def overall(benchmark: BenchmarkResult) -> list[Overall]:
+    """Return a line for every contender that met the reference."""
+    found = []
+    for player in benchmark.players:
+        if player.name == benchmark.reference:
+            continue
+        wins = {}
+        results = [
+            result
+            for result in benchmark.results
+            if any(result.pair(player.name, benchmark.reference, metric.name) for metric in result.metrics)
+        ]
+        for metric in metrics_of(benchmark):
+            pairs = [
+                pair
+                for result in results
+                if (pair := result.pair(player.name, benchmark.reference, metric.name)) is not None
+            ]
+            if pairs:
+                wins[metric.name] = statistics.probability_of_improvement(
+                    pairs, higher_is_better=metric.higher_is_better
+                )
+        if results:
+            found.append(Overall(player.name, len(results), wins, overall_gap(benchmark, player.name)))
+    return found

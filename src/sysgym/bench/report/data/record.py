@@ -1,0 +1,50 @@
+"""Records of the runs in a results folder (``run.json``), made safe to show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sysgym.bench.matrix import Matrix
+from sysgym.bench.report.texts import printable, shown_name
+from sysgym.bench.results.records import MachineFields, RunFields, read_run
+from sysgym.scenarios.family import Metric
+
+
+def read_record(folder: Path) -> RunFields:
+    """Read ``run.json`` of a results folder.
+
+    Args:
+        folder: The results folder; without the file the record is empty.
+
+    Raises:
+        SysgymError: The file cannot be read, or holds something else.
+    """
+    return RunFields.model_validate(_shown(read_run(folder)))
+
+
+def metrics_of(record: RunFields) -> list[Metric]:
+    """Return the suite's columns."""
+    return [
+        Metric(one.name, shown_name(one.label), one.direction == "higher") for one in record.suite.metrics
+    ]
+
+
+def matrix_of(record: RunFields) -> Matrix | None:
+    """Return the generalisation matrix; None where the suite has none."""
+    return None if record.suite.matrix is None else Matrix.from_json(record.suite.matrix.model_dump())
+
+
+def machine_text(machine: MachineFields) -> str:
+    """Return a machine in a line."""
+    memory = f", {machine.memory_bytes / 2**30:.0f} GiB" if machine.memory_bytes else ""
+    return f"{machine.processor or '?'}, {machine.cpus or '?'} CPUs{memory}, {machine.platform or '?'}"
+
+
+def _shown(value: Any) -> Any:
+    """Return JSON whose texts, keys included, are printable."""
+    if isinstance(value, dict):
+        return {printable(key): _shown(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_shown(one) for one in value]
+    return printable(value) if isinstance(value, str) else value

@@ -1,0 +1,66 @@
+"""A results folder or an entry as a whole: whether its records may be believed and shown."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from sysgym.bench.report.data.curves import LARGEST_BYTES as LARGEST_CURVE_BYTES
+from sysgym.bench.report.data.curves import PROGRESS
+from sysgym.bench.results.records import (
+    EnergyPoints,
+    FinishedFields,
+    StartedFields,
+    ValidationFields,
+    read_record,
+    read_run,
+)
+from sysgym.bench.run.milestones import VALIDATION
+from sysgym.bench.run.training import FINISHED, STARTED, TRAINING_FOLDER
+from sysgym.bench.run.training_energy import ENERGY
+from sysgym.errors import SysgymError
+from sysgym.scenarios.files import read_limited
+from sysgym.scenarios.names import LONGEST_NAME, NAME
+
+_OF_TRAININGS: Mapping[str, type[BaseModel]] = {
+    STARTED: StartedFields,
+    FINISHED: FinishedFields,
+    ENERGY: EnergyPoints,
+    VALIDATION: ValidationFields,
+}
+
+
+def check_records(folder: Path) -> None:
+    """Check all that a report reads beside the rows: ``run.json``, and the records of trainings.
+
+    Args:
+        folder: Results folder or entry.
+
+    Raises:
+        SysgymError: A record holds something else; names the file and what is wrong in it.
+    """
+    read_run(folder)
+    for training in sorted((folder / TRAINING_FOLDER).glob("*/")):
+        if len(training.name) > LONGEST_NAME or not re.fullmatch(NAME, training.name):
+            raise SysgymError(
+                f"{folder / TRAINING_FOLDER}: {training.name[:LONGEST_NAME]!r} is no training's name; "
+                "delete the folder"
+            )
+        for name, model in _OF_TRAININGS.items():
+            if (training / name).is_file():
+                read_record(model, training / name)
+        if (training / PROGRESS).is_file():
+            _check_curve(training / PROGRESS)
+
+
+def _check_curve(path: Path) -> None:
+    try:
+        text = read_limited(path, LARGEST_CURVE_BYTES).decode()
+        for _ in csv.reader(text.splitlines()):
+            pass
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SysgymError(f"{path}: not a training's curve: {error}") from error

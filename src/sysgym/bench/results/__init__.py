@@ -1,0 +1,1 @@
+"""Results on disk: rows, the records beside them, the versions and the code that they name."""

@@ -1,0 +1,109 @@
+"""Queues over time, kept beside the rows for the report: no results, nothing compares them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.bench.results.rows import Row
+from sysgym.errors import SysgymError
+from sysgym.scenarios.files import parse_json, read_limited, write_atomically
+
+FOLDER = "queues"
+METRIC = "queue_max_bytes"
+"""Of every interval: the largest queue of a switch port in it."""
+
+MOST_POINTS = 300
+"""Of longer episodes, several intervals share a point, which has the largest of their queues."""
+
+MOST_BYTES = 2**20
+"""Largest file that is read; one of the most points has a tenth of it."""
+
+FloatArray = NDArray[np.float64]
+
+
+class QueueSeries(NamedTuple):
+    """An episode's queue.
+
+    Attributes:
+        time_s: Ends of intervals, shape (n,).
+        queue_bytes: Largest queue in each, shape (n,).
+    """
+
+    time_s: FloatArray
+    queue_bytes: FloatArray
+
+
+class QueueWatch:
+    """The queue after every step of an episode; :func:`sysgym.bench.run.episodes.play` calls it."""
+
+    def __init__(self) -> None:
+        self._points: list[tuple[float, float]] = []
+
+    def __call__(self, step: int, info: dict[str, Any]) -> None:
+        """Note a step.
+
+        Args:
+            step: Its number.
+            info: What the environment said.
+        """
+        queue_bytes = info.get("metrics", {}).get(METRIC)
+        if queue_bytes is not None and "time_s" in info:
+            self._points.append((float(info["time_s"]), float(queue_bytes)))
+
+    def write(self, folder: Path, row: Row) -> None:
+        """Keep the series of a row; a world without queues has none.
+
+        Args:
+            folder: The results folder.
+            row: Of the episode.
+        """
+        if len(self._points) < 2:
+            return
+        parts = np.array_split(np.array(self._points), min(len(self._points), MOST_POINTS))
+        data = {
+            "time_s": [float(part[-1, 0]) for part in parts],
+            "queue_bytes": [float(part[:, 1].max()) for part in parts],
+        }
+        # A picture is not worth an episode: where this cannot be written, the row can tell why it cannot.
+        with contextlib.suppress(OSError):
+            path = path_of(folder, row)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, json.dumps(data, separators=(",", ":")).encode())
+
+
+def path_of(folder: Path, row: Row) -> Path:
+    """Return where the series of a row is kept.
+
+    Args:
+        folder: The results folder.
+        row: Of the episode.
+    """
+    key = json.dumps(row.key, default=str, sort_keys=True).encode()
+    return folder / FOLDER / f"{hashlib.sha256(key).hexdigest()[:32]}.json"
+
+
+def read(folder: Path, row: Row) -> QueueSeries | None:
+    """Return the series of a row; None where there is none that can be read.
+
+    Args:
+        folder: The results folder.
+        row: Of the episode.
+    """
+    path = path_of(folder, row)
+    try:
+        data = parse_json(read_limited(path, MOST_BYTES))
+        time_s, queue_bytes = (np.array(data[name], dtype=np.float64) for name in QueueSeries._fields)
+    except (SysgymError, ValueError, KeyError, TypeError):
+        return None
+    usable = time_s.ndim == 1 and time_s.shape == queue_bytes.shape and len(time_s) > 1
+    if not usable or not all(math.isfinite(one) and 0.0 <= one < 1e15 for one in (*time_s, *queue_bytes)):
+        return None
+    return QueueSeries(time_s, queue_bytes)

@@ -1,0 +1,218 @@
+"""One episode of the benchmark: make the environment, let the contender play, write down what happened."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from sysgym.agents import Agent, environment_arguments, make_agent
+from sysgym.bench.contenders import Contender
+from sysgym.bench.energy import DEFAULT, EnergySettings, start_meter
+from sysgym.bench.results.queues import QueueWatch
+from sysgym.bench.results.rows import Row
+from sysgym.bench.results.versions import versions
+from sysgym.bench.run.pool import PLAYING
+from sysgym.emulator.packets.sizing.estimate import LongEpisode
+from sysgym.envs.episodes import check_registered
+from sysgym.errors import SysgymError, UnknownName
+from sysgym.scenarios.families import families, get_family
+from sysgym.scenarios.family import load_entry
+
+__all__ = ["EpisodeJob", "Played", "make_contender", "play"]
+
+
+class Played(NamedTuple):
+    """An episode that was played.
+
+    Attributes:
+        total_reward: Sum of rewards.
+        steps: Decisions.
+        info: The last one.
+        decision_ms: Mean wall time of the agent's ``act``, ms.
+    """
+
+    total_reward: float
+    steps: int
+    info: dict[str, Any]
+    decision_ms: float
+
+
+@dataclass(frozen=True)
+class EpisodeJob:
+    """One episode to play.
+
+    Attributes:
+        scenario: Resolved scenario.
+        scenario_sha256: Its digest.
+        split: Split of the seed.
+        contender: Who plays; a learned one with its checkpoint.
+        seed: Episode seed.
+        folder: Results folder, which a checkpoint's path may be relative to.
+        energy: How its energy is measured.
+        keep_queue: Whether the queue over time is kept for the report's picture.
+    """
+
+    scenario: Mapping[str, Any]
+    scenario_sha256: str
+    split: str
+    contender: Contender
+    seed: int
+    folder: str
+    energy: EnergySettings = DEFAULT
+    keep_queue: bool = False
+
+    @property
+    def label(self) -> str:
+        """How messages call the episode."""
+        return f"{self.scenario['name']} / {self.contender.name} / {self.split} seed {self.seed}"
+
+    @property
+    def cell(self) -> tuple[Any, ...]:
+        """Equal to :attr:`Row.cell` of the row that it makes."""
+        return (self.scenario_sha256, self.split, self.contender.identity, self.seed)
+
+    def run(self, report: Callable[[Any], None]) -> Row:
+        """Play; an episode is short, so that nothing is reported but its beginning.
+
+        Raises:
+            UnknownName: There is no such split.
+            SysgymError: The seed is not of the split: the row would say what is not so.
+        """
+        splits = self.scenario["splits"]
+        if self.split not in splits:
+            raise UnknownName("split", self.split, splits)
+        first, last = splits[self.split]["seeds"]
+        if not first <= self.seed <= last:
+            raise SysgymError(f"{self.label}: the split has the seeds {first} to {last}")
+        meter = start_meter(self.energy)
+        began_s = time.perf_counter()
+        env, agent = make_contender(self.scenario, self.split, self.contender, Path(self.folder))
+        watch = QueueWatch() if self.keep_queue else None
+        report(PLAYING)
+        try:
+            total, steps, info, decision_ms = play(env, agent, self.seed, watch)
+        finally:
+            env.close()
+        row = Row(
+            env_id=self.scenario["env_id"],
+            scenario=self.scenario["name"],
+            scenario_sha256=self.scenario_sha256,
+            scenario_resolved=self.scenario,
+            split=self.split,
+            contender=self.contender,
+            seed=self.seed,
+            metrics={name: float(value) for name, value in info["episode_metrics"].items()},
+            total_reward=total,
+            versions=versions(learned=self.contender.learned),
+            wall_s=round(time.perf_counter() - began_s, 3),
+            steps=steps,
+            decision_ms=round(decision_ms, 6),
+            energy=meter.read(),
+        )
+        if watch is not None:
+            watch.write(Path(self.folder), row)
+        return row
+
+
+def compile_for_workers(names: Iterable[str]) -> None:
+    """Compile, where the cache does not have it, what workers would each compile for themselves.
+
+    Args:
+        names: Families of the episodes to come; one that only workers know, by a plugin, is left to them.
+    """
+    known = families()
+    entries = {known[name].compile for name in names if name in known}
+    for entry in sorted(entries - {""}):
+        load_entry(entry)()
+
+
+def make_contender(
+    scenario: Mapping[str, Any],
+    split: str,
+    contender: Contender,
+    folder: Path | None = None,
+    render_mode: str | None = None,
+    backend: str | None = None,
+) -> tuple[gym.Env[Any, Any], Agent]:
+    """Return the environment, with the contender's transport where the family has transports, and its agent.
+
+    Args:
+        scenario: Resolved scenario.
+        split: Split of the episodes.
+        contender: Who plays.
+        folder: What the checkpoint's path is relative to.
+        render_mode: Passed to the environment.
+        backend: Passed to it; None: its own default.
+
+    Raises:
+        UnknownName: There is no such environment.
+        SysgymError: The checkpoint is missing or wrong, or the environment cannot be made.
+    """
+    check_registered(scenario["env_id"])
+    if reserved := {"checkpoint", "family", "trust"} & dict(contender.parameters).keys():
+        raise SysgymError(f"{contender.name}: no agent has a parameter {', '.join(sorted(reserved))}")
+    agent = make_agent(
+        contender.agent,
+        checkpoint=contender.checkpoint_path(folder),
+        family=scenario["family"],
+        trust=contender.trusted,
+        **dict(contender.parameters),
+    )
+    family = get_family(scenario["family"])
+    arguments = {**family.agent_arguments(scenario["env_id"]), **environment_arguments(agent)}
+    if family.transports is not None:
+        arguments.setdefault("transport", contender.transport)  # unless the agent brings its own
+    arguments |= {} if backend is None else {"backend": backend}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LongEpisode)  # the command has said how long it takes
+        # The checker looks at every step and is for those who write environments.
+        env = gym.make(
+            scenario["env_id"],
+            scenario=scenario,
+            split=split,
+            render_mode=render_mode,
+            disable_env_checker=True,
+            **arguments,
+        )
+    return env, agent
+
+
+def play(
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    seed: int,
+    each_step: Callable[[int, dict[str, Any]], None] | None = None,
+) -> Played:
+    """Play the episode of a seed.
+
+    Args:
+        env: The environment.
+        agent: Who plays.
+        seed: Episode seed.
+        each_step: Called after every step with its number and info.
+
+    Raises:
+        SysgymError: The environment gave no metrics of the episode.
+    """
+    observation, info = env.reset(seed=seed, options={"episode_seed": seed})
+    agent.begin(env)
+    total, steps, over, deciding_ns = 0.0, 0, False, 0
+    while not over:
+        began_ns = time.perf_counter_ns()
+        action = agent.act(observation)
+        deciding_ns += time.perf_counter_ns() - began_ns
+        observation, reward, terminated, truncated, info = env.step(action)
+        total += float(reward)
+        steps += 1
+        over = terminated or truncated
+        if each_step is not None:
+            each_step(steps, info)
+    if "episode_metrics" not in info:
+        raise SysgymError(f"{env.unwrapped}: the last step has no episode_metrics")
+    return Played(total, steps, info, deciding_ns / 1e6 / steps)

@@ -1,0 +1,151 @@
+"""Time at which a training reached the best heuristic on the validation split."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sysgym.bench.contenders import Contender
+from sysgym.bench.results.records import ValidationFields, read_record
+from sysgym.bench.run.episodes import make_contender, play
+from sysgym.bench.run.training import Trained, Training
+from sysgym.bench.run.training_energy import read_energy
+from sysgym.errors import SysgymError
+from sysgym.scenarios.files import write_atomically
+
+VALIDATION = "validation.json"
+_STEP = re.compile(r"step_(\d+)\.\w+")
+
+
+class Reached(NamedTuple):
+    """What it took to get to the best heuristic.
+
+    Attributes:
+        heuristic: Its name.
+        target: Its mean return on the validation split.
+        steps: Of the first checkpoint whose mean return is as high; None if none is.
+        energy_kwh: Used up to there; None where it is not known.
+    """
+
+    heuristic: str
+    target: float
+    steps: int | None
+    energy_kwh: float | None
+
+
+@dataclass(frozen=True)
+class Milestones:
+    """Checkpoints of one training, and heuristics, to play on seeds of the validation split.
+
+    Attributes:
+        training: Which.
+        scenario: Resolved.
+        heuristics: Who else plays: neither learned nor privileged.
+        learned: The contender that the training is for.
+        seeds: Episodes.
+    """
+
+    training: Training
+    scenario: Mapping[str, Any]
+    heuristics: tuple[Contender, ...]
+    learned: Contender
+    seeds: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return f"checkpoints of {self.training.name} on the validation split"
+
+    def missing(self, trained: Trained) -> bool:
+        """Return whether it has to be played: not yet, or something was different then."""
+        try:
+            before = read_record(ValidationFields, Path(self.training.folder) / VALIDATION).get("identity")
+        except SysgymError:
+            return True
+        return bool(before != self._identity(trained.sha256))
+
+    def _identity(self, sha256: str) -> dict[str, Any]:
+        return {
+            "checkpoint_sha256": sha256,
+            "heuristics": [heuristic.name for heuristic in self.heuristics],
+            "seeds": list(self.seeds),
+        }
+
+    def run(self, report: Callable[[Any], None]) -> None:
+        """Play everyone and write ``validation.json`` beside the training."""
+        trained = self.training.finished()
+        if trained is None:
+            raise RuntimeError(f"{self.training.name} is not finished")
+        folder = Path(self.training.folder)
+        heuristics = {one.name: self._mean_return(one) for one in self.heuristics}
+        checkpoints = [
+            (steps, self._mean_return(self.learned.with_checkpoint(path)))
+            for steps, path in _checkpoints(folder, trained.checkpoint, self.training.total_steps)
+        ]
+        found = {
+            "identity": self._identity(trained.sha256),
+            "heuristics": heuristics,
+            "checkpoints": checkpoints,
+        }
+        write_atomically(folder / VALIDATION, json.dumps(found).encode())
+
+    def _mean_return(self, contender: Contender) -> float:
+        env, agent = make_contender(self.scenario, "validation", contender)
+        try:
+            return float(np.mean([play(env, agent, seed).total_reward for seed in self.seeds]))
+        finally:
+            env.close()
+
+
+def _checkpoints(folder: Path, final: Path, total_steps: int) -> Iterator[tuple[int, Path]]:
+    """Yield steps and path of every checkpoint, the final one last."""
+    found = {
+        int(match[1]): path
+        for path in (folder / "checkpoints").glob("step_*")
+        if (match := _STEP.fullmatch(path.name)) and int(match[1]) < total_steps
+    }
+    yield from sorted(found.items())
+    yield total_steps, final
+
+
+def reached(folder: Path) -> Reached | None:
+    """Return what a training's folder says; None where nobody played the validation split."""
+    try:
+        data = read_record(ValidationFields, folder / VALIDATION)
+    except SysgymError:
+        return None
+    heuristics: dict[str, float] = data["heuristics"]
+    checkpoints: list[tuple[int, float]] = data["checkpoints"]
+    if not heuristics:
+        return None
+    best = max(heuristics, key=lambda name: heuristics[name])
+    index = next((index for index, (_, mean) in enumerate(checkpoints) if mean >= heuristics[best]), None)
+    if index is None:
+        return Reached(best, heuristics[best], None, None)
+    steps = checkpoints[index][0]
+    # The final checkpoint is made when all is over, however many steps that took.
+    final = index == len(checkpoints) - 1
+    return Reached(best, heuristics[best], steps, energy_at(folder, None if final else steps))
+
+
+def energy_at(folder: Path, steps: int | None) -> float | None:
+    """Return the energy that a training had used up to a number of steps, kWh, between its points.
+
+    Args:
+        folder: Of the training.
+        steps: None: to the end.
+    """
+    points = read_energy(folder)
+    if not points:
+        return None
+    if steps is None:
+        return float(points[-1][1]["energy_kwh"])
+    at: Sequence[int] = [0, *(point for point, _ in points)]
+    used = [0.0, *(account["energy_kwh"] for _, account in points)]
+    return float(np.interp(steps, at, used))

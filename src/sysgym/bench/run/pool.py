@@ -1,0 +1,298 @@
+"""Worker processes that outlive a failed job and leave at once when told, or when their parent is gone.
+
+`concurrent.futures` gives up the whole pool when one worker is killed, and lets Ctrl-C print a traceback from
+every worker. Here each worker has a pipe of its own; whoever dies costs its one job.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from typing import Any, Protocol
+
+from sysgym.bench.contenders import PluginFile, load_plugin
+from sysgym.emulator.first_start import Silence, announce_with
+
+ONE_THREAD: Mapping[str, str] = {
+    name: "1"
+    for name in (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+    )
+}
+"""Environment of workers: the processes are the parallelism."""
+
+SAFE_IMPORTS: Mapping[str, str] = {"PYTHONSAFEPATH": "1"}
+"""Environment of Python processes that must not import what lies in the current folder."""
+
+EPISODE_LIMIT_S = 3600.0
+"""How long an episode may take where the user says nothing: far longer than any does that ends."""
+
+PLAYING = "playing"
+"""News of a job that is ready, compiled and imported: its time runs from now on."""
+
+GRACE_S = 5.0
+"""How long a worker may take to leave before it is killed."""
+
+
+class Job(Protocol):
+    """Work for another process; must pickle."""
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+
+    def run(self, report: Callable[[Any], None]) -> Any:
+        """Do it; ``report`` sends news to the parent."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """News of a job that goes on."""
+
+    job: Job
+    news: Any
+
+
+@dataclass(frozen=True)
+class Done:
+    """A job's result."""
+
+    job: Job
+    result: Any
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A job that raised, or whose worker died."""
+
+    job: Job
+    reason: str
+    trace: str
+
+
+@dataclass(frozen=True)
+class TimedOut(Failed):
+    """A job that was not over in its time; its worker was killed."""
+
+
+Event = Progress | Done | Failed
+
+
+def _context() -> BaseContext:
+    """Return how workers start: as copies of one process that has imported what they need, where that can be.
+
+    That process lives as long as this one, so that every worker but the first starts in milliseconds. It has
+    one thread, and nothing of this process but its path of modules.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["sysgym.bench.run.warm"])
+    return context
+
+
+class _Worker:
+    def __init__(self, plugins: Sequence[PluginFile]) -> None:
+        context = _context()
+        self.connection, theirs = context.Pipe()
+        with environment({**ONE_THREAD, **SAFE_IMPORTS}), _without_interrupts():
+            arguments = (theirs, tuple(plugins), dict(os.environ))
+            self.process: BaseProcess = context.Process(target=_work, args=arguments, daemon=True)  # type: ignore[attr-defined]
+            self.process.start()
+        theirs.close()
+        self.job: Job | None = None
+        self.ends_s = math.inf  # when the job has to be over, by the monotonic clock
+
+    def give(self, job: Job) -> None:
+        self.job = job
+        self.connection.send(job)
+
+    def kill(self) -> None:
+        """End the process, whatever it does."""
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+    def stop(self) -> None:
+        if self.process.is_alive():
+            self.process.terminate()
+
+
+def run_jobs(
+    next_job: Callable[[], Job | None],
+    n_workers: int,
+    plugins: Sequence[PluginFile] = (),
+    limit_s: Callable[[Job], float | None] = lambda job: None,
+) -> Generator[Event]:
+    """Yield what happens to jobs, as it happens.
+
+    Closing the iterator, or an exception at a ``yield`` such as KeyboardInterrupt, stops all workers at once.
+
+    Args:
+        next_job: Returns a job that can start now, or None. It is asked whenever a worker is idle; the run is
+            over when no worker is busy and it returns None.
+        n_workers: Most processes at a time; they are started as jobs need them.
+        plugins: Python files that every worker imports first, if they are still what they were.
+        limit_s: How long a job may take from when it reports :data:`PLAYING`, s; None: as long as it likes.
+            To get there it has an hour, or its limit if that is longer. One that takes longer is
+            :class:`TimedOut`, and another worker takes its worker's place.
+    """
+    workers: list[_Worker] = []
+    try:
+        while True:
+            _hand_out(next_job, workers, n_workers, plugins)
+            busy = {worker.connection: worker for worker in workers if worker.job is not None}
+            if not busy:
+                return
+            ends_s = min(worker.ends_s for worker in busy.values())
+            left_s = None if ends_s == math.inf else max(ends_s - time.monotonic(), 0.0)
+            for connection in wait(list(busy), left_s):
+                worker = busy.pop(connection)  # type: ignore[call-overload]
+                event = _receive(worker, limit_s)
+                if isinstance(event, Failed) and not worker.process.is_alive():
+                    worker.connection.close()
+                    workers.remove(worker)
+                if event is not None:
+                    yield event
+            for worker in busy.values():
+                if worker.ends_s <= time.monotonic():
+                    worker.kill()
+                    workers.remove(worker)
+                    yield _timed_out(worker.job, limit_s)
+    finally:
+        _stop(workers)
+
+
+def _hand_out(
+    next_job: Callable[[], Job | None], workers: list[_Worker], n_workers: int, plugins: Sequence[PluginFile]
+) -> None:
+    idle = [worker for worker in workers if worker.job is None]
+    while (idle or len(workers) < n_workers) and (job := next_job()) is not None:
+        if not idle:
+            idle.append(_Worker(plugins))
+            workers.append(idle[-1])
+        idle.pop().give(job)
+
+
+def _receive(worker: _Worker, limit_s: Callable[[Job], float | None]) -> Event | None:
+    """Return what a worker tells; None: that the time of its job runs."""
+    job = worker.job
+    assert job is not None
+    try:
+        kind, content = worker.connection.recv()
+    except (EOFError, ConnectionResetError):
+        worker.process.join(GRACE_S)
+        code = worker.process.exitcode
+        reason = f"the worker process died ({_exit_words(code)})"
+        return Failed(job, reason, reason + "\n")
+    if kind == "began" or (kind == "progress" and content == PLAYING):
+        limit = limit_s(job)
+        if limit is not None:
+            at_least_s = EPISODE_LIMIT_S if kind == "began" else 0.0
+            worker.ends_s = time.monotonic() + max(limit, at_least_s)
+        return None
+    if kind == "progress":
+        return Progress(job, content)
+    worker.job, worker.ends_s = None, math.inf
+    return Done(job, content) if kind == "done" else Failed(job, *content)
+
+
+def _timed_out(job: Job | None, limit_s: Callable[[Job], float | None]) -> TimedOut:
+    assert job is not None
+    reason = f"not over within {limit_s(job):g} s, its process was ended"
+    return TimedOut(job, reason, reason + "\n")
+
+
+def _exit_words(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    words = f"signal {-code}, {signal.Signals(-code).name}"
+    return words + "; out of memory?" if -code == signal.SIGKILL else words
+
+
+def _stop(workers: Sequence[_Worker]) -> None:
+    with _without_interrupts():
+        for worker in workers:
+            worker.stop()
+        deadline = time.monotonic() + GRACE_S
+        for worker in workers:
+            worker.process.join(max(deadline - time.monotonic(), 0.0))
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            worker.connection.close()
+
+
+def _work(connection: Connection, plugins: tuple[PluginFile, ...], variables: Mapping[str, str]) -> None:
+    """Run jobs until there are no more; the main function of a worker."""
+    os.environ.clear()  # the process that this is a copy of has those of its own start
+    os.environ.update(variables)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    announce_with(Silence())  # what is compiled is said once, not by every worker
+    loaded = False
+    while True:
+        try:
+            job: Job = connection.recv()
+        except EOFError:
+            return
+        try:
+            if not loaded:
+                for plugin in plugins:
+                    load_plugin(*plugin)
+                loaded = True
+            connection.send(("began", None))
+            result = job.run(lambda news: connection.send(("progress", news)))
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            connection.send(("failed", (reason, traceback.format_exc())))
+        else:
+            connection.send(("done", result))
+
+
+def _leave_with_parent() -> None:
+    """End this process when the parent is gone: two trainings must never write one checkpoint."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for the processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back until the end; a process that starts meanwhile never gets it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,170 @@
+"""Play rows again and compare every number, bit by bit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sysgym.bench.contenders import Contender, file_sha256
+from sysgym.bench.results.code import code_of
+from sysgym.bench.results.rows import Row
+from sysgym.bench.results.versions import versions
+from sysgym.bench.run.episodes import EpisodeJob, compile_for_workers
+from sysgym.bench.run.pool import Event, Failed, Job, Progress, TimedOut, run_jobs
+from sysgym.errors import ResultMismatch, SysgymError
+from sysgym.scenarios import scenario_from_resolved
+
+ABSENT = "absent"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A row that was played again.
+
+    Attributes:
+        row: As recorded.
+        differences: Metric -> (recorded, replayed), where they are not equal.
+        other_versions: Package -> (recorded, here), where they differ.
+    """
+
+    row: Row
+    differences: Mapping[str, tuple[Any, Any]]
+    other_versions: Mapping[str, tuple[str | None, str | None]]
+
+    def raise_if_different(self) -> None:
+        """Raise if the row does not replay.
+
+        Raises:
+            ResultMismatch: Names the row, the metrics, and versions that differ.
+        """
+        if not self.differences:
+            return
+        head = f"{self.row.label}: does not replay"
+        if self.other_versions:
+            head += ", under other versions than it was recorded with"
+        lines = [
+            f"  {name}: recorded {recorded!r}, replayed {replayed!r}"
+            for name, (recorded, replayed) in self.differences.items()
+        ]
+        lines += [
+            f"  {name}: recorded with {recorded}, here {here}"
+            for name, (recorded, here) in self.other_versions.items()
+        ]
+        raise ResultMismatch("\n".join([head, *lines]))
+
+
+def choose_rows(rows: Sequence[Row], count: int | None, seed: int = 0) -> list[Row]:
+    """Return a sample in which as many pairs of scenario and contender as possible stand, seeded.
+
+    Args:
+        rows: All rows.
+        count: How many; None: all.
+        seed: Of the choice.
+    """
+    if count is None or count >= len(rows):
+        return list(rows)
+    rng = random.Random(seed)
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.scenario, row.contender.name), []).append(row)
+    queues = [rng.sample(group, len(group)) for group in groups.values()]
+    rng.shuffle(queues)
+    chosen: list[Row] = []
+    while len(chosen) < count:
+        for queue in queues:
+            if queue and len(chosen) < count:
+                chosen.append(queue.pop())
+    return chosen
+
+
+def replay(
+    rows: Sequence[Row],
+    folder: Path,
+    *,
+    n_workers: int = 1,
+    plugins: Sequence[str] = (),
+    trust: bool = False,
+    episode_limit_s: float | None = None,
+) -> Iterator[Replay]:
+    """Play rows again, from the scenarios in the rows, and yield how each compares.
+
+    Args:
+        rows: What to replay.
+        folder: Results folder, where checkpoints lie.
+        n_workers: Processes.
+        plugins: The user's own files; they need no trust.
+        trust: Whether code that lies in the folder may run: files that rows name, and checkpoints with code.
+        episode_limit_s: How long an episode may take, s; one that is not over then differs from its row.
+
+    Raises:
+        ResultMismatch: A scenario, a checkpoint or a user's file is not what the row was made with.
+        SysgymError: A row cannot be played again.
+    """
+    jobs = [_job(row, folder, trust) for row in rows]
+    by_job = {id(job): row for job, row in zip(jobs, rows, strict=True)}  # a cell can stand there twice
+    pending: Iterator[Job] = iter(jobs)
+    with code_of(rows, folder, plugins, trust=trust) as needed:
+        compile_for_workers(row.scenario_resolved["family"] for row in rows)
+        running = run_jobs(lambda: next(pending, None), n_workers, needed, lambda job: episode_limit_s)
+        yield from _replays(running, by_job)
+
+
+def _replays(running: Generator[Event], by_job: Mapping[int, Row]) -> Iterator[Replay]:
+    with closing(running) as events:
+        for event in events:
+            assert not isinstance(event, Progress)
+            if isinstance(event, TimedOut):
+                yield _unfinished(by_job[id(event.job)], event.reason)
+                continue
+            if isinstance(event, Failed):
+                raise SysgymError(f"{event.job.label}: cannot be played again: {event.reason}")
+            yield compare(by_job[id(event.job)], event.result)
+
+
+def _unfinished(recorded: Row, reason: str) -> Replay:
+    return Replay(recorded, {"steps": (recorded.steps, reason)}, {})
+
+
+def compare(recorded: Row, replayed: Row) -> Replay:
+    """Return where two rows differ; wall time does not count, and no tolerance is given."""
+    ours = {**recorded.metrics, "return": recorded.total_reward, "steps": recorded.steps}
+    theirs = {**replayed.metrics, "return": replayed.total_reward, "steps": replayed.steps}
+    differences = {
+        name: (ours.get(name, ABSENT), theirs.get(name, ABSENT))
+        for name in [*ours, *(name for name in theirs if name not in ours)]
+        if ours.get(name, ABSENT) != theirs.get(name, ABSENT)
+    }
+    here = versions(learned=recorded.contender.learned)
+    other = {
+        name: (recorded.versions.get(name), here.get(name))
+        for name in sorted({*recorded.versions, *here})
+        if recorded.versions.get(name) != here.get(name)
+    }
+    return Replay(recorded, differences, other)
+
+
+def _job(row: Row, folder: Path, trust: bool) -> EpisodeJob:
+    digest = scenario_from_resolved(row.scenario_resolved).sha256()
+    if digest != row.scenario_sha256:
+        raise ResultMismatch(
+            f"{row.label}: scenario_resolved has the digest {digest[:12]}, "
+            f"the row says {row.scenario_sha256[:12]}"
+        )
+    _check_checkpoint(row.contender, row.label, folder)
+    contender = replace(row.contender, trusted=trust)
+    return EpisodeJob(row.scenario_resolved, row.scenario_sha256, row.split, contender, row.seed, str(folder))
+
+
+def _check_checkpoint(contender: Contender, label: str, folder: Path) -> None:
+    path = contender.checkpoint_path(folder)
+    if path is None:
+        return
+    found = file_sha256(path)
+    if found != contender.checkpoint_sha256:
+        raise ResultMismatch(
+            f"{label}: checkpoint {contender.checkpoint} is not the one that the row was made with"
+        )

@@ -1,0 +1,331 @@
+"""Run a plan: what is done is kept, the rest goes to workers, a finished episode is a row at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sysgym.bench.contenders import PluginFile
+from sysgym.bench.energy import DEFAULT, EnergySettings, check_method
+from sysgym.bench.plan import Cell, Plan
+from sysgym.bench.results.records import RUN as RUN
+from sysgym.bench.results.records import read_run
+from sysgym.bench.results.rows import ResultsFile, Row
+from sysgym.bench.results.versions import machine, must_match, versions
+from sysgym.bench.run.episodes import EpisodeJob, compile_for_workers
+from sysgym.bench.run.milestones import Milestones
+from sysgym.bench.run.pool import Done, Failed, Job, Progress, run_jobs
+from sysgym.bench.run.training import Trained, Training
+from sysgym.errors import StorageError, SysgymError
+from sysgym.scenarios.files import own_file, storing, write_atomically
+
+ERRORS = "errors.log"
+
+
+class Observer:
+    """Hears what a run does; every method may be left as it is."""
+
+    def begin(self, *, n_cells: int, n_kept: int, trainings: Sequence[Training]) -> None:
+        """The run begins; ``trainings`` are those that are not done."""
+
+    def note(self, text: str) -> None:
+        """Something that a reader should know."""
+
+    def episode(self, row: Row) -> None:
+        """An episode was played and its row is on disk."""
+
+    def training_steps(self, training: Training, steps: int) -> None:
+        """A training has done so many steps."""
+
+    def trained(self, training: Training, result: Trained) -> None:
+        """A training is done."""
+
+    def failed(self, failure: Failed) -> None:
+        """A job failed; others go on."""
+
+
+@dataclass
+class Outcome:
+    """What came of a run.
+
+    Attributes:
+        n_cells: Episodes of the plan.
+        n_kept: Rows that an earlier run had made.
+        n_played: Episodes played now.
+        failures: Jobs that failed.
+        skipped: Episodes that could not be played because their training failed.
+        wall_s: Wall time, s.
+    """
+
+    n_cells: int
+    n_kept: int = 0
+    n_played: int = 0
+    failures: list[Failed] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    wall_s: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every episode has its row."""
+        return self.n_kept + self.n_played == self.n_cells
+
+
+class _Agenda:
+    """What can start now: trainings first; episodes that wait for none fill the workers that are left."""
+
+    def __init__(self, plan: Plan, folder: Path, energy: EnergySettings) -> None:
+        self._folder, self._energy = folder, energy
+        self._first_seeds: dict[tuple[str, str], int] = {}
+        for cell in plan.cells:
+            task = (cell.scenario.name, cell.split)
+            self._first_seeds[task] = min(cell.seed, self._first_seeds.get(task, cell.seed))
+        self.trainings: deque[Training] = deque()
+        self.episodes: deque[EpisodeJob] = deque()
+        self.milestones: deque[Milestones] = deque()
+        self._milestones = {one.training.name: one for one in plan.milestones}
+        self.waiting: dict[str, list[Cell]] = {}
+        finished = {name: training.finished() for name, training in plan.trainings.items()}
+        for cell in plan.cells:
+            trained = finished[cell.training] if cell.training is not None else None
+            if cell.training is not None and trained is None:
+                self.waiting.setdefault(cell.training, []).append(cell)
+            else:
+                self.episodes.append(self._job(cell, trained))
+        self.trainings.extend(
+            replace(training, energy=energy)
+            for name, training in plan.trainings.items()
+            if finished[name] is None
+        )
+        for name, trained in finished.items():
+            if trained is not None:
+                self._add_milestones(name, trained)
+
+    def _job(self, cell: Cell, trained: Trained | None) -> EpisodeJob:
+        contender = cell.contender
+        if trained is not None:
+            contender = contender.with_checkpoint(trained.checkpoint, relative_to=self._folder)
+        scenario = cell.scenario
+        return EpisodeJob(
+            scenario.resolved(),
+            scenario.sha256(),
+            cell.split,
+            contender,
+            cell.seed,
+            str(self._folder),
+            self._energy,
+            keep_queue=cell.seed == self._first_seeds[scenario.name, cell.split],
+        )
+
+    def _add_milestones(self, name: str, trained: Trained) -> None:
+        milestones = self._milestones.get(name)
+        if milestones is not None and milestones.missing(trained):
+            self.milestones.append(milestones)
+
+    def release(self, training: Training, trained: Trained) -> None:
+        self._add_milestones(training.name, trained)
+        self.episodes.extend(self._job(cell, trained) for cell in self.waiting.pop(training.name, []))
+
+    def drop(self, training: Training) -> list[str]:
+        cells = self.waiting.pop(training.name, [])
+        return [f"{cell.scenario.name} / {cell.contender.name} / seed {cell.seed}" for cell in cells]
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether anything is to be done."""
+        return bool(self.trainings or self.episodes or self.milestones)
+
+    def next_job(self) -> Job | None:
+        if self.trainings:
+            return self.trainings.popleft()
+        if self.episodes:
+            return self.episodes.popleft()
+        return self.milestones.popleft() if self.milestones else None
+
+
+def run_plan(
+    plan: Plan,
+    folder: Path,
+    *,
+    n_workers: int,
+    plugins: Sequence[PluginFile] = (),
+    observer: Observer | None = None,
+    command: str | None = None,
+    energy: EnergySettings | None = None,
+    episode_limit_s: float | None = None,
+) -> Outcome:
+    """Play what is missing.
+
+    Args:
+        plan: What to play.
+        folder: Where results go; rows of an earlier run are kept if they are of this plan and of these
+            versions.
+        n_workers: Processes.
+        plugins: The user's files.
+        observer: Hears what happens.
+        command: How the user started it, for the report.
+        energy: How energy is measured; None: by CPU time, at the world's mean.
+        episode_limit_s: How long an episode may take, s; one that is not over then has failed, and its worker
+            is replaced. None: as long as it likes.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        SysgymError: Another run is writing there, or the results cannot be read.
+        StorageError: The disk is full, or the folder cannot be written to: nothing more could be kept.
+        MissingExtra: The way to measure energy is not installed.
+        KeyboardInterrupt: Workers are stopped, all finished rows are on disk.
+    """
+    observer, energy = observer or Observer(), energy or DEFAULT
+    check_method(energy.method)
+    began_s = time.monotonic()
+    with ResultsFile(folder) as results:
+        if results.torn_bytes:
+            observer.note(f"the last row was torn ({results.torn_bytes} bytes): dropped, it is played again")
+        for training in plan.trainings.values():
+            if aside := training.move_stale_aside():
+                observer.note(f"{training.label}: other settings or versions; the old one is in {aside}")
+        agenda = _Agenda(plan, folder, energy)
+        outcome = Outcome(len(plan.cells))
+        _keep_matching(results, agenda, outcome, observer)
+        record = _Record(folder, plan, command, energy, observer)
+        if agenda.has_jobs:
+            compile_for_workers(cell.scenario.family for cell in plan.cells)
+        observer.begin(n_cells=outcome.n_cells, n_kept=outcome.n_kept, trainings=list(agenda.trainings))
+
+        def end() -> None:
+            outcome.n_played = results.count() - outcome.n_kept
+            outcome.wall_s = time.monotonic() - began_s
+            record.end(outcome)
+
+        try:
+            jobs = run_jobs(agenda.next_job, n_workers, plugins, _limit_of_episodes(episode_limit_s))
+            with closing(jobs) as events:
+                for event in events:
+                    _handle(event, agenda, results, outcome, observer, folder)
+        except BaseException:
+            with suppress(SysgymError):  # what stopped the run is what is said
+                end()
+            raise
+        end()
+    return outcome
+
+
+def _limit_of_episodes(limit_s: float | None) -> Callable[[Job], float | None]:
+    """Return the limit of each job: a training may take as long as it likes."""
+    return lambda job: limit_s if isinstance(job, EpisodeJob) else None
+
+
+def _keep_matching(results: ResultsFile, agenda: _Agenda, outcome: Outcome, observer: Observer) -> None:
+    ours = must_match(versions())
+    planned = {(*job.cell, *ours) for job in agenda.episodes}
+    aside = results.keep_only(planned)
+    if aside:
+        observer.note(f"{_why_aside(aside)}: moved to aside.jsonl")
+    present = {row.cell for row in results.rows}
+    outcome.n_kept = len(present)
+    agenda.episodes = deque(job for job in agenda.episodes if job.cell not in present)
+
+
+def _why_aside(rows: Sequence[Row]) -> str:
+    ours = must_match(versions())
+    old = sum(must_match(row.versions) != ours for row in rows)
+    parts = [f"{old} rows are of other versions or sources of sysgym"] if old else []
+    if len(rows) > old:
+        parts.append(f"{len(rows) - old} rows are not of this plan (scenario, contender, checkpoint or seed)")
+    return ", ".join(parts)
+
+
+def _handle(
+    event: Progress | Done | Failed,
+    agenda: _Agenda,
+    results: ResultsFile,
+    outcome: Outcome,
+    observer: Observer,
+    folder: Path,
+) -> None:
+    job = event.job
+    if isinstance(event, Progress):
+        assert isinstance(job, Training)
+        observer.training_steps(job, int(event.news))
+    elif isinstance(event, Failed):
+        _record_failure(event, agenda, outcome, observer, folder)
+    elif isinstance(job, Milestones):
+        pass  # its file is there; no row
+    elif isinstance(job, Training):
+        agenda.release(job, event.result)
+        observer.trained(job, event.result)
+    else:
+        try:
+            results.append(event.result)
+        except StorageError:
+            raise  # the next row would fail as well, after an episode that nobody needed to play
+        except SysgymError as error:
+            _record_failure(Failed(job, str(error), f"{error}\n"), agenda, outcome, observer, folder)
+            return
+        outcome.n_played += 1
+        observer.episode(event.result)
+
+
+def _record_failure(
+    failure: Failed, agenda: _Agenda, outcome: Outcome, observer: Observer, folder: Path
+) -> None:
+    outcome.failures.append(failure)
+    if isinstance(failure.job, Training):
+        outcome.skipped += agenda.drop(failure.job)
+    path = folder / ERRORS
+    with storing(path), open(path, "a", encoding="utf-8", opener=own_file) as log:
+        log.write(f"{_now()}  {failure.job.label}\n{failure.trace}\n")
+    observer.failed(failure)
+
+
+class _Record:
+    """`run.json`: the suite, the machine, and every sitting that the results took."""
+
+    def __init__(
+        self, folder: Path, plan: Plan, command: str | None, energy: EnergySettings, observer: Observer
+    ) -> None:
+        self._path = folder / RUN
+        try:
+            sittings = [sitting for sitting in read_run(folder)["sittings"] if sitting.get("played", 1)]
+        except SysgymError as error:
+            aside = self._path.with_name(f"{RUN}.broken")
+            with storing(aside):
+                self._path.replace(aside)
+            observer.note(f"{error}; it is in {aside.name} now, and a new one begins")
+            sittings = []
+        self._data: dict[str, Any] = {"format": 1, "suite": plan.describe(), "sittings": sittings}
+        self._sitting: dict[str, Any] = {
+            "command": command or " ".join(sys.argv),
+            "began": _now(),
+            "machine": machine(),
+            "versions": versions(learned=bool(plan.trainings)),
+            "energy": energy.to_json(),
+        }
+        self._write()
+
+    def end(self, outcome: Outcome) -> None:
+        self._sitting |= {"wall_s": round(outcome.wall_s, 1), "played": outcome.n_played}
+        self._sitting["failed"] = len(outcome.failures)
+        self._sitting["failures"] = [
+            {"job": failure.job.label, "reason": failure.reason.partition("\n")[0]}
+            for failure in outcome.failures
+        ]
+        self._sitting["missing"] = outcome.n_cells - outcome.n_kept - outcome.n_played
+        self._write()
+
+    def _write(self) -> None:
+        data = {**self._data, "sittings": [*self._data["sittings"], self._sitting]}
+        write_atomically(self._path, json.dumps(data, indent=1).encode())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

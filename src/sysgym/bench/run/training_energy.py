@@ -1,0 +1,65 @@
+"""Energy of a training, point by point, so that a reader can say what it took to get to a score."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sysgym.bench.energy import EnergySettings, measured_alike, start_meter
+from sysgym.bench.results.records import EnergyPoints, read_record
+from sysgym.errors import SysgymError
+from sysgym.scenarios.files import write_atomically
+
+ENERGY = "energy.json"
+POINTS_A_TRAINING = 100
+ADDED = ("energy_kwh", "co2e_operational_g", "co2e_embodied_g")
+
+
+class EnergyRecord:
+    """What a training has used up to each of a number of steps, over all its sittings: ``energy.json``.
+
+    Args:
+        folder: Of the training.
+        settings: How this sitting is measured.
+        total_steps: Of the whole training.
+    """
+
+    def __init__(self, folder: Path, settings: EnergySettings, total_steps: int) -> None:
+        self._path = folder / ENERGY
+        self._every = max(total_steps // POINTS_A_TRAINING, 1)
+        self._points = read_energy(folder)
+        nothing = settings.account(0.0, 0.0)
+        self._base = self._points[-1][1] if self._points else nothing
+        # What an earlier sitting measured in another way cannot be added to.
+        self.whole = measured_alike(self._base) == measured_alike(nothing)
+        self._meter = start_meter(settings)
+
+    def _now(self) -> dict[str, Any]:
+        account = self._meter.read()
+        return account | {name: account[name] + self._base[name] for name in ADDED}
+
+    def note(self, steps: int) -> None:
+        """Keep a point, if the last one is long enough ago."""
+        if self.whole and (not self._points or steps >= self._points[-1][0] + self._every):
+            self._add(steps)
+
+    def end(self, steps: int) -> dict[str, Any] | None:
+        """Return the account of the whole training; None if its sittings were measured in different ways."""
+        if not self.whole:
+            return None
+        # Trainers end on whole rollouts or generations, which can be beyond what was asked for.
+        self._add(max([steps, *(point for point, _ in self._points)]))
+        return self._points[-1][1]
+
+    def _add(self, steps: int) -> None:
+        self._points.append((steps, self._now()))
+        write_atomically(self._path, json.dumps(self._points).encode())
+
+
+def read_energy(folder: Path) -> list[tuple[int, dict[str, Any]]]:
+    """Return steps and the account up to then, of a training's folder; none where nothing was measured."""
+    try:
+        return [(steps, account) for steps, account in read_record(EnergyPoints, folder / ENERGY)]
+    except SysgymError:
+        return []

@@ -1,0 +1,18 @@
+"""Imports of benchmark workers, loaded once in the process that workers are forked from.
+
+Nothing here starts a thread: a copy has only the thread that made it.
+"""
+
+from __future__ import annotations
+
+from numba.core.registry import cpu_target
+
+import sysgym.bench.run.episodes  # noqa: F401
+from sysgym.scenarios.families import families
+from sysgym.scenarios.family import load_entry
+
+for family in families().values():
+    if family.compile:  # those have the largest imports
+        load_entry(family.environments[0].entry_point)
+
+cpu_target.target_context.refresh()  # numba's own tables: as long as all other imports together

@@ -1,0 +1,1 @@
+"""Commands whose code is a module each."""

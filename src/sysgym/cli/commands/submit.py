@@ -1,0 +1,59 @@
+"""``sysgym submit``: an entry of the leaderboard from a results folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sysgym.cli.options import TrustOption
+from sysgym.cli.terminal import console
+
+
+def submit(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Results folder of a benchmark.")],
+    title: Annotated[str, typer.Option("--title", prompt="Title, one line", help="Of the entry, one line.")],
+    by: Annotated[str, typer.Option("--by", prompt="By whom", help="Who made it.")],
+    contender: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--contender",
+            "-c",
+            metavar="NAME",
+            help="Who enters; all that were trained or brought a file if left out; may be repeated.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FOLDER", help="results/entries/SUITE/NAME of DIR if left out."),
+    ] = None,
+    sample: Annotated[
+        int, typer.Option("--sample", min=0, metavar="N", help="Rows to play again; 0: all.")
+    ] = 10,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option("--plugin", metavar="FILE", help="The files that the benchmark was given."),
+    ] = None,
+    trust: TrustOption = False,
+) -> None:
+    """Check a results folder, pack it as an entry, and validate that in a clean process."""
+    from sysgym.bench.leaderboard.submission import check_submission
+    from sysgym.bench.leaderboard.submission import submit as submit_checked
+
+    found = check_submission(folder, contender or ())
+    entry = out if out is not None else Path("results/entries") / found.suite / folder.resolve().name
+    screen = console()
+    for warning in found.benchmark.warnings:
+        screen.print(f"note  {warning}", markup=False)
+    with console(stderr=True).status(f"packing and playing {sample or 'all'} rows again in a clean process"):
+        readme = submit_checked(
+            found, entry, title=title, by=by, n_rows=sample, plugins=plugin or [], trust=trust
+        )
+    played = "all rows" if sample == 0 else f"{min(sample, len(found.benchmark.rows))} rows"
+    screen.print(f"{entry}: {', '.join(found.contenders)} on {found.suite}; {played} replay", markup=False)
+    screen.print(
+        f"next: write {readme}, run python scripts/leaderboard.py, and open a pull request with both",
+        markup=False,
+        soft_wrap=True,
+    )

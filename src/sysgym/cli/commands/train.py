@@ -1,0 +1,97 @@
+"""``sysgym train``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from sysgym.cli.terminal import console
+
+
+def train_agent(
+    agent: str,
+    scenario: str,
+    *,
+    steps: int,
+    out: Path | None,
+    seed: int,
+    n_envs: int,
+    action_scale: str,
+    history: int,
+    reward: str | None,
+    resume: bool,
+    overrides: Sequence[str],
+    hyper_parameters: Sequence[str],
+    plugins: Sequence[Path],
+) -> None:
+    """Train an agent and say how to go on.
+
+    Args:
+        agent: Learning algorithm.
+        scenario: Name or file.
+        steps: Environment steps in all.
+        out: Folder; None: ``runs/AGENT-SCENARIO-seedN``.
+        seed: Of the training.
+        n_envs: Environments side by side.
+        action_scale: How the policy's output becomes a rate.
+        history: Intervals in the observation.
+        reward: Name of the reward; None: the scenario's.
+        resume: Whether to go on from the newest checkpoint.
+        overrides: ``KEY=VALUE`` texts for the scenario.
+        hyper_parameters: ``NAME=VALUE`` texts for the algorithm.
+        plugins: The user's files.
+
+    Raises:
+        MissingExtra: The extra ``train`` is not installed.
+        SysgymError: Something does not exist or does not fit.
+    """
+    from sysgym.agents.learned import train
+    from sysgym.cli.estimates import say_how_long
+    from sysgym.cli.pages.listing import load_plugins
+    from sysgym.scenarios import load_scenario, parse_overrides
+
+    load_plugins(plugins)
+    loaded = load_scenario(scenario, overrides=parse_overrides(overrides))
+    folder = out if out is not None else Path("runs") / f"{agent}-{loaded.name}-seed{seed}"
+    screen = console()
+    say_how_long(steps=[(loaded, steps)])
+    try:
+        with _warnings_on(screen):
+            final = train(
+                agent,
+                loaded,
+                total_steps=steps,
+                out=folder,
+                seed=seed,
+                n_envs=n_envs,
+                action_scale=action_scale,
+                history=history,
+                reward=reward,
+                resume=resume,
+                hyper_parameters=parse_overrides(hyper_parameters),
+                progress=True,
+            )
+    except KeyboardInterrupt:
+        screen.print(
+            f"stopped; the same command with --resume goes on from the newest checkpoint in {folder}"
+        )
+        raise typer.Exit(130) from None
+    screen.print(f"checkpoint  {final}", soft_wrap=True)
+    screen.print(f"[dim]sysgym run {scenario} --agent {agent} --checkpoint {final}[/dim]", soft_wrap=True)
+    if (logs := folder / "tensorboard").is_dir():  # a search of neural has a progress.csv instead
+        screen.print(f"[dim]tensorboard --logdir {logs}[/dim]", soft_wrap=True)
+
+
+@contextmanager
+def _warnings_on(screen: Any) -> Iterator[None]:
+    """Print warnings as sentences, without the line of the program that gives them."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: screen.print(
+            f"warning: {message}", markup=False, soft_wrap=True
+        )
+        yield

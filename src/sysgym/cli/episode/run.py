@@ -1,0 +1,315 @@
+"""``sysgym run``: one episode."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sysgym.cli.episode.traces import TraceFiles
+from sysgym.cli.terminal import bars, console, interactive, table
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+    from sysgym.bench.contenders import Contender, Plugin
+    from sysgym.bench.run.episodes import Played
+    from sysgym.cli.episode.video import Video
+    from sysgym.scenarios import Scenario
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What the user asked for; None where a default has to be found."""
+
+    scenario: str
+    contender: str | None
+    agent: str | None
+    transport: str | None
+    checkpoint: Path | None
+    seed: int | None
+    split: str | None
+    backend: str | None
+    overrides: Sequence[str]
+    plugins: Sequence[Path]
+    trust: bool
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How the user wants to see it.
+
+    Attributes:
+        live: Whether to show queues and rates while it runs.
+        fps: Decisions a second on the screen, frames a second of a video.
+        picture: Where to draw the whole episode.
+        video: Where to draw one frame after the other.
+    """
+
+    live: bool
+    fps: float
+    picture: Path | None
+    video: Path | None
+
+    @property
+    def render_mode(self) -> str | None:
+        """Of the environment; raises SysgymError if it would have to have two."""
+        from sysgym.errors import SysgymError
+
+        drawn = self.picture is not None or self.video is not None
+        if self.live and drawn:
+            option = "--picture" if self.video is None else "--video"
+            raise SysgymError(f"--render ansi and {option} show the episode in two ways; choose one")
+        return "ansi" if self.live else "rgb_array" if drawn else None
+
+
+def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool) -> None:
+    """Play an episode and print its metrics.
+
+    Args:
+        episode: Who plays what.
+        shown: What is to be seen of it.
+        files: Traces to write.
+        as_json: Whether to print JSON instead of a table.
+
+    Raises:
+        SysgymError: Something asked for does not exist, does not fit or cannot be written.
+    """
+    from sysgym.bench.contenders import load_plugin
+    from sysgym.bench.run.episodes import make_contender
+    from sysgym.cli.estimates import say_how_long
+    from sysgym.errors import SysgymError
+    from sysgym.scenarios import get_family, load_scenario, parse_overrides
+    from sysgym.scenarios.units import time_text
+    from sysgym.series import about_episode
+
+    render_mode = shown.render_mode
+    plugins = [load_plugin(path) for path in episode.plugins]
+    scenario = load_scenario(episode.scenario, overrides=parse_overrides(episode.overrides))
+    contender = _contender(episode, plugins, scenario).with_shipped(scenario.name)
+    contender = replace(contender, trusted=episode.trust)
+    split, seed = _split_and_seed(scenario, episode.split, episode.seed)
+    backends = get_family(scenario.family).backends
+    if episode.backend is not None and not backends:
+        raise SysgymError(f"--backend: {scenario.name} is no network, it has no other backend")
+    files.check(episode.backend)
+    simulated = episode.backend is None or episode.backend == backends[0]
+    if simulated:
+        say_how_long([(scenario, 1)])
+    env, agent = make_contender(
+        scenario.resolved(), split, contender, render_mode=render_mode, backend=episode.backend
+    )
+    if render_mode == "rgb_array":
+        _prepare_pictures(env, contender, shown)
+    write_files = files.watch(env) if files.wanted else None
+
+    out = console(stderr=as_json)
+    with _video(shown, scenario) as video:
+        out.print(f"[bold]{scenario.name}[/bold]  {contender.parts}  ({split} split, seed {seed})")
+        began_s = time.perf_counter()
+        try:
+            played = _play(env, agent, seed, shown, video)
+        except KeyboardInterrupt:
+            if video is not None:
+                out.print(f"stopped; {video.path} has the {video.n_frames} frames up to here")
+            raise
+        total, steps, info, decision_ms = played
+        wall_s = time.perf_counter() - began_s
+    written = []
+    if write_files is not None:
+        about = about_episode(scenario, contender, split, seed, info["episode_metrics"])
+        written = write_files(about)
+    if shown.picture is not None:
+        _write_picture(env, shown.picture)
+        written.insert(0, f"picture: {shown.picture}")
+    if video is not None:
+        written.insert(
+            0, f"video: {video.path} ({video.n_frames} frames, {video.n_frames / video.fps:.3g} s)"
+        )
+    env.close()
+    if as_json:
+        for line in written:
+            out.print(line, highlight=False)
+        print(json.dumps({"return": total, "steps": steps, "metrics": info["episode_metrics"]}))
+        return
+    _print_metrics(scenario.family, scenario.env_id, info, total, steps)
+    time_of = "simulated" if simulated else "on the kernel"
+    out.print(
+        f"\n[dim]{steps} decisions, {time_text(info.get('time_s', 0.0), 3)} {time_of}, {time_text(wall_s)} "
+        f"of wall time, the agent took {time_text(decision_ms / 1e3)} for each decision[/dim]"
+    )
+    for line in written:
+        out.print(line, highlight=False)
+
+
+def _prepare_pictures(env: gym.Env[Any, Any], contender: Contender, shown: Shown) -> None:
+    """See that there will be pictures, and have them name who plays."""
+    from sysgym.cli.episode.video import check_picture
+    from sysgym.errors import SysgymError
+
+    if "rgb_array" not in env.metadata.get("render_modes", ()):
+        raise SysgymError(f"{env.spec.id if env.spec else env}: it draws no pictures, only --render ansi")
+    if shown.picture is not None:
+        check_picture(shown.picture)
+    recorder = getattr(env.unwrapped, "recorder", None)
+    if recorder is not None:
+        words = f"transport {contender.transport}, agent {contender.agent}"
+        recorder.contender = (
+            contender.name if contender.parts == contender.name else f"{contender.name}   ({words})"
+        )
+
+
+def _video(shown: Shown, scenario: Scenario) -> AbstractContextManager[Video | None]:
+    if shown.video is None:
+        return nullcontext()
+    from sysgym.cli.episode.video import recording
+
+    steps = getattr(getattr(scenario, "control", None), "episode_steps", None)
+    return recording(shown.video, shown.fps, steps)
+
+
+def _play(env: gym.Env[Any, Any], agent: Any, seed: int, shown: Shown, video: Video | None) -> Played:
+    from sysgym.bench.run.episodes import play
+
+    if shown.live:
+        return _play_live(env, agent, seed, shown.fps)
+    return play(env, agent, seed) if video is None else _play_filmed(env, agent, seed, video)
+
+
+def _play_filmed(env: gym.Env[Any, Any], agent: Any, seed: int, video: Video) -> Played:
+    from sysgym.bench.run.episodes import play
+
+    with bars() as progress:
+        bar = progress.add_task("drawing", total=video.n_steps)
+
+        def film(step: int, info: dict[str, Any]) -> None:
+            if step % video.every == 0 or "episode_metrics" in info:  # the last one in any case
+                pixels: Any = env.render()
+                video.add(pixels)
+            progress.update(bar, completed=step)
+
+        return play(env, agent, seed, film)
+
+
+def _contender(episode: Episode, plugins: Sequence[Plugin], scenario: Scenario) -> Contender:
+    from sysgym.bench.contenders import contender_from, parse_contender
+    from sysgym.errors import SysgymError
+    from sysgym.scenarios import get_family
+
+    family, env_id = scenario.family, scenario.env_id
+    declared = get_family(family)
+    agent, at, file = (episode.agent or "").partition("@")
+    if at and episode.checkpoint is None:  # as contenders are written
+        episode = replace(episode, agent=agent, checkpoint=Path(file))
+    if episode.contender is not None:
+        if episode.agent is not None or episode.transport is not None:
+            raise SysgymError("--contender names transport and agent; leave --agent and --transport out")
+        contender = parse_contender(episode.contender, plugins, family, env_id)
+    elif episode.transport is None and episode.agent is None:
+        contender = parse_contender(declared.evaluation.reference, plugins, family, env_id)
+    elif declared.transports is None:
+        # Without an agent the transport is looked up as one, which says who plays this family.
+        agent = episode.agent or episode.transport or ""
+        contender = contender_from(agent, episode.transport or "", agent, plugins, family, env_id=env_id)
+    else:
+        transport = episode.transport or declared.transports.driven
+        agent = episode.agent or declared.transports.uncapped
+        name = f"{transport}-{agent}"
+        contender = contender_from(name, transport, agent, plugins, family, env_id=env_id)
+    if episode.checkpoint is not None:
+        if not contender.learned:
+            raise SysgymError(f'--checkpoint: the agent "{contender.agent}" takes none')
+        contender = contender.with_checkpoint(episode.checkpoint)
+    return contender
+
+
+def _split_and_seed(scenario: Scenario, split: str | None, seed: int | None) -> tuple[str, int]:
+    """Find what was left out: the split that has the seed, or the first seed of the test split.
+
+    Raises:
+        SysgymError: The seed is not of the split, or of none: the episode would be called what it is not.
+    """
+    from sysgym.errors import SysgymError
+    from sysgym.scenarios.schema.common import SPLIT_NAMES
+
+    if seed is None:
+        split = split or "test"
+        return split, scenario.splits[split].first_seed
+    if split is None:
+        split = scenario.splits.having(seed)
+    elif seed not in scenario.splits[split]:
+        having = scenario.splits.having(seed)
+        is_of = f"is of the split {having}" if having else "is outside every split"
+        raise SysgymError(
+            f"--seed {seed} {is_of} of {scenario.name}; {split} has the seeds {_ends(scenario, split)}"
+        )
+    if split is None:
+        ranges = ", ".join(f"{name} {_ends(scenario, name)}" for name in SPLIT_NAMES)
+        raise SysgymError(
+            f"--seed {seed} is outside every split of {scenario.name}: {ranges}. Choose a seed of one, or"
+            ' play any in Python, with env.reset(options={"episode_seed": ...})'
+        )
+    return split, seed
+
+
+def _ends(scenario: Scenario, split: str) -> str:
+    first, last = scenario.splits[split].seeds
+    return f"{first} to {last}"
+
+
+def _play_live(env: gym.Env[Any, Any], agent: Any, seed: int, fps: float) -> Played:
+    from rich.live import Live
+    from rich.text import Text
+
+    from sysgym.bench.run.episodes import play
+
+    if not interactive():  # a pipe gets the last picture, and is not kept waiting
+        outcome = play(env, agent, seed)
+        print(env.render())
+        return outcome
+    next_s = time.perf_counter()
+    with Live(console=console(), auto_refresh=False) as screen:
+
+        def show(step: int, info: dict[str, Any]) -> None:
+            nonlocal next_s
+            screen.update(Text(str(env.render())), refresh=True)
+            next_s = max(next_s + 1.0 / fps, time.perf_counter())
+            time.sleep(max(next_s - time.perf_counter(), 0.0))
+
+        return play(env, agent, seed, show)
+
+
+def _write_picture(env: gym.Env[Any, Any], path: Path) -> None:
+    from PIL import Image
+
+    from sysgym.scenarios.files import replacing
+
+    pixels: Any = env.render()
+    form = Image.registered_extensions()[path.suffix.lower()]
+    with replacing(path) as file:
+        # A PNG takes no quality, a JPEG tries both.
+        Image.fromarray(pixels).save(file, format=form, optimize=True, quality=92)
+
+
+def _print_metrics(family: str, env_id: str, info: dict[str, Any], total: float, steps: int) -> None:
+    from sysgym.scenarios.families import evaluation_of
+    from sysgym.scenarios.units import metric_text, significant
+
+    known, metrics = evaluation_of(family, env_id), info["episode_metrics"]
+    meanings = known.metric_meanings()
+    curves = [list(curve.points(metrics).values()) for curve in known.curves]
+    drawn = {name for names in curves for name in names}
+    rows = [("return", significant(total, 4), f"sum of rewards, {significant(total / steps)} a decision")]
+    rows += [
+        (name, metric_text(name, value), meanings.get(name, ""))
+        for name, value in metrics.items()
+        if name not in drawn
+    ]
+    console().print(table("metric", ">value", "meaning", rows=rows))
+    if drawn:
+        ranges = ", ".join(f"{names[0]} to {names[-1]}" for names in curves if names)
+        console().print(f"[dim]over time, with --json: {ranges}[/dim]")

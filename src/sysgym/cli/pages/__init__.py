@@ -1,0 +1,1 @@
+"""What there is, as lists and pages: ``sysgym list`` and ``sysgym show``."""

@@ -1,0 +1,362 @@
+"""``sysgym show``: a page on one thing."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.markdown import Markdown
+from rich.markup import escape
+from rich.padding import Padding
+
+from sysgym.cli.pages.listing import load_plugins
+from sysgym.cli.terminal import console, page, table
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from sysgym.agents import AgentInfo
+    from sysgym.agents.learned.shipped import Shipped
+    from sysgym.scenarios import Scenario, Suite
+    from sysgym.scenarios.schema.common import Range
+
+_WORDS: Mapping[object, str] = {True: "yes", False: "no", None: "-"}
+_IDENTITY = {"schema_version", "name", "family", "env_id", "title", "description", "references", "splits"}
+
+
+KINDS = ("environment", "scenario", "suite", "transport", "agent", "policy")
+"""What a page can be on."""
+
+
+def show_page(
+    name: str, plugins: Sequence[Path], *, kind: str | None = None, picture: Path | None = None
+) -> None:
+    """Print a page on whatever has this name.
+
+    Args:
+        name: An environment's id, a name that ``sysgym list`` shows, or a path to a TOML file.
+        plugins: The user's files, imported first.
+        kind: What it is, one of ``KINDS``; None: whatever has the name.
+        picture: File for a picture of a scenario.
+
+    Raises:
+        UnknownName: Nothing has this name.
+        ScenarioError: The file is wrong.
+        SysgymError: A picture is wanted of something that has none.
+    """
+    from sysgym.errors import SysgymError
+
+    load_plugins(plugins)
+    found, thing = find(name, "scenario" if kind is None and picture is not None else kind)
+    if found == "scenario":
+        _scenario(thing, picture)
+    elif picture is not None:
+        raise SysgymError(f"--picture: only scenarios have a picture, {name} is meant as {kind}")
+    else:
+        _PAGES[found](thing)
+
+
+def find(name: str, kind: str | None = None) -> tuple[str, Any]:
+    """Return what kind of thing has a name, and the thing.
+
+    Args:
+        name: As of :func:`show_page`.
+        kind: As there.
+
+    Returns:
+        One of ``KINDS``; an environment's id, a scenario, a suite, a transport, what is known of an agent, or
+        a policy.
+
+    Raises:
+        UnknownName: Nothing has this name.
+        ScenarioError: The file is wrong.
+    """
+    from sysgym.agents import agent_info, list_agents
+    from sysgym.agents.learned.shipped import list_shipped
+    from sysgym.emulator.packets.transports import get_transport, list_transports
+    from sysgym.errors import UnknownName
+    from sysgym.registration import ENVIRONMENTS
+    from sysgym.scenarios import load_scenario, load_suite, scenario_names, suite_names
+
+    if kind is not None and kind not in KINDS:
+        raise UnknownName("kind of thing", kind, KINDS)
+    scenarios, suites = set(scenario_names()), set(suite_names())
+    policies = {one.name: one for one in list_shipped()}
+    is_file = _is_file(name) and name not in list_agents()  # "stragglers/oracle" is an agent
+    namespaces = {known.partition("/")[0] for known in ENVIRONMENTS}
+    environment = next((known for known in ENVIRONMENTS if name in _short_names(known)), None)
+    if kind is None:
+        if environment is not None or (name.partition("/")[0] in namespaces and not os.path.exists(name)):
+            kind = "environment"
+        elif name in scenarios or (is_file and not _is_suite(name)):
+            kind = "scenario"
+        elif name in suites or is_file:
+            kind = "suite"
+        elif name in list_transports():
+            kind = "transport"
+        elif name in list_agents():
+            kind = "agent"
+        elif name in policies:
+            kind = "policy"
+        else:
+            known = [*ENVIRONMENTS, *scenarios, *suites, *list_transports(), *list_agents(), *policies]
+            raise UnknownName("environment, scenario, suite, transport, agent or policy", name, known)
+    if kind == "environment" and environment is None:
+        raise UnknownName("environment", name, ENVIRONMENTS)
+    if kind == "policy" and name not in policies:
+        raise UnknownName("policy", name, policies)
+    things: dict[str, Callable[[], Any]] = {
+        "environment": lambda: environment,
+        "scenario": lambda: load_scenario(name),
+        "suite": lambda: load_suite(name),
+        "transport": lambda: get_transport(name),
+        "agent": lambda: agent_info(name),
+        "policy": lambda: policies[name],
+    }
+    return kind, things[kind]()
+
+
+def _policy(policy: Shipped) -> None:
+    """Print the card of a policy that came with the package."""
+    _print_markdown(policy.card)
+
+
+def _print_markdown(text: str) -> None:
+    """Print Markdown, laid out on a terminal and as it is in a pipe."""
+    out = console()
+    if out.is_terminal:
+        out.print(Markdown(text))
+    else:
+        print(text.strip())
+
+
+def _short_names(env_id: str) -> tuple[str, ...]:
+    """Return the names of an environment: its id, and that without namespace, without version too."""
+    name = env_id.partition("/")[2]
+    return env_id, name, name.partition("-")[0]
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith(".toml") or "/" in name
+
+
+def _is_suite(path: str) -> bool:
+    """Whether a file has tasks; of one that cannot be read, loading it says why."""
+    from sysgym.errors import ScenarioError
+    from sysgym.scenarios.reading import parse_toml, read_text
+
+    try:
+        return "tasks" in parse_toml(read_text(path, "TOML file"), path)
+    except ScenarioError:
+        return False
+
+
+def _indented(text: str) -> Padding:
+    return Padding(text, (0, 0, 0, 2), expand=False)
+
+
+def _heading(title: str, *lines: str) -> None:
+    out = page()
+    out.print(f"[bold]{escape(title)}[/bold]")
+    for line in lines:
+        if line:
+            out.print(_indented(line.strip().replace("\n", " ")), markup=False)
+    out.print()
+
+
+def _environment(env_id: str) -> None:
+    from gymnasium.envs.registration import load_env_creator
+
+    from sysgym.registration import ENVIRONMENTS
+
+    documentation = inspect.getdoc(load_env_creator(ENVIRONMENTS[env_id])) or ""
+    _print_markdown(f"# {env_id}\n\n{documentation}")
+
+
+def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
+    from sysgym.errors import SysgymError
+    from sysgym.scenarios.families import families, get_family
+    from sysgym.scenarios.family import load_entry
+
+    out, family = page(), get_family(scenario.family)
+    if picture is not None and not family.draw:
+        drawn = ", ".join(other.name for other in families().values() if other.draw)
+        raise SysgymError(
+            f"--picture: scenarios of the family {drawn} have a picture; {scenario.name} is of {family.name}"
+        )
+    _heading(f"{scenario.name}: {scenario.title}", scenario.description, f"Played by {scenario.env_id}.")
+    paragraphs = family.describe_scenario(scenario)
+    for heading, text in paragraphs:
+        out.print(f"[bold]{heading}[/bold]")
+        out.print(_indented(text), markup=False)
+    if paragraphs:
+        out.print()
+    for name, field in type(scenario).model_fields.items():
+        if name not in _IDENTITY and getattr(scenario, name) is not None:
+            rows = _rows(getattr(scenario, name))
+            out.print(
+                table("key", ">value", "meaning", title=f"\\[{name}]  {field.description or ''}", rows=rows)
+            )
+            out.print()
+    splits = [
+        (name, f"{split.first_seed} to {split.seeds[1]}", _vary(split.vary, split.ranges))
+        for name, split in ((name, scenario.splits[name]) for name in ("train", "validation", "test"))
+    ]
+    out.print(table("split", "seeds", "varies from episode to episode", title="Splits", rows=splits))
+    out.print()
+    if scenario.references:
+        out.print("[bold]References[/bold]")
+        for reference in scenario.references:
+            out.print(_indented(reference), markup=False)
+        out.print()
+    reference = family.evaluation.reference
+    out.print(f"sysgym run {scenario.name} --contender {reference}", style="dim", markup=False)
+    if picture is not None:
+        load_entry(family.draw)(scenario, picture)
+        out.print(f"Picture: {picture}", markup=False)
+
+
+def _tables(value: Any) -> dict[str, BaseModel]:
+    """Return what to add to a key's name -> table, for a table, a list of them or tables by name."""
+    from pydantic import BaseModel
+
+    if isinstance(value, BaseModel):
+        return {"": value}
+    if isinstance(value, Mapping):
+        return {f".{key}": item for key, item in value.items() if isinstance(item, BaseModel)}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return {f"[{index}]": item for index, item in enumerate(value) if isinstance(item, BaseModel)}
+    return {}
+
+
+def _rows(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    from sysgym.scenarios.units import metric_text
+
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        tables = _tables(value)
+        if tables:
+            for key, table_ in tables.items():
+                yield from _rows(table_, f"{prefix}{name}{key}.")
+            continue
+        if isinstance(value, bool) or value is None or isinstance(value, str):
+            text = _WORDS.get(value, str(value))
+        elif isinstance(value, Mapping):
+            text = ", ".join(f"{key} = {item}" for key, item in value.items()) or "-"
+        elif isinstance(value, Sequence):
+            text = ", ".join(map(str, value)) or "-"
+        else:
+            text = metric_text(name, float(value), exact=True)
+        yield f"{prefix}{name}", text, (field.description or "").partition(". ")[0]
+
+
+def _vary(vary: Mapping[str, Sequence[Any]], ranges: Mapping[str, Range]) -> str:
+    from sysgym.scenarios.units import metric_text
+
+    def text(key: str, value: Any) -> str:
+        return metric_text(key, value, exact=True) if isinstance(value, float | int) else str(value)
+
+    listed = [f"{key}: {', '.join(text(key, value) for value in values)}" for key, values in vary.items()]
+    drawn = [
+        f"{key}: {text(key, ends.low)} to {text(key, ends.high)}" + (", log" if ends.scale == "log" else "")
+        for key, ends in ranges.items()
+    ]
+    return "; ".join([*listed, *drawn])
+
+
+def _suite(suite: Suite) -> None:
+    out = page()
+    _heading(f"{suite.name}: {suite.title}", suite.description)
+    tasks = [
+        (task.scenario, f"{task.split}, {len(task.seed_values)} seeds", ", ".join(task.contender_names))
+        for task in suite.tasks
+    ]
+    out.print(table("scenario", "episodes", "contenders", title="Tasks", rows=tasks))
+    out.print()
+    if suite.training:
+        trainings = [
+            (spec.agent, spec.scenario, f"{spec.total_steps:,}".replace(",", " "), str(spec.seed))
+            for spec in suite.training
+        ]
+        out.print(table("agent", "scenario", ">steps", ">seed", title="Training first", rows=trainings))
+        out.print()
+    metrics = [(spec.name, f"{spec.label}, {spec.direction} is better") for spec in suite.metrics]
+    if metrics:
+        out.print(table("metric", "meaning", title="Metrics", rows=metrics))
+    else:
+        out.print("Metrics: those that the family of each scenario is judged by")
+    out.print()
+    out.print(f"sysgym bench {suite.name}", style="dim", markup=False)
+
+
+def _transport(transport: Any) -> None:
+    module = inspect.getmodule(transport.on_ack)
+    _heading(
+        f"{transport.name}: {transport.summary}",
+        f"Source: {transport.reference}" if transport.reference else "",
+    )
+    rows = [
+        ("ECN", "its packets may be marked" if transport.ecn_capable else "no"),
+        (
+            "loss recovery",
+            "selective acknowledgement" if transport.recovery == "sack" else "duplicate and partial ACKs",
+        ),
+        (
+            "rate",
+            "set from outside" if transport.rate_driven else "its own; an agent's rate is a cap over it",
+        ),
+        ("code", str(inspect.getsourcefile(transport.on_ack))),
+    ]
+    out = page()
+    out.print(table("", "", rows=rows))
+    if module is not None and module.__doc__:
+        out.print()
+        out.print(module.__doc__.strip(), markup=False)
+    if not transport.rate_driven:
+        out.print()
+        out.print(f"sysgym run dumbbell-10g --contender {transport.name}", style="dim", markup=False)
+
+
+def _default_scenario(env_id: str) -> str:
+    """What an environment plays unless it is told otherwise."""
+    from gymnasium.envs.registration import load_env_creator
+
+    from sysgym.registration import ENVIRONMENTS
+
+    default = inspect.signature(load_env_creator(ENVIRONMENTS[env_id])).parameters["scenario"].default
+    return str(default)
+
+
+def _agent(info: AgentInfo) -> None:
+    from sysgym.scenarios import list_scenarios
+    from sysgym.scenarios.families import family_with_transports
+
+    family = info.family or family_with_transports().name
+    env_id = info.env_id or next(known.env_id for known in list_scenarios() if known.family == family)
+    scenario = _default_scenario(env_id)
+    kind = "Learned: needs a checkpoint." if info.learned else "A heuristic."
+    if info.privileged:
+        kind = "Reads more than the observation: a reference, not a competitor."
+    _heading(f"{info.short_name}: {info.summary}", kind)
+    out = page()
+    if info.learned:
+        made_by = f"train {info.short_name} {scenario}"
+        if info.name == "onnx":
+            made_by = "export CHECKPOINT --out FILE.onnx"
+        out.print(f"sysgym {made_by}", style="dim", markup=False)
+        return
+    out.print(inspect.getdoc(info.factory()) or "", markup=False)
+    out.print()
+    out.print(f"sysgym run {scenario} --contender {info.short_name}", style="dim", markup=False)
+
+
+_PAGES: Mapping[str, Callable[[Any], None]] = {
+    "environment": _environment,
+    "suite": _suite,
+    "transport": _transport,
+    "agent": _agent,
+    "policy": _policy,
+}

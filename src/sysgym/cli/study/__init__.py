@@ -1,0 +1,20 @@
+"""``sysgym study``: a command for each study of ``sysgym.studies`` that is not part of a suite."""
+
+from __future__ import annotations
+
+import typer
+
+from sysgym.cli.study.determinism import determinism
+from sysgym.cli.study.distillation import distillation
+from sysgym.cli.study.nurd_release import nurd_release
+from sysgym.cli.study.robustness import robustness
+from sysgym.cli.study.stress import stress
+
+study = typer.Typer(
+    no_args_is_help=True, help="Run a study: an experiment with a question of its own, beside the benchmark."
+)
+study.command()(determinism)
+study.command()(distillation)
+study.command("nurd-release")(nurd_release)
+study.command()(robustness)
+study.command()(stress)

@@ -1,0 +1,305 @@
+"""Distances between trained policies: returns, actions, weights, and the cost of training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.checkpoint import read_checkpoint
+from sysgym.agents.learned.trust.policies import Seen, answers, differences, policy_of, watch, weights_of
+from sysgym.bench.results.versions import machine
+from sysgym.bench.statistics import RESAMPLES, SEED, FloatArray, Interval, estimate, mean, percentile_interval
+from sysgym.scenarios import scenario_from_resolved
+from sysgym.scenarios.files import write_atomically
+from sysgym.studies.determinism.study import CONTROL, Results, Settings
+from sysgym.studies.determinism.training import Run, RunResult
+
+FORMAT = 1
+OBSERVATIONS = "observations.npz"
+N_OBSERVATIONS = 1000
+MOST_EPISODES = 200
+"""That are played for as many."""
+TOLERANCE = 0.01
+"""Of the action space's range: actions that differ by more count as others."""
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """How far the policies of one arm are apart.
+
+    Attributes:
+        name: Of the arm.
+        n_runs: Policies.
+        return_mean: Mean return on the validation split.
+        return_std: Standard deviation over runs of a run's mean return.
+        episode_std_max: The same of single episodes, the episode on which it is largest.
+        churn: Share of the frozen observations on which two policies act differently, mean over pairs.
+        difference: Mean difference of their actions there, shares of the range (of choices: as churn).
+        weights_l2: L2 distance of their weights, mean over pairs.
+        weights_relative: The same over the mean norm of the two.
+        identical: Whether all policies are equal to the last bit.
+    """
+
+    name: str
+    n_runs: int
+    return_mean: Interval
+    return_std: Interval
+    episode_std_max: float
+    churn: Interval
+    difference: Interval
+    weights_l2: Interval
+    weights_relative: Interval
+    identical: bool
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What trainings cost with tools set in one way.
+
+    Attributes:
+        n_threads: Threads.
+        deterministic: Whether only deterministic operations were allowed.
+        n_runs: Trainings.
+        wall_s: Mean wall time, s.
+        cpu_s: Mean processor time, s.
+        overhead: Wall time over that of free tools with all threads, less 1; None for those themselves.
+    """
+
+    n_threads: int
+    deterministic: bool
+    n_runs: int
+    wall_s: Interval
+    cpu_s: Interval
+    overhead: Interval | None
+
+
+@dataclass(frozen=True)
+class Determinism:
+    """The whole report.
+
+    Attributes:
+        about: What was trained, with what software, on what machine.
+        n_observations: Frozen observations.
+        arms: By name, in the order of ARMS.
+        tools: The deterministic first.
+        operations_overhead: Processor time of deterministic operations over that of any, less 1, on 1 thread.
+        same_threads_identical: Whether runs of the tooling arm with the same number of threads are identical;
+            None if no two had the same.
+    """
+
+    about: Mapping[str, Any]
+    n_observations: int
+    arms: Mapping[str, ArmResult]
+    tools: tuple[Tools, ...]
+    operations_overhead: Interval
+    same_threads_identical: bool | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the control's policies are equal, as they have to be."""
+        return self.arms[CONTROL.name].identical
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the file holds."""
+        return {"format": FORMAT, "tolerance": TOLERANCE, "control_holds": self.holds, **asdict(self)}
+
+
+def analyse(settings: Settings, results: Results, folder: Path | None = None) -> Determinism:
+    """Compare the policies.
+
+    The frozen observations are what the control's first policy sees on the validation split.
+
+    Args:
+        settings: What was trained.
+        results: Of all arms.
+        folder: Where the frozen observations are written; None: nowhere.
+    """
+    first_run, first = results[CONTROL.name][0]
+    seen = freeze(first_run, first)
+    if folder is not None:
+        file = BytesIO()
+        np.savez_compressed(file, inputs=seen.inputs, episode=seen.episode)
+        write_atomically(folder / OBSERVATIONS, file.getvalue())
+
+    policies = {arm: [describe(result, seen) for _, result in of_arm] for arm, of_arm in results.items()}
+    threads = np.array([run.n_threads for run, _ in results["tooling"]])
+    groups = [
+        [policies["tooling"][index] for index in np.flatnonzero(threads == n)] for n in np.unique(threads)
+    ]
+    repeated = [group for group in groups if len(group) > 1]
+    every = [pair for of_arm in results.values() for pair in of_arm]
+    scenario = settings.scenario
+    return Determinism(
+        about={
+            "scenario": scenario.name,
+            "scenario_sha256": scenario.sha256(),
+            "agent": settings.agent,
+            "n_seeds": settings.n_seeds,
+            "total_steps": settings.total_steps,
+            "n_envs": settings.n_envs,
+            "n_episodes": settings.n_episodes,
+            "all_threads": settings.all_threads,
+            "hyper_parameters": dict(settings.hyper_parameters),
+            "versions": dict(first_run.versions),
+            "machine": machine(),
+            "process": dict(first.about),
+        },
+        n_observations=len(seen.inputs),
+        arms={name: compare(name, of_arm) for name, of_arm in policies.items()},
+        tools=_tools(results, settings.all_threads),
+        operations_overhead=_ratio(
+            *(
+                np.array(
+                    [result.cpu_s for run, result in every if (run.n_threads, run.deterministic) == setting]
+                )
+                for setting in ((1, True), (1, False))
+            )
+        ),
+        same_threads_identical=all(map(_identical, repeated)) if repeated else None,
+    )
+
+
+class Described(NamedTuple):
+    """What of a policy is compared.
+
+    Attributes:
+        answers: To the frozen observations: choices, shape (n,), or shares of the range, (n, n_outputs).
+        weights: All weights and biases, shape (n_parameters,).
+        returns: Of the episodes.
+    """
+
+    answers: NDArray[Any]
+    weights: FloatArray
+    returns: FloatArray
+
+
+def freeze(run: Run, result: RunResult) -> Seen:
+    """Return the observations that policies are compared on: what this one sees on its episodes.
+
+    Where they are short, so many more episodes of the split are played that there are enough.
+    """
+    checkpoint = read_checkpoint(result.checkpoint)
+    seeds = run.episode_seeds
+    seen = watch(checkpoint, "validation", seeds)
+    if len(seen.inputs) < N_OBSERVATIONS:
+        first, last = scenario_from_resolved(run.scenario).splits["validation"].seeds
+        needed = math.ceil(N_OBSERVATIONS / len(seen.inputs) * len(seeds))
+        n = min(needed, last - first + 1, MOST_EPISODES)
+        seen = watch(checkpoint, "validation", range(first, first + n))
+    return seen.thinned(N_OBSERVATIONS)
+
+
+def describe(result: RunResult, seen: Seen) -> Described:
+    """Return what is compared of the policy of a run."""
+    checkpoint = read_checkpoint(result.checkpoint)
+    return Described(
+        answers(policy_of(checkpoint), seen.inputs, seen.masks),
+        weights_of(checkpoint),
+        np.array(result.returns),
+    )
+
+
+def _identical(policies: Sequence[Described]) -> bool:
+    first = policies[0]
+    return all(
+        np.array_equal(first.weights, other.weights)
+        and np.array_equal(first.answers, other.answers)
+        and np.array_equal(first.returns, other.returns)
+        for other in policies[1:]
+    )
+
+
+def compare(name: str, policies: Sequence[Described]) -> ArmResult:
+    """Return how far policies are apart, with intervals over runs."""
+    n = len(policies)
+    returns = np.array([policy.returns for policy in policies])
+    of_run = returns.mean(axis=1)
+    discrete = policies[0].answers.ndim == 1
+    churn, difference, distance, relative = (np.zeros((n, n)) for _ in range(4))
+    for i, one in enumerate(policies):
+        for j, other in enumerate(policies):
+            apart = differences(one.answers, other.answers)
+            churn[i, j] = (apart > (0.0 if discrete else TOLERANCE)).mean()
+            difference[i, j] = apart.mean() if discrete else np.abs(one.answers - other.answers).mean()
+            distance[i, j] = np.linalg.norm(one.weights - other.weights)
+            relative[i, j] = (
+                2.0 * distance[i, j] / (np.linalg.norm(one.weights) + np.linalg.norm(other.weights))
+            )
+    return ArmResult(
+        name,
+        n,
+        return_mean=estimate(of_run[:, None], statistic=mean),
+        return_std=estimate(of_run[:, None], statistic=_deviation),
+        episode_std_max=float(returns.std(axis=0, ddof=1).max()),
+        churn=pair_estimate(churn),
+        difference=pair_estimate(difference),
+        weights_l2=pair_estimate(distance),
+        weights_relative=pair_estimate(relative),
+        identical=_identical(policies),
+    )
+
+
+def _deviation(values: FloatArray) -> FloatArray:
+    found: FloatArray = np.std(values, axis=-1, ddof=1)
+    return found
+
+
+def pair_estimate(of_pairs: FloatArray) -> Interval:
+    """Return the mean over pairs of different runs, with an interval from drawing runs with replacement.
+
+    Args:
+        of_pairs: Symmetric, shape (n, n); the diagonal does not count, nor do pairs of a run with itself that
+            a resample holds twice.
+    """
+    n = len(of_pairs)
+    above = np.triu_indices(n, 1)
+    values = of_pairs[above]
+    drawn = np.random.default_rng(SEED).integers(n, size=(RESAMPLES, n))
+    often = np.zeros((RESAMPLES, n))
+    np.add.at(often, (np.arange(RESAMPLES)[:, None], drawn), 1.0)
+    weights = often[:, above[0]] * often[:, above[1]]
+    total = weights.sum(axis=1)
+    resamples = (weights @ values)[total > 0.0] / total[total > 0.0]
+    return percentile_interval(values.mean(), resamples)
+
+
+def _tools(results: Results, all_threads: int) -> tuple[Tools, ...]:
+    every = [pair for of_arm in results.values() for pair in of_arm]
+    groups = {
+        setting: [result for run, result in every if (run.n_threads, run.deterministic) == setting]
+        for setting in ((1, True), (1, False), (all_threads, False))
+    }
+    fastest = np.array([result.wall_s for result in groups[all_threads, False]])
+    made = []
+    for (n_threads, deterministic), of_group in groups.items():
+        wall_s = np.array([result.wall_s for result in of_group])
+        cpu_s = np.array([result.cpu_s for result in of_group])
+        reference = (n_threads, deterministic) == (all_threads, False)
+        made.append(
+            Tools(
+                n_threads,
+                deterministic,
+                len(of_group),
+                estimate(wall_s[:, None], statistic=mean),
+                estimate(cpu_s[:, None], statistic=mean),
+                None if reference else _ratio(wall_s, fastest),
+            )
+        )
+    return tuple(made)
+
+
+def _ratio(ours: FloatArray, theirs: FloatArray) -> Interval:
+    """Ratio of means less 1; both are drawn anew, independently."""
+    rng = np.random.default_rng(SEED)
+    drawn = [
+        values[rng.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
+        for values in (ours, theirs)
+    ]
+    return percentile_interval(ours.mean() / theirs.mean() - 1.0, drawn[0] / drawn[1] - 1.0)

@@ -1,0 +1,187 @@
+"""Study of determinism: variance of training due to seeds and due to tools.
+
+After Zhuang et al., Randomness in Neural Network Training: Characterizing the Impact of Tooling, MLSys 2022.
+A policy is trained in four arms: with both kinds of noise, with either, with none. Algorithmic noise is the
+seed (initial weights, exploration, order of batches, episodes); tooling noise is what software and hardware
+do of their own accord: on a processor the number of threads, which changes the order of sums, and operations
+that are not deterministic. The arm without noise is the control: its policies have to be equal to the last
+bit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sysgym.agents.learned.training.algorithms import get_algorithm
+from sysgym.agents.registry import agent_info
+from sysgym.bench.results.versions import versions
+from sysgym.errors import SysgymError
+from sysgym.scenarios import Scenario
+from sysgym.scenarios.files import make_folder, read_json, write_atomically
+from sysgym.studies.determinism.training import Run, RunResult, carry_out, finished
+
+SETTINGS = "settings.json"
+
+
+class Arm(NamedTuple):
+    """Which noise there is.
+
+    Attributes:
+        name: For folders and tables.
+        algorithmic: Whether seeds differ between runs.
+        tooling: Whether tools are free, and differ between runs.
+    """
+
+    name: str
+    algorithmic: bool
+    tooling: bool
+
+
+ARMS = (
+    Arm("both", True, True),
+    Arm("algorithmic", True, False),
+    Arm("tooling", False, True),
+    Arm("none", False, False),
+)
+CONTROL = ARMS[-1]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is trained, how often.
+
+    Attributes:
+        scenario: Where.
+        agent: Learning algorithm.
+        n_seeds: Trainings of each arm, at least 2.
+        total_steps: Environment steps of each.
+        n_episodes: Of the validation split, from its first seed on, played by each policy.
+        n_envs: Environments side by side.
+        all_threads: What free tools may use in every other run; the others use 1.
+        hyper_parameters: For the algorithm.
+        first_seed: Seed of the first training, and of all where seeds are fixed.
+    """
+
+    scenario: Scenario
+    agent: str = "ppo"
+    n_seeds: int = 5
+    total_steps: int = 20_000
+    n_episodes: int = 5
+    n_envs: int = 4
+    all_threads: int = 2
+    hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+    first_seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the numbers and the agent; raises SysgymError."""
+        if self.n_seeds < 2:
+            raise SysgymError(f"a spread needs at least 2 seeds, got {self.n_seeds}")
+        if self.all_threads < 2:
+            raise SysgymError(f"tools that are free need at least 2 threads, got {self.all_threads}")
+        first, last = self.scenario.splits["validation"].seeds
+        if not 1 <= self.n_episodes <= last - first + 1:
+            raise SysgymError(f"{self.n_episodes} episodes of a split with {last - first + 1} seeds")
+        if agent_info(self.agent, self.scenario.family).trainer:
+            raise SysgymError(
+                f'"{self.agent}": the report trains with stable-baselines3, this has its own trainer'
+            )
+        get_algorithm(self.agent)
+
+    def runs(self, arms: Sequence[Arm] = ARMS) -> list[Run]:
+        """Return the trainings, arms taking turns, so that a machine that slows down slows all of them."""
+        first, _ = self.scenario.splits["validation"].seeds
+        software = versions(learned=True)
+        made = []
+        for number in range(self.n_seeds):
+            for arm in arms:
+                made.append(
+                    Run(
+                        arm=arm.name,
+                        number=number,
+                        scenario=self.scenario.resolved(),
+                        agent=self.agent,
+                        total_steps=self.total_steps,
+                        n_envs=self.n_envs,
+                        hyper_parameters=self.hyper_parameters,
+                        seed=self.first_seed + (number if arm.algorithmic else 0),
+                        n_threads=self.all_threads if arm.tooling and number % 2 == 0 else 1,
+                        deterministic=not arm.tooling,
+                        episode_seeds=tuple(range(first, first + self.n_episodes)),
+                        versions=software,
+                    )
+                )
+        return made
+
+
+class Observer:
+    """Told what happens; does nothing itself."""
+
+    def begin(self, n_runs: int, n_kept: int, steps: int) -> None:
+        """The runs begin: so many of so many steps, some of them kept from before."""
+
+    def steps(self, run: Run, steps: int) -> None:
+        """A run has done so many steps."""
+
+    def done(self, run: Run, result: RunResult) -> None:
+        """A run has ended."""
+
+
+Results = Mapping[str, Sequence[tuple[Run, RunResult]]]
+"""Arm -> its runs."""
+
+
+def train_all(
+    settings: Settings, folder: Path, observer: Observer | None = None, arms: Sequence[Arm] = ARMS
+) -> Results:
+    """Train all policies that are not in the folder yet, one after the other, each in a process of its own.
+
+    Args:
+        settings: What.
+        folder: Where results go, and are kept.
+        observer: Is told what happens.
+        arms: Which arms.
+
+    Raises:
+        SysgymError: If the folder is of other settings or software, or a training failed.
+    """
+    observer = observer or Observer()
+    runs = settings.runs(arms)
+    _claim(folder, settings, runs)
+    kept = {run.name: result for run in runs if (result := finished(run, folder)) is not None}
+    observer.begin(len(runs), len(kept), settings.total_steps)
+    results: dict[str, list[tuple[Run, RunResult]]] = {arm.name: [] for arm in arms}
+    for run in runs:
+        result = kept.get(run.name)
+        if result is None:
+
+            def tell(steps: int, run: Run = run) -> None:
+                observer.steps(run, steps)
+
+            result = carry_out(run, folder, tell)
+            observer.done(run, result)
+        results[run.arm].append((run, result))
+    return results
+
+
+def _claim(folder: Path, settings: Settings, runs: Sequence[Run]) -> None:
+    """Make the folder this report's; another's is left as it is."""
+    about = {
+        **{name: value for name, value in asdict(settings).items() if name not in ("scenario", "n_seeds")},
+        "scenario_sha256": settings.scenario.sha256(),
+        "versions": dict(runs[0].versions),
+    }
+    about = json.loads(json.dumps(about))
+    path = folder / SETTINGS
+    if path.is_file():
+        before = read_json(path)
+        if not isinstance(before, dict):
+            raise SysgymError(f"{path}: no settings of such a report; use another --out")
+        if other := [name for name in about if about[name] != before.get(name)]:
+            raise SysgymError(f"{folder}: holds runs with other {', '.join(other)}; use another --out")
+        return
+    make_folder(folder)
+    write_atomically(path, json.dumps(about, indent=1).encode() + b"\n")

@@ -1,0 +1,204 @@
+"""One training of the determinism study: ``python -m sysgym.studies.determinism.training FOLDER``.
+
+A process of its own, because the numbers of threads of the numerical libraries are fixed when they are
+loaded, and because what a process keeps (caches, hash seeds, thread pools) must not tie two runs together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sysgym.bench.run.pool import ONE_THREAD
+from sysgym.errors import SysgymError
+from sysgym.scenarios.files import make_folder, read_json, write_atomically
+
+RESULT = "result.json"
+JOB = "job.json"
+LOG = "log.txt"
+TRAINING = "training"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training, and how its tools are set.
+
+    Attributes:
+        arm: Name of the arm.
+        number: Of the run within the arm, from 0.
+        scenario: Resolved.
+        agent: Learning algorithm.
+        total_steps: Environment steps.
+        n_envs: Environments side by side.
+        hyper_parameters: For the algorithm.
+        seed: Of everything random: initial weights, exploration, order of batches, environments.
+        n_threads: Of torch, its libraries and the simulator.
+        deterministic: Whether torch may only use deterministic operations.
+        episode_seeds: Of the validation split, played afterwards.
+        versions: Of the software.
+    """
+
+    arm: str
+    number: int
+    scenario: Mapping[str, Any]
+    agent: str
+    total_steps: int
+    n_envs: int
+    hyper_parameters: Mapping[str, Any]
+    seed: int
+    n_threads: int
+    deterministic: bool
+    episode_seeds: tuple[int, ...]
+    versions: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """Name of its folder."""
+        return f"{self.arm}-{self.number}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what has to be equal for a result to be of this run; as a file gives it back."""
+        data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return data
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a training left.
+
+    Attributes:
+        checkpoint: The policy.
+        returns: Of the episodes of the validation split, in order.
+        wall_s: Wall time of the training, s.
+        cpu_s: Processor time of the training, s.
+        about: Libraries and threads as they were in the process.
+    """
+
+    checkpoint: Path
+    returns: tuple[float, ...]
+    wall_s: float
+    cpu_s: float
+    about: Mapping[str, Any]
+
+
+def finished(run: Run, folder: Path) -> RunResult | None:
+    """Return the result of a run if it lies in its folder; None for a damaged one, which is made anew."""
+    checkpoint = folder / run.name / TRAINING / "final.zip"
+    try:
+        data = read_json(folder / run.name / RESULT)
+        if data["run"] != run.to_json() or not checkpoint.is_file():
+            return None
+        result = data["result"]
+        return RunResult(checkpoint, tuple(result.pop("returns")), **result)
+    except (SysgymError, AttributeError, KeyError, TypeError):
+        return None
+
+
+def carry_out(run: Run, folder: Path, tell: Callable[[int], None]) -> RunResult:
+    """Train in a new process and wait for it; one that was stopped begins anew.
+
+    Whether trainings that go on end with the same bits is not what the report asks.
+
+    Args:
+        run: The training.
+        folder: Of the report.
+        tell: Told the number of steps done.
+
+    Raises:
+        SysgymError: If the process failed; its output is in the run's folder.
+    """
+    place = folder / run.name
+    shutil.rmtree(place, ignore_errors=True)
+    make_folder(place)
+    write_atomically(place / JOB, json.dumps(run.to_json()).encode())
+    environment = {**os.environ, **dict.fromkeys(ONE_THREAD, str(run.n_threads))}
+    # Random where the user did not choose: what depends on the order of a set has to show.
+    environment.setdefault("PYTHONHASHSEED", "random")
+    with (place / LOG).open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "sysgym.studies.determinism.training", str(place)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.strip().isdigit():
+                    tell(int(line))
+            code = process.wait()
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+    result = finished(run, folder)
+    if code != 0 or result is None:
+        last = (place / LOG).read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+        raise SysgymError(
+            f"{run.name}: the training failed ({last or f'exit code {code}'}); see {place / LOG}"
+        )
+    return result
+
+
+def _main(place: Path) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    data = json.loads((place / JOB).read_bytes())
+    run = Run(**{**data, "episode_seeds": tuple(data["episode_seeds"])})
+    import torch
+
+    from sysgym.agents.learned import train
+    from sysgym.agents.learned.checkpoint import read_checkpoint
+    from sysgym.agents.learned.learning import agent_that, network_on_observations
+    from sysgym.agents.learned.trust.policies import play_seeds
+    from sysgym.scenarios import scenario_from_resolved
+
+    torch.use_deterministic_algorithms(run.deterministic)
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
+    checkpoint = train(
+        run.agent,
+        scenario_from_resolved(run.scenario),
+        total_steps=run.total_steps,
+        out=place / TRAINING,
+        seed=run.seed,
+        n_envs=run.n_envs,
+        hyper_parameters=run.hyper_parameters,
+        checkpoint_every=run.total_steps,
+        n_threads=run.n_threads,
+        # Without a parent to read it, writing fails, and the process ends.
+        progress=lambda steps: print(steps, flush=True),
+    )
+    wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
+    policy = read_checkpoint(checkpoint)
+    agent = agent_that(policy, network_on_observations(policy))
+    returns = play_seeds(policy, agent, "validation", run.episode_seeds, lambda number: None)
+    result = {
+        "returns": returns.tolist(),
+        "wall_s": round(wall_s, 3),
+        "cpu_s": round(cpu_s, 3),
+        "about": {
+            "torch_threads": torch.get_num_threads(),
+            "torch_deterministic": torch.are_deterministic_algorithms_enabled(),
+            "torch_mkl": torch.backends.mkl.is_available(),  # type: ignore[no-untyped-call]
+            "torch_cpu": torch.backends.cpu.get_cpu_capability(),
+            "cpus": os.cpu_count(),
+            "platform": platform.platform(),
+        },
+    }
+    write_atomically(place / RESULT, json.dumps({"run": data, "result": result}, indent=1).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]))

@@ -1,0 +1,333 @@
+"""Is a small student worth distilling? The comparison that says so, with its two controls.
+
+After Ruffy and Chahal (arXiv 1912.10850): equal budgets for all, several seeds, and always two controls. One
+is the student's network trained by reinforcement learning alone, with as many environment steps; the other is
+a larger student, distilled in the same way. Everybody plays the same held-out episodes. The steps that the
+teacher was trained for come on top of a student's, which is why they are the default for everybody.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.checkpoint import Checkpoint, read_checkpoint
+from sysgym.agents.learned.deploy.c_header import table_bytes
+from sysgym.agents.learned.deploy.distill import (
+    Recipe,
+    action_scale_name,
+    distill,
+    student_algorithm,
+    student_hyper_parameters,
+)
+from sysgym.agents.learned.deploy.graph import n_parameters
+from sysgym.agents.learned.training.train import train
+from sysgym.bench.contenders import contender_from, file_sha256
+from sysgym.bench.run.episodes import make_contender, play
+from sysgym.bench.statistics import Interval, estimate, paired_difference
+from sysgym.errors import SysgymError
+from sysgym.scenarios import get_family, scenario_from_resolved
+from sysgym.scenarios.files import make_folder, own_file, read_json, storing, write_atomically
+
+STUDENT, ALONE, LARGER, TEACHER = "student", "alone", "larger", "teacher"
+ARMS = (STUDENT, ALONE, LARGER)
+
+MEANING = {
+    STUDENT: "small network, distilled",
+    ALONE: "the same network, trained alone",
+    LARGER: "larger network, distilled",
+    TEACHER: "what they imitate",
+}
+
+FEWEST_SEEDS = 5
+"""For a difference that is to be believed."""
+
+FINISHED = "finished.json"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is compared.
+
+    Attributes:
+        teacher: Checkpoint.
+        folder: Where everything goes.
+        recipe: Of the student; the larger one's differs in its layers only.
+        larger: Widths of the larger student's layers.
+        n_seeds: Students of each arm.
+        n_episodes: Held-out episodes that each plays.
+    """
+
+    teacher: Checkpoint
+    folder: Path
+    recipe: Recipe
+    larger: tuple[int, ...]
+    n_seeds: int
+    n_episodes: int
+
+    def hidden(self, arm: str) -> tuple[int, ...]:
+        """Return the widths of an arm's layers."""
+        return self.larger if arm == LARGER else self.recipe.hidden
+
+    def identity(self, arm: str, seed: int) -> dict[str, Any]:
+        """Return what has to be equal for a result on disk to be of this run."""
+        settings: dict[str, Any] = {"n_episodes": self.n_episodes}
+        if arm != TEACHER:
+            settings |= asdict(self.recipe) | {"hidden": list(self.hidden(arm)), "seed": seed}
+        if arm == ALONE:  # no recipe has a part in it
+            kept = ("hidden", "seed", "n_episodes", "total_steps", "n_envs")
+            settings = {name: settings[name] for name in kept}
+        return {"arm": arm, "teacher_sha256": file_sha256(self.teacher.path), **settings}
+
+    def runs(self) -> list[tuple[str, int]]:
+        """Return arm and seed of everything to do, seed by seed."""
+        return [(TEACHER, 0), *((arm, seed) for seed in range(self.n_seeds) for arm in ARMS)]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One policy, and how it played.
+
+    Attributes:
+        arm: Whose.
+        seed: Of its learning.
+        checkpoint: Where it lies.
+        returns: Of the held-out episodes, in the order of their seeds.
+        n_parameters: Weights and biases of its network.
+        int8_bytes: Of its tables in C, as 8-bit integers.
+        total_steps: Environment steps that it learned from; a teacher's own.
+        difference: From the teacher; None where nobody measured it.
+        wall_s: Learning and playing.
+    """
+
+    arm: str
+    seed: int
+    checkpoint: str
+    returns: tuple[float, ...]
+    n_parameters: int
+    int8_bytes: int
+    total_steps: int
+    difference: float | None
+    wall_s: float
+
+
+def run_survey(survey: Survey, told: Callable[[str, int, int], None] | None = None) -> Iterator[Result]:
+    """Learn and play whatever is not done yet; yields every result, those on disk too.
+
+    Args:
+        survey: What is compared.
+        told: Told an arm, a seed, and how many environment steps it has done.
+
+    Raises:
+        MissingExtra: The extra ``train`` is not installed.
+        SysgymError: The folder holds another comparison or is in use, or the teacher cannot be imitated.
+    """
+    with _alone_in(survey.folder):
+        for arm, seed in survey.runs():  # before anything is done
+            _finished(survey, arm, seed)
+        for arm, seed in survey.runs():
+            tell = partial(told or _nobody, arm, seed)
+            yield _finished(survey, arm, seed) or _run(survey, arm, seed, tell)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Take the folder for this process; the lock goes with the process, however it ends."""
+    import fcntl
+
+    make_folder(folder)
+    with storing(folder):
+        lock = own_file(folder / ".lock", os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SysgymError(
+                f"{folder}: another process is distilling into it; wait, or use another --out"
+            ) from None
+        yield
+    finally:
+        os.close(lock)
+
+
+def _nobody(arm: str, seed: int, steps: int) -> None:
+    """Hear nothing."""
+
+
+def _folder(survey: Survey, arm: str, seed: int) -> Path:
+    return survey.folder / (arm if arm == TEACHER else f"{arm}-seed{seed}")
+
+
+def _finished(survey: Survey, arm: str, seed: int) -> Result | None:
+    """Return the result on disk, or None if there is none.
+
+    Raises:
+        SysgymError: If it is of another comparison.
+    """
+    folder = _folder(survey, arm, seed)
+    if not (folder / FINISHED).is_file():
+        return None
+    try:
+        return _result(survey, arm, seed, read_json(folder / FINISHED))
+    except (KeyError, TypeError) as error:
+        raise SysgymError(f"{folder / FINISHED}: no result of a training: {error}; delete it") from error
+
+
+def _result(survey: Survey, arm: str, seed: int, data: Any) -> Result | None:
+    folder = _folder(survey, arm, seed)
+    if data["identity"] != json.loads(json.dumps(survey.identity(arm, seed))):
+        raise SysgymError(
+            f"{folder}: of another comparison (teacher, layers, budget or episodes); use another --out"
+        )
+    path = Path(data["result"]["checkpoint"])
+    if arm != TEACHER and (not path.is_file() or file_sha256(path) != data["checkpoint_sha256"]):
+        return None
+    return Result(**{**data["result"], "returns": tuple(data["result"]["returns"])})
+
+
+def _run(survey: Survey, arm: str, seed: int, told: Callable[[int], None]) -> Result:
+    began_s = time.perf_counter()
+    folder = _folder(survey, arm, seed)
+    difference = None
+    if arm == TEACHER:
+        path = survey.teacher.path
+    elif arm == ALONE:
+        path = _train_alone(survey, folder, seed, told)
+    else:
+        recipe = Recipe(**{**asdict(survey.recipe), "hidden": survey.hidden(arm)})
+        found = distill(survey.teacher, recipe, folder, seed=seed, progress=told)
+        path, difference = found.checkpoint, found.difference
+    checkpoint = read_checkpoint(path)
+    if checkpoint.policy is None:
+        raise SysgymError(f"{path}: its policy is no network that plays without torch")
+    result = Result(
+        arm=arm,
+        seed=seed,
+        checkpoint=str(path),
+        returns=tuple(_returns(checkpoint, survey.n_episodes)),
+        n_parameters=n_parameters(checkpoint.policy),
+        int8_bytes=table_bytes(checkpoint.policy, "int8"),
+        total_steps=checkpoint.meta.total_steps,
+        difference=difference,
+        wall_s=round(time.perf_counter() - began_s, 3),
+    )
+    data = {
+        "identity": survey.identity(arm, seed),
+        "checkpoint_sha256": file_sha256(path),
+        "result": asdict(result),
+    }
+    make_folder(folder)
+    write_atomically(folder / FINISHED, json.dumps(data, indent=1).encode())
+    return result
+
+
+def _train_alone(survey: Survey, folder: Path, seed: int, told: Callable[[int], None]) -> Path:
+    """Train the student's network as the teacher was trained, for as many steps as the student has."""
+    meta = survey.teacher.meta
+    names = ("features", "history", "reward")
+    chosen = {name: meta.env_kwargs[name] for name in names if name in meta.env_kwargs}
+    return train(
+        student_algorithm(meta).name,
+        scenario_from_resolved(meta.scenario),
+        total_steps=survey.recipe.total_steps,
+        out=folder,
+        seed=seed,
+        n_envs=survey.recipe.n_envs,
+        hyper_parameters=student_hyper_parameters(meta, survey.recipe.hidden),
+        action_scale=action_scale_name(meta),
+        resume=True,
+        progress=told,
+        **chosen,
+    )
+
+
+def _returns(checkpoint: Checkpoint, n_episodes: int) -> Iterator[float]:
+    """Play the first episodes of the test split."""
+    meta = checkpoint.meta
+    scenario = scenario_from_resolved(meta.scenario)
+    transports = get_family(scenario.family).transports
+    transport = "" if transports is None else transports.driven
+    contender = contender_from(meta.agent, transport, meta.agent, family=scenario.family)
+    env, agent = make_contender(meta.scenario, "test", contender.with_checkpoint(checkpoint.path))
+    first = scenario.splits["test"].first_seed
+    try:
+        for seed in range(first, first + n_episodes):
+            yield float(play(env, agent, seed).total_reward)
+    finally:
+        env.close()
+
+
+@dataclass(frozen=True)
+class Line:
+    """An arm in the table.
+
+    Attributes:
+        arm: Whose.
+        n_parameters: Of each network.
+        int8_bytes: Of its tables in C.
+        total_steps: Environment steps of each run.
+        score: Return: interquartile mean over runs and episodes.
+        over_alone: By how much it is better than the network trained alone, on the same episodes; None for
+            that itself.
+        over_teacher: The same against the teacher.
+        difference: Mean difference from the teacher's answers; None where nobody measured it.
+    """
+
+    arm: str
+    n_parameters: int
+    int8_bytes: int
+    total_steps: int
+    score: Interval
+    over_alone: Interval | None
+    over_teacher: Interval | None
+    difference: float | None
+
+
+def lines_of(results: Sequence[Result]) -> list[Line]:
+    """Return the table's lines, the teacher's last."""
+    samples: dict[str, NDArray[np.float64]] = {
+        arm: np.array([one.returns for one in results if one.arm == arm]) for arm in (*ARMS, TEACHER)
+    }
+
+    def over(arm: str, other: str) -> Interval | None:
+        return None if arm == other else paired_difference(samples[arm], samples[other])
+
+    lines = []
+    for arm, sample in samples.items():
+        one = next(result for result in results if result.arm == arm)
+        measured = [r.difference for r in results if r.arm == arm and r.difference is not None]
+        lines.append(
+            Line(
+                arm,
+                one.n_parameters,
+                one.int8_bytes,
+                one.total_steps,
+                estimate(sample),
+                over(arm, ALONE),
+                over(arm, TEACHER),
+                float(np.mean(measured)) if measured else None,
+            )
+        )
+    return lines
+
+
+def verdict(lines: Sequence[Line]) -> str:
+    """Return in one sentence whether distilling was worth it; a gain counts only with its interval."""
+    by_arm = {line.arm: line for line in lines}
+    gain = by_arm[STUDENT].over_alone
+    assert gain is not None
+    interval = f"{gain.value:.4g} [{gain.low:.4g}, {gain.high:.4g}]"
+    if not gain.excludes_zero:
+        return f"no difference to training alone that stands out from chance: {interval}"
+    word = "gains" if gain.value > 0.0 else "loses"
+    return f"distilling {word} against training alone, with equal environment steps: {interval}"

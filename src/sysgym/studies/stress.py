@@ -1,0 +1,340 @@
+"""Study of stress: contenders under measurement noise, late decisions and a failed link.
+
+Every contender plays the same episodes under every condition, so that what a condition costs is compared
+episode by episode. A classical law under the agent ``max`` reads no observation and decides nothing: noise
+and delay leave it as it is, and it stands there to compare with. Agents that read what is hidden see no
+noise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ConfigDict, Field
+
+from sysgym.bench.contenders import Contender, PluginFile
+from sysgym.bench.results.lines import LineFile
+from sysgym.bench.results.row_format import Name, Strict, Text, checked
+from sysgym.bench.results.rows import LARGEST_RESULTS_BYTES
+from sysgym.bench.results.versions import must_match, versions
+from sysgym.bench.run.episodes import compile_for_workers, make_contender, play
+from sysgym.bench.run.pool import EPISODE_LIMIT_S, Done, Failed, run_jobs
+from sysgym.bench.statistics import FloatArray, Interval, estimate, mean, paired_difference
+from sysgym.bench.tables import Table, interval_text
+from sysgym.envs.wrappers import DelayedAction, NoisyObservation
+from sysgym.errors import SysgymError
+from sysgym.scenarios import Scenario, scenario_from_resolved
+from sysgym.scenarios.families import evaluation_of, get_family
+from sysgym.scenarios.family import load_entry
+from sysgym.scenarios.files import make_folder, parse_json, read_limited
+from sysgym.scenarios.units import unit_of
+
+FORMAT = 1
+ROWS = "stress.jsonl"
+
+FAILS_AT, WORKS_AT = 0.2, 0.6
+"""Shares of the episode between which a failed link is down."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What is wrong.
+
+    Attributes:
+        noise: Relative standard deviation of the noise in observations.
+        delay: Decisions until an action takes effect.
+        fail_link: Name of a link that is down between FAILS_AT and WORKS_AT of the episode; empty: none.
+        kernel: Whether the network is the real kernel's.
+    """
+
+    noise: float = 0.0
+    delay: int = 0
+    fail_link: str = ""
+    kernel: bool = False
+
+    @property
+    def label(self) -> str:
+        """How tables call it."""
+        words = []
+        if self.noise:
+            words.append(f"noise {100.0 * self.noise:g} %")
+        if self.delay:
+            words.append(f"{self.delay} decision{'s' if self.delay > 1 else ''} late")
+        if self.fail_link:
+            words.append(f"{self.fail_link} fails")
+        if self.kernel:
+            words.append("real kernel")
+        return ", ".join(words) or "undisturbed"
+
+    def check(self, scenario: Scenario) -> None:
+        """Check that a scenario can have it; raises SysgymError."""
+        if not 0.0 <= self.noise < float("inf") or self.delay < 0:
+            raise SysgymError(f"noise and delay cannot be negative: got {self.noise:g} and {self.delay}")
+        family, can = scenario.family, get_family(scenario.family).disturbances
+        if self.noise and not can.noise:
+            raise SysgymError(f"{scenario.name}: nothing in an observation of {family} is measured: no noise")
+        for name, wanted, possible in (
+            ("late actions", self.delay, can.late_actions),
+            ("failed links", self.fail_link, can.link_failure),
+            ("kernel", self.kernel, can.kernel_backend),
+        ):
+            if wanted and not possible:
+                raise SysgymError(f"{scenario.name}: {name} are for networks, this is of the family {family}")
+        self.scenario(scenario)
+
+    def scenario(self, scenario: Scenario) -> Scenario:
+        """Return the scenario with the link that fails, beside those that fail already."""
+        if not self.fail_link:
+            return scenario
+        with_failure = load_entry(get_family(scenario.family).disturbances.link_failure)
+        failing: Scenario = with_failure(scenario, self.fail_link, FAILS_AT, WORKS_AT)
+        return failing
+
+
+@dataclass(frozen=True)
+class StressJob:
+    """One episode.
+
+    Attributes:
+        scenario: Resolved, without the condition.
+        scenario_sha256: Its digest.
+        split: Split of the seed.
+        contender: Who plays.
+        condition: What is wrong.
+        seed: Episode seed.
+    """
+
+    scenario: Mapping[str, Any]
+    scenario_sha256: str
+    split: str
+    contender: Contender
+    condition: Condition
+    seed: int
+
+    @property
+    def label(self) -> str:
+        """How messages call the episode."""
+        return f"{self.contender.name}, {self.condition.label}, seed {self.seed}"
+
+    @property
+    def key(self) -> str:
+        """What has to be equal for a row to be of this episode; asked where the rows are written."""
+        condition = asdict(self.condition)
+        parts = (self.scenario_sha256, self.split, self.contender.identity, condition, self.seed)
+        return json.dumps([*parts, *must_match(versions())], sort_keys=True)
+
+    def run(self, report: Callable[[Any], None]) -> dict[str, Any]:
+        """Play; returns the row."""
+        resolved = self.condition.scenario(scenario_from_resolved(self.scenario)).resolved()
+        can = get_family(resolved["family"]).disturbances
+        backend = can.kernel_backend if self.condition.kernel else None
+        made, agent = make_contender(resolved, self.split, self.contender, backend=backend)
+        env: Any = made
+        try:
+            if self.condition.delay:
+                env = DelayedAction(env, self.condition.delay)
+            if self.condition.noise:
+                env = NoisyObservation(env, self.condition.noise, can.noise_keys)
+            played = play(env, agent, self.seed)
+        finally:
+            env.close()
+        return {
+            "format": FORMAT,
+            "scenario": self.scenario["name"],
+            "scenario_sha256": self.scenario_sha256,
+            "split": self.split,
+            "contender": self.contender.to_json(),
+            "condition": asdict(self.condition),
+            "seed": self.seed,
+            "return": played.total_reward,
+            "metrics": {name: float(value) for name, value in played.info["episode_metrics"].items()},
+            "versions": versions(learned=self.contender.learned),
+        }
+
+
+@dataclass(frozen=True)
+class Stress:
+    """What is played.
+
+    Attributes:
+        scenario: The scenario.
+        split: Split of the episodes.
+        n_seeds: Episodes of each contender and condition, from the split's first seed on.
+        contenders: Who plays.
+        conditions: What is wrong; the undisturbed one first.
+    """
+
+    scenario: Scenario
+    split: str
+    n_seeds: int
+    contenders: Sequence[Contender]
+    conditions: Sequence[Condition]
+
+    def __post_init__(self) -> None:
+        """Check that it can be played; raises SysgymError."""
+        first, last = self.scenario.splits[self.split].seeds
+        if not 1 <= self.n_seeds <= last - first + 1:
+            raise SysgymError(
+                f"{self.n_seeds} episodes of the split {self.split} with {last - first + 1} seeds"
+            )
+        for condition in self.conditions:
+            condition.check(self.scenario)
+
+    def jobs(self) -> list[StressJob]:
+        """Return the episodes, seed by seed."""
+        first, _ = self.scenario.splits[self.split].seeds
+        resolved, digest = self.scenario.resolved(), self.scenario.sha256()
+        return [
+            StressJob(resolved, digest, self.split, contender, condition, seed)
+            for seed in range(first, first + self.n_seeds)
+            for contender in self.contenders
+            for condition in self.conditions
+        ]
+
+
+def run_stress(
+    stress: Stress,
+    folder: Path,
+    *,
+    n_workers: int,
+    plugins: Sequence[PluginFile] = (),
+    tell: Callable[[int, int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Play all episodes that the folder does not have yet.
+
+    Args:
+        stress: What.
+        folder: Where rows are, and are kept.
+        n_workers: Processes; episodes on the kernel are played one at a time.
+        plugins: The user's files.
+        tell: Told the number of episodes done, and of all.
+
+    Returns:
+        The rows, in the order of :meth:`Stress.jobs`.
+
+    Raises:
+        SysgymError: If an episode failed; those that did not are kept.
+    """
+    make_folder(folder)
+    path = folder / ROWS
+    jobs = stress.jobs()
+    keys = [job.key for job in jobs]
+    before, whole = _read(path)
+    rows = {row["key"]: row for row in before}
+    tell = tell or (lambda done, of: None)
+    waiting = [job for job, key in zip(jobs, keys, strict=True) if key not in rows]
+    tell(len(jobs) - len(waiting), len(jobs))
+    if any(condition.kernel for condition in stress.conditions):
+        n_workers = 1
+    failures: list[Failed] = []
+    queue = iter(waiting)
+    n_workers = min(n_workers, max(len(waiting), 1))
+    compile_for_workers(job.scenario["family"] for job in waiting)
+    with closing(LineFile(path, whole)) as lines:
+        for event in run_jobs(lambda: next(queue, None), n_workers, plugins, lambda job: EPISODE_LIMIT_S):
+            if isinstance(event, Failed):
+                failures.append(event)
+            elif isinstance(event, Done):
+                row = {"key": event.job.key, **event.result}  # type: ignore[attr-defined]
+                lines.append(json.dumps(row, allow_nan=False, separators=(",", ":")).encode() + b"\n")
+                rows[row["key"]] = row
+                tell(sum(key in rows for key in keys), len(jobs))
+    if failures:
+        first = failures[0]
+        others = f" (and {len(failures) - 1} others)" if len(failures) > 1 else ""
+        raise SysgymError(f"an episode failed{others}: {first.job.label}: {first.reason}")
+    return [rows[key] for key in keys]
+
+
+class _RowFields(Strict):
+    """A line of the file."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    key: Text
+    total_reward: float = Field(alias="return")
+    metrics: dict[Name, float]
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows of a file and the length of its whole lines; a kill can have cut the last one off."""
+    content = read_limited(path, LARGEST_RESULTS_BYTES) if path.is_file() else b""
+    whole = content.rfind(b"\n") + 1
+    rows = []
+    for number, line in enumerate(content[:whole].splitlines(), start=1):
+        try:
+            rows.append(parse_json(line))
+            checked(_RowFields, rows[-1])
+        except ValueError as error:
+            raise SysgymError(f"{path}, line {number}: {error}; delete the line or the file") from error
+    return rows, whole
+
+
+def tables(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
+    """Return a table for each contender: a line for each condition, with intervals over seeds.
+
+    Args:
+        stress: What was played.
+        rows: As :func:`run_stress` returns them.
+    """
+    shape = (stress.n_seeds, len(stress.contenders), len(stress.conditions))
+    returns = np.array([row["return"] for row in rows]).reshape(shape)
+    metrics = [
+        metric
+        for metric in evaluation_of(stress.scenario.family).metrics
+        if all(metric.name in row["metrics"] for row in rows)
+    ]
+    values = {
+        metric.name: np.array([row["metrics"][metric.name] for row in rows]).reshape(shape)
+        for metric in metrics
+    }
+    units = {name: unit_of(name, found.ravel().tolist()) for name, found in values.items()}
+    heads = [f">{metric.label}{_in(units[metric.name].symbol)}" for metric in metrics]
+    for number, contender in enumerate(stress.contenders):
+        lines = []
+        for place, condition in enumerate(stress.conditions):
+            own, clean = returns[:, number, place], returns[:, number, 0]
+            change = paired_difference(own[None], clean[None], statistic=mean)
+            lines.append(
+                (
+                    condition.label,
+                    interval_text(_mean(own), 4),
+                    _change(change) if place else "",
+                    *(
+                        interval_text(
+                            _mean(values[metric.name][:, number, place] / units[metric.name].size), 3
+                        )
+                        for metric in metrics
+                    ),
+                )
+            )
+        yield Table(contender.name, ("condition", ">return", ">change", *heads), tuple(lines))
+
+
+def _mean(values: FloatArray) -> Interval:
+    return estimate(values[None], statistic=mean)
+
+
+def _in(symbol: str) -> str:
+    return f", {symbol}" if symbol else ""
+
+
+def _change(change: Interval) -> str:
+    return "0" if change.low == change.high == 0.0 else interval_text(change, 2)
+
+
+def markdown(stress: Stress, found: Sequence[Table]) -> str:
+    """Return the page."""
+    parts = [f"# {stress.scenario.title}: contenders under stress"]
+    parts.append(
+        f"Scenario `{stress.scenario.name}`, split {stress.split}, {stress.n_seeds} episodes each, the same"
+        " for all. Intervals: 95 %, bootstrap over episodes; the change is paired by episode."
+    )
+    parts += [one.markdown() for one in found]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,65 @@
+"""Worker processes: what they import, and what becomes of one whose job does not end."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sysgym.bench.run.pool import PLAYING, Done, Failed, Job, TimedOut, run_jobs
+
+PLANTED = ("multiprocessing", "numpy", "sysgym", "json")
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """A job that takes its time, before it is ready or after."""
+
+    ready_s: float = 0.0
+    takes_s: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return f"sleep {self.ready_s} {self.takes_s}"
+
+    def run(self, report: Callable[[Any], None]) -> int:
+        """Sleep twice and return the process."""
+        time.sleep(self.ready_s)
+        report(PLAYING)
+        time.sleep(self.takes_s)
+        return os.getpid()
+
+
+def test_workers_import_nothing_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in PLANTED:
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'was-run')!r}, 'a').write('{name} ')\n")
+    monkeypatch.chdir(tmp_path)
+    jobs: list[Job] = [Sleep()]
+    events = list(run_jobs(lambda: jobs.pop() if jobs else None, 1))
+    assert not (tmp_path / "was-run").exists()
+    assert [type(event) for event in events] == [Done]
+    assert "PYTHONSAFEPATH" not in os.environ
+
+
+def test_a_job_that_is_late_is_given_up_and_its_worker_replaced() -> None:
+    """Getting ready does not count."""
+    queue: list[Job] = [Sleep(ready_s=1.0), Sleep(takes_s=60.0), Sleep()]
+    began_s = time.monotonic()
+    with closing(run_jobs(lambda: queue.pop() if queue else None, 1, limit_s=lambda job: 0.5)) as running:
+        first, late, last = running
+    assert time.monotonic() - began_s < 50.0
+    assert isinstance(late, TimedOut)
+    assert isinstance(late, Failed)
+    assert late.reason == "not over within 0.5 s, its process was ended"
+    assert isinstance(first, Done)
+    assert isinstance(last, Done)
+    assert first.result != last.result

@@ -1,0 +1,95 @@
+"""``sysgym new``: files that work at once, by the commands that they name themselves."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sysgym.cli.commands.new import What, commands_in
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", What)
+def test_a_starting_file_works_as_its_comment_says(
+    what: What, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call("new", what, "first")
+    assert code == 0, err
+    (path,) = tmp_path.iterdir()
+    assert out.splitlines()[0] == path.name
+    commands = commands_in(path.read_text())
+    assert commands
+    assert [line.strip() for line in out.splitlines()[1:]] == commands
+    for command in commands:
+        done = subprocess.run(
+            shlex.split(command),
+            env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        if what is What.lab:
+            assert "score  50.0" in done.stdout
+            assert "not yet: 80 points are needed" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_exercise_can_be_solved(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    call("new", "lab", "mine")
+    lab = tmp_path / "mine.py"
+    solved = lab.read_text().replace(
+        "    if event.window_limited",
+        "    if event.marked and flow.una > flow.state[0]:\n"
+        "        flow.cwnd = max(0.7 * flow.cwnd, 2.0)\n"
+        "        flow.state[0] = flow.nxt\n"
+        "    elif event.window_limited",
+    )
+    lab.write_text(solved)
+    done = subprocess.run([sys.executable, lab], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "passed"
+
+
+def test_nothing_is_overwritten(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "mine.toml").write_text("precious")
+    code, _, err = call("new", "suite", "mine", "--folder", tmp_path)
+    assert code == 2
+    assert "is there already" in err
+    assert (tmp_path / "mine.toml").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "words"),
+    [
+        ("suite", "../x", "cannot be the name of a suite"),
+        ("suite", "My Suite", "lower case and digits, words joined by -"),
+        ("scenario", "x" * 5000, "up to 60 characters"),
+        ("law", "my-law", "lower case, digits and _"),
+        ("law", "dctcp", "a transport has this name already"),
+        ("law", "numpy", "a module of Python or of a library"),
+        ("lab", "class", "a module of Python or of a library"),
+        ("lab", "", "cannot be the name of a lab"),
+    ],
+)
+def test_names_are_checked(what: str, name: str, words: str, tmp_path: Path, call: Call) -> None:
+    code, _, err = call("new", what, name, "--folder", tmp_path)
+    assert code == 2
+    assert words in " ".join(err.split())
+    assert len(err) < 300
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path, call: Call) -> None:
+    code, _, err = call("new", "suite", "mine", "--folder", tmp_path / "nowhere")
+    assert code == 2
+    assert "cannot be written: No such file or directory" in err

@@ -1,0 +1,70 @@
+"""``sysgym report``: what is written, and what is said on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sysgym.bench.results.rows import RESULTS, ResultsFile, Row
+
+MakeRow = Callable[..., Row]
+Call = Callable[..., tuple[int, str, str]]
+
+
+def test_the_headlines_are_printed_and_both_forms_written(played: Path, call: Call) -> None:
+    rows = (played / RESULTS).read_bytes()
+    code, out, err = call("report", played)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "tiny"
+    assert lines[1].startswith("  Goodput: ")
+    assert [str(played / name) for name in ("report.html", "report.md")] == lines[-2:]
+    sentence = lines[1].strip()
+    assert sentence in (played / "report.html").read_text()
+    assert sentence in (played / "report.md").read_text()
+    assert (played / RESULTS).read_bytes() == rows, "a report reads"
+
+
+def test_the_reference_is_of_those_who_played(played: Path, call: Call) -> None:
+    assert call("report", played)[0] == 0
+    assert "compares with dctcp on the same seeds" in (played / "report.md").read_text()
+    assert call("report", played, "--reference", "reno")[0] == 0
+    assert "compares with reno on the same seeds" in (played / "report.md").read_text()
+    code, out, err = call("report", played, "--reference", "renno")
+    assert (code, out) == (2, "")
+    assert 'did you mean "reno"' in err
+
+
+def test_names_on_the_screen_are_only_names(
+    make_row: MakeRow, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Rows with such names are refused; the screen does not rely on that.
+    monkeypatch.setattr("sysgym.bench.results.rows.check_row", lambda data: None)
+    with ResultsFile(tmp_path / "out") as results:
+        for seed in range(200, 206):
+            results.append(make_row("[red]dctcp[/red]", seed))
+    code, out, _ = call("report", tmp_path / "out")
+    assert code == 0
+    assert "Goodput: [red]dctcp[/red] with 9.50" in out
+
+
+@pytest.mark.parametrize("command", ["report", "validate"])
+def test_a_broken_line_is_named(command: str, played: Path, call: Call) -> None:
+    path = played / RESULTS
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + b"hello\n" + lines[1])
+    code, out, err = call(command, played)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {path}, line 2: ")
+
+
+@pytest.mark.parametrize("command", ["report", "validate"])
+def test_a_run_in_which_no_one_played_is_an_error_of_its_own(
+    command: str, call: Call, tmp_path: Path
+) -> None:
+    (tmp_path / RESULTS).touch()
+    code, out, err = call(command, tmp_path)
+    assert (code, out) == (2, "")
+    assert "no rows in it" in err

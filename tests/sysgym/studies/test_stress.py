@@ -1,0 +1,139 @@
+"""Contenders under stress: the same episodes, with what is wrong and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sysgym.bench.contenders import Contender, parse_contender
+from sysgym.bench.run.episodes import EpisodeJob
+from sysgym.errors import SysgymError
+from sysgym.scenarios import load_scenario
+from sysgym.studies.stress import ROWS, Condition, Stress, StressJob, run_stress, tables
+from tests.agents.learned.trust.policies import write_policy
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def policy(tiny: Path, tmp_path: Path) -> Contender:
+    scenario = load_scenario(tiny)
+    path = write_policy(tmp_path / "policy" / "final.zip", scenario, 3, spread=3.0)
+    return parse_contender(f"ppo@{path}")
+
+
+def job(tiny: Path, contender: Contender, condition: Condition, seed: int = 200) -> StressJob:
+    scenario = load_scenario(tiny)
+    return StressJob(scenario.resolved(), scenario.sha256(), "test", contender, condition, seed)
+
+
+def returned(job: StressJob) -> float:
+    found = job.run(lambda news: None)["return"]
+    assert isinstance(found, float)
+    return found
+
+
+def test_undisturbed_is_what_the_benchmark_plays(tiny: Path, policy: Contender) -> None:
+    scenario = load_scenario(tiny)
+    row = EpisodeJob(scenario.resolved(), scenario.sha256(), "test", policy, 200, "").run(lambda news: None)
+    assert returned(job(tiny, policy, Condition())) == row.total_reward
+
+
+def test_a_law_of_its_own_hears_neither_noise_nor_delay(tiny: Path, policy: Contender) -> None:
+    conditions = Condition(), Condition(noise=0.5), Condition(delay=2)
+    law = [returned(job(tiny, parse_contender("reno"), condition)) for condition in conditions]
+    assert law[0] == law[1] == law[2]
+    learned = [returned(job(tiny, policy, condition)) for condition in conditions]
+    assert len(set(learned)) == 3
+    assert returned(job(tiny, policy, conditions[1])) == learned[1], "noise follows the episode's seed"
+
+
+def test_a_link_fails_for_two_fifths_of_the_episode(tiny: Path) -> None:
+    condition = Condition(fail_link="west<->east")
+    (fault,) = condition.scenario(load_scenario(tiny)).resolved()["faults"]["links"]
+    assert fault == {"link": "west<->east", "down_s": pytest.approx(0.048), "up_s": pytest.approx(0.144)}
+    rows = [job(tiny, parse_contender("max"), one).run(lambda news: None) for one in (Condition(), condition)]
+    whole, failed = (row["metrics"]["goodput_bps"] for row in rows)
+    assert failed < 0.8 * whole
+    both = Condition(fail_link="h0->west").scenario(condition.scenario(load_scenario(tiny)))
+    assert len(both.resolved()["faults"]["links"]) == 2, "what failed before still does"
+
+
+def test_what_is_played_is_kept_and_what_is_torn_played_again(tiny: Path, tmp_path: Path) -> None:
+    stress = Stress(
+        load_scenario(tiny), "test", 2, [parse_contender("aimd")], [Condition(), Condition(delay=1)]
+    )
+    told: list[tuple[int, int]] = []
+    folder = tmp_path / "out"
+    rows = run_stress(stress, folder, n_workers=1, tell=lambda done, of: told.append((done, of)))
+    assert told == [(done, 4) for done in range(5)]
+    assert [(row["seed"], row["condition"]["delay"]) for row in rows] == [
+        (200, 0),
+        (200, 1),
+        (201, 0),
+        (201, 1),
+    ]
+    content = (folder / ROWS).read_bytes()
+    (folder / ROWS).write_bytes(content[:-20])
+    told.clear()
+    again = run_stress(stress, folder, n_workers=1, tell=lambda done, of: told.append((done, of)))
+    assert told[0] == (3, 4)
+    assert [row["return"] for row in again] == [row["return"] for row in rows]
+    assert len((folder / ROWS).read_bytes().splitlines()) == 4
+
+
+def test_changes_are_paired_by_episode(tiny: Path) -> None:
+    conditions = [Condition(), Condition(noise=0.1)]
+    stress = Stress(load_scenario(tiny), "test", 3, [parse_contender("aimd")], conditions)
+    rows = [
+        {"return": 10.0 * seed - 2.0 * number, "metrics": {"goodput_bps": 1e6 * (1 + number)}}
+        for seed in range(3)
+        for number in range(2)
+    ]
+    (page,) = tables(stress, rows)
+    assert page.title == "aimd"
+    assert page.columns[:3] == ("condition", ">return", ">change")
+    (clean, noisy) = page.rows
+    assert (clean[0], clean[2]) == ("undisturbed", "")
+    assert (noisy[0], noisy[2]) == ("noise 10 %", "-2.0 [-2.0, -2.0]")
+    assert np.isclose(float(noisy[1].split()[0]), 8.0)
+
+
+def test_what_a_scenario_cannot_have_is_refused(tiny: Path) -> None:
+    network, jobs = load_scenario(tiny), load_scenario("google-2011")
+    placement = load_scenario("placement-unseen")
+    for scenario, condition, message in (
+        (network, Condition(noise=-1.0), "cannot be negative"),
+        (jobs, Condition(delay=1), "late actions are for networks"),
+        (placement, Condition(noise=0.1), "nothing in an observation of placement is measured"),
+    ):
+        with pytest.raises(SysgymError, match=message):
+            Stress(scenario, "test", 1, [], [condition])
+    with pytest.raises(SysgymError, match="split test with 100 seeds"):
+        Stress(network, "test", 101, [], [Condition()])
+    assert replace(Condition(), delay=1).label == "1 decision late"
+
+
+def test_the_command(tiny: Path, policy: Contender, call: Call, tmp_path: Path) -> None:
+    arguments = (
+        "-c",
+        f"mine=ppo@{Path(str(policy.checkpoint)).relative_to(tmp_path)}",
+        "--noise",
+        "0.2",
+        "--fail-link",
+        "west<->east",
+    )
+    code, out, err = call(
+        "study", "stress", tiny, *arguments, "--seeds", "1", "-j", "1", "--out", tmp_path / "out"
+    )
+    assert (code, err) == (0, "")
+    lines = [line.split("  ")[0] for line in out.splitlines()]
+    assert lines[1:6] == ["mine", "condition", "undisturbed", "noise 20 %", "west<->east fails"]
+    rows = [json.loads(line) for line in (tmp_path / "out" / ROWS).read_text().splitlines()]
+    assert [row["condition"]["noise"] for row in rows] == [0.0, 0.2, 0.0]
+    assert "| noise 20 % |" in (tmp_path / "out" / "stress.md").read_text()
