@@ -19,7 +19,7 @@ LEAST_RATE = 1e-4
 
 
 class HostRows:
-    """Function that rearranges observations of ``DatacenterCC`` for a network over hosts (see ``sets.network``).
+    """Rearrangement of ``DatacenterCC`` observations for a network over hosts (see ``sets.network``).
 
     The row of a host has its features, and the logarithm of its rate if that is one of them. Ports differ
     between networks, so the maximum and the mean of every port feature are given to all hosts.
