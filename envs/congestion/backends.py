@@ -89,7 +89,7 @@ def _name(transport: str | Transport) -> str:
 
 
 def _parameters(transports: Iterable[str | Transport]) -> tuple[float, ...]:
-    """Of the law ``neural``; other laws have their own on the kernel."""
+    """Return the parameters of the law ``neural``; other laws of the kernel have none here."""
     found = {law.parameters for law in transports if isinstance(law, Transport) and law.name == NEURAL}
     if len(found) > 1:
         raise SysgymError(

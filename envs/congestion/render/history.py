@@ -13,7 +13,7 @@ FloatArray = NDArray[np.float64]
 PORTS_DRAWN = 3
 MOST_HOSTS_DRAWN = 6
 LEAST_LEAD = 1.25
-"""How much longer a port's queue must have been than that of one that has a curve, to take its place."""
+"""Factor by which a port's queue must exceed that of a port with a curve to replace it."""
 LEAST_RECEIVED = 4.0
 """Times what a host sent: acknowledgements are a twentieth of data at the most."""
 LEAST_QUEUE_DRAWN = 0.05
