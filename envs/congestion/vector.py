@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from sysgym.envs.congestion.backends import LINUX
-from sysgym.envs.congestion.crew import Crew
+from sysgym.envs.congestion.row_thread_pool import RowThreadPool
 from sysgym.envs.congestion.stepping.protocol import Stepper
 from sysgym.envs.lifecycle import HUMAN, ArgumentError, ClosedEnvironment, NoEpisode, finite_numbers
 from sysgym.scenarios.errors import SysgymError
@@ -72,7 +72,7 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         self.action_space = batch_space(first.action_space, self.num_envs)
         self.observation_space = batch_space(first.observation_space, self.num_envs)
         self._ended: BoolArray = np.zeros(self.num_envs, dtype=np.bool_)
-        self._crew = Crew(threads)
+        self._thread_pool = RowThreadPool(threads)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -144,7 +144,7 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         if not rows["world"][moving].all():
             raise NoEpisode(f"{type(self).__name__}: no episode has begun; call reset() before step()")
         self._take(finite_numbers(actions, self.action_space.shape or (), moving), moving)
-        self._crew.share(self._worlds.pass_intervals, self.num_envs)
+        self._thread_pool.map_rows(self._worlds.pass_intervals, self.num_envs)
         over = moving & (rows["steps"] >= rows["episode_steps"])
         return np.where(moving, self._conclude(moving), 0.0), over
 
@@ -162,7 +162,7 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the threads and close the environments."""
-        self._crew.close()
+        self._thread_pool.close()
         for env in self.envs:
             env.close()
 

@@ -14,7 +14,7 @@ from sysgym.emulator.cluster.job import BoolArray
 from sysgym.emulator.cluster.source import JobSource
 from sysgym.envs.stragglers.base import StragglerEnv
 from sysgym.envs.stragglers.metrics import Flags, mitigation_metrics, world_metrics
-from sysgym.envs.stragglers.rewards import MITIGATION, Passage
+from sysgym.envs.stragglers.rewards import MITIGATION, MitigationOutcome
 from sysgym.scenarios import StragglerScenario
 
 NOTHING, RELAUNCH, COPY = 0, 1, 2
@@ -202,9 +202,9 @@ class StragglerMitigation(StragglerEnv):
         )
         self._raise_flags(np.concatenate(accepted))
 
-    def _outcome(self, before: Flags, *, over: bool) -> Passage:
+    def _outcome(self, before: Flags, *, over: bool) -> MitigationOutcome:
         now_s = min(self.world.now_s, self.world.completion_s)
-        passage = Passage(
+        outcome = MitigationOutcome(
             time_s=now_s - self._paid_s,
             wasted_s=self.world.wasted_s - self._paid_waste_s,
             n_tasks=self.job.n_tasks,
@@ -212,7 +212,7 @@ class StragglerMitigation(StragglerEnv):
             waste_price=self._drawn.mitigation.waste_price,
         )
         self._paid_s, self._paid_waste_s = now_s, self.world.wasted_s
-        return passage
+        return outcome
 
     def _checkpoint_metrics(self) -> dict[str, float]:
         return super()._checkpoint_metrics() | world_metrics(self._snapshot, self.world)

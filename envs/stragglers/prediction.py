@@ -15,7 +15,7 @@ from sysgym.emulator.cluster.job import BoolArray
 from sysgym.emulator.cluster.source import JobSource
 from sysgym.envs.stragglers.base import StragglerEnv
 from sysgym.envs.stragglers.metrics import Flags, prediction_metrics
-from sysgym.envs.stragglers.rewards import PREDICTION, Flagging
+from sysgym.envs.stragglers.rewards import PREDICTION, PredictionOutcome
 from sysgym.scenarios import StragglerScenario
 
 
@@ -186,11 +186,11 @@ class StragglerPrediction(StragglerEnv):
     def _act(self, chosen: NDArray[np.int64]) -> None:
         self._raise_flags(np.flatnonzero((chosen == 1) & self._mask()))
 
-    def _outcome(self, before: Flags, *, over: bool) -> Flagging:
+    def _outcome(self, before: Flags, *, over: bool) -> PredictionOutcome:
         flags = self.flags
         stragglers = int(flags.stragglers.sum())
         new = flags.flagged & ~before.flagged
-        return Flagging(
+        return PredictionOutcome(
             earliness=float(flags.lead_s[new & flags.true].sum()) / self.threshold_s,
             false_flags=int((new & flags.false).sum()),
             missed=stragglers - int(flags.true.sum()) if over else 0,

@@ -12,7 +12,7 @@ Weights = Mapping[str, float]
 Outcome = TypeVar("Outcome")
 
 
-class Flagging(NamedTuple):
+class PredictionOutcome(NamedTuple):
     """Outcome of the flags raised at one checkpoint.
 
     Attributes:
@@ -30,7 +30,7 @@ class Flagging(NamedTuple):
     n_others: int
 
 
-class Passage(NamedTuple):
+class MitigationOutcome(NamedTuple):
     """Outcome of mitigation between two checkpoints.
 
     Attributes:
@@ -86,7 +86,7 @@ class Reward(Generic[Outcome]):
         return Reward(self.name, self.function, {**self.weights, **own}, self.summary)
 
 
-def flags(outcome: Flagging, weights: Weights) -> dict[str, float]:
+def flags(outcome: PredictionOutcome, weights: Weights) -> dict[str, float]:
     """Return the mean earliness of flagged stragglers minus the rates of false flags and of misses."""
     return {
         "true_flags": weights["true_flags"] * _share(outcome.earliness, outcome.n_stragglers),
@@ -95,7 +95,7 @@ def flags(outcome: Flagging, weights: Weights) -> dict[str, float]:
     }
 
 
-def time_and_waste(outcome: Passage, weights: Weights) -> dict[str, float]:
+def time_and_waste(outcome: MitigationOutcome, weights: Weights) -> dict[str, float]:
     """Return the negative completion time minus the cost of wasted work."""
     waste_s = outcome.waste_price * outcome.wasted_s / outcome.n_tasks
     return {
@@ -108,7 +108,7 @@ def _share(count: float, of: int) -> float:
     return count / of if of else 0.0
 
 
-PREDICTION: dict[str, Reward[Flagging]] = {
+PREDICTION: dict[str, Reward[PredictionOutcome]] = {
     "default": Reward(
         "default",
         flags,
@@ -118,7 +118,7 @@ PREDICTION: dict[str, Reward[Flagging]] = {
 }
 """Rewards of ``sysgym/StragglerPrediction-v0``."""
 
-MITIGATION: dict[str, Reward[Passage]] = {
+MITIGATION: dict[str, Reward[MitigationOutcome]] = {
     "default": Reward(
         "default",
         time_and_waste,

@@ -39,9 +39,9 @@ class Rates:
 
     def envs(self, n_envs: int, seed: int) -> Any:
         """Return the vector environment in one process; stable-baselines3 seeds it."""
-        from sysgym.agents.learned.congestion.side_by_side import SideBySide
+        from sysgym.agents.learned.congestion.sb3_vector_env import Sb3VectorEnv
 
-        return SideBySide(self._scenario, n_envs, self.env_kwargs, self._scale)
+        return Sb3VectorEnv(self._scenario, n_envs, self.env_kwargs, self._scale)
 
     def observation_index(self) -> list[str]:
         """Return the observation index of the environment."""

@@ -1,8 +1,8 @@
 """VecEnv of stable-baselines3 in which every agent of a parallel environment is a slot.
 
     from stable_baselines3 import PPO
-    from sysgym.agents.learned.congestion.shared_policy import AgentsAsSlots
-    slots = AgentsAsSlots(lambda: parallel_env("flow-1g-1ms", overrides={"workload.flows_per_pair": 4}))
+    from sysgym.agents.learned.congestion.shared_policy import ParallelToVectorEnv
+    slots = ParallelToVectorEnv(lambda: parallel_env("flow-1g-1ms", overrides={"workload.flows_per_pair": 4}))
     model = PPO("MlpPolicy", slots)
 
 All agents share one policy. Each observes only itself, so the policy can also be used in
@@ -22,7 +22,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from sysgym.scenarios.errors import SysgymError
 
 
-class AgentsAsSlots(VecEnv):
+class ParallelToVectorEnv(VecEnv):
     """Vector environment of the agents of parallel environments.
 
     An environment whose episode ends is reset in the same step, as in other VecEnvs; the last observation is

@@ -13,7 +13,7 @@ from stable_baselines3 import PPO
 
 import sysgym
 from sysgym.agents.congestion.max import MaxAgent
-from sysgym.agents.learned.congestion.shared_policy import AgentsAsSlots
+from sysgym.agents.learned.congestion.shared_policy import ParallelToVectorEnv
 from sysgym.agents.protocol import play_episode
 from sysgym.emulator.linux.client import LinuxNetwork
 from sysgym.emulator.linux.service.discovery import let_go, share_private_service
@@ -262,7 +262,7 @@ def test_a_shared_policy_trained_on_the_simulator_acts_on_the_kernel() -> None:
     def world(backend: str = "packets") -> Any:
         return parallel_env("linux-dumbbell-100m", backend=backend, overrides=overrides)
 
-    slots = AgentsAsSlots(world, n_worlds=4)
+    slots = ParallelToVectorEnv(world, n_worlds=4)
     model = PPO(
         "MlpPolicy",
         slots,

@@ -14,7 +14,7 @@ import sysgym
 from sysgym.emulator.packets import network
 from sysgym.emulator.packets.build import with_more_packets
 from sysgym.emulator.packets.transports import get_transport
-from sysgym.envs.congestion import crew
+from sysgym.envs.congestion import row_thread_pool
 from sysgym.envs.congestion.datacenter.vector import DatacenterCCVector
 from sysgym.envs.congestion.flow.vector import FlowCCVector
 from sysgym.envs.congestion.vector import WorldVector
@@ -69,7 +69,7 @@ def test_every_step_is_that_of_gymnasiums_own_vector_form(
     env_id: str, scenario: str, arguments: dict[str, Any], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Observations, rewards, ends and infos, over three episodes with their resets."""
-    monkeypatch.setattr(crew, "WORTH_SHARING_S", 0.0)
+    monkeypatch.setattr(row_thread_pool, "WORTH_SHARING_S", 0.0)
     vector = make_vector(3, scenario, env_id, threads=threads, **arguments)
     sync = gym.make_vec(
         env_id, num_envs=3, vectorization_mode="sync", scenario=scenario, overrides=SHORT, **arguments
@@ -117,7 +117,7 @@ def _fails_late(flow: Any, event: Any) -> None:
 def test_a_transport_that_fails_is_told_of_and_its_world_begins_anew(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crew, "WORTH_SHARING_S", 0.0)
+    monkeypatch.setattr(row_thread_pool, "WORTH_SHARING_S", 0.0)
     failing = replace(get_transport("dctcp"), name="failing", on_ack=_fails_late)
     vector = make_vector(3, transport=failing, threads=threads)
     vector.reset(seed=1)
@@ -136,26 +136,26 @@ def test_a_transport_that_fails_is_told_of_and_its_world_begins_anew(
 
 @pytest.mark.parametrize("n_rows", [1, 2, 7, 64])
 def test_a_crew_gives_each_row_to_one_thread(n_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "WORTH_SHARING_S", 0.0)
-    team = crew.Crew(3)
+    monkeypatch.setattr(row_thread_pool, "WORTH_SHARING_S", 0.0)
+    team = row_thread_pool.RowThreadPool(3)
     for _ in range(3):
         rows: list[int] = []
-        team.share(lambda first, behind_last: rows.extend(range(first, behind_last)), n_rows)  # noqa: B023
+        team.map_rows(lambda first, behind_last: rows.extend(range(first, behind_last)), n_rows)  # noqa: B023
         assert sorted(rows) == list(range(n_rows))
     team.close()
 
 
 def test_what_a_thread_raises_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "WORTH_SHARING_S", 0.0)
-    team = crew.Crew(2)
-    team.share(lambda first, behind_last: None, 8)
+    monkeypatch.setattr(row_thread_pool, "WORTH_SHARING_S", 0.0)
+    team = row_thread_pool.RowThreadPool(2)
+    team.map_rows(lambda first, behind_last: None, 8)
 
     def work(first: int, behind_last: int) -> None:
         if first > 0:
             raise SysgymError("out of order")
 
     with pytest.raises(SysgymError, match="out of order"):
-        team.share(work, 8)
+        team.map_rows(work, 8)
     team.close()
 
 

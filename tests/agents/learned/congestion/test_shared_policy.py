@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from stable_baselines3 import PPO
 
-from sysgym.agents.learned.congestion.shared_policy import AgentsAsSlots
+from sysgym.agents.learned.congestion.shared_policy import ParallelToVectorEnv
 from sysgym.envs.congestion import parallel_env
 from sysgym.scenarios.errors import SysgymError
 
@@ -19,7 +19,7 @@ def four_flows(**arguments: Any) -> Any:
 
 
 def test_slots_are_agents_of_worlds() -> None:
-    slots: Any = AgentsAsSlots(four_flows, n_worlds=2)
+    slots: Any = ParallelToVectorEnv(four_flows, n_worlds=2)
     assert slots.num_envs == 8
     slots.seed(3)
     first = slots.reset()
@@ -38,7 +38,7 @@ def test_slots_are_agents_of_worlds() -> None:
 def test_equal_seeds_give_equal_slots() -> None:
     traces = []
     for _ in range(2):
-        slots: Any = AgentsAsSlots(four_flows)
+        slots: Any = ParallelToVectorEnv(four_flows)
         slots.seed(7)
         trace = [slots.reset()]
         trace += [slots.step(np.full((4, 1), 0.1 * step, np.float32))[0] for step in range(8)]
@@ -47,14 +47,14 @@ def test_equal_seeds_give_equal_slots() -> None:
 
 
 def test_a_number_of_agents_that_varies_is_refused() -> None:
-    slots = AgentsAsSlots(lambda: parallel_env("dumbbell-10g", agents="flows"))
+    slots = ParallelToVectorEnv(lambda: parallel_env("dumbbell-10g", agents="flows"))
     slots.seed(0)
     with pytest.raises(SysgymError, match=r"workload\.flows_per_pair"):
         _ = [slots.reset() for _ in range(20)]
 
 
 def _score(model: Any) -> float:
-    slots: Any = AgentsAsSlots(lambda: four_flows(split="test"))
+    slots: Any = ParallelToVectorEnv(lambda: four_flows(split="test"))
     slots.seed(1)
     seen, total = slots.reset(), 0.0
     for _ in range(25):
@@ -66,7 +66,7 @@ def _score(model: Any) -> float:
 
 def test_a_shared_policy_learns_to_share_a_link() -> None:
     """Four senders in the middle of the scale use an eighth of the link; training finds much more."""
-    slots = AgentsAsSlots(four_flows, n_worlds=4)
+    slots = ParallelToVectorEnv(four_flows, n_worlds=4)
     model = PPO(
         "MlpPolicy",
         slots,

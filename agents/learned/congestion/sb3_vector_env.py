@@ -16,7 +16,7 @@ from sysgym.agents.learned.training.episodes import ActionsSoFar, begin_again
 from sysgym.scenarios import Scenario
 
 
-class SideBySide(VecEnv):
+class Sb3VectorEnv(VecEnv):
     """Vector environment stepped on all cores, with the results of ``DummyVecEnv`` of ``Monitor``.
 
     Infos contain only what learning needs: the ends of episodes and their metrics.

@@ -11,7 +11,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 import sysgym
 from sysgym.agents.learned.congestion.problems import FlowRates, Rates
-from sysgym.agents.learned.congestion.side_by_side import SideBySide
+from sysgym.agents.learned.congestion.sb3_vector_env import Sb3VectorEnv
 from sysgym.scenarios import load_scenario
 
 REGISTERED = sysgym.__version__
@@ -28,7 +28,7 @@ def test_it_gives_what_single_environments_give(name: str, make: Any, n_actions:
     scenario = load_scenario(name, overrides={"control.episode_steps": 4})
     problem = make(scenario)
     ours = problem.envs(3, 0)
-    assert isinstance(ours, SideBySide)
+    assert isinstance(ours, Sb3VectorEnv)
     theirs = DummyVecEnv([lambda: Monitor(problem.make_env()) for _ in range(3)])
     assert ours.action_space == theirs.action_space
     assert ours.observation_space == theirs.observation_space

@@ -16,7 +16,7 @@ CHUNKS_PER_THREAD = 4
 """Chunks per thread. Rows differ in their cost, so a thread that is done takes the next chunk."""
 
 
-class Crew:
+class RowThreadPool:
     """A pool of threads, the calling thread included.
 
     Args:
@@ -28,7 +28,7 @@ class Crew:
         self._pool: ThreadPoolExecutor | None = None
         self._row_s = float("inf")
 
-    def share(self, work: Callable[[int, int], None], n_rows: int) -> None:
+    def map_rows(self, work: Callable[[int, int], None], n_rows: int) -> None:
         """Call ``work(first, behind_last)`` for ranges of rows that cover every row once.
 
         Raises:
@@ -40,7 +40,7 @@ class Crew:
             work(0, n_rows)
             busy_s = time.perf_counter() - began_s
         else:
-            busy_s = self._share(work, n_rows, n_helpers)
+            busy_s = self._map_chunks(work, n_rows, n_helpers)
         self._row_s = busy_s / n_rows
 
     def close(self) -> None:
@@ -53,7 +53,7 @@ class Crew:
         """Return the state of a copy, which starts threads of its own when needed."""
         return {**self.__dict__, "_pool": None}
 
-    def _share(self, work: Callable[[int, int], None], n_rows: int, n_helpers: int) -> float:
+    def _map_chunks(self, work: Callable[[int, int], None], n_rows: int, n_helpers: int) -> float:
         n_chunks = min(CHUNKS_PER_THREAD * (n_helpers + 1), n_rows)
         bounds = [chunk * n_rows // n_chunks for chunk in range(n_chunks + 1)]
         # An iterator over a list hands each chunk to one thread only.
