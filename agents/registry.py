@@ -1,4 +1,4 @@
-"""Agents by name.
+"""Agents by name, collected from ``AGENTS`` of every family, such as ``agents/congestion/__init__.py``.
 
 A user's own agent is a class with ``name``, ``begin`` and ``act``, registered from the user's own file::
 

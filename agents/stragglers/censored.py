@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sysgym.agents.stragglers.base import BoolArray, FloatArray
 from sysgym.agents.stragglers.learner import Checkpoint, Learner
-from sysgym.agents.stragglers.predictor import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.stragglers.predictor import BoolArray, FloatArray, Predictor, threshold_of
+from sysgym.agents.stragglers.base import BoolArray, FloatArray, Predictor, threshold_of
 from sysgym.envs.stragglers.view import JobView
 from sysgym.scenarios.errors import MissingExtra, UnknownName
 
@@ -52,7 +52,7 @@ class Learner(Predictor):
 
     Args:
         features: One of :data:`FEATURES`.
-        action: See :class:`~sysgym.agents.stragglers.predictor.Predictor`.
+        action: See :class:`~sysgym.agents.stragglers.base.Predictor`.
 
     Raises:
         UnknownName: If there is no such feature set.

@@ -19,8 +19,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.stragglers.base import BoolArray, FloatArray
 from sysgym.agents.stragglers.learner import Checkpoint, Learner, load
-from sysgym.agents.stragglers.predictor import BoolArray, FloatArray
 from sysgym.scenarios.errors import UnknownName
 
 REGRESSORS = ("histogram", "exact")

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.stragglers.predictor import BoolArray, Predictor
+from sysgym.agents.stragglers.base import BoolArray, Predictor
 from sysgym.emulator.cluster.job import Job
 from sysgym.envs.stragglers.view import JobView
 

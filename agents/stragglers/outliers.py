@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from sysgym.agents.stragglers.base import BoolArray
 from sysgym.agents.stragglers.learner import Checkpoint, Learner, load
-from sysgym.agents.stragglers.predictor import BoolArray
 from sysgym.scenarios.errors import UnknownName
 
 SEED = 42

@@ -8,14 +8,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sysgym.agents.stragglers.censored import fit_censored_normal
-from sysgym.agents.stragglers.predictor import (
+from sysgym.agents.stragglers.base import (
     BoolArray,
     FloatArray,
     Predictor,
     episode_rng,
     threshold_of,
 )
+from sysgym.agents.stragglers.censored import fit_censored_normal
 from sysgym.envs.stragglers.view import JobView
 
 STREAM = 0x57A6

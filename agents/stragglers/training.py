@@ -8,7 +8,7 @@ from os import PathLike
 
 import numpy as np
 
-from sysgym.agents.stragglers.predictor import BoolArray
+from sysgym.agents.stragglers.base import BoolArray
 from sysgym.envs.stragglers.view import JobView
 from sysgym.scenarios import StragglerScenario
 

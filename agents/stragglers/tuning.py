@@ -15,6 +15,7 @@ from os import PathLike
 
 import numpy as np
 
+from sysgym.agents.stragglers.base import BoolArray, FloatArray
 from sysgym.agents.stragglers.learner import checkpoint_of, one_thread
 from sysgym.agents.stragglers.nurd import (
     calibration,
@@ -24,7 +25,6 @@ from sysgym.agents.stragglers.nurd import (
     rescaled,
     weights,
 )
-from sysgym.agents.stragglers.predictor import BoolArray, FloatArray
 from sysgym.agents.stragglers.training import TrainingJob, training_jobs
 from sysgym.scenarios import StragglerScenario
 

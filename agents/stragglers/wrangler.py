@@ -8,8 +8,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from sysgym.agents.stragglers.base import BoolArray, FloatArray
 from sysgym.agents.stragglers.learner import FIRST_WINDOW, Learner, load, one_thread
-from sysgym.agents.stragglers.predictor import BoolArray, FloatArray
 from sysgym.agents.stragglers.training import TrainingJob, training_jobs
 from sysgym.envs.stragglers.view import JobView
 
@@ -58,7 +58,7 @@ class WranglerAgent(Learner):
         confidence: Lowest probability for a flag.
         n_jobs: Number of training jobs.
         features: See :class:`~sysgym.agents.stragglers.learner.Learner`.
-        action: See :class:`~sysgym.agents.stragglers.predictor.Predictor`.
+        action: See :class:`~sysgym.agents.stragglers.base.Predictor`.
     """
 
     name = "wrangler"

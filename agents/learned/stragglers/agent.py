@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.sets.network import check_sizes
 from sysgym.agents.learned.stragglers.features import feature_names, task_features
-from sysgym.agents.stragglers.predictor import Predictor
+from sysgym.agents.stragglers.base import Predictor
 from sysgym.envs.stragglers.view import JobView
 from sysgym.scenarios.errors import SysgymError
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sysgym.agents.learned.stragglers.examples import Examples, collect
 from sysgym.agents.learned.stragglers.features import feature_names, task_features
 from sysgym.agents.learned.stragglers.trees import checked_trees
-from sysgym.agents.stragglers.predictor import Predictor
+from sysgym.agents.stragglers.base import Predictor
 from sysgym.emulator.cluster.source import JobSource
 from sysgym.envs.stragglers.view import JobView
 from sysgym.scenarios import StragglerScenario

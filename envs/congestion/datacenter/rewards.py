@@ -3,7 +3,7 @@
 The default reward pays for delivered payload and penalizes queueing and loss. The rewards of Iroko (Ruffy
 et al., arXiv 1812.09975, and its public repository at 7941dd2) pay for the rate that hosts are *allowed*,
 whether or not they use it. They are included for comparison with published work;
-``tests/envs/congestion/test_rewards.py`` demonstrates their defects.
+``tests/envs/congestion/datacenter/test_rewards.py`` demonstrates their defects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Presets of FlowCC by name, one file each.
 
-To add a preset, write a file with a :class:`Preset` and add a line to the list below, or call
-:func:`register_preset` in your own file and load it with ``--plugin``.
+To add a preset, write a file with a :class:`Preset` and add a line to the list below and
+to the tables of ``flow_cc.py``, or call :func:`register_preset` in your own file, loaded with ``--plugin``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 
 from sysgym.agents import agent_info, list_agents, make_agent, play_episode
 from sysgym.agents.protocol import Agent, is_privileged
-from sysgym.agents.stragglers.predictor import threshold_of
+from sysgym.agents.stragglers.base import threshold_of
 from sysgym.emulator.cluster.job import QUANTILE, Job
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
