@@ -1,4 +1,4 @@
-"""Compile the packet simulator with all its transports into numba's cache, before tests that need it.
+"""Compile the simulators with all transports into numba's cache, before tests that need them.
 
 python scripts/compile_simulator.py
 """
@@ -11,12 +11,18 @@ import sysgym
 from sysgym.emulator.packets.engine.loop import compile_loops
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import list_transports
+from sysgym.registration import ENVIRONMENTS
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 
 def main() -> None:
-    """Compile both event loops, the vector forms of the environments, and every transport."""
+    """Compile both event loops, what every environment needs, the vector forms, and every transport."""
     compile_loops()
+    for env_id in ENVIRONMENTS:
+        env = gym.make(env_id, disable_env_checker=True)
+        _, info = env.reset(seed=0)
+        env.step(env.action_space.sample(mask=info.get("action_mask")))
+        env.close()
     for env_id in ("sysgym/DatacenterCC-v0", "sysgym/FlowCC-v0"):
         worlds = gym.make_vec(env_id, num_envs=2, vectorization_mode="vector_entry_point")
         worlds.reset(seed=0)
