@@ -16,7 +16,7 @@ from sysgym.agents.learned.agent import LearnedAgent
 from sysgym.agents.learned.checkpoint import Checkpoint
 from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph, bounds_of, n_inputs
 from sysgym.agents.learned.learning import Learning, PolicyAgent, Runner
-from sysgym.agents.learned.problems import Problem, refuse_settings
+from sysgym.agents.learned.problems import Problem
 from sysgym.agents.learned.sets.network import SetShape, check_sizes
 from sysgym.envs.action_scale import ActionScale
 from sysgym.scenarios import Scenario, get_family, scenario_from_resolved
@@ -156,16 +156,8 @@ def _decision(checkpoint: Checkpoint) -> Callable[[Any], Any]:
 class BoxLearning(Learning):
     """Learning with one plain network from the environment's observation to its action."""
 
-    def problem(
-        self,
-        scenario: Scenario,
-        env_kwargs: Mapping[str, Any],
-        action_scale: str,
-        *,
-        over_hosts: bool = False,
-    ) -> Problem:
+    def only_problem(self, scenario: Scenario) -> Problem:
         """Return the learning problem of a scenario."""
-        refuse_settings(scenario, env_kwargs, action_scale)
         return BoxProblem(scenario)
 
     def agent(self, checkpoint: Checkpoint, *, trust: bool = False) -> PolicyAgent:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta
 from sysgym.agents.learned.deploy.graph import Decided, PolicyGraph
-from sysgym.agents.learned.problems import Problem
+from sysgym.agents.learned.problems import Problem, refuse_settings
 from sysgym.agents.learned.trust.bound import Bound
 from sysgym.agents.protocol import Agent
 from sysgym.scenarios import Scenario, get_family
@@ -54,6 +54,11 @@ class Learning:
         Raises:
             SysgymError: If a setting is chosen that the family does not have.
         """
+        refuse_settings(scenario, env_kwargs, action_scale)
+        return self.only_problem(scenario)
+
+    def only_problem(self, scenario: Scenario) -> Problem:
+        """Return the learning problem of a scenario in a family without settings for learning."""
         raise NotImplementedError
 
     def agent(self, checkpoint: Checkpoint, *, trust: bool = False) -> PolicyAgent:

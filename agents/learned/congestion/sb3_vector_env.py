@@ -11,12 +11,36 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from sysgym.agents.learned.training.episodes import ActionsSoFar, begin_again
 from sysgym.scenarios import Scenario
 
 
-class Sb3VectorEnv(VecEnv):
+class IndexedVecEnv(VecEnv):
+    """Vector environment of stable-baselines3 whose environments are objects of this process."""
+
+    def _chosen(self, indices: VecEnvIndices) -> list[Any]:
+        """Return the environments of some indices; all of them for None."""
+        raise NotImplementedError
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """Return an attribute of some environments."""
+        return [getattr(env, attr_name) for env in self._chosen(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Set an attribute of some environments."""
+        for env in self._chosen(indices):
+            setattr(env, attr_name, value)
+
+    def env_method(
+        self, method_name: str, *arguments: Any, indices: VecEnvIndices = None, **named: Any
+    ) -> list[Any]:
+        """Call a method of some environments."""
+        return [getattr(env, method_name)(*arguments, **named) for env in self._chosen(indices)]
+
+
+class Sb3VectorEnv(IndexedVecEnv):
     """Vector environment stepped on all cores, with the results of ``DummyVecEnv`` of ``Monitor``.
 
     Infos contain only what learning needs: the ends of episodes and their metrics.
@@ -99,26 +123,13 @@ class Sb3VectorEnv(VecEnv):
         """Return the picture of every environment."""
         return list(self.worlds.render())
 
-    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Return an attribute of some environments."""
-        return [getattr(env, attr_name) for env in self._chosen(indices)]
-
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set an attribute of some environments."""
-        for env in self._chosen(indices):
-            setattr(env, attr_name, value)
-
-    def env_method(self, method_name: str, *arguments: Any, indices: Any = None, **named: Any) -> list[Any]:
-        """Call a method of some environments."""
-        return [getattr(env, method_name)(*arguments, **named) for env in self._chosen(indices)]
-
     def env_is_wrapped(
         self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: Any = None
     ) -> Any:
         """Return whether a wrapper is ``Monitor``, whose recording of episodes is built in."""
         return [wrapper_class is Monitor for _ in self._chosen(indices)]
 
-    def _chosen(self, indices: Any) -> list[Any]:
+    def _chosen(self, indices: VecEnvIndices) -> list[Any]:
         return [self.worlds.envs[world] for world in self._get_indices(indices)]
 
     def _reset(self, world: int, seed: int | None) -> None:

@@ -12,17 +12,18 @@ All agents share one policy. Each observes only itself, so the policy can also b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
+from sysgym.agents.learned.congestion.sb3_vector_env import IndexedVecEnv
 from sysgym.scenarios.errors import SysgymError
 
 
-class ParallelToVectorEnv(VecEnv):
+class ParallelToVectorEnv(IndexedVecEnv):
     """Vector environment of the agents of parallel environments.
 
     An environment whose episode ends is reset in the same step, as in other VecEnvs; the last observation is
@@ -105,22 +106,9 @@ class ParallelToVectorEnv(VecEnv):
         for world in self.worlds:
             world.close()
 
-    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Return an attribute of the environments of some slots."""
-        return [getattr(world, attr_name) for world in self._worlds_of(indices)]
-
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Set an attribute of the environments of some slots."""
-        for world in self._worlds_of(indices):
-            setattr(world, attr_name, value)
-
-    def env_method(self, method_name: str, *arguments: Any, indices: Any = None, **named: Any) -> list[Any]:
-        """Call a method of the environments of some slots."""
-        return [getattr(world, method_name)(*arguments, **named) for world in self._worlds_of(indices)]
-
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
         """Return False for every slot; returns of episodes are in ``infos``, as with Monitor."""
-        return [False for _ in self._worlds_of(indices)]
+        return [False for _ in self._chosen(indices)]
 
-    def _worlds_of(self, indices: int | Sequence[int] | None) -> list[Any]:
+    def _chosen(self, indices: VecEnvIndices) -> list[Any]:
         return [self.worlds[slot // len(self.names)] for slot in self._get_indices(indices)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta
@@ -10,23 +9,15 @@ from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph, n_in
 from sysgym.agents.learned.learning import Learning, PolicyAgent, Runner
 from sysgym.agents.learned.placement.agent import ChoiceAgent
 from sysgym.agents.learned.placement.choices import Choices, choice_vector
-from sysgym.agents.learned.problems import MASK, Problem, refuse_settings
+from sysgym.agents.learned.problems import MASK, Problem
 from sysgym.scenarios import Scenario
 
 
 class ChoiceLearning(Learning):
     """Learning of choices among masked actions."""
 
-    def problem(
-        self,
-        scenario: Scenario,
-        env_kwargs: Mapping[str, Any],
-        action_scale: str,
-        *,
-        over_hosts: bool = False,
-    ) -> Problem:
+    def only_problem(self, scenario: Scenario) -> Problem:
         """Return the learning problem of a scenario."""
-        refuse_settings(scenario, env_kwargs, action_scale)
         return Choices(scenario)
 
     def agent(self, checkpoint: Checkpoint, *, trust: bool = False) -> PolicyAgent:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from sysgym.agents.learned.checkpoint import Checkpoint, CheckpointMeta
 from sysgym.agents.learned.deploy.graph import Choice, Inputs, PolicyGraph, n_inputs
 from sysgym.agents.learned.learning import Learning, PolicyAgent, Runner
-from sysgym.agents.learned.problems import Problem, refuse_settings
+from sysgym.agents.learned.problems import Problem
 from sysgym.agents.learned.stragglers.agent import TaskAgent
 from sysgym.agents.learned.stragglers.bounds import OF_TASKS
 from sysgym.agents.learned.stragglers.features import LARGEST_RATIO
@@ -22,16 +21,8 @@ from sysgym.scenarios.errors import SysgymError
 class TaskLearning(Learning):
     """Learning of flags for single tasks, from the features of each."""
 
-    def problem(
-        self,
-        scenario: Scenario,
-        env_kwargs: Mapping[str, Any],
-        action_scale: str,
-        *,
-        over_hosts: bool = False,
-    ) -> Problem:
+    def only_problem(self, scenario: Scenario) -> Problem:
         """Return the learning problem of a scenario."""
-        refuse_settings(scenario, env_kwargs, action_scale)
         from sysgym.agents.learned.stragglers.tasks import Tasks  # needs stable-baselines3
 
         return Tasks(scenario)

@@ -1,1 +1,1 @@
-"""What there is, as lists and pages: ``sysgym list`` and ``sysgym show``."""
+"""Lists and pages of everything that has a name: ``sysgym list`` and ``sysgym show``."""

@@ -1,1 +1,1 @@
-"""What a report says, as data: samples, comparisons, rankings, verdicts, costs, curves."""
+"""Data of a report: samples, comparisons, rankings, verdicts, costs, curves."""
