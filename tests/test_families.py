@@ -13,7 +13,7 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from sysgym.agents import agent_info, list_agents
+from sysgym.agents import agent_info
 from sysgym.agents.learned.learning import learning_of
 from sysgym.errors import SysgymError, UnknownName
 from sysgym.registration import ENVIRONMENTS
@@ -296,18 +296,24 @@ def test_agents_of_a_family_that_cannot_be_imported_are_a_warning_too(tmp_path: 
         "from sysgym.envs.placement import FAMILY as other\n"
         "FAMILY = replace(other, name='broken', environments=(), agents='nowhere:AGENTS')\n"
     )
-    variables = _package(tmp_path, "module_of_broken:FAMILY", module_of_broken=source)
-    code = "from sysgym.agents import list_agents; print(len(list_agents()))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
-    assert int(done.stdout) == len(list_agents())
-    assert 'the agents of the family "broken" of the package nowhere cannot be used' in done.stderr
+
+    def listed(**added: str) -> subprocess.CompletedProcess[str]:
+        # In a process of its own: other tests may have registered agents in this one.
+        code = "from sysgym.agents import list_agents; print(*list_agents())"
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, **added},
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+        )
+
+    before = listed()
+    broken = listed(**_package(tmp_path, "module_of_broken:FAMILY", module_of_broken=source))
+    assert broken.stdout == before.stdout
+    assert 'the agents of the family "broken" of the package nowhere cannot be used' in broken.stderr
+    assert not before.stderr
 
 
 # A single environment from a user's file.
