@@ -22,9 +22,10 @@ from sysgym.emulator.packets.engine.events import (
 from sysgym.emulator.packets.engine.forwarding import flow_hashes, forwarding_table, host_places
 from sysgym.emulator.packets.engine.pfc import FRAME_BYTES, FRAMES_A_LINK
 from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
-from sysgym.emulator.packets.engine.sender import DUPLICATE_THRESHOLD
+from sysgym.emulator.packets.engine.recovery.duplicate_acks import DUPLICATE_THRESHOLD
 from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
 from sysgym.emulator.packets.memory import records
+from sysgym.emulator.packets.memory.flow_record import FLOW, TRANSMISSION
 from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NEVER_NS, NOBODY
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology
@@ -145,6 +146,7 @@ class Assembly:
             n_sources += SOURCES_PER_FLOW * self.n_flows + self.n_links
         heap = np.full(n_sources + 2, NO_EVENT)
         heap[: len(events)] = events
+        by_time = self.scenario.transport.loss_detection == "rack"
         state = State(
             world=world,
             links=self._new_links(),
@@ -156,6 +158,7 @@ class Assembly:
             heap=heap,
             received=np.zeros(bitmap_words, np.uint64),
             sacked=np.zeros(bitmap_words, np.uint64),
+            transmissions=np.zeros(64 * bitmap_words if by_time else 1, TRANSMISSION),
             queue_histogram=np.zeros((self.n_links, QUEUE_BUCKETS), np.uint32),
             event=np.zeros(1, records.EVENT),
             callbacks=callback_addresses((self.transport,)),
@@ -178,7 +181,8 @@ class Assembly:
         world = np.zeros(1, records.WORLD)
         world["n_links"] = self.n_links
         world["n_hosts"] = self.n_hosts
-        world["timer_tick_ns"] = max(round(ends.min_rto_s * 1e9 / TIMER_TICKS_PER_MIN_RTO), 1)
+        tick_s = ends.timer_tick_s or ends.min_rto_s / TIMER_TICKS_PER_MIN_RTO
+        world["timer_tick_ns"] = max(round(tick_s * 1e9), 1)
         world["sample_tick_ns"] = max(interval_ns // QUEUE_SAMPLES_PER_INTERVAL, 1)
         world["payload_bytes"] = ends.mtu_bytes - ends.header_bytes
         world["header_bytes"] = ends.header_bytes
@@ -275,7 +279,7 @@ class Assembly:
         )
         window = np.minimum(n_packets, ends.max_window_packets)
         words = -(-window // 64)
-        flows = np.zeros(len(schedule.src), records.FLOW)
+        flows = np.zeros(len(schedule.src), FLOW)
         flows["cwnd"] = ends.initial_window_packets
         flows["ssthresh"] = np.inf
         flows["min_rtt_ns"] = NEVER_NS
@@ -285,7 +289,7 @@ class Assembly:
         flows["packet_bytes"] = ends.mtu_bytes
         # The handshake has measured one RTT, so SRTT + 4 RTTVAR is three times that RTT (RFC 6298, 2.2).
         flows["rto_ns"] = np.rint(np.clip(3.0 * base_rtt_s, ends.min_rto_s, ends.max_rto_s) * 1e9)
-        flows["rto_deadline_ns"] = NEVER_NS
+        flows["timer_deadline_ns"] = NEVER_NS
         flows["n_packets"] = n_packets
         flows["last_packet_bytes"] = last_packet_bytes
         flows["window_mask"] = ends.max_window_packets - 1
@@ -293,7 +297,12 @@ class Assembly:
         flows["start_ns"] = schedule.start_ns
         flows["src"] = schedule.src
         flows["dst"] = schedule.dst
-        flows["recovery"] = self.transport.recovery_code
+        flows["recovery"] = self.transport.recovery_code(ends.loss_detection)
+        flows["reduces_by_prr"] = not self.transport.sets_window_in_recovery
+        flows["first_transmission"] = 64 * flows["bitmap_offset"]
+        flows["oldest_resent_ns"] = NEVER_NS
+        flows["highest_resent"] = NOBODY
+        flows["reordering_steps"] = 1
         flows["ecn_capable"] = self.transport.ecn_capable
         flows["finish_ns"] = -1
         if self._by_table:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from sysgym.emulator.packets.memory.flow_record import STATE_SLOTS
 from sysgym.emulator.packets.memory.numba_records import RAISED_UNKNOWN, raise_known
-from sysgym.emulator.packets.memory.records import STATE_SLOTS
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.transports import Transport

@@ -248,6 +248,18 @@ class Transport(Table):
     max_rto_s: Annotated[float, Field(ge=1e-6, le=3600.0)] = Field(
         default=1.0, description="longest retransmission time-out, s"
     )
+    loss_detection: Literal["rack", "dupack"] = Field(
+        default="dupack",
+        description=(
+            "rack: by time, with tail loss probes, proportional rate reduction and undo, as in Linux (RFC"
+            " 8985, 9937, 5682); dupack: by three duplicate ACKs, as in ns-3 (RFC 6675, or RFC 6582 where a law"
+            " has no SACK)"
+        ),
+    )
+    timer_tick_s: Annotated[float, Field(ge=1e-6, le=1.0)] | None = Field(
+        default=None,
+        description="granularity of the hosts' timers, s (Linux: a jiffy, 1 to 4 ms); absent: min_rto_s / 8",
+    )
     max_window_packets: Annotated[int, Field(ge=2, le=2**20)] = Field(
         default=4096, description="largest window of a flow, packets; a power of two"
     )

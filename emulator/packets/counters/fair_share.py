@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NOBODY, flow_at, host_at, route_hop_at
+from sysgym.emulator.packets.memory.flow_record import flow_at
+from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NOBODY, host_at, route_hop_at
 from sysgym.emulator.packets.topology.max_min_fairness import fill
 
 _DATA, _ACKS = 0, 1

@@ -13,7 +13,8 @@ from numba import njit
 from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.counters.rows import FlowCounters
 from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
-from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY, flow_at, host_at, world_at
+from sysgym.emulator.packets.memory.flow_record import flow_at
+from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY, host_at, world_at
 
 _S = 1e-9
 

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.engine.discipline import random_below
 from sysgym.emulator.packets.engine.ports import following_link
+from sysgym.emulator.packets.memory.flow_record import flow_at
 from sysgym.emulator.packets.memory.records import (
     NOBODY,
     PACKET_IS_ACK,
     PLACE,
-    flow_at,
     place_at,
     port_at,
     route_hop_at,

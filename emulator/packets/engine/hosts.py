@@ -18,18 +18,18 @@ from sysgym.emulator.packets.engine.sender import (
     ON_START,
     ON_TICK,
     ack_flow,
+    expire_timer,
     next_sequence,
     notify,
-    time_out,
     transmit,
 )
 from sysgym.emulator.packets.engine.wire import release_packet, serialisation_ns
+from sysgym.emulator.packets.memory.flow_record import flow_at
 from sysgym.emulator.packets.memory.records import (
     NEVER_NS,
     NOBODY,
     OUT_OF_PACKETS,
     event_at,
-    flow_at,
     host_at,
     link_at,
     packet_at,
@@ -58,7 +58,7 @@ def deactivate(world: Any, flow_id: int) -> None:
     flow = flow_at(world.flows, flow_id)
     host = host_at(world.hosts, flow.src)
     flow.active = 0
-    flow.rto_deadline_ns = NEVER_NS
+    flow.timer_deadline_ns = NEVER_NS
     if flow.next_active != NOBODY:
         flow_at(world.flows, flow.next_active).previous_active = flow.previous_active
     if flow.previous_active == NOBODY:
@@ -268,7 +268,7 @@ def receive_ack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def check_timers(world: Any, now_ns: int, extras: Any) -> None:
-    """Time out every active flow whose deadline has passed.
+    """Expire the timer of every active flow whose deadline has passed.
 
     Timers have the granularity of the tick (RFC 6298's G).
     """
@@ -276,7 +276,7 @@ def check_timers(world: Any, now_ns: int, extras: Any) -> None:
         flow_id = host_at(world.hosts, host_id).first_active
         while flow_id != NOBODY:
             flow = flow_at(world.flows, flow_id)
-            if flow.rto_deadline_ns <= now_ns:
-                time_out(world, flow, now_ns, extras)
+            if flow.timer_deadline_ns <= now_ns:
+                expire_timer(world, flow, now_ns, extras)
                 send(world, flow_id, now_ns, extras)
             flow_id = flow.next_active

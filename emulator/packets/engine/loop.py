@@ -45,6 +45,7 @@ from sysgym.emulator.packets.engine.pfc import end_transmission, integrate_queue
 from sysgym.emulator.packets.engine.ports import enqueue, following_link, sample_queues
 from sysgym.emulator.packets.engine.receiver import receive_data, time_out_ack
 from sysgym.emulator.packets.engine.wire import integrate_backlog, refuse, release_packet
+from sysgym.emulator.packets.memory.flow_record import flow_at
 from sysgym.emulator.packets.memory.records import (
     NOBODY,
     PACKET_IS_ACK,
@@ -52,7 +53,6 @@ from sysgym.emulator.packets.memory.records import (
     PACKET_RESUME,
     cap_at,
     entry_at,
-    flow_at,
     host_at,
     link_at,
     note_at,

@@ -13,10 +13,10 @@ from numba import njit
 
 from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source, push
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS, ns_per_byte_q20
+from sysgym.emulator.packets.memory.flow_record import flow_at
 from sysgym.emulator.packets.memory.records import (
     PACKET_CNP,
     TRANSPORT_FAILED,
-    flow_at,
     note_at,
     packet_at,
     segment_at,

@@ -10,12 +10,13 @@ from numba import njit
 from sysgym.emulator.packets.engine.events import RECEIVER_ACKS, event_key, flow_source, push
 from sysgym.emulator.packets.engine.ports import enqueue, first_link
 from sysgym.emulator.packets.engine.wire import release_packet
+from sysgym.emulator.packets.memory.flow_record import flow_at
 from sysgym.emulator.packets.memory.records import (
     NOBODY,
     PACKET_CE,
     PACKET_CNP,
+    PACKET_DUPLICATE,
     PACKET_IS_ACK,
-    flow_at,
     host_at,
     note_at,
     packet_at,
@@ -77,17 +78,22 @@ def deliver_held_packets(world: Any, flow: Any) -> None:
 
 
 @njit(forceinline=True)
-def accept_data(world: Any, flow: Any, seq: int, now_ns: int) -> None:
-    """Deliver a packet and those that it makes deliverable, or hold it until the gap before it is filled."""
+def accept_data(world: Any, flow: Any, seq: int, now_ns: int) -> bool:
+    """Deliver a packet and those that it makes deliverable, or hold it until the gap before it is filled.
+
+    Return False if it had arrived before.
+    """
     if seq == flow.rcv_nxt:
         flow.rcv_nxt += 1
         deliver_held_packets(world, flow)
         credit_delivery(world, flow, seq, now_ns)
-    elif seq > flow.rcv_nxt:
-        index = seq & flow.window_mask
-        if not test_bit(world.received, flow.bitmap_offset, index):
-            set_bit(world.received, flow.bitmap_offset, index)
-            flow.held_out_of_order += 1
+        return True
+    index = seq & flow.window_mask
+    if seq < flow.rcv_nxt or test_bit(world.received, flow.bitmap_offset, index):
+        return False
+    set_bit(world.received, flow.bitmap_offset, index)
+    flow.held_out_of_order += 1
+    return True
 
 
 @njit
@@ -102,10 +108,10 @@ def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
         receive_and_wait(world, packet.flow, slot, now_ns, extras)
         return
     segment = segment_at(world.segments, slot)
-    accept_data(world, flow, segment.seq, now_ns)
+    repeated = 0 if accept_data(world, flow, segment.seq, now_ns) else PACKET_DUPLICATE
     ce = packet.flags & PACKET_CE
     segment.ack = flow.rcv_nxt
-    packet.flags = PACKET_IS_ACK | ce
+    packet.flags = PACKET_IS_ACK | ce | repeated
     packet.size_bytes = world.ack_bytes
     if extras is not None and world.loses_at_random:
         note_at(world.notes, slot).recent_arrivals = bits_up_to(
@@ -133,7 +139,7 @@ def receive_and_wait(world: Any, flow_id: int, slot: int, now_ns: int, extras: A
         send_held_ack(world, flow_id, now_ns, extras)
     flow.ce_state = ce
     at_once = out_of_order or flow.held_out_of_order > 0
-    accept_data(world, flow, seq, now_ns)
+    flow.repeated_arrival = 0 if accept_data(world, flow, seq, now_ns) else 1
     if flow.unacked_arrivals > 0:
         release_packet(world, flow.held_ack_slot)
     flow.held_ack_slot = slot
@@ -168,6 +174,8 @@ def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
             world.received, flow, flow.rcv_nxt, segment_at(world.segments, slot).seq
         )
     packet.flags = PACKET_IS_ACK | (PACKET_CE if flow.ce_state else 0)
+    if flow.repeated_arrival:
+        packet.flags |= PACKET_DUPLICATE
     if flow.cnp_due:
         packet.flags |= PACKET_CNP
         flow.cnp_due = 0

@@ -1,8 +1,8 @@
 """Sending end of a flow: packet selection, ACK processing, loss recovery and time-outs.
 
 The transport sets the congestion window; its callbacks run on every event. This module decides when a packet
-may leave, which one, and when it counts as lost, in the same way for all transports. Sources: RFC 5681 and
-RFC 6582 (fast retransmit, NewReno), RFC 3042 (limited transmit), RFC 6675 (SACK), RFC 6298 (time-out).
+may leave and processes ACKs and timers, in the same way for all transports (RFC 6298: time-out). The folder
+``recovery`` decides which packets count as lost.
 """
 
 from __future__ import annotations
@@ -21,36 +21,55 @@ from sysgym.emulator.packets.engine.pacing import (
     space_next_packet,
 )
 from sysgym.emulator.packets.engine.ports import enqueue, first_link
-from sysgym.emulator.packets.engine.scoreboard import (
-    declare_lost,
-    forget_acked,
-    next_hole,
-    repair_later_retransmissions,
-    repair_lost_retransmission,
-    take_repeated,
-    take_sack,
+from sysgym.emulator.packets.engine.recovery.ack_by_time import (
+    FOUND_LOSSES,
+    REDUCE,
+    look_for_losses,
+    take_ack_by_time,
+)
+from sysgym.emulator.packets.engine.recovery.duplicate_acks import (
+    count_transmission,
+    first_recovery_credit,
+    next_by_duplicates,
+    restart_from_una,
+    take_ack_by_duplicates,
+)
+from sysgym.emulator.packets.engine.recovery.flight import (
+    keeps_order,
+    pipe_packets,
+    window_packets,
+)
+from sysgym.emulator.packets.engine.recovery.rack import (
+    declare_timed_out,
+    next_by_time,
+    record_transmission,
+    transmission_of,
+)
+from sysgym.emulator.packets.engine.recovery.rate_reduction import reduce_rate
+from sysgym.emulator.packets.engine.recovery.timer import set_retransmission_timer, set_timer
+from sysgym.emulator.packets.engine.recovery.undo import remember_window
+from sysgym.emulator.packets.memory.flow_record import (
+    FLOW,
+    PROBE,
+    RACK,
+    REORDERING,
+    RETRANSMISSION,
+    flow_at,
 )
 from sysgym.emulator.packets.memory.numba_records import callback_caller
 from sysgym.emulator.packets.memory.records import (
     EVENT,
-    FLOW,
-    LONG_LIVED_PACKETS,
     NEVER_NS,
-    NEW_RENO,
     NOBODY,
     PACKET_CE,
     PACKET_ECN_CAPABLE,
-    SACK,
     callback_at,
     event_at,
-    flow_at,
     host_at,
     note_at,
     packet_at,
     segment_at,
 )
-
-DUPLICATE_THRESHOLD = 3
 
 ON_START = 0
 ON_ACK = 1
@@ -78,50 +97,11 @@ def notify(world: Any, flow: Any, what: int, event: Any, extras: Any) -> None:
 
 
 @njit(forceinline=True)
-def duplicate_threshold(world: Any, extras: Any) -> int:
-    """Return how many packets beyond a hole make it a loss: more where packets take several paths."""
-    if extras is not None:
-        return int(world.duplicate_threshold)
-    return DUPLICATE_THRESHOLD
-
-
-@njit(forceinline=True)
-def keeps_order(world: Any, extras: Any) -> bool:
-    """Return whether packets of a flow arrive in the order in which they were sent."""
-    if extras is not None:
-        return bool(world.paths_keep_order)
-    return True
-
-
-@njit(forceinline=True)
-def window_packets(world: Any, flow: Any) -> int:
-    """Return how many packets may be in flight now: at least one, however small the transport's window."""
-    return max(int(min(flow.cwnd, float(world.max_window_packets))), 1)
-
-
-@njit(forceinline=True)
-def pipe_packets(flow: Any) -> int:
-    """Return the number of packets believed to be in flight.
-
-    Every duplicate ACK (RFC 5681) and every sacked or lost packet (RFC 6675) reduces it by one.
-    """
-    return flow.nxt - flow.una - flow.duplicate_acks - flow.sacked - flow.lost
-
-
-@njit(forceinline=True)
 def next_sequence(world: Any, flow: Any) -> int:
     """Return the number of the packet that the flow would send now, or NOBODY."""
-    if flow.resend_una:
-        return flow.una
-    if pipe_packets(flow) >= window_packets(world, flow):
-        return NOBODY
-    if flow.recovery_credit <= 0 and flow.in_recovery and flow.recovery == SACK:
-        return NOBODY
-    if flow.lost > 0:
-        return next_hole(world, flow)
-    if flow.nxt < flow.n_packets and flow.nxt - flow.una < world.max_window_packets:
-        return flow.nxt
-    return NOBODY
+    if flow.recovery == RACK:
+        return int(next_by_time(world, flow))
+    return int(next_by_duplicates(world, flow))
 
 
 @njit
@@ -130,26 +110,22 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
     flow = flow_at(world.flows, flow_id)
     host = host_at(world.hosts, flow.src)
     flow.recovery_credit -= 1
-    if seq == flow.una:
-        flow.una_sent_ns = now_ns
-    if flow.resend_una:
-        flow.resend_una = 0
-    elif seq == flow.nxt:
-        flow.nxt += 1
-    elif seq < flow.hole_cursor:
-        flow.repair_cursor = seq + 1
-        flow.lost -= 1
+    if flow.recovery == RACK:
+        record_transmission(world, flow, seq, now_ns)
     else:
-        flow.hole_cursor = seq + 1
-        flow.lost -= 1
+        count_transmission(flow, seq, now_ns)
     if seq < flow.high:
         flow.retransmitted_packets += 1
         host.retransmitted_packets += 1
-        if extras is not None and world.loses_at_random and seq == flow.una:
+        if extras is not None and world.loses_at_random and seq == flow.una and flow.recovery != RACK:
             # The timer restarts with this transmission, as in Linux (tcp_xmit_retransmit_queue).
-            flow.rto_deadline_ns = now_ns + flow.rto_ns
+            flow.timer_deadline_ns = now_ns + flow.rto_ns
     else:
         flow.high = seq + 1
+    if flow.recovery == RACK:
+        set_timer_after_sending(world, flow, seq, now_ns)
+    elif flow.timer_deadline_ns == NEVER_NS:
+        flow.timer_deadline_ns = now_ns + flow.rto_ns
     slot = world.first_free_packet
     packet = packet_at(world.packets, slot)
     world.first_free_packet = packet.next
@@ -164,8 +140,6 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
     packet.flags = PACKET_ECN_CAPABLE if flow.ecn_capable else 0
     host.sent_bytes += size_bytes
     host.sent_packets += 1
-    if flow.rto_deadline_ns == NEVER_NS:
-        flow.rto_deadline_ns = now_ns + flow.rto_ns
     if extras is not None:
         note_at(world.notes, slot).came_by = NOBODY
         begin_sample(world, flow, slot, pipe_packets(flow) <= 1, now_ns)
@@ -195,64 +169,6 @@ def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
     flow.rto_ns = min(max(rto_ns, world.min_rto_ns), world.max_rto_ns)
 
 
-@njit
-def enter_recovery(flow: Any) -> bool:
-    """Begin fast recovery, unless the loss belongs to a window that has already been answered.
-
-    See RFC 6582, 3.2 step 2.
-    """
-    if flow.in_recovery or flow.una < flow.recover:
-        return False
-    flow.in_recovery = 1
-    flow.recover = flow.high
-    return True
-
-
-@njit(forceinline=True)
-def take_cumulative_ack(world: Any, flow: Any, ack: int) -> int:
-    """Move the window forward; return how many packets are newly known to have arrived.
-
-    A partial ACK means that the packet it asks for is lost (RFC 6582, 3.2 step 3); NewReno also deflates the
-    window by the packets that left the network.
-    """
-    known = forget_acked(world, flow, ack) if flow.sacked + flow.lost > 0 else 0
-    newly_acked = ack - flow.una
-    flow.una = ack
-    flow.nxt = max(flow.nxt, ack)
-    flow.timeouts_in_a_row = 0
-    if not flow.in_recovery or ack >= flow.recover:
-        flow.in_recovery = 0
-        flow.duplicate_acks = 0
-    elif flow.recovery == NEW_RENO:
-        flow.resend_una = 1
-        flow.duplicate_acks = max(flow.duplicate_acks - newly_acked + 1, 0)
-    elif flow.hole_cursor <= ack:
-        declare_lost(world, flow, ack + 1)
-    return newly_acked - known
-
-
-@njit(forceinline=True)
-def take_duplicate_ack(flow: Any, threshold: int) -> bool:
-    """Count a duplicate ACK (NewReno); return True if it begins a recovery (RFC 5681, 3.2)."""
-    if flow.high == flow.una:
-        return False
-    flow.duplicate_acks += 1
-    if flow.duplicate_acks == threshold and enter_recovery(flow):
-        flow.resend_una = 1
-        return True
-    return False
-
-
-@njit(forceinline=True)
-def first_recovery_credit(world: Any, flow: Any) -> int:
-    """Return how many packets may leave in a SACK recovery before the next one is delivered.
-
-    From then on every delivered packet lets one leave: packet conservation, the bound of RFC 6937. It does
-    not apply to a flow without a window, whose rate is set from outside.
-    """
-    return 1 if flow.cwnd < world.max_window_packets else int(LONG_LIVED_PACKETS)
-
-
 @njit(forceinline=True)
 def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     """Apply an ACK to its flow: RTT, window, recovery and the transport's reaction. Send nothing."""
@@ -279,39 +195,80 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     event.rtt_ns = rtt_ns
     event.in_flight_packets = in_flight
     event.window_limited = 1 if pipe_packets(flow) >= window_packets(world, flow) else 0
-    event.acked_packets = 0
-    begins_recovery = False
     advances = segment.ack > flow.una
     event.duplicate = 0 if advances or not keeps_order(world, extras) else 1
-    if advances:
-        event.acked_packets = take_cumulative_ack(world, flow, segment.ack)
-    if extras is not None and world.loses_at_random and flow.recovery == SACK and segment.seq > segment.ack:
-        event.acked_packets += take_repeated(world, flow, slot)
-    if advances:
-        flow.rto_deadline_ns = now_ns + flow.rto_ns if flow.high > flow.una else NEVER_NS
-        if extras is not None and flow.recovery == SACK and segment.seq > segment.ack:
-            # The ACKs in between were lost: this one brings both a new left edge and a packet beyond it.
-            event.acked_packets += take_sack(world, flow, segment.seq, duplicate_threshold(world, extras))
-            begins_recovery = flow.lost > 0 and enter_recovery(flow)
-    elif flow.recovery == NEW_RENO:
-        begins_recovery = take_duplicate_ack(flow, duplicate_threshold(world, extras))
+    if flow.recovery == RACK:
+        news = take_ack_by_time(world, flow, event, slot, now_ns, extras)
+        reduces = news & REDUCE != 0
     else:
-        event.acked_packets = take_sack(world, flow, segment.seq, duplicate_threshold(world, extras))
-        begins_recovery = flow.lost > 0 and enter_recovery(flow)
-    if flow.recovery == SACK and flow.hole_cursor > 0 and keeps_order(world, extras):
-        repair_lost_retransmission(flow, advances, segment.sent_ns, now_ns)
-        if extras is not None and world.loses_at_random:
-            repair_later_retransmissions(world, flow, segment.sent_ns, now_ns)
-    flow.recovery_credit += event.acked_packets
+        reduces = take_ack_by_duplicates(world, flow, event, slot, now_ns, extras)
+        if advances:
+            set_retransmission_timer(flow, now_ns)
     if extras is not None:
         event.lost_packets = flow.lost
         finish_sample(world, flow, event, slot, now_ns)
         if world.keeps_stamps:
             read_telemetry(world, event, slot)
-    if begins_recovery:
+    if reduces:
         notify(world, flow, ON_LOSS, event, extras)
-        flow.recovery_credit = first_recovery_credit(world, flow)
+        if flow.recovery != RACK:
+            flow.recovery_credit = first_recovery_credit(world, flow)
     notify(world, flow, ON_ACK, event, extras)
+    if flow.recovery == RACK and flow.in_recovery and flow.reduces_by_prr:
+        reduce_rate(world, flow, event.acked_packets, advances and not news & FOUND_LOSSES)
+
+
+@njit(forceinline=True)
+def describe_timer_event(flow: Any, event: Any, now_ns: int) -> None:
+    """Fill in the event of a timer, for the transport."""
+    event.now_ns = now_ns
+    event.acked_packets = 0
+    event.marked = 0
+    event.rtt_ns = 0
+    event.in_flight_packets = flow.nxt - flow.una
+    event.window_limited = 1
+    event.duplicate = 0
+
+
+@njit
+def expire_timer(world: Any, flow: Any, now_ns: int, extras: Any) -> None:
+    """Handle a flow's timer: a time-out, a tail loss probe, or the end of the reordering window."""
+    if flow.timer == PROBE:
+        flow.probe_due = 1
+        set_retransmission_timer(flow, now_ns)
+    elif flow.timer == REORDERING:
+        set_retransmission_timer(flow, now_ns)
+        event = event_at(world.event, 0)
+        describe_timer_event(flow, event, now_ns)
+        if look_for_losses(world, flow, pipe_packets(flow), now_ns) & REDUCE:
+            notify(world, flow, ON_LOSS, event, extras)
+            reduce_rate(world, flow, 0, False)
+    else:
+        time_out(world, flow, now_ns, extras)
+
+
+@njit(forceinline=True)
+def set_timer_after_sending(world: Any, flow: Any, seq: int, now_ns: int) -> None:
+    """Set the flow's timer for a packet that has just left, and count it in a probe or a recovery (RACK)."""
+    flow.prr_sent += 1
+    if flow.probe_due:
+        flow.probe_due = 0
+        flow.probe_below = flow.high
+        flow.probe_resent = transmission_of(world, flow, seq).resent
+        set_retransmission_timer(flow, now_ns)
+    elif flow.timer == PROBE or flow.timer_deadline_ns == NEVER_NS:
+        set_timer(world, flow, now_ns)
+    elif seq == flow.una and flow.timer == RETRANSMISSION:
+        set_retransmission_timer(flow, now_ns)
+
+
+@njit
+def restart_by_time(world: Any, flow: Any, now_ns: int) -> None:
+    """Declare losses after a time-out, and let one packet more leave than is still in flight."""
+    flow.probe_due = 0
+    flow.probe_below = 0
+    declare_timed_out(world, flow, now_ns)
+    flow.cwnd = max(flow.cwnd, pipe_packets(flow) + 1.0)
 
 
 @njit
@@ -321,15 +278,12 @@ def time_out(world: Any, flow: Any, now_ns: int, extras: Any) -> None:
     See RFC 6298, 5.4 to 5.7.
     """
     event = event_at(world.event, 0)
-    event.now_ns = now_ns
-    event.acked_packets = 0
-    event.marked = 0
-    event.rtt_ns = 0
-    event.in_flight_packets = flow.nxt - flow.una
-    event.window_limited = 1
-    event.duplicate = 0
+    describe_timer_event(flow, event, now_ns)
     flow.timeouts += 1
     host_at(world.hosts, flow.src).timeouts += 1
+    if flow.una >= flow.recover:
+        remember_window(flow)
+    flow.frto_step = 0 if flow.in_recovery else 1
     flow.recover = flow.high
     flow.in_recovery = 0
     flow.duplicate_acks = 0
@@ -341,14 +295,9 @@ def time_out(world: Any, flow: Any, now_ns: int, extras: Any) -> None:
     ):  # RFC 5681, 3.1: a packet that is lost repeatedly lowers the threshold only once
         flow.ssthresh = ssthresh
     flow.timeouts_in_a_row += 1
-    if flow.recovery == NEW_RENO:
-        flow.nxt = flow.una
+    if flow.recovery == RACK:
+        restart_by_time(world, flow, now_ns)
     else:
-        flow.hole_cursor = flow.una
-        flow.lost_below = flow.una
-        flow.repair_below = 0
-        flow.resent_by_ns = 0
-        flow.lost = 0
-        declare_lost(world, flow, flow.high)
+        restart_from_una(world, flow)
     flow.rto_ns = min(2 * flow.rto_ns, world.max_rto_ns)
-    flow.rto_deadline_ns = now_ns + flow.rto_ns
+    set_retransmission_timer(flow, now_ns)

@@ -32,20 +32,12 @@ PACKET_CNP = 8
 PACKET_PAUSE = 16
 PACKET_RESUME = 32
 """Frames of priority flow control, which travel only from one end of a cable to the other."""
+PACKET_DUPLICATE = 64
+"""On an ACK: the packet that caused it had arrived before (DSACK, RFC 2883)."""
 
 OUT_OF_PACKETS = 1
 TRANSPORT_FAILED = 2
 """Reasons for a halt: a sender found no free slot; a transport raised or wrote an invalid window or rate."""
-
-NEW_RENO = 0
-"""Loss recovery by duplicate and partial ACKs (RFC 5681, RFC 6582), go-back-N after a time-out."""
-
-SACK = 1
-"""Loss recovery by selective acknowledgements (RFC 6675).
-
-Every ACK names the packet that caused it. A hole is lost when three packets beyond it have arrived. Sacked
-and lost packets do not count as in flight.
-"""
 
 PACKET = np.dtype(
     [
@@ -95,104 +87,8 @@ LINK = np.dtype(
     align=True,
 )
 
-STATE_SLOTS = 32
-"""Number of floats in ``flow.state``, a transport's private state for each flow."""
-
 INT_HOPS = 8
 """Largest number of switches on a path whose telemetry an ACK carries."""
-
-FLOW = np.dtype(
-    [
-        # Read and written by transports.
-        ("cwnd", np.float64),  # packets
-        ("ssthresh", np.float64),  # packets
-        ("srtt_ns", np.float64),
-        ("min_rtt_ns", np.int64),
-        ("base_rtt_ns", np.int64),  # of the empty path, full-size packets
-        ("line_rate_bps", np.float64),  # of the sending host
-        ("una", np.int64),  # first packet not acknowledged
-        ("nxt", np.int64),  # next packet to send
-        ("high", np.int64),  # first packet never sent
-        ("in_recovery", np.int64),
-        ("pacing_rate_bps", np.float64),  # spaces the flow's packets; 0: not paced
-        ("state", np.float64, (STATE_SLOTS,)),
-        # Loss recovery.
-        ("recover", np.int64),
-        ("duplicate_acks", np.int64),  # also inflates the window (RFC 5681, 3.2; RFC 3042)
-        ("resend_una", np.int64),
-        ("timeouts_in_a_row", np.int64),
-        ("sacked", np.int64),  # SACK: packets above una known to have arrived
-        ("lost", np.int64),  # SACK: packets considered lost and not yet retransmitted
-        ("lost_below", np.int64),  # SACK: holes below this number are lost
-        ("hole_cursor", np.int64),  # SACK: next candidate for retransmission
-        ("recovery_credit", np.int64),  # SACK: packets that may leave in recovery
-        ("una_sent_ns", np.int64),  # SACK: when the first hole was last sent
-        ("rttvar_ns", np.float64),
-        ("rto_ns", np.int64),
-        ("rto_deadline_ns", np.int64),
-        # Receiver.
-        ("rcv_nxt", np.int64),
-        ("held_out_of_order", np.int64),
-        # Constant.
-        ("n_packets", np.int64),
-        ("last_packet_bytes", np.int64),
-        ("window_mask", np.int64),
-        ("bitmap_offset", np.int64),
-        ("start_ns", np.int64),
-        ("src", np.int32),
-        ("dst", np.int32),
-        ("transport", np.int32),
-        ("recovery", np.int32),
-        ("ecn_capable", np.int32),
-        # List of the host's active flows.
-        ("next_active", np.int32),
-        ("previous_active", np.int32),
-        ("active", np.int32),
-        # Statistics.
-        ("finish_ns", np.int64),
-        ("rtt_sum_ns", np.int64),
-        ("acked_packets", np.int64),
-        ("rtt_samples", np.int64),
-        ("marked_packets", np.int64),
-        ("retransmitted_packets", np.int64),
-        ("timeouts", np.int64),
-        ("begun", np.int64),
-        # Read by the extended loop only; last, so that the plain loop never touches these cache lines.
-        ("pace_in_force_bps", np.float64),  # the pacing rate behind the next two fields
-        ("pace_ns_per_byte_q20", np.int64),
-        ("pace_fraction_q20", np.int64),  # of a nanosecond, carried from packet to packet
-        ("next_send_ns", np.int64),
-        ("paced_since_ns", np.int64),  # sending time of the packet that the next one is spaced from
-        ("paced_bytes", np.int64),  # its size; 0: none was sent
-        ("has_more", np.int64),  # another packet was ready when that packet had left
-        ("resent_below", np.int64),  # SACK: all holes below were retransmitted ...
-        ("resent_by_ns", np.int64),  # ... by this time; 0: unknown
-        ("repair_cursor", np.int64),  # SACK: holes from here on ...
-        ("repair_below", np.int64),  # ... to here are lost again, as their retransmissions did not arrive
-        ("delivered_packets", np.int64),
-        ("delivered_ns", np.int64),  # last increase of delivered_packets
-        ("first_sent_ns", np.int64),  # sending time of the packet delivered last
-        ("app_limited_until", np.int64),  # 0, or the delivered_packets up to which samples are app-limited
-        ("ack_deadline_ns", np.int64),
-        ("last_cnp_ns", np.int64),
-        ("after_delay_ns", np.int64),
-        ("hash_out", np.uint64),  # of the 5-tuple; hash_back is that of the ACKs
-        ("hash_back", np.uint64),
-        ("packet_bytes", np.int64),  # of a full packet, headers included
-        ("hops", np.int32),  # links of the route
-        ("pace_armed", np.int32),  # has an entry in the event heap
-        ("ack_armed", np.int32),
-        ("ce_state", np.int32),  # DCTCP.CE of RFC 8257, 3.2
-        ("unacked_arrivals", np.int32),  # arrived and not yet acknowledged by the receiver
-        ("held_ack_slot", np.int32),  # the last of these arrivals
-        ("cnp_due", np.int32),
-        ("waits_for", np.int32),  # number of flows that must end before this one starts
-        ("first_successor", np.int32),
-        ("n_successors", np.int32),
-        ("failed", np.int64),  # its transport raised, or wrote an invalid window or rate
-    ],
-    align=True,
-)
 
 HOST = np.dtype(
     [
@@ -349,6 +245,7 @@ WORLD = np.dtype(
         ("heap", np.int64),
         ("received", np.int64),
         ("sacked", np.int64),
+        ("transmissions", np.int64),
         ("queue_histogram", np.int64),
         ("event", np.int64),
         ("callbacks", np.int64),
@@ -431,7 +328,6 @@ CAP = np.dtype([("ns_per_byte_q20", np.int64)])
 link_at = record_accessor(LINK)
 packet_at = record_accessor(PACKET)
 segment_at = record_accessor(SEGMENT)
-flow_at = record_accessor(FLOW)
 host_at = record_accessor(HOST)
 event_at = record_accessor(EVENT)
 world_at = record_accessor(WORLD)

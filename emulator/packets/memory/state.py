@@ -21,6 +21,7 @@ class State(NamedTuple):
     heap: NDArray[np.int64]  # (n_links + n_hosts + 4,) event keys
     received: NDArray[np.uint64]  # receivers' bitmaps of packets held out of order
     sacked: NDArray[np.uint64]  # senders' bitmaps of packets known to have arrived
+    transmissions: NDArray[Any]  # (packets of all windows,) TRANSMISSION, where losses are detected by time
     queue_histogram: NDArray[np.uint32]  # (n_links, QUEUE_BUCKETS)
     event: NDArray[Any]  # (1,) EVENT, scratch
     callbacks: NDArray[np.int64]  # (5 * n_transports,) addresses of compiled functions

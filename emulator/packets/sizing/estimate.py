@@ -17,6 +17,7 @@ from typing import NamedTuple
 from sysgym.emulator.packets.engine.events import SOURCES_PER_FLOW
 from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
 from sysgym.emulator.packets.memory import records
+from sysgym.emulator.packets.memory.flow_record import FLOW, TRANSMISSION
 from sysgym.emulator.packets.sizing.topology_size import TopologySize, topology_size
 from sysgym.emulator.packets.workloads.flow_sizes import FlowSizeDistribution, get_flow_sizes
 from sysgym.scenarios.errors import ScenarioError
@@ -158,14 +159,14 @@ def _memory_bytes(scenario: CongestionScenario, size: TopologySize, parts: list[
     route_bytes = 2 * (size.longest_path + 1) * records.ROUTE_HOP.itemsize
     per_flow = (
         # Routes are computed, joined and copied once.
-        records.FLOW.itemsize + 3 * route_bytes + SOURCES_PER_FLOW * 8 + BYTES_PER_FLOW_DRAWN
+        FLOW.itemsize + 3 * route_bytes + SOURCES_PER_FLOW * 8 + BYTES_PER_FLOW_DRAWN
     )
     per_link = records.LINK.itemsize + records.PORT.itemsize + 4 * QUEUE_BUCKETS
     packets = max(1024, 64 * size.n_hosts)
     by_table = scenario.routing.ecmp == "packet" or len(scenario.faults.links) > 0
     tables = size.n_edges * (size.n_nodes + (size.n_nodes + size.n_links if by_table else 0)) * 4
     return (
-        sum(part.flows * (per_flow + _bitmap_bytes(part.window_packets)) for part in parts)
+        sum(part.flows * (per_flow + _window_bytes(part.window_packets, scenario)) for part in parts)
         + max(part.drawing_bytes for part in parts)
         + size.n_links * per_link
         + size.n_hosts * records.HOST.itemsize
@@ -174,8 +175,10 @@ def _memory_bytes(scenario: CongestionScenario, size: TopologySize, parts: list[
     )
 
 
-def _bitmap_bytes(window_packets: float) -> float:
-    return 2 * 8 * math.ceil(window_packets / 64)
+def _window_bytes(window_packets: float, scenario: CongestionScenario) -> float:
+    words = math.ceil(window_packets / 64)
+    by_time = scenario.transport.loss_detection == "rack"
+    return 2 * 8 * words + (64 * words * TRANSMISSION.itemsize if by_time else 0)
 
 
 def _part(part: PartTable, scenario: CongestionScenario, size: TopologySize) -> _Part:

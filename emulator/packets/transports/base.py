@@ -1,6 +1,6 @@
 """Transports: plain functions over one flow's record, compiled to a common type.
 
-A callback takes the records ``flow`` (:data:`~sysgym.emulator.packets.memory.records.FLOW`) and ``event``
+A callback takes the records ``flow`` (:data:`~sysgym.emulator.packets.memory.flow_record.FLOW`) and ``event``
 (:data:`~sysgym.emulator.packets.memory.records.EVENT`), reads both, and writes ``flow.cwnd`` and
 ``flow.ssthresh`` in packets and, for a paced flow, ``flow.pacing_rate_bps``. It keeps its own state in
 ``flow.state``, 32 floats that start at 0. It is compiled by numba and may use arithmetic, ``if``, loops,
@@ -22,8 +22,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sysgym.emulator.compiling import address_of, compile_for
+from sysgym.emulator.packets.memory.flow_record import FLOW, NEW_RENO, RACK, SACK
 from sysgym.emulator.packets.memory.numba_records import record_accessor
-from sysgym.emulator.packets.memory.records import EVENT, FLOW, NEW_RENO, SACK
+from sysgym.emulator.packets.memory.records import EVENT
 from sysgym.scenarios.errors import SysgymError
 
 Callback = Callable[[Any, Any], None]
@@ -67,7 +68,10 @@ class Transport:
             answers CE marks, as in DCQCN; 0: it sends none.
         ecn_capable: Whether its packets may be marked (ECT).
         rate_driven: Whether its rate is set from outside, so that a host always has a cap.
-        recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``.
+        recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``; where a scenario's
+            ``transport.loss_detection`` is ``"rack"``, losses are detected by time instead.
+        sets_window_in_recovery: Whether its callbacks set the window in recovery too, as BBR's do. For all others
+            the sender reduces its rate in proportion to what is delivered (PRR), where losses are detected by time.
         parameters: Numbers that its callbacks read with :func:`parameter`; changing them needs no new
             compilation.
     """
@@ -86,6 +90,7 @@ class Transport:
     ecn_capable: bool = False
     rate_driven: bool = False
     recovery: Literal["new_reno", "sack"] = "sack"
+    sets_window_in_recovery: bool = False
     parameters: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -129,10 +134,13 @@ class Transport:
         """Parameters as callbacks read them, by address; the array lives as long as the transport."""
         return np.array(self.parameters, np.float64)
 
-    @property
-    def recovery_code(self) -> int:
-        """Number of the loss recovery in the compiled loop."""
-        return _RECOVERIES[self.recovery]
+    def recovery_code(self, loss_detection: str) -> int:
+        """Return the number of the loss recovery in the compiled loop.
+
+        Args:
+            loss_detection: The scenario's ``transport.loss_detection``.
+        """
+        return RACK if loss_detection == "rack" else _RECOVERIES[self.recovery]
 
     def callbacks(self) -> tuple[Any, Any, Any, Any, Any]:
         """Return the compiled on_start, on_ack, on_loss, on_timeout and on_tick, cached on disk.

@@ -314,4 +314,5 @@ BBR = Transport(
     on_ack=on_ack,
     on_loss=on_loss,
     on_timeout=on_timeout,
+    sets_window_in_recovery=True,
 )

@@ -17,7 +17,8 @@ from sysgym.emulator.packets.engine.sender import (
     PARAMETERS,
     call_callback,
 )
-from sysgym.emulator.packets.memory.records import EVENT, FLOW, NEVER_NS, event_at, flow_at
+from sysgym.emulator.packets.memory.flow_record import FLOW, flow_at
+from sysgym.emulator.packets.memory.records import EVENT, NEVER_NS, event_at
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.base import callback_addresses
 

@@ -1,0 +1,115 @@
+"""Answer of a sender to an ACK where losses are detected by time: RACK-TLP (RFC 8985)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.engine.recovery.flight import enter_recovery, has_new_packet, pipe_packets
+from sysgym.emulator.packets.engine.recovery.rack import (
+    count_recovery,
+    detect_losses,
+    forget_acknowledged,
+    note_arrival_time,
+    take_arrival,
+    take_repeated_arrivals,
+    widen_reordering_window,
+)
+from sysgym.emulator.packets.engine.recovery.rate_reduction import begin_reduction
+from sysgym.emulator.packets.engine.recovery.timer import set_timer
+from sysgym.emulator.packets.engine.recovery.undo import (
+    continue_frto,
+    remember_window,
+    take_duplicate_report,
+    undo_if_spurious,
+)
+from sysgym.emulator.packets.memory.flow_record import REORDERING
+from sysgym.emulator.packets.memory.records import NEVER_NS, PACKET_DUPLICATE, packet_at, segment_at
+
+FOUND_LOSSES = 1
+REDUCE = 2
+"""What an ACK tells: packets were newly declared lost; the transport must reduce its window."""
+
+
+@njit(forceinline=True)
+def take_ack_by_time(world: Any, flow: Any, event: Any, slot: int, now_ns: int, extras: Any) -> int:
+    """Apply an ACK to window and scoreboard; return FOUND_LOSSES, REDUCE, both or 0."""
+    segment = segment_at(world.segments, slot)
+    flight_packets = pipe_packets(flow)
+    una = flow.una
+    advances = segment.ack > una
+    event.acked_packets = 0
+    if advances:
+        event.acked_packets = advance(world, flow, segment.ack)
+    if segment.seq > segment.ack:
+        if extras is not None and world.loses_at_random:
+            event.acked_packets += take_repeated_arrivals(world, flow, slot)
+        event.acked_packets += take_arrival(world, flow, segment.seq)
+    note_arrival_time(flow, segment.seq, segment.sent_ns, now_ns)
+    if advances:
+        set_timer(world, flow, now_ns)
+    news = 0
+    if packet_at(world.packets, slot).flags & PACKET_DUPLICATE:
+        widen_reordering_window(flow)
+        take_duplicate_report(flow)
+    if flow.in_recovery or flow.frto_step > 0:
+        filled_by_ns = segment.sent_ns if una <= segment.seq < segment.ack else 0
+        if not undo_if_spurious(world, flow, filled_by_ns) and flow.frto_step > 0:
+            continue_frto(flow, advances, has_new_packet(world, flow))
+    if flow.probe_below > 0:
+        duplicate = packet_at(world.packets, slot).flags & PACKET_DUPLICATE
+        news |= end_probe(flow, event.acked_packets == 0 and not advances, duplicate != 0)
+    if flow.sacked > 0 or flow.oldest_resent_ns != NEVER_NS:
+        news |= look_for_losses(world, flow, flight_packets, now_ns)
+    return int(news)
+
+
+@njit(forceinline=True)
+def advance(world: Any, flow: Any, ack: int) -> int:
+    """Move the left edge of the window; return how many packets are newly known to have arrived."""
+    newly_arrived = ack - flow.una
+    if flow.sacked + flow.lost + flow.frto_step > 0:
+        newly_arrived = forget_acknowledged(world, flow, ack)
+    flow.una = ack
+    flow.timeouts_in_a_row = 0
+    flow.highest_arrived = max(flow.highest_arrived, ack - 1)
+    if flow.in_recovery and ack >= flow.recover:
+        flow.in_recovery = 0
+        count_recovery(flow)
+    return int(newly_arrived)
+
+
+@njit
+def look_for_losses(world: Any, flow: Any, flight_packets: int, now_ns: int) -> int:
+    """Detect losses, begin a recovery if that is due, and set the timer where a packet is still in doubt."""
+    known = flow.lost
+    again_ns = detect_losses(world, flow, now_ns)
+    if again_ns != NEVER_NS:
+        flow.timer = REORDERING
+        flow.timer_deadline_ns = again_ns
+    if flow.lost <= known:
+        return 0
+    if not enter_recovery(flow):
+        return FOUND_LOSSES
+    remember_window(flow)
+    begin_reduction(flow, flight_packets)
+    return FOUND_LOSSES | REDUCE
+
+
+@njit
+def end_probe(flow: Any, duplicate_ack: bool, reported_duplicate: bool) -> int:
+    """End a tail loss probe if this ACK answers it; return REDUCE if the probe repaired a loss.
+
+    See RFC 8985, 7.4.
+    """
+    repaired = False
+    if flow.una < flow.probe_below:
+        if not (flow.probe_resent and duplicate_ack):
+            return 0
+    elif flow.probe_resent and not reported_duplicate:
+        if flow.una == flow.probe_below:
+            return 0
+        repaired = not flow.in_recovery
+    flow.probe_below = 0
+    return REDUCE if repaired else 0

@@ -1,0 +1,49 @@
+"""Proportional rate reduction: how many packets may leave at each ACK of a recovery (RFC 9937).
+
+The transport's window is the target (``ssthresh`` in the RFC). While more packets are in flight than the target,
+packets leave in proportion to those delivered; below it, as many as were delivered, and one more at each ACK that
+shows progress.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.engine.recovery.flight import pipe_packets, window_packets
+from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS
+
+
+@njit(forceinline=True)
+def begin_reduction(flow: Any, flight_packets: int) -> None:
+    """Begin a recovery with so many packets in flight, those declared lost included."""
+    flow.prr_delivered = 0
+    flow.prr_sent = 0
+    flow.prr_flight = max(flight_packets, 1)
+
+
+@njit(forceinline=True)
+def reduce_rate(world: Any, flow: Any, newly_delivered: int, safe: bool) -> None:
+    """Set the number of packets that may leave before the next ACK (RFC 9937, 6.2).
+
+    Args:
+        world: The world.
+        flow: A flow in recovery.
+        newly_delivered: Packets that this ACK reports as delivered.
+        safe: Whether the ACK moved the left edge and no further loss was found (SafeACK).
+    """
+    if flow.cwnd >= world.max_window_packets:  # without a window; its rate is set from outside
+        flow.recovery_credit = LONG_LIVED_PACKETS
+        return
+    target = window_packets(world, flow)
+    in_flight = pipe_packets(flow)
+    flow.prr_delivered += newly_delivered
+    if in_flight > target:
+        share = (flow.prr_delivered * target + flow.prr_flight - 1) // flow.prr_flight
+        credit = share - flow.prr_sent
+    else:
+        credit = max(flow.prr_delivered - flow.prr_sent, newly_delivered) + int(safe)
+        credit = min(credit, target - in_flight)
+    first = 1 if flow.prr_sent == 0 else 0  # the fast retransmission
+    flow.recovery_credit = max(credit, first)

@@ -1,0 +1,47 @@
+"""Timer of a flow: retransmission time-out, tail loss probe, or end of the reordering window.
+
+As in Linux, a flow has one timer, and setting it for one purpose replaces the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.memory.flow_record import PROBE, RETRANSMISSION
+from sysgym.emulator.packets.memory.records import NEVER_NS
+
+LEAST_PROBE_TICKS = 2
+
+
+@njit(forceinline=True)
+def set_retransmission_timer(flow: Any, now_ns: int) -> None:
+    """Start the retransmission time-out anew; stop it if nothing is in flight (RFC 6298, 5.2 and 5.3)."""
+    flow.timer = RETRANSMISSION
+    flow.timer_deadline_ns = now_ns + flow.rto_ns if flow.high > flow.una else NEVER_NS
+
+
+@njit(forceinline=True)
+def set_timer(world: Any, flow: Any, now_ns: int) -> None:
+    """Schedule a tail loss probe where one is allowed, else start the retransmission time-out anew.
+
+    A probe is allowed if nothing is known to be missing and no probe is in flight (RFC 8985, 7.2).
+    """
+    in_doubt = flow.sacked + flow.lost + flow.in_recovery + flow.probe_below > 0 or flow.una < flow.recover
+    set_retransmission_timer(flow, now_ns)
+    if flow.high > flow.una and not in_doubt:
+        flow.timer = PROBE
+        flow.timer_deadline_ns = now_ns + min(probe_wait_ns(world, flow), flow.rto_ns)
+
+
+@njit(forceinline=True)
+def probe_wait_ns(world: Any, flow: Any) -> int:
+    """Return the time without an ACK after which to probe: two round trips, and more for a single packet.
+
+    The ACK of a single packet may be delayed; like Linux, allow the shortest time-out for it. The other summand
+    covers the granularity of timers, which is also two ticks in Linux (TCP_TIMEOUT_MIN).
+    """
+    srtt_ns = flow.srtt_ns if flow.srtt_ns > 0.0 else float(flow.base_rtt_ns)
+    slack_ns = world.min_rto_ns if flow.high - flow.una == 1 else LEAST_PROBE_TICKS * world.timer_tick_ns
+    return int(2.0 * srtt_ns) + slack_ns

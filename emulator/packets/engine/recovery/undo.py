@@ -1,0 +1,73 @@
+"""Undo of recoveries that turn out to be spurious.
+
+Three observations prove that nothing was lost: every retransmission was reported as a duplicate (DSACK, RFC 3708);
+the packet thought lost arrives in a transmission from before the retransmission (Eifel, RFC 3522); after a
+time-out, a packet arrives that was not sent again (F-RTO, RFC 5682). The window and the threshold from before the
+recovery are then restored (RFC 4015).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.engine.recovery.rack import withdraw_losses
+
+
+@njit(forceinline=True)
+def remember_window(flow: Any) -> None:
+    """Remember window and threshold when a recovery begins."""
+    flow.undo_possible = 1
+    flow.undo_cwnd = flow.cwnd
+    flow.undo_ssthresh = flow.ssthresh
+    flow.undo_resent = 0
+    flow.first_resent_ns = 0
+
+
+@njit(forceinline=True)
+def restore_window(flow: Any) -> None:
+    """Restore window and threshold, and end the recovery."""
+    flow.undo_possible = 0
+    flow.cwnd = max(flow.cwnd, flow.undo_cwnd)
+    flow.ssthresh = max(flow.ssthresh, flow.undo_ssthresh)
+    flow.in_recovery = 0
+    flow.recover = min(flow.recover, flow.una)
+    flow.frto_step = 0
+
+
+@njit(forceinline=True)
+def take_duplicate_report(flow: Any) -> None:
+    """Count a retransmission that was not needed; undo if none was."""
+    if flow.undo_possible and flow.undo_resent > 0:
+        flow.undo_resent -= 1
+        if flow.undo_resent == 0:
+            restore_window(flow)
+
+
+@njit(forceinline=True)
+def undo_if_spurious(world: Any, flow: Any, filled_by_sent_ns: int) -> bool:
+    """Undo a recovery whose hole was filled by a packet sent at that time, if it was not retransmitted by then.
+
+    After a time-out, see RFC 5682, 3.1: the first ACK that moves the left edge lets new packets leave instead of
+    retransmissions; the next tells whether packets of before the time-out still arrive.
+
+    Return whether the recovery was undone.
+    """
+    if not flow.undo_possible:
+        return False
+    delayed = 0 < filled_by_sent_ns < flow.first_resent_ns
+    if not delayed and flow.frto_step != 3:
+        return False
+    withdraw_losses(world, flow)
+    restore_window(flow)
+    return True
+
+
+@njit(forceinline=True)
+def continue_frto(flow: Any, advances: bool, has_new_packet: bool) -> None:
+    """Continue the doubt after a time-out, or end it with the time-out taken as justified."""
+    if flow.frto_step == 1 and advances and flow.una < flow.recover and has_new_packet:
+        flow.frto_step = 2
+    else:
+        flow.frto_step = 0
