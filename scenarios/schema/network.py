@@ -252,8 +252,8 @@ class Transport(Table):
         default="dupack",
         description=(
             "rack: by time, with tail loss probes, proportional rate reduction and undo, as in Linux (RFC"
-            " 8985, 9937, 5682); dupack: by three duplicate ACKs, as in ns-3 (RFC 6675, or RFC 6582 where a law"
-            " has no SACK)"
+            " 8985, 9937, 5682); dupack: by three duplicate ACKs, as in ns-3 (RFC 6675, or RFC 6582 where a"
+            " law has no SACK)"
         ),
     )
     timer_tick_s: Annotated[float, Field(ge=1e-6, le=1.0)] | None = Field(

@@ -70,8 +70,9 @@ class Transport:
         rate_driven: Whether its rate is set from outside, so that a host always has a cap.
         recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``; where a scenario's
             ``transport.loss_detection`` is ``"rack"``, losses are detected by time instead.
-        sets_window_in_recovery: Whether its callbacks set the window in recovery too, as BBR's do. For all others
-            the sender reduces its rate in proportion to what is delivered (PRR), where losses are detected by time.
+        sets_window_in_recovery: Whether its callbacks set the window in recovery too, as BBR's do. For all
+            others, where losses are detected by time, the sender reduces its rate in proportion to what is
+            delivered (PRR).
         parameters: Numbers that its callbacks read with :func:`parameter`; changing them needs no new
             compilation.
     """

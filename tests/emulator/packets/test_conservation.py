@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sysgym.emulator.packets.memory.flow_record import ARRIVED, IN_FLIGHT, LOST
 from sysgym.emulator.packets.memory.records import NOBODY, PACKET_IS_ACK, PACKET_PAUSE, PACKET_RESUME
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import list_transports
@@ -93,6 +94,9 @@ def packets_that_wait(network: PacketNetwork) -> list[int]:
 def check_flows(network: PacketNetwork) -> None:
     state = network._state
     flows = state.flows
+    if network.scenario.transport.loss_detection == "rack":
+        for flow in flows:
+            check_scoreboard(network, flow)
     assert np.all(flows["una"] <= flows["rcv_nxt"]), "acknowledged before it arrived"
     assert np.all(flows["rcv_nxt"] <= flows["high"]), "received before it was sent"
     assert np.all(flows["una"] <= flows["nxt"])
@@ -102,14 +106,28 @@ def check_flows(network: PacketNetwork) -> None:
     assert hosts.delivered_bytes.sum() == network.flows().delivered_bytes.sum()
 
 
+def check_scoreboard(network: PacketNetwork, flow: Any) -> None:
+    """The counts of lost and arrived packets agree with the packets' states (RACK)."""
+    seqs = np.arange(int(flow["una"]), int(flow["nxt"]))
+    records = network._state.transmissions[flow["first_transmission"] + (seqs & int(flow["window_mask"]))]
+    assert flow["lost"] == (records["status"] == LOST).sum()
+    assert flow["sacked"] == (records["status"] == ARRIVED).sum()
+    resent = records[(records["status"] == IN_FLIGHT) & (records["resent"] == 1)]
+    if len(resent):
+        assert flow["oldest_resent_ns"] <= resent["sent_ns"].min()
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     transport=st.sampled_from(list_transports()),
     seed=st.integers(0, 2**31 - 1),
     buffer_packets=st.integers(2, 60),
     initial_window=st.integers(1, 64),
+    loss_detection=st.sampled_from(["rack", "dupack"]),
 )
-def test_conservation_under_loss(transport: str, seed: int, buffer_packets: int, initial_window: int) -> None:
+def test_conservation_under_loss(
+    transport: str, seed: int, buffer_packets: int, initial_window: int, loss_detection: str
+) -> None:
     network = network_of(
         transport,
         seed,
@@ -119,6 +137,7 @@ def test_conservation_under_loss(transport: str, seed: int, buffer_packets: int,
         queue__ecn_threshold_bytes=1500 * (buffer_packets // 2),
         transport__initial_window_packets=initial_window,
         transport__min_rto_s=1e-3,
+        transport__loss_detection=loss_detection,
     )
     for _ in range(10):
         network.advance(1e-3)
@@ -138,6 +157,7 @@ FAT_TREE = {"kind": "fat_tree", "k": 4, "link_rate_bps": 1e9, "link_delay_s": 2e
     loss=st.sampled_from([0.0, 1e-3, 0.05]),
     ecmp=st.sampled_from(["flow", "packet"]),
     trouble=st.sampled_from(["none", "links fail", "lossless"]),
+    loss_detection=st.sampled_from(["rack", "dupack"]),
     buffer_packets=st.integers(4, 80),
 )
 def test_conservation_with_every_feature(
@@ -149,6 +169,7 @@ def test_conservation_with_every_feature(
     loss: float,
     ecmp: str,
     trouble: str,
+    loss_detection: str,
     buffer_packets: int,
 ) -> None:
     queue: dict[str, Any] = {"buffer_bytes": 1500 * buffer_packets, "discipline": discipline}
@@ -167,6 +188,7 @@ def test_conservation_with_every_feature(
         transport__delayed_ack_packets=delayed,
         transport__delayed_ack_timeout_s=2e-4,
         transport__min_rto_s=1e-3,
+        transport__loss_detection=loss_detection,
         routing={"ecmp": ecmp},
         faults={
             "loss_probability": loss,
@@ -181,11 +203,13 @@ def test_conservation_with_every_feature(
         assert network.ports().dropped_packets.sum() == 0
 
 
+@pytest.mark.parametrize("loss_detection", ["rack", "dupack"])
 @pytest.mark.parametrize("transport", list_transports())
-def test_everything_is_delivered_in_the_end(transport: str) -> None:
+def test_everything_is_delivered_in_the_end(transport: str, loss_detection: str) -> None:
     network = network_of(
         transport, 3, topology=SWITCH, workload=INCAST, queue__buffer_bytes=15_000,
         queue__ecn_threshold_bytes=7_500, transport__min_rto_s=1e-3, control__episode_steps=20,
+        transport__loss_detection=loss_detection,
     )  # fmt: skip
     network.advance(5.0)
     flows = network.flows()

@@ -1,9 +1,9 @@
 """Loss detection by time, as in Linux: RACK (RFC 8985, 6).
 
-A packet is lost when another one that was sent after it has arrived, and a round trip and the reordering window
-have passed since it was sent. This also detects the loss of retransmissions. An ACK of the simulator names the
-very transmission that caused it, as exact timestamps would, so the ambiguity that step 2 of the algorithm guards
-against does not arise.
+A packet is lost when another one that was sent after it has arrived, and a round trip and the reordering
+window have passed since it was sent. This also detects the loss of retransmissions. An ACK of the simulator
+names the very transmission that caused it, as exact timestamps would, so the ambiguity that step 2 of the
+algorithm guards against does not arise.
 """
 
 from __future__ import annotations
@@ -45,10 +45,15 @@ def next_by_time(world: Any, flow: Any) -> int:
     return NOBODY
 
 
-@njit(forceinline=True)
+@njit
 def probe_sequence(world: Any, flow: Any) -> int:
-    """Return the packet to probe with: a new one, else the last one again (RFC 8985, 7.3)."""
-    return int(flow.nxt) if has_new_packet(world, flow) else int(flow.nxt) - 1
+    """Return the packet to probe with: a new one, else again the last that has not arrived (RFC 8985, 7.3)."""
+    if has_new_packet(world, flow):
+        return int(flow.nxt)
+    seq = flow.nxt - 1
+    while transmission_of(world, flow, seq).status == ARRIVED:
+        seq -= 1
+    return int(seq)
 
 
 @njit
@@ -93,6 +98,7 @@ def forget_acknowledged(world: Any, flow: Any, ack: int) -> int:
             continue
         newly_arrived += 1
         flow.lost -= sent.status == LOST
+        note_order(flow, seq, sent)
         note_first_transmission(flow, seq, sent)
     return newly_arrived
 
@@ -246,7 +252,7 @@ def judge_retransmissions(world: Any, flow: Any, sent_by_ns: int) -> bool:
 
 @njit
 def declare_timed_out(world: Any, flow: Any, now_ns: int) -> None:
-    """Declare lost, after a time-out, the first packet and all whose round trip has passed (RFC 8985, 6.3)."""
+    """Declare lost, after a time-out, the first packet and all whose round trip has passed (RFC 8985)."""
     sent_by_ns = now_ns - flow.rack_rtt_ns - reordering_window_ns(flow)
     flow.lost_below = flow.una
     for seq in range(flow.una, flow.nxt):

@@ -1,8 +1,8 @@
 """Proportional rate reduction: how many packets may leave at each ACK of a recovery (RFC 9937).
 
-The transport's window is the target (``ssthresh`` in the RFC). While more packets are in flight than the target,
-packets leave in proportion to those delivered; below it, as many as were delivered, and one more at each ACK that
-shows progress.
+The transport's window is the target (``ssthresh`` in the RFC). While more packets are in flight than the
+target, packets leave in proportion to those delivered; below it, as many as were delivered, and one more at
+each ACK that shows progress.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def begin_reduction(flow: Any, flight_packets: int) -> None:
 
 @njit(forceinline=True)
 def reduce_rate(world: Any, flow: Any, newly_delivered: int, safe: bool) -> None:
-    """Set the number of packets that may leave before the next ACK (RFC 9937, 6.2).
+    """Set the number of packets that may leave before the next ACK (RFC 9937).
 
     Args:
         world: The world.
@@ -35,6 +35,8 @@ def reduce_rate(world: Any, flow: Any, newly_delivered: int, safe: bool) -> None
     """
     if flow.cwnd >= world.max_window_packets:  # without a window; its rate is set from outside
         flow.recovery_credit = LONG_LIVED_PACKETS
+        return
+    if newly_delivered == 0 and flow.prr_sent > 0:
         return
     target = window_packets(world, flow)
     in_flight = pipe_packets(flow)

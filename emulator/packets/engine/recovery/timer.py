@@ -39,8 +39,8 @@ def set_timer(world: Any, flow: Any, now_ns: int) -> None:
 def probe_wait_ns(world: Any, flow: Any) -> int:
     """Return the time without an ACK after which to probe: two round trips, and more for a single packet.
 
-    The ACK of a single packet may be delayed; like Linux, allow the shortest time-out for it. The other summand
-    covers the granularity of timers, which is also two ticks in Linux (TCP_TIMEOUT_MIN).
+    The ACK of a single packet may be delayed; as in Linux, allow the shortest time-out for it. Otherwise
+    allow two ticks, the granularity of timers (TCP_TIMEOUT_MIN in Linux).
     """
     srtt_ns = flow.srtt_ns if flow.srtt_ns > 0.0 else float(flow.base_rtt_ns)
     slack_ns = world.min_rto_ns if flow.high - flow.una == 1 else LEAST_PROBE_TICKS * world.timer_tick_ns

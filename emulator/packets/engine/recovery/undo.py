@@ -1,9 +1,9 @@
 """Undo of recoveries that turn out to be spurious.
 
-Three observations prove that nothing was lost: every retransmission was reported as a duplicate (DSACK, RFC 3708);
-the packet thought lost arrives in a transmission from before the retransmission (Eifel, RFC 3522); after a
-time-out, a packet arrives that was not sent again (F-RTO, RFC 5682). The window and the threshold from before the
-recovery are then restored (RFC 4015).
+Three observations prove that nothing was lost. Every retransmission was reported as a duplicate (DSACK, RFC
+3708). The packet thought lost arrives in a transmission from before the retransmission (Eifel, RFC 3522).
+After a time-out, a packet arrives that was not sent again (F-RTO, RFC 5682). The window and the threshold from
+before the recovery are then restored (RFC 4015).
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ def take_duplicate_report(flow: Any) -> None:
 
 @njit(forceinline=True)
 def undo_if_spurious(world: Any, flow: Any, filled_by_sent_ns: int) -> bool:
-    """Undo a recovery whose hole was filled by a packet sent at that time, if it was not retransmitted by then.
+    """Undo a recovery if the packet that fills the first hole was sent before anything was sent again.
 
-    After a time-out, see RFC 5682, 3.1: the first ACK that moves the left edge lets new packets leave instead of
-    retransmissions; the next tells whether packets of before the time-out still arrive.
+    After a time-out, see RFC 5682, 3.1: the first ACK that moves the left edge lets new packets leave instead
+    of retransmissions; the next tells whether packets from before the time-out still arrive.
 
     Return whether the recovery was undone.
     """
     if not flow.undo_possible:
         return False
-    delayed = 0 < filled_by_sent_ns < flow.first_resent_ns
+    delayed = filled_by_sent_ns < flow.first_resent_ns
     if not delayed and flow.frto_step != 3:
         return False
     withdraw_losses(world, flow)
