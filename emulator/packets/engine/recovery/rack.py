@@ -47,7 +47,7 @@ def next_by_time(world: Any, flow: Any) -> int:
 
 @njit
 def probe_sequence(world: Any, flow: Any) -> int:
-    """Return the packet to probe with: a new one, else again the last that has not arrived (RFC 8985, 7.3)."""
+    """Return the packet to probe with: a new one, or the last that has not arrived (RFC 8985, 7.3)."""
     if has_new_packet(world, flow):
         return int(flow.nxt)
     seq = flow.nxt - 1
