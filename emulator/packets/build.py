@@ -159,6 +159,7 @@ class Assembly:
             received=np.zeros(bitmap_words, np.uint64),
             sacked=np.zeros(bitmap_words, np.uint64),
             transmissions=np.zeros(64 * bitmap_words if by_time else 1, TRANSMISSION),
+            sent_times=np.zeros(64 * bitmap_words if by_time else 1, np.int64),
             queue_histogram=np.zeros((self.n_links, QUEUE_BUCKETS), np.uint32),
             event=np.zeros(1, records.EVENT),
             callbacks=callback_addresses((self.transport,)),

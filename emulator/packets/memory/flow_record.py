@@ -31,13 +31,15 @@ ARRIVED = 2
 
 TRANSMISSION = np.dtype(
     [
-        ("sent_ns", np.int64),  # its last transmission
-        ("status", np.int32),
-        ("resent", np.int32),  # it was sent more than once
+        ("status", np.uint8),
+        ("resent", np.uint8),  # it was sent more than once
     ],
     align=True,
 )
-"""What a sender keeps of a packet in its window (RACK)."""
+"""State of a packet in a sender's window (RACK); small, so that the cache holds many."""
+
+SENT_TIME = np.dtype([("ns", np.int64)])
+"""Time of a packet's last transmission, beside its :data:`TRANSMISSION`."""
 
 STATE_SLOTS = 32
 """Number of floats in ``flow.state``, a transport's private state for each flow."""
@@ -72,36 +74,31 @@ FLOW = np.dtype(
         ("rto_ns", np.int64),
         ("timer_deadline_ns", np.int64),
         ("timer", np.int64),  # what happens then: RETRANSMISSION ...
-        # Loss detection by time, in the terms of RFC 8985. Sequence numbers and times of transmissions.
+        # Loss detection by time, in the terms of RFC 8985; first what every ACK and every packet reads.
         ("rack_sent_ns", np.int64),  # RACK.xmit_ts: of the packet sent last among those that arrived
         ("rack_seq", np.int64),
         ("rack_rtt_ns", np.int64),  # its round trip
         ("highest_arrived", np.int64),  # RACK.fack
         ("first_transmission", np.int64),  # index of its packets in the world's transmissions
-        (
-            "oldest_resent_ns",
-            np.int64,
-        ),  # no retransmission in flight was sent earlier; NEVER_NS: there is none
+        ("oldest_resent_ns", np.int64),  # no retransmission in flight was sent earlier; NEVER_NS: none is
+        ("probe_due", np.int64),  # tail loss probe (RFC 8985, 7)
+        ("probe_below", np.int64),  # TLP.end_seq: one more than the probe's number; 0: none is in flight
+        ("frto_step", np.int64),  # RFC 5682, 3.1; 0: no doubt about a time-out
+        ("prr_sent", np.int64),  # packets sent in this recovery (RFC 9937)
+        ("prr_delivered", np.int64),
+        ("prr_flight", np.int64),  # packets in flight when the recovery began
         ("highest_resent", np.int64),  # no packet above it is a retransmission in flight
         ("reordering_seen", np.int64),
         ("reordering_steps", np.int64),  # RACK.reo_wnd_mult: quarters of the shortest round trip
         ("reordering_recoveries", np.int64),  # RACK.reo_wnd_persist
         ("reordering_round", np.int64),  # the round ends when this packet is acknowledged
-        # Tail loss probe (RFC 8985, 7).
-        ("probe_due", np.int64),
-        ("probe_below", np.int64),  # TLP.end_seq: one more than the probe's number; 0: none is in flight
         ("probe_resent", np.int64),  # the probe was a retransmission
-        # Proportional rate reduction (RFC 9937).
-        ("prr_delivered", np.int64),
-        ("prr_sent", np.int64),
-        ("prr_flight", np.int64),  # packets in flight when the recovery began
         # Undo of spurious recoveries.
         ("undo_possible", np.int64),
         ("undo_cwnd", np.float64),
         ("undo_ssthresh", np.float64),
         ("undo_resent", np.int64),  # retransmissions not reported as duplicates
         ("first_resent_ns", np.int64),  # 0: nothing was retransmitted in this recovery
-        ("frto_step", np.int64),  # RFC 5682, 3.1; 0: none
         # Receiver.
         ("rcv_nxt", np.int64),
         ("held_out_of_order", np.int64),
@@ -170,3 +167,4 @@ FLOW = np.dtype(
 
 flow_at = record_accessor(FLOW)
 transmission_at = record_accessor(TRANSMISSION)
+sent_time_at = record_accessor(SENT_TIME)

@@ -246,6 +246,7 @@ WORLD = np.dtype(
         ("received", np.int64),
         ("sacked", np.int64),
         ("transmissions", np.int64),
+        ("sent_times", np.int64),
         ("queue_histogram", np.int64),
         ("event", np.int64),
         ("callbacks", np.int64),

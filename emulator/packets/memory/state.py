@@ -22,6 +22,7 @@ class State(NamedTuple):
     received: NDArray[np.uint64]  # receivers' bitmaps of packets held out of order
     sacked: NDArray[np.uint64]  # senders' bitmaps of packets known to have arrived
     transmissions: NDArray[Any]  # (packets of all windows,) TRANSMISSION, where losses are detected by time
+    sent_times: NDArray[np.int64]  # (packets of all windows,) ns, beside the transmissions
     queue_histogram: NDArray[np.uint32]  # (n_links, QUEUE_BUCKETS)
     event: NDArray[Any]  # (1,) EVENT, scratch
     callbacks: NDArray[np.int64]  # (5 * n_transports,) addresses of compiled functions

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from sysgym.emulator.packets.engine.events import SOURCES_PER_FLOW
 from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
 from sysgym.emulator.packets.memory import records
-from sysgym.emulator.packets.memory.flow_record import FLOW, TRANSMISSION
+from sysgym.emulator.packets.memory.flow_record import FLOW, SENT_TIME, TRANSMISSION
 from sysgym.emulator.packets.sizing.topology_size import TopologySize, topology_size
 from sysgym.emulator.packets.workloads.flow_sizes import FlowSizeDistribution, get_flow_sizes
 from sysgym.scenarios.errors import ScenarioError
@@ -178,7 +178,7 @@ def _memory_bytes(scenario: CongestionScenario, size: TopologySize, parts: list[
 def _window_bytes(window_packets: float, scenario: CongestionScenario) -> float:
     words = math.ceil(window_packets / 64)
     by_time = scenario.transport.loss_detection == "rack"
-    return 2 * 8 * words + (64 * words * TRANSMISSION.itemsize if by_time else 0)
+    return 2 * 8 * words + (64 * words * (TRANSMISSION.itemsize + SENT_TIME.itemsize) if by_time else 0)
 
 
 def _part(part: PartTable, scenario: CongestionScenario, size: TopologySize) -> _Part:

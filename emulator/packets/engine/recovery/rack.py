@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from sysgym.emulator.packets.engine.recovery.flight import has_new_packet, pipe_packets, window_packets
-from sysgym.emulator.packets.memory.flow_record import ARRIVED, IN_FLIGHT, LOST, transmission_at
+from sysgym.emulator.packets.memory.flow_record import ARRIVED, IN_FLIGHT, LOST, sent_time_at, transmission_at
 from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY, note_at, segment_at
 
 DUPLICATE_THRESHOLD = 3
@@ -26,6 +26,12 @@ RECOVERIES_WITH_STEPS = 16  # RFC 8985, 6.2 step 4
 def transmission_of(world: Any, flow: Any, seq: int) -> Any:
     """Return the record of a packet in the window."""
     return transmission_at(world.transmissions, flow.first_transmission + (seq & flow.window_mask))
+
+
+@njit(forceinline=True)
+def sent_time_of(world: Any, flow: Any, seq: int) -> Any:
+    """Return the record of the time at which a packet in the window was last sent."""
+    return sent_time_at(world.sent_times, flow.first_transmission + (seq & flow.window_mask))
 
 
 @njit(forceinline=True)
@@ -81,7 +87,7 @@ def record_transmission(world: Any, flow: Any, seq: int, now_ns: int) -> None:
         if flow.first_resent_ns == 0:
             flow.first_resent_ns = now_ns
     sent.status = IN_FLIGHT
-    sent.sent_ns = now_ns
+    sent_time_of(world, flow, seq).ns = now_ns
 
 
 @njit
@@ -194,9 +200,9 @@ def detect_losses(world: Any, flow: Any, now_ns: int) -> int:
 
 
 @njit(forceinline=True)
-def was_overtaken(flow: Any, seq: int, sent: Any) -> bool:
+def was_overtaken(flow: Any, seq: int, sent_ns: int) -> bool:
     """Return whether a packet that was sent later has arrived (RACK_sent_after)."""
-    return sent.sent_ns < flow.rack_sent_ns or (sent.sent_ns == flow.rack_sent_ns and seq < flow.rack_seq)
+    return sent_ns < flow.rack_sent_ns or (sent_ns == flow.rack_sent_ns and seq < flow.rack_seq)
 
 
 @njit(forceinline=True)
@@ -218,8 +224,9 @@ def judge_first_transmissions(world: Any, flow: Any, sent_by_ns: int) -> bool:
     while seq < flow.nxt:
         sent = transmission_of(world, flow, seq)
         if sent.status == IN_FLIGHT and not sent.resent:
-            waits = was_overtaken(flow, seq, sent)
-            if not waits or sent.sent_ns > sent_by_ns:
+            sent_ns = sent_time_of(world, flow, seq).ns
+            waits = was_overtaken(flow, seq, sent_ns)
+            if not waits or sent_ns > sent_by_ns:
                 break
             declare_packet_lost(flow, seq, sent)
             waits = False
@@ -238,12 +245,13 @@ def judge_retransmissions(world: Any, flow: Any, sent_by_ns: int) -> bool:
         sent = transmission_of(world, flow, seq)
         if sent.status != IN_FLIGHT or not sent.resent:
             continue
-        overtaken = was_overtaken(flow, seq, sent)
-        if overtaken and sent.sent_ns <= sent_by_ns:
+        sent_ns = sent_time_of(world, flow, seq).ns
+        overtaken = was_overtaken(flow, seq, sent_ns)
+        if overtaken and sent_ns <= sent_by_ns:
             declare_packet_lost(flow, seq, sent)
             continue
         waits = waits or overtaken
-        oldest_ns = min(oldest_ns, sent.sent_ns)
+        oldest_ns = min(oldest_ns, sent_ns)
         highest = seq
     flow.oldest_resent_ns = oldest_ns
     flow.highest_resent = highest
@@ -257,7 +265,8 @@ def declare_timed_out(world: Any, flow: Any, now_ns: int) -> None:
     flow.lost_below = flow.una
     for seq in range(flow.una, flow.nxt):
         sent = transmission_of(world, flow, seq)
-        if sent.status == IN_FLIGHT and (seq == flow.una or sent.sent_ns <= sent_by_ns):
+        timed_out = seq == flow.una or sent_time_of(world, flow, seq).ns <= sent_by_ns
+        if sent.status == IN_FLIGHT and timed_out:
             declare_packet_lost(flow, seq, sent)
 
 
@@ -269,7 +278,7 @@ def withdraw_losses(world: Any, flow: Any) -> None:
         if sent.status == LOST:
             sent.status = IN_FLIGHT
             if sent.resent:
-                flow.oldest_resent_ns = min(flow.oldest_resent_ns, sent.sent_ns)
+                flow.oldest_resent_ns = min(flow.oldest_resent_ns, sent_time_of(world, flow, seq).ns)
                 flow.highest_resent = max(flow.highest_resent, seq)
     flow.lost = 0
     flow.lost_below = flow.una
