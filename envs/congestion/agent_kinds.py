@@ -13,10 +13,10 @@ from sysgym.emulator.packets.topology.round_trips import longest_round_trip_s
 from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.paced import PACED, PACED_FLOW
 from sysgym.emulator.packets.workloads import scenario_flows
-from sysgym.envs.congestion.backends import PACKETS, law_of_agents
+from sysgym.envs.congestion.backends import PACKETS, law_of_agents, network_on
 from sysgym.envs.congestion.flow.intervals import IntervalArray, flow_intervals, host_intervals
 from sysgym.envs.congestion.flow.presets import Preset
-from sysgym.envs.congestion.flow.world import FIRST_INTERVAL_RTTS, sender_transport
+from sysgym.envs.congestion.flow.world import FIRST_INTERVAL_RTTS, sender_transport, with_relative_buffer
 from sysgym.envs.congestion.stepping.flow_kernels import FLOW_PACE, HOST_CAP, NO_FLOW, WINDOW
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError
@@ -24,7 +24,7 @@ from sysgym.scenarios.schema.flow import Flow
 
 
 class AgentKind(ABC):
-    """Agents of one kind in the networks of a scenario.
+    """Networks of a scenario with agents of one kind.
 
     Args:
         scenario: The scenario.
@@ -46,7 +46,35 @@ class AgentKind(ABC):
         self._scenario, self._preset, self._backend = scenario, preset, backend
         self._flow = scenario.flow or Flow()
         self.transport = sender_transport(preset, transport, self._flow)
+        self._network: Network | None = None
+        self._drawn: CongestionScenario | None = None
         self._check()
+
+    def begin(self, drawn: CongestionScenario, seed: int) -> tuple[Network, dict[str, Any], IntervalArray]:
+        """Begin an episode.
+
+        Args:
+            drawn: The scenario of this episode.
+            seed: Seed of the episode.
+
+        Returns:
+            The network, the settings of the agents (fields of ``AGENT`` records), and an interval for each
+            agent with the constants of the episode.
+        """
+        network = self._network_of(drawn)
+        network.reset(seed)
+        control = network.scenario.control
+        intervals = self._constants(network, control.min_rate_fraction)
+        intervals["windowed"] = self._preset.window
+        intervals["action_step"] = self._flow.action_step
+        first_s = FIRST_INTERVAL_RTTS * float(intervals["base_rtt_s"].max())
+        settings = {
+            "interval_s": max(control.decision_interval_s, first_s),
+            "longest_s": control.decision_interval_s,
+            "episode_steps": control.episode_steps,
+            **self._targets(network),
+        }
+        return network, settings, intervals
 
     @property
     @abstractmethod
@@ -69,23 +97,13 @@ class AgentKind(ABC):
     def _targets(self, network: Network) -> dict[str, Any]:
         """Return what the agents set: fields of ``AGENT`` records."""
 
-    def intervals(self, network: Network) -> IntervalArray:
-        """Return an interval for each agent, with the constants of the episode."""
-        intervals = self._constants(network, network.scenario.control.min_rate_fraction)
-        intervals["windowed"] = self._preset.window
-        intervals["action_step"] = self._flow.action_step
-        return intervals
-
-    def settings(self, network: Network, intervals: IntervalArray) -> dict[str, Any]:
-        """Return the settings of the agents: fields of ``AGENT`` records."""
-        control = network.scenario.control
-        first_s = FIRST_INTERVAL_RTTS * float(intervals["base_rtt_s"].max())
-        return {
-            "interval_s": max(control.decision_interval_s, first_s),
-            "longest_s": control.decision_interval_s,
-            "episode_steps": control.episode_steps,
-            **self._targets(network),
-        }
+    def _network_of(self, drawn: CongestionScenario) -> Network:
+        if self._network is None or drawn != self._drawn:
+            if self._network is not None:
+                self._network.close()
+            relative = with_relative_buffer(drawn, drawn.flow or Flow())
+            self._network, self._drawn = network_on(self._backend, relative, self.law), drawn
+        return self._network
 
 
 class FlowAgents(AgentKind):

@@ -21,21 +21,17 @@ from numpy.typing import NDArray
 from sysgym.emulator.packets.transports import Transport
 from sysgym.envs.congestion.action_spaces import SenderActions
 from sysgym.envs.congestion.agent_kinds import KINDS
-from sysgym.envs.congestion.backends import PACKETS, network_on
+from sysgym.envs.congestion.backends import PACKETS
 from sysgym.envs.congestion.base import CongestionLifecycle
 from sysgym.envs.congestion.datacenter.metrics import flow_metrics
 from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed
 from sysgym.envs.congestion.flow.metrics import interval_metrics
 from sysgym.envs.congestion.flow.presets import FlowReward, Preset, get_flow_reward, get_preset
-from sysgym.envs.congestion.flow.world import (
-    history_of,
-    with_relative_buffer,
-)
+from sysgym.envs.congestion.flow.world import history_of
 from sysgym.envs.congestion.stepping.flow_stepper import FlowStepper
 from sysgym.envs.congestion.stepping.of_backend import flow_stepper_on
 from sysgym.envs.congestion.stepping.protocol import is_over
 from sysgym.envs.lifecycle import Phase
-from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import MissingExtra, UnknownName
 from sysgym.scenarios.schema.flow import Flow
 
@@ -110,7 +106,6 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         self.history = history_of(self.preset, history, self.scenario.flow or Flow())
         self.reward = get_flow_reward(reward or self.preset.reward)
         self._weights = self.reward.weight_array({})
-        self._drawn: CongestionScenario | None = None
         self._rng, _ = np_random(None)
         self.possible_agents = self._kind.names(split)
         low, high = self.preset.bounds(self.history)
@@ -153,20 +148,14 @@ class ParallelCC(CongestionLifecycle, ParallelEnv[str, Array, Array]):  # type: 
         known = {name: value for name, value in (options or {}).items() if name == "episode_seed"}
         self.episode_seed = draw_episode_seed(self._rng, self._seeds, known)
         drawn = self.scenario.draw(self.split, self.episode_seed)
-        if drawn != self._drawn:
-            self._release()
-            relative = with_relative_buffer(drawn, drawn.flow or Flow())
-            self._network, self._drawn = network_on(self.backend, relative, self._kind.law), drawn
-        network = self.network
-        network.reset(self.episode_seed)
-        intervals = self._kind.intervals(network)
+        self._network, settings, intervals = self._kind.begin(drawn, self.episode_seed)
         self.agents = self.possible_agents[: len(intervals)]
         self._stepper = self._new_stepper(len(intervals))
-        self._stepper.begin(0, network, self._kind.settings(network, intervals), intervals)
+        self._stepper.begin(0, self._network, settings, intervals)
         if self.transport.rate_driven:
             share = (drawn.flow or Flow()).start_rate
             self._stepper.set_rates(0, share * intervals["slowest_link_bps"])
-        network.advance(network.scenario.control.warmup_s)
+        self._network.advance(self._network.scenario.control.warmup_s)
         self._stepper.pass_first_interval(0, len(intervals))
         self._phase = Phase.RUNNING
         return self._observations(self.agents), self._infos()

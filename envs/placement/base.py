@@ -16,7 +16,7 @@ from sysgym.envs.lifecycle import Kinds, Lifecycle, Phase, whole_number
 from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
 from sysgym.envs.placement.metrics import Outcome
 from sysgym.envs.placement.observation import BoolArray
-from sysgym.envs.placement.rewards import Decided, weight_names
+from sysgym.envs.placement.rewards import DecisionOutcome, weight_names
 from sysgym.envs.rewards import Reward, reward_of
 from sysgym.scenarios import PlacementScenario
 
@@ -39,14 +39,14 @@ class PlacementEnv(Lifecycle, gym.Env[Any, np.int64]):
         "render_fps": 2,
     }
     ARGUMENTS: ClassVar[Kinds] = {**OBSERVATION_ARGUMENT, "mask": ((str,), '"live" or "valid"')}
-    REWARDS: ClassVar[Mapping[str, Reward[Decided]]]
+    REWARDS: ClassVar[Mapping[str, Reward[DecisionOutcome]]]
     OBSERVERS: ClassVar[Mapping[str, Observer[PlacementScenario, Any]]]
 
     def __init__(
         self,
         scenario: str | PathLike[str] | Mapping[str, Any] | PlacementScenario,
         split: str,
-        reward: str | Reward[Decided] | None,
+        reward: str | Reward[DecisionOutcome] | None,
         observation: str | Observer[PlacementScenario, Any],
         overrides: Mapping[str, Any] | None,
         render_mode: str | None,
@@ -111,7 +111,7 @@ class PlacementEnv(Lifecycle, gym.Env[Any, np.int64]):
             self.outcome = self._invalid()
         over = self.outcome is not None
         self._mask = np.zeros_like(self._mask) if over else self._allowed()
-        terms = self.reward.terms(self._decided())
+        terms = self.reward.terms(self._decision_outcome())
         info = {"reward_terms": terms, **self._info()}
         if over:
             info["episode_metrics"] = self._episode_metrics()
@@ -157,9 +157,9 @@ class PlacementEnv(Lifecycle, gym.Env[Any, np.int64]):
     def _episode_metrics(self) -> dict[str, float]:
         """Return the metrics of the whole episode after its end."""
 
-    def _decided(self) -> Decided:
+    def _decision_outcome(self) -> DecisionOutcome:
         """Return the outcome of the decision, from which the reward is computed."""
-        return Decided(self.outcome)
+        return DecisionOutcome(self.outcome)
 
     def _info(self) -> dict[str, Any]:
         return {

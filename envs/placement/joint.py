@@ -19,7 +19,7 @@ from sysgym.envs.placement.metrics import Outcome, log_ratio
 from sysgym.envs.placement.observation import BoolArray
 from sysgym.envs.placement.observers import JOINT, JointState
 from sysgym.envs.placement.render import JointScene, joint_picture, joint_text
-from sysgym.envs.placement.rewards import MEASURED, Decided
+from sysgym.envs.placement.rewards import MEASURED, DecisionOutcome
 from sysgym.envs.rewards import Reward
 from sysgym.scenarios import PlacementScenario
 from sysgym.scenarios.errors import ScenarioError
@@ -164,7 +164,7 @@ class JointPlacement(PlacementEnv):
         self,
         scenario: str | PathLike[str] | Mapping[str, Any] | PlacementScenario = "joint-unseen",
         split: str = "train",
-        reward: str | Reward[Decided] | None = None,
+        reward: str | Reward[DecisionOutcome] | None = None,
         observation: str | Observer[PlacementScenario, JointState] = "default",
         overrides: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
@@ -228,9 +228,9 @@ class JointPlacement(PlacementEnv):
         truth = self.truth
         return Outcome(time_s, truth.default_time_s, float(truth.times_s.min()), valid)
 
-    def _decided(self) -> Decided:
+    def _decision_outcome(self) -> DecisionOutcome:
         measured = self._last_s is not None
-        return Decided(self.outcome, self.joint.measurement_price if measured else 0.0)
+        return DecisionOutcome(self.outcome, self.joint.measurement_price if measured else 0.0)
 
     def _state(self) -> JointState:
         known = self._known

@@ -18,7 +18,7 @@ from sysgym.envs.placement.metrics import Outcome, log_ratio
 from sysgym.envs.placement.observation import BoolArray
 from sysgym.envs.placement.observers import PLACEMENT, PlacementState
 from sysgym.envs.placement.render import PlacementScene, placement_picture, placement_text
-from sysgym.envs.placement.rewards import SPEEDUP, Decided
+from sysgym.envs.placement.rewards import SPEEDUP, DecisionOutcome
 from sysgym.envs.placement.tasks import placement_task
 from sysgym.envs.rewards import Reward
 from sysgym.scenarios import PlacementScenario
@@ -176,7 +176,7 @@ class CollectivePlacement(PlacementEnv):
         self,
         scenario: str | PathLike[str] | Mapping[str, Any] | PlacementScenario = "p2-systems",
         split: str = "train",
-        reward: str | Reward[Decided] | None = None,
+        reward: str | Reward[DecisionOutcome] | None = None,
         observation: str | Observer[PlacementScenario, PlacementState] = "default",
         overrides: Mapping[str, Any] | None = None,
         render_mode: str | None = None,

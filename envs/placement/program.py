@@ -18,7 +18,7 @@ from sysgym.envs.placement.metrics import Outcome
 from sysgym.envs.placement.observation import BoolArray
 from sysgym.envs.placement.observers import N_INSTRUCTIONS, PROGRAM, ProgramState
 from sysgym.envs.placement.render import ProgramScene, program_picture, program_text
-from sysgym.envs.placement.rewards import SPEEDUP, Decided
+from sysgym.envs.placement.rewards import SPEEDUP, DecisionOutcome
 from sysgym.envs.placement.tasks import program_task
 from sysgym.envs.rewards import Reward
 from sysgym.scenarios import PlacementScenario
@@ -163,7 +163,7 @@ class ReductionProgram(PlacementEnv):
         self,
         scenario: str | PathLike[str] | Mapping[str, Any] | PlacementScenario = "program-p2",
         split: str = "train",
-        reward: str | Reward[Decided] | None = None,
+        reward: str | Reward[DecisionOutcome] | None = None,
         observation: str | Observer[PlacementScenario, ProgramState] = "default",
         overrides: Mapping[str, Any] | None = None,
         mask: Mask = "live",

@@ -11,7 +11,7 @@ from sysgym.envs.placement.metrics import Outcome
 from sysgym.envs.rewards import Reward, Weights
 
 
-class Decided(NamedTuple):
+class DecisionOutcome(NamedTuple):
     """Outcome of one decision.
 
     Attributes:
@@ -23,23 +23,23 @@ class Decided(NamedTuple):
     measurement_price: float = 0.0
 
 
-def speedup(decided: Decided, weights: Weights) -> dict[str, float]:
+def speedup(decision: DecisionOutcome, weights: Weights) -> dict[str, float]:
     """Return the logarithm of the speed-up at the end, and a penalty for an invalid choice."""
-    outcome = decided.outcome
+    outcome = decision.outcome
     return {
         "speedup": 0.0 if outcome is None else weights["speedup"] * outcome.log_speedup,
         "invalid": 0.0 if outcome is None or outcome.valid else -weights["invalid"],
     }
 
 
-def measured_speedup(decided: Decided, weights: Weights) -> dict[str, float]:
+def measured_speedup(decision: DecisionOutcome, weights: Weights) -> dict[str, float]:
     """Return the terms of :func:`speedup`, and the negative price of a measurement."""
-    price = decided.measurement_price
+    price = decision.measurement_price
     paid = {"measurements": -weights["measurements"] * price if price else 0.0}
-    return speedup(decided, weights) | paid
+    return speedup(decision, weights) | paid
 
 
-SPEEDUP: dict[str, Reward[Decided]] = {
+SPEEDUP: dict[str, Reward[DecisionOutcome]] = {
     "default": Reward(
         "default",
         speedup,
@@ -49,7 +49,7 @@ SPEEDUP: dict[str, Reward[Decided]] = {
 }
 """Rewards of ``sysgym/CollectivePlacement-v0`` and ``sysgym/ReductionProgram-v0``."""
 
-MEASURED: dict[str, Reward[Decided]] = {
+MEASURED: dict[str, Reward[DecisionOutcome]] = {
     "default": Reward(
         "default",
         measured_speedup,

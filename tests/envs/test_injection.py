@@ -122,7 +122,7 @@ def test_an_observation_may_be_an_object(env_id: str, rollout: Rollout) -> None:
 def test_the_default_can_be_named_given_and_built_upon(env_id: str, rollout: Rollout, digest: Digest) -> None:
     default = DEFAULTS[env_id]
 
-    class Masked(default):  # type: ignore[misc]
+    class Masked(default):  # type: ignore[misc, valid-type]
         """The default, less what is not a mask."""
 
         def space(self, setting: Any) -> gym.Space[Any]:
