@@ -91,6 +91,13 @@ def _queue_problems(scenario: CongestionScenario) -> Iterator[Problem]:
         yield Problem(
             "queue.pfc_pause_bytes", queue.pfc_pause_bytes, "none: Linux routers do not pause links", advice
         )
+    if queue.shared_buffer_bytes is not None:
+        yield Problem(
+            "queue.shared_buffer_bytes",
+            queue.shared_buffer_bytes,
+            "none: every queue of a Linux router has its own limit",
+            advice,
+        )
     if faults.loss_probability > 0:
         yield Problem(
             "faults.loss_probability", faults.loss_probability, "0: links of the kernel lose nothing", advice

@@ -23,7 +23,9 @@ from sysgym.emulator.packets.engine.forwarding import flow_hashes, forwarding_ta
 from sysgym.emulator.packets.engine.pfc import FRAME_BYTES, FRAMES_A_LINK
 from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
 from sysgym.emulator.packets.engine.recovery.duplicate_acks import DUPLICATE_THRESHOLD
+from sysgym.emulator.packets.engine.shared_buffer import switch_memories
 from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
+from sysgym.emulator.packets.growth import link_free_packets, new_ports
 from sysgym.emulator.packets.memory import records
 from sysgym.emulator.packets.memory.flow_record import FLOW, TRANSMISSION
 from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NEVER_NS, NOBODY
@@ -128,6 +130,10 @@ class Assembly:
         places, n_columns = host_places(self.topology)
         world["n_columns"] = n_columns
         table = forwarding_table(self.topology) if self._by_table else (np.zeros(1, np.int32),) * 2
+        n_flowlets = routes.size if world["by_flowlet"][0] else 1
+        flowlets = np.zeros(n_flowlets, records.FLOWLET)
+        flowlets["node"] = NOBODY
+        memories, memory_ports = switch_memories(self.topology)
         capacity = max(1024, 64 * self.n_hosts) + int(world["reserved_packets"][0])
         packets = np.zeros(capacity, records.PACKET)
         link_free_packets(packets, 0, NOBODY)
@@ -171,6 +177,9 @@ class Assembly:
             table_links=table[1],
             successors=successors,
             captured=np.zeros(1, records.CAPTURED),
+            memories=memories,
+            memory_ports=memory_ports,
+            flowlets=flowlets,
             caps=np.zeros(self.n_hosts, np.int64),
         )
         state.bind()
@@ -200,6 +209,8 @@ class Assembly:
         routing, faults, queue = self.scenario.routing, self.scenario.faults, self.scenario.queue
         world["duplicate_threshold"] = routing.duplicate_threshold
         world["sprays"] = routing.ecmp == "packet"
+        world["by_flowlet"] = routing.ecmp == "flowlet"
+        world["flowlet_gap_ns"] = round((routing.flowlet_gap_s or 0.0) * 1e9)
         world["paths_keep_order"] = routing.ecmp == "flow" and not faults.links
         world["links_fail"] = len(faults.links) > 0
         world["rates_change"] = len(faults.rate_changes) > 0
@@ -212,6 +223,8 @@ class Assembly:
         world["red_max_probability"] = queue.red_max_probability
         world["red_gentle"] = queue.red_gentle
         world["red_marks"] = queue.red_action == "mark"
+        world["shared_buffer_bytes"] = queue.shared_buffer_bytes or 0
+        world["shared_buffer_alpha"] = queue.alpha
         world["lossless"] = self._lossless
         world["pause_bytes"] = queue.pfc_pause_bytes or 0
         world["resume_bytes"] = queue.resume_bytes
@@ -224,7 +237,7 @@ class Assembly:
 
     @property
     def _by_table(self) -> bool:
-        return self.scenario.routing.ecmp == "packet" or len(self.scenario.faults.links) > 0
+        return self.scenario.routing.ecmp != "flow" or len(self.scenario.faults.links) > 0
 
     def _first_events(self, world: Records, schedule: FlowSchedule) -> list[int]:
         scheduled = schedule.start_ns[schedule.start_ns < NEVER_NS]
@@ -351,12 +364,6 @@ class Assembly:
         return total_s
 
 
-def link_free_packets(packets: NDArray[np.void], first: int, behind_last: int) -> None:
-    """Link the packet slots from ``first`` to ``behind_last - 1`` into a list of free slots."""
-    packets["next"][first:] = np.arange(first + 1, len(packets) + 1)
-    packets["next"][-1] = behind_last
-
-
 def world_needs_extras(scenario: CongestionScenario) -> bool:
     """Return whether a scenario needs the extended event loop."""
     queue, routing, faults = scenario.queue, scenario.routing, scenario.faults
@@ -364,6 +371,7 @@ def world_needs_extras(scenario: CongestionScenario) -> bool:
         scenario.transport.delayed_ack_packets > 1
         or queue.discipline != "fifo"
         or queue.pfc_pause_bytes is not None
+        or queue.shared_buffer_bytes is not None
         or routing.ecmp != "flow"
         or routing.duplicate_threshold != DUPLICATE_THRESHOLD
         or faults.loss_probability > 0.0
@@ -371,57 +379,3 @@ def world_needs_extras(scenario: CongestionScenario) -> bool:
         or len(faults.rate_changes) > 0
         or scenario.topology.link_model != "wire"
     )
-
-
-def extended(state: State, topology: Topology) -> State:
-    """Return the same world, at the same time, for the extended loop; addresses are not bound yet.
-
-    Raises:
-        SysgymError: If there are more flows than the event heap can number.
-    """
-    if len(state.ports) == topology.n_links:
-        return state
-    n_sources = topology.n_links + topology.n_hosts + N_CLOCKS
-    n_sources += SOURCES_PER_FLOW * len(state.flows) + topology.n_links
-    if n_sources > MAX_SOURCES:
-        raise SysgymError(f"{len(state.flows)} flows are too many for the extended event loop")
-    heap = np.full(n_sources + 2, NO_EVENT)
-    heap[: len(state.heap)] = state.heap
-    notes = np.zeros(len(state.packets), records.NOTE)
-    notes["covers"] = 1
-    notes["came_by"] = NOBODY
-    return state._replace(heap=heap, notes=notes, ports=new_ports(topology))
-
-
-def new_ports(topology: Topology) -> Records:
-    """Return the port records of the extended loop at time 0."""
-    ports = np.zeros(topology.n_links, records.PORT)
-    ports["rate_bps"] = np.rint(topology.link_rate_bps)
-    ports["drain_scale"] = 1.0
-    ports["target"] = topology.link_target
-    ports["waiting_head"] = NOBODY
-    ports["waiting_tail"] = NOBODY
-    ports["sending_from"] = NOBODY
-    ports["sends_for_host"] = np.where(topology.from_host, topology.link_source, NOBODY)
-    return ports
-
-
-def with_more_packets(state: State) -> State:
-    """Return the same world with twice as many packet slots; addresses are not bound yet."""
-    first_new = len(state.packets)
-    packets = _doubled(state.packets)
-    link_free_packets(packets, first_new, int(state.world["first_free_packet"][0]))
-    state.world["first_free_packet"] = first_new
-    state.world["free_packets"] += first_new
-    return state._replace(
-        packets=packets,
-        segments=_doubled(state.segments),
-        notes=_doubled(state.notes) if len(state.notes) == first_new else state.notes,
-        stamps=_doubled(state.stamps) if len(state.stamps) == first_new else state.stamps,
-    )
-
-
-def _doubled(records: Records) -> Records:
-    grown = np.zeros(2 * len(records), records.dtype)
-    grown[: len(records)] = records
-    return grown

@@ -9,12 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.network import Controls, FlowIds, Readings, checked_host_caps
-from sysgym.emulator.packets.build import (
-    Assembly,
-    extended,
-    with_more_packets,
-    world_needs_extras,
-)
+from sysgym.emulator.packets.build import Assembly, world_needs_extras
 from sysgym.emulator.packets.counters.readings import clear_all_maxima, read_fair_rates
 from sysgym.emulator.packets.counters.recording import MOST_ROWS, Recording
 from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS, FlowCounterArray
@@ -30,6 +25,7 @@ from sysgym.emulator.packets.counters.statistics import (
 from sysgym.emulator.packets.engine.events import MAX_TIME_NS
 from sysgym.emulator.packets.engine.link_faults import LinkFaults
 from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN, Loop
+from sysgym.emulator.packets.growth import extended, with_more_packets
 from sysgym.emulator.packets.memory.records import CAPTURED, TRANSPORT_FAILED
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.sizing.estimate import check_size

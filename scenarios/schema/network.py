@@ -64,6 +64,26 @@ class Queue(Table):
         description="a paused link may go on when less than this is held, bytes; absent: half of the above",
     )
 
+    shared_buffer_bytes: Annotated[int, Field(ge=1500, le=2**40)] | None = Field(
+        default=None,
+        description=(
+            "memory that all ports of a switch share, bytes; absent: every port has its own. buffer_bytes is"
+            " then the most of it that one port may take"
+        ),
+    )
+    shared_buffer_alpha: Annotated[float, Field(gt=0.0, le=1024.0)] | None = Field(
+        default=None,
+        description=(
+            "a port accepts a packet while its queue is at most this many times the free memory (dynamic"
+            " thresholds, Choudhury and Hahne, 1998); absent: 1"
+        ),
+    )
+
+    @property
+    def alpha(self) -> float:
+        """Longest queue over the free memory of its switch, default applied."""
+        return 1.0 if self.shared_buffer_alpha is None else self.shared_buffer_alpha
+
     @property
     def resume_bytes(self) -> int:
         """Threshold at which a paused link resumes, default applied, bytes; 0 without flow control."""
@@ -82,6 +102,7 @@ class Queue(Table):
             )
         yield from self._check_red()
         yield from self._check_flow_control()
+        yield from self._check_shared_buffer()
 
     def _check_red(self) -> Iterator[Problem]:
         limits = {"red_min_bytes": self.red_min_bytes, "red_max_bytes": self.red_max_bytes}
@@ -126,15 +147,55 @@ class Queue(Table):
                 "red_action", self.red_action, '"mark", because flow control is there to lose nothing'
             )
 
+    def _check_shared_buffer(self) -> Iterator[Problem]:
+        if self.shared_buffer_bytes is None:
+            if self.shared_buffer_alpha is not None:
+                yield Problem(
+                    "shared_buffer_alpha", self.shared_buffer_alpha, "shared_buffer_bytes beside it"
+                )
+            return
+        if self.buffer_bytes > self.shared_buffer_bytes:
+            yield Problem(
+                "buffer_bytes",
+                self.buffer_bytes,
+                f"at most shared_buffer_bytes = {self.shared_buffer_bytes}",
+                "a port has no more than its switch: lower it to that, or to the most one port may take",
+            )
+        if self.pfc_pause_bytes is not None:
+            yield Problem(
+                "pfc_pause_bytes",
+                self.pfc_pause_bytes,
+                "no such key with shared_buffer_bytes",
+                "room for paused links is reserved for each of them: leave one of the two out",
+            )
+        longest_bytes = int(self.shared_buffer_bytes * self.alpha / (1.0 + self.alpha))
+        for key in ("ecn_threshold_bytes", "red_max_bytes"):
+            limit = getattr(self, key)
+            if limit is not None and limit > longest_bytes:
+                yield Problem(
+                    key,
+                    limit,
+                    f"at most {longest_bytes}: with shared_buffer_alpha = {self.alpha:g}, a port that is"
+                    f" alone takes no more of {self.shared_buffer_bytes}",
+                )
+
 
 class Routing(Table):
     """Choice of switches among equally short paths."""
 
-    ecmp: Literal["flow", "packet"] = Field(
+    ecmp: Literal["flow", "flowlet", "packet"] = Field(
         default="flow",
         description=(
             "flow: by a hash of the 5-tuple, so that a flow keeps its path; packet: every packet takes one"
-            " drawn at random (packet spraying), and arrives out of order"
+            " drawn at random (packet spraying), and arrives out of order; flowlet: a flow takes a new one,"
+            " drawn at random, after a pause (Vanini et al., Let It Flow, 2017)"
+        ),
+    )
+    flowlet_gap_s: Annotated[float, Field(ge=0.0, le=7200.0)] | None = Field(
+        default=None,
+        description=(
+            "flowlet: a packet that comes to a switch this long after the flow's previous one, or later,"
+            " takes a new path, s; to keep order, longer than the paths' delays differ; 0: as packet"
         ),
     )
     reordering_packets: Annotated[int, Field(ge=1, le=65536)] | None = Field(
@@ -150,7 +211,19 @@ class Routing(Table):
         """Number of packets beyond a hole that make it a loss, with the default applied."""
         if self.reordering_packets is not None:
             return self.reordering_packets
-        return 3 if self.ecmp == "flow" else 64
+        return 64 if self.ecmp == "packet" else 3
+
+    def cross_checks(self) -> Iterator[Problem]:
+        """Check that the gap between flowlets is there where it is needed, and only there."""
+        if self.ecmp == "flowlet" and self.flowlet_gap_s is None:
+            yield Problem("flowlet_gap_s", NOTHING, 'a time in s, because ecmp = "flowlet"')
+        if self.ecmp != "flowlet" and self.flowlet_gap_s is not None:
+            yield Problem(
+                "flowlet_gap_s",
+                self.flowlet_gap_s,
+                f'no such key with ecmp = "{self.ecmp}"',
+                'set ecmp = "flowlet"',
+            )
 
 
 class LinkFault(Table):

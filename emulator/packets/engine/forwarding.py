@@ -1,7 +1,8 @@
 """Per-packet forwarding: tables of the links from each switch towards the destination's switch.
 
-They are used where a flow's route is not known at its start: packets are sprayed over all shortest paths, or
-links fail. A flow that keeps its path takes the same links as in ``routing.ecmp_routes``.
+They are used where a flow's route is not known at its start: packets are sprayed over all shortest paths,
+flows change paths between bursts, or links fail. A flow that keeps its path takes the same links as in
+``routing.ecmp_routes``.
 Part of the extended event loop only.
 """
 
@@ -21,6 +22,7 @@ from sysgym.emulator.packets.memory.records import (
     NOBODY,
     PACKET_IS_ACK,
     PLACE,
+    flowlet_at,
     place_at,
     port_at,
     route_hop_at,
@@ -90,7 +92,23 @@ def _table(graph: SwitchGraph, distance: NDArray[np.int32]) -> Any:
 
 
 @njit
-def next_link(world: Any, link_id: int, packet: Any) -> int:
+def flowlet_choice(world: Any, packet: Any, node: int, equal: int, now_ns: int) -> int:
+    """Return the choice of the flow's last packet at this switch, or after a gap one drawn at random.
+
+    See Vanini et al., "Let It Flow", NSDI 2017. A flow has one entry for each hop and direction, not for each
+    switch: a packet also draws if the flow's last packet at this hop was at another switch.
+    """
+    flowlet = flowlet_at(world.flowlets, packet.route + min(packet.hop, world.route_stride - 1))
+    continues = flowlet.node == node and now_ns - flowlet.last_ns < world.flowlet_gap_ns
+    if not continues or flowlet.choice >= equal:  # a failure may have left fewer links than before
+        flowlet.node = node
+        flowlet.choice = random_below(world, equal)
+    flowlet.last_ns = now_ns
+    return int(flowlet.choice)
+
+
+@njit
+def next_link(world: Any, link_id: int, packet: Any, now_ns: int) -> int:
     """Return the link that a packet takes next, at the far end of the link that it came over.
 
     NOBODY means that there is no path; ARRIVED means that the packet is at its destination host.
@@ -116,6 +134,8 @@ def next_link(world: Any, link_id: int, packet: Any) -> int:
         chosen = 0
     elif world.sprays:
         chosen = random_below(world, equal)
+    elif world.by_flowlet:
+        chosen = flowlet_choice(world, packet, node, equal, now_ns)
     else:
         flow_hash = flow.hash_back if is_ack else flow.hash_out
         chosen = int(_mix(flow_hash ^ _mix(np.uint64(node))) % np.uint64(equal))

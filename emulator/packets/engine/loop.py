@@ -96,7 +96,7 @@ def arrive_extended(world: Any, link_id: int, slot: int, now_ns: int, extras: An
         return
     if world.keeps_stamps:
         stamp_telemetry(world, link_id, slot, now_ns)
-    next_link_id = next_link(world, link_id, packet)
+    next_link_id = next_link(world, link_id, packet, now_ns)
     if next_link_id == NOBODY or is_lost(world, link_id):
         port_at(world.ports, link_id).lost_packets += 1
         refuse(world, link_at(world.links, link_id), slot)

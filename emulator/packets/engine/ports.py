@@ -18,6 +18,7 @@ from sysgym.emulator.packets.engine.discipline import (
     red_verdict,
 )
 from sysgym.emulator.packets.engine.pfc import join_queue
+from sysgym.emulator.packets.engine.shared_buffer import takes_memory
 from sysgym.emulator.packets.engine.wire import (
     integrate_backlog,
     jittered_arrival_ns,
@@ -79,6 +80,11 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> No
             return
         if world.links_fail and port_at(world.ports, link_id).down:
             port_at(world.ports, link_id).lost_packets += 1
+            refuse(world, link, slot)
+            return
+        if world.shared_buffer_bytes and not takes_memory(
+            world, link, link_id, backlog_ns, size_bytes, now_ns
+        ):
             refuse(world, link, slot)
             return
         marked = marked or verdict != NOT_MARKED

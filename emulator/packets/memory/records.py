@@ -205,6 +205,7 @@ PORT = np.dtype(
         ("sends_for_host", np.int64),  # NOBODY for ports of switches
         ("wakes_host", np.int64),  # the host waits for room in this port
         ("target", np.int64),  # node at the far end
+        ("memory", np.int64),  # that of its switch; NOBODY for ports of hosts
     ],
     align=True,
 )
@@ -212,6 +213,19 @@ PORT = np.dtype(
 
 PLACE = np.dtype([("edge", np.int32), ("column", np.int32), ("downlink", np.int32)], align=True)
 """Place of a host: its switch, that switch's column of the forwarding table, and the link to the host."""
+
+MEMORY = np.dtype(
+    [
+        ("bound_bytes", np.int64),  # the switch's queues hold no more than this
+        ("first_port", np.int32),  # its ports, in the world's memory_ports
+        ("n_ports", np.int32),
+    ],
+    align=True,
+)
+"""Memory of a switch that its ports share."""
+
+FLOWLET = np.dtype([("last_ns", np.int64), ("node", np.int32), ("choice", np.int32)], align=True)
+"""Last packet of a flow at a hop: its time, its switch, and which of the table's links it took."""
 
 CAPTURED = np.dtype(
     [
@@ -258,6 +272,9 @@ WORLD = np.dtype(
         ("table_links", np.int64),
         ("successors", np.int64),
         ("captured", np.int64),
+        ("memories", np.int64),
+        ("memory_ports", np.int64),
+        ("flowlets", np.int64),
         ("now_ns", np.int64),
         ("random_state", np.uint64),
         ("n_links", np.int64),
@@ -304,7 +321,11 @@ WORLD = np.dtype(
         ("shaped_links", np.int64),  # no serialisation delay: a packet travels when its turn comes
         ("by_table", np.int64),  # switches look up the next link; else routes are fixed at the start
         ("sprays", np.int64),
+        ("by_flowlet", np.int64),
+        ("flowlet_gap_ns", np.int64),
         ("n_columns", np.int64),
+        ("shared_buffer_bytes", np.int64),  # 0: every port has its own
+        ("shared_buffer_alpha", np.float64),
         ("lossless", np.int64),
         ("pause_bytes", np.int64),
         ("resume_bytes", np.int64),
@@ -344,4 +365,6 @@ place_at = record_accessor(PLACE)
 row_at = record_accessor(TABLE_ROW)
 successor_at = record_accessor(FLOW_NUMBER)
 captured_at = record_accessor(CAPTURED)
+memory_at = record_accessor(MEMORY)
+flowlet_at = record_accessor(FLOWLET)
 cap_at = record_accessor(CAP)

@@ -35,6 +35,9 @@ class State(NamedTuple):
     table_links: NDArray[np.int32]
     successors: NDArray[np.int32]  # flows that wait for others, by those they wait for
     captured: NDArray[Any]  # (capture_size,) CAPTURED
+    memories: NDArray[Any]  # (n_switches,) MEMORY
+    memory_ports: NDArray[np.int32]  # links from switches, by switch
+    flowlets: NDArray[Any]  # (n_flows, 2, max_hops + 1) FLOWLET
     caps: NDArray[np.int64]  # (n_hosts,) rate caps asked for, ns per byte in fixed point; 0: none
 
     def bind(self) -> None:

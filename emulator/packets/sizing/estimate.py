@@ -157,13 +157,18 @@ def machine_memory_bytes() -> float:
 
 def _memory_bytes(scenario: CongestionScenario, size: TopologySize, parts: list[_Part]) -> float:
     route_bytes = 2 * (size.longest_path + 1) * records.ROUTE_HOP.itemsize
+    flowlets = 2 * (size.longest_path + 1) if scenario.routing.ecmp == "flowlet" else 0
     per_flow = (
         # Routes are computed, joined and copied once.
-        FLOW.itemsize + 3 * route_bytes + SOURCES_PER_FLOW * 8 + BYTES_PER_FLOW_DRAWN
+        FLOW.itemsize
+        + 3 * route_bytes
+        + flowlets * records.FLOWLET.itemsize
+        + SOURCES_PER_FLOW * 8
+        + BYTES_PER_FLOW_DRAWN
     )
     per_link = records.LINK.itemsize + records.PORT.itemsize + 4 * QUEUE_BUCKETS
     packets = max(1024, 64 * size.n_hosts)
-    by_table = scenario.routing.ecmp == "packet" or len(scenario.faults.links) > 0
+    by_table = scenario.routing.ecmp != "flow" or len(scenario.faults.links) > 0
     tables = size.n_edges * (size.n_nodes + (size.n_nodes + size.n_links if by_table else 0)) * 4
     return (
         sum(part.flows * (per_flow + _window_bytes(part.window_packets, scenario)) for part in parts)

@@ -11,6 +11,7 @@ from sysgym.emulator.packets.topology.routing import ecmp_routes
 from sysgym.emulator.packets.workloads.poisson import arrival_rate_per_s, flow_sizes
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.schema.congestion import Flow, TopologyTable, WorkloadTable
+from sysgym.scenarios.schema.network import Routing
 from sysgym.scenarios.units import metric_text, significant
 
 _COLLECTIVES = {
@@ -99,15 +100,22 @@ def _network(scenario: CongestionScenario, topology: Topology) -> str:
         ]
         parts.append(f"{override.link} differs: {', '.join(changes)}.")
     paths = "one path" if n_paths == 1 else f"{n_paths} equally short paths"
-    ecmp = " of which every packet takes one at random" if scenario.routing.ecmp == "packet" else ""
-    if n_paths > 1 and not ecmp:
-        ecmp = " of which a hash of the flow's addresses and ports takes one"
+    ecmp = _choice_of_path(scenario.routing) if n_paths > 1 else ""
     parts.append(
         f"Between the farthest hosts lie {n_links} links, {paths}{ecmp}; an empty round trip takes"
         f" {_about('s', base_rtt_s)}, in which a host sends {_about('bytes', rate_bps * base_rtt_s / 8)}"
         f" ({significant(rate_bps * base_rtt_s / 8 / scenario.transport.mtu_bytes, 2)} full packets)."
     )
     return " ".join(parts)
+
+
+def _choice_of_path(routing: Routing) -> str:
+    if routing.ecmp == "packet":
+        return " of which every packet takes one at random"
+    if routing.ecmp == "flowlet":
+        gap = _exact("s", routing.flowlet_gap_s or 0.0)
+        return f" of which a flow takes one at random, and a new one after a pause of {gap}"
+    return " of which a hash of the flow's addresses and ports takes one"
 
 
 def _form(spec: TopologyTable, topology: Topology) -> str:
@@ -161,6 +169,11 @@ def _queues(scenario: CongestionScenario) -> str:
         return f"{_exact('bytes', size_bytes)} ({_about('s', size_bytes * 8 / rate_bps)} of a link)"
 
     text = f"A switch port holds {time(queue.buffer_bytes)}"
+    if queue.shared_buffer_bytes is not None:
+        text = (
+            f"All ports of a switch share {time(queue.shared_buffer_bytes)}, each takes at most"
+            f" {queue.alpha:g} times what is free and {_exact('bytes', queue.buffer_bytes)},"
+        )
     if queue.discipline == "red" and queue.red_min_bytes is not None and queue.red_max_bytes is not None:
         text += (
             f" and, by random early detection, {queue.red_action}s packets from an average of"

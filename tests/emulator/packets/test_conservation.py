@@ -156,8 +156,8 @@ FAT_TREE = {"kind": "fat_tree", "k": 4, "link_rate_bps": 1e9, "link_delay_s": 2e
     discipline=st.sampled_from(["fifo", "red"]),
     action=st.sampled_from(["mark", "drop"]),
     loss=st.sampled_from([0.0, 1e-3, 0.05]),
-    ecmp=st.sampled_from(["flow", "packet"]),
-    trouble=st.sampled_from(["none", "links fail", "lossless"]),
+    ecmp=st.sampled_from(["flow", "flowlet", "packet"]),
+    trouble=st.sampled_from(["none", "links fail", "lossless", "shared buffer"]),
     loss_detection=st.sampled_from(["rack", "dupack"]),
     buffer_packets=st.integers(4, 80),
 )
@@ -177,6 +177,8 @@ def test_conservation_with_every_feature(
     if trouble == "lossless":
         queue |= {"buffer_bytes": 1500 * (buffer_packets + 10), "pfc_pause_bytes": 1500 * buffer_packets}
         action = "mark"
+    if trouble == "shared buffer":
+        queue |= {"shared_buffer_bytes": 1500 * buffer_packets, "shared_buffer_alpha": 2.0}
     if discipline == "red":
         queue |= {"red_min_bytes": 1500, "red_max_bytes": 1500 * buffer_packets // 2, "red_action": action}
     fails = [{"link": "agg0_*<->core*", "down_s": 2e-3, "up_s": 6e-3}, {"link": "h3<->*", "down_s": 4e-3}]
@@ -190,7 +192,7 @@ def test_conservation_with_every_feature(
         transport__delayed_ack_timeout_s=2e-4,
         transport__min_rto_s=1e-3,
         transport__loss_detection=loss_detection,
-        routing={"ecmp": ecmp},
+        routing={"ecmp": ecmp, "flowlet_gap_s": 2e-5 if ecmp == "flowlet" else None},
         faults={
             "loss_probability": loss,
             "links": fails if trouble == "links fail" else [],

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 import sysgym
 from sysgym.emulator.packets import network
-from sysgym.emulator.packets.build import with_more_packets
+from sysgym.emulator.packets.growth import with_more_packets
 from sysgym.emulator.packets.transports import get_transport
 from sysgym.envs.congestion import row_thread_pool
 from sysgym.envs.congestion.datacenter.vector import DatacenterCCVector
