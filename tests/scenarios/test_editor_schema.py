@@ -54,8 +54,8 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     ratios |= {"two_axes_fraction", "measurement_price", "noise_log_sd", "bandwidth_log_sd"}
     ratios |= {"collective_log_sd"}
     ratios |= {"background_share_mean", "background_share_sd"}
-    # Network: probabilities, the weight of a sample.
-    ratios |= {"loss_probability", "red_max_probability", "red_weight"}
+    # Network: probabilities, the weight of a sample, a queue over the free memory.
+    ratios |= {"loss_probability", "red_max_probability", "red_weight", "shared_buffer_alpha"}
     # Traffic: an index of a tail.
     ratios |= {"pareto_shape"}
     # The agent's flow: multiples of a round trip, a rate, a bandwidth-delay product. Ends of any range.

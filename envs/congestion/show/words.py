@@ -171,8 +171,8 @@ def _queues(scenario: CongestionScenario) -> str:
     text = f"A switch port holds {time(queue.buffer_bytes)}"
     if queue.shared_buffer_bytes is not None:
         text = (
-            f"All ports of a switch share {time(queue.shared_buffer_bytes)}, each takes at most"
-            f" {queue.alpha:g} times what is free and {_exact('bytes', queue.buffer_bytes)},"
+            f"All ports of a switch share {time(queue.shared_buffer_bytes)}; each takes at most"
+            f" {queue.alpha:g} times what is free, no more than {_exact('bytes', queue.buffer_bytes)},"
         )
     if queue.discipline == "red" and queue.red_min_bytes is not None and queue.red_max_bytes is not None:
         text += (

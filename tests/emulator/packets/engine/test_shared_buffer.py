@@ -46,7 +46,9 @@ def held_bytes(network: PacketNetwork) -> NDArray[np.float64]:
     """What the queues of every switch hold now, shape (n_switches,)."""
     topology, ports = network.topology, network.topology.switch_ports
     owner = topology.link_source[ports] - topology.n_hosts
-    return np.bincount(owner, network.ports().queue_bytes[ports], topology.n_switches)
+    held = np.zeros(topology.n_switches)
+    np.add.at(held, owner, network.ports().queue_bytes[ports])
+    return held
 
 
 @pytest.mark.parametrize("alpha", [0.25, 1.0, 4.0])

@@ -53,6 +53,31 @@ def test_words_say_what_numbers_mean(name: str, heading: str, text: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("overrides", "heading", "text"),
+    [
+        ({"routing": {"ecmp": "packet"}}, "Network", "4 equally short paths of which every packet takes one"),
+        (
+            {"routing": {"ecmp": "flowlet", "flowlet_gap_s": 5e-5}},
+            "Network",
+            "4 equally short paths of which a flow takes one at random, and a new one after a pause of 50 µs",
+        ),
+        (
+            {"queue__shared_buffer_bytes": 2_000_000, "queue__shared_buffer_alpha": 0.5},
+            "Queues",
+            "All ports of a switch share 2 MB (1.60 ms of a link); each takes at most 0.5 times what is free,"
+            " no more than 500 kB, and marks packets",
+        ),
+    ],
+)
+def test_words_name_what_switches_do(overrides: dict[str, Any], heading: str, text: str) -> None:
+    assert text in words("leafspine-slow-spine", **overrides)[heading]
+
+
+def test_a_network_of_one_path_has_no_choice_of_paths() -> None:
+    assert "one path;" in words("dumbbell-10g", routing={"ecmp": "packet"})["Network"]
+
+
+@pytest.mark.parametrize(
     "name", ["fattree-k4-websearch", "leafspine-slow-spine", "parking-lot-4", "allreduce-tree-hadoop-mix"]
 )
 def test_a_picture_can_be_drawn(name: str, tmp_path: Path) -> None:
