@@ -132,7 +132,7 @@ class Assembly:
         table = forwarding_table(self.topology) if self._by_table else (np.zeros(1, np.int32),) * 2
         n_flowlets = routes.size if world["by_flowlet"][0] else 1
         flowlets = np.zeros(n_flowlets, records.FLOWLET)
-        flowlets["node"] = NOBODY
+        flowlets["last_ns"] = -MAX_TIME_NS
         memories, memory_ports = switch_memories(self.topology)
         capacity = max(1024, 64 * self.n_hosts) + int(world["reserved_packets"][0])
         packets = np.zeros(capacity, records.PACKET)

@@ -92,16 +92,15 @@ def _table(graph: SwitchGraph, distance: NDArray[np.int32]) -> Any:
 
 
 @njit
-def flowlet_choice(world: Any, packet: Any, node: int, equal: int, now_ns: int) -> int:
-    """Return the choice of the flow's last packet at this switch, or after a gap one drawn at random.
+def flowlet_choice(world: Any, packet: Any, equal: int, now_ns: int) -> int:
+    """Return the choice of the flow's last packet at this hop, or after a gap one drawn at random.
 
     See Vanini et al., "Let It Flow", NSDI 2017. A flow has one entry for each hop and direction, not for each
-    switch: a packet also draws if the flow's last packet at this hop was at another switch.
+    switch: packets that come to different switches at the same hop continue one flowlet.
     """
     flowlet = flowlet_at(world.flowlets, packet.route + min(packet.hop, world.route_stride - 1))
-    continues = flowlet.node == node and now_ns - flowlet.last_ns < world.flowlet_gap_ns
-    if not continues or flowlet.choice >= equal:  # a failure may have left fewer links than before
-        flowlet.node = node
+    continues = now_ns - flowlet.last_ns < world.flowlet_gap_ns
+    if not continues or flowlet.choice >= equal:  # another switch or a failure may leave fewer links
         flowlet.choice = random_below(world, equal)
     flowlet.last_ns = now_ns
     return int(flowlet.choice)
@@ -135,7 +134,7 @@ def next_link(world: Any, link_id: int, packet: Any, now_ns: int) -> int:
     elif world.sprays:
         chosen = random_below(world, equal)
     elif world.by_flowlet:
-        chosen = flowlet_choice(world, packet, node, equal, now_ns)
+        chosen = flowlet_choice(world, packet, equal, now_ns)
     else:
         flow_hash = flow.hash_back if is_ack else flow.hash_out
         chosen = int(_mix(flow_hash ^ _mix(np.uint64(node))) % np.uint64(equal))

@@ -224,8 +224,8 @@ MEMORY = np.dtype(
 )
 """Memory of a switch that its ports share."""
 
-FLOWLET = np.dtype([("last_ns", np.int64), ("node", np.int32), ("choice", np.int32)], align=True)
-"""Last packet of a flow at a hop: its time, its switch, and which of the table's links it took."""
+FLOWLET = np.dtype([("last_ns", np.int64), ("choice", np.int64)])
+"""Last packet of a flow at a hop: its time, and which of the table's links it took."""
 
 CAPTURED = np.dtype(
     [
