@@ -302,7 +302,8 @@ def _transport(transport: Any) -> None:
         ("ECN", "its packets may be marked" if transport.ecn_capable else "no"),
         (
             "loss recovery",
-            "selective acknowledgement" if transport.recovery == "sack" else "duplicate and partial ACKs",
+            f"by time, or by {'selective' if transport.recovery == 'sack' else 'duplicate and partial'} ACKs"
+            " (transport.loss_detection)",
         ),
         (
             "rate",
