@@ -60,7 +60,7 @@ def test_a_benchmark_goes_on_without_the_episode_that_does_not_end(
     words = ("--out", out, "-j", "1", "--plugin", laws_file, "-c", "endless", "--timeout", "5")
     done = command_line("bench", suite, *words)
     assert done.returncode == 1, done.stderr
-    assert "1 job failed (1 not over within 5 s)" in done.stdout
+    assert "1 job failed (1 exceeded 5 s)" in done.stdout
     assert {(row.contender.name, row.seed) for row in read_rows(out)} == {("dctcp", 200)}
     failures = json.loads((out / RUN).read_bytes())["sittings"][-1]["failures"]
     assert failures == [

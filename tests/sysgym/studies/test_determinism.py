@@ -153,7 +153,7 @@ def test_a_finished_run_is_kept_and_the_report_is_written(
     settings = replace(settings, all_threads=max(cpus(), 2))
     pretend(settings, folder)
     code, out, err = call(*arguments)
-    assert (code, err) == (0, "12 trainings of 64 steps, 12 of them from before\n")
+    assert (code, err) == (0, "12 trainings of 64 steps, 12 of them finished earlier\n")
     assert "The control holds: 3 trainings" in out
     assert "Tooling noise is not zero here" in out
     assert "runs with the same number ended with the same bits" in out

@@ -122,8 +122,8 @@ def test_rows_of_other_versions_pass_if_their_numbers_are_the_same(
     label = _rewrite(played, 0, versions=old).label
     done = command_line("validate", played, "--sample", "0", "--jobs", "1")
     assert done.returncode == 0, done.stderr
-    assert f"equal    {label}  (under other versions)" in done.stdout
-    assert done.stdout.count("under other versions") == 1
+    assert f"equal    {label}  (with other versions)" in done.stdout
+    assert done.stdout.count("with other versions") == 1
 
 
 def test_versions_are_named_where_numbers_differ(make_row: MakeRow) -> None:
@@ -266,7 +266,7 @@ def test_ctrl_c_leaves_validate_and_report_cleanly(
     monkeypatch.setattr("sysgym.bench.report.write", interrupted)
     code, out, err = call("report", played)
     assert (code, err) == (130, "")
-    assert "stopped; the report is not finished, the same command begins it anew" in out
+    assert "stopped; the report is not finished; run the same command again" in out
 
 
 def test_a_folder_without_rows_is_an_error_of_its_own(tmp_path: Path, command_line: CommandLine) -> None:

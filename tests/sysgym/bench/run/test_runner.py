@@ -266,7 +266,7 @@ def test_kill_9_and_resume_give_the_rows_of_a_run_that_nothing_stopped(
 
     resumed = command_line(*arguments(cut))
     assert resumed.returncode == 0, resumed.stderr
-    assert f"12 of 12 episodes, {len(kept)} of them from before" in resumed.stdout
+    assert f"12 of 12 episodes, {len(kept)} of them finished earlier" in resumed.stdout
     assert read_rows(cut)[: len(kept)] == kept, "what was there is not played again"
     uninterrupted = command_line(*arguments(whole))
     assert uninterrupted.returncode == 0, uninterrupted.stderr
@@ -331,7 +331,7 @@ def test_a_failing_episode_names_its_cell_and_stops_no_other(
         in done.stdout
     )
     assert "7 of 9 episodes" in done.stdout
-    assert f"2 episodes are missing, 2 jobs failed; tracebacks in {out / ERRORS}" in done.stdout
+    assert f"2 episodes are missing, 2 jobs failed; see the tracebacks in {out / ERRORS}" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     log = (out / ERRORS).read_text()
     assert "tiny / fragile / test seed 201" in log

@@ -71,14 +71,14 @@ def test_nothing_is_overwritten(tmp_path: Path, call: Call) -> None:
 @pytest.mark.parametrize(
     ("what", "name", "words"),
     [
-        ("suite", "../x", "cannot be the name of a suite"),
-        ("suite", "My Suite", "lower case and digits, words joined by -"),
+        ("suite", "../x", "is no valid name of a suite"),
+        ("suite", "My Suite", "lower-case letters and digits, words joined by -"),
         ("scenario", "x" * 5000, "up to 60 characters"),
         ("law", "my-law", "lower case, digits and _"),
         ("law", "dctcp", "a transport has this name already"),
         ("law", "numpy", "a module of Python or of a library"),
         ("lab", "class", "a module of Python or of a library"),
-        ("lab", "", "cannot be the name of a lab"),
+        ("lab", "", "is no valid name of a lab"),
     ],
 )
 def test_names_are_checked(what: str, name: str, words: str, tmp_path: Path, call: Call) -> None:

@@ -148,7 +148,7 @@ def test_traces_that_cannot_be_written_are_refused(tiny: Path, call: Call, tmp_p
     ("options", "words"),
     [
         (["--seed", "25000"], ["outside every split of tiny", "train 0 to 99", "test 200 to 299"]),
-        (["--seed", "3", "--split", "test"], ["is of the split train", "test has the seeds 200 to 299"]),
+        (["--seed", "3", "--split", "test"], ["is in the split train", "test has the seeds 200 to 299"]),
         (["--seed", "25000", "--split", "test"], ["is outside every split", "test has the seeds 200 to 299"]),
     ],
 )

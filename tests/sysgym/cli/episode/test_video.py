@@ -176,7 +176,7 @@ def test_an_episode_stopped_by_the_user_says_what_is_left(
     path = tmp_path / "stopped.gif"
     code, out, _ = call("run", tiny, "-c", "dctcp", "--video", path)
     assert code != 0
-    assert "has the 5 frames up to here" in " ".join(out.split())
+    assert "has the first 5 frames" in " ".join(out.split())
     with Image.open(path) as image:
         assert image.n_frames == 5  # type: ignore[attr-defined]
 
