@@ -82,7 +82,7 @@ def test_what_a_user_writes() -> None:
         EnergySettings.from_options(grid="euorpe")
     with pytest.raises(UnknownName, match="cpu-time"):
         EnergySettings.from_options("cputime")
-    with pytest.raises(SysgymError, match=r"PUE: 0.9; expected a number of at least 1"):
+    with pytest.raises(SysgymError, match=r"PUE: 0.9, expected a number of at least 1"):
         EnergySettings.from_options(pue=0.9)
     with pytest.raises(SysgymError, match="grid: nan"):
         EnergySettings.from_options(grid="nan")

@@ -96,7 +96,7 @@ def test_a_run_goes_on_beside_a_broken_record_and_keeps_it(
     outcome = run_plan(make_plan(load_suite(write_suite()), played), played, n_workers=1, observer=heard)
     assert (outcome.n_kept, outcome.n_played) == (4, 0)
     (note,) = heard.notes
-    assert "it is in run.json.broken now, and a new one begins" in note
+    assert "the file was moved to run.json.broken, and a new one was begun" in note
     assert (played / "run.json.broken").read_text() == BROKEN_RUNS[what][0]
     assert len(read_run(played)["sittings"]) == 1
 

@@ -316,7 +316,7 @@ def test_two_rows_of_one_episode_are_refused_with_cell_and_lines(
     row = make_row()
     rows = [row, make_row(seed=201), dataclasses.replace(row, **changes)]
     (tmp_path / RESULTS).write_bytes(b"".join(one.to_line() for one in rows))
-    expected = rf"results\.jsonl, lines 1 and 3: tiny / dctcp / test seed 200 stands there twice, {words}; "
+    expected = rf"results\.jsonl, lines 1 and 3: two rows of tiny / dctcp / test seed 200, {words}; "
     with pytest.raises(SysgymError, match=expected):
         read_rows(tmp_path)
 
@@ -351,7 +351,7 @@ def test_compressed_rows_are_whole_and_no_bomb(
         read_rows(tmp_path)
     monkeypatch.setattr("sysgym.bench.results.rows.LARGEST_RESULTS_BYTES", 100_000)
     path.write_bytes(gzip.compress(line * 1000))
-    with pytest.raises(SysgymError, match=r"gz: unfolds to more than 0\.1 MB"):
+    with pytest.raises(SysgymError, match=r"gz: decompresses to more than 0\.1 MB"):
         read_rows(tmp_path)
 
 

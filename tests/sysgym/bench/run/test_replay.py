@@ -131,7 +131,7 @@ def test_versions_are_named_where_numbers_differ(make_row: MakeRow) -> None:
     recorded = make_row(metrics={"goodput_bps": 1.0}, row_versions=here | {"numpy": "1.0.0", "old": "2"})
     result = compare(recorded, make_row(metrics={"goodput_bps": 2.0}))
     assert result.other_versions == {"numpy": ("1.0.0", here["numpy"]), "old": ("2", None)}
-    with pytest.raises(ResultMismatch, match="under other versions than it was recorded with") as caught:
+    with pytest.raises(ResultMismatch, match="with other versions than it was recorded with") as caught:
         result.raise_if_different()
     assert f"numpy: recorded with 1.0.0, here {here['numpy']}" in str(caught.value)
 
@@ -170,7 +170,7 @@ def test_a_checkpoint_has_to_be_the_one_of_the_row(make_row: MakeRow, tmp_path: 
 
 
 def test_a_row_that_cannot_be_played_is_named(make_row: MakeRow, tmp_path: Path) -> None:
-    with pytest.raises(SysgymError, match=r"tiny / gone / test seed 200: cannot be played again: .*vanished"):
+    with pytest.raises(SysgymError, match=r"tiny / gone / test seed 200: cannot be replayed: .*vanished"):
         list(replay([make_row("gone", agent="vanished")], tmp_path))
 
 
@@ -193,7 +193,7 @@ def test_rows_of_a_users_agent_need_the_very_file(
     beside.write_text(moved.read_text().replace("0.5", "0.6"))
     changed = command_line("validate", out, *sample, "--trust")
     assert changed.returncode == 1
-    assert f"{beside}: is not the file that the rows were made with" in " ".join(changed.stderr.split())
+    assert f"{beside}: differs from the file that the rows were made with" in " ".join(changed.stderr.split())
     beside.write_bytes(moved.read_bytes())
     assert command_line("validate", out, *sample, "--trust").returncode == 0
 

@@ -146,7 +146,7 @@ def test_resuming_plays_what_is_missing_and_nothing_else(write_suite: WriteSuite
     outcome, ears = _run(suite, out)
     assert set(_cells(ears.played)) == lost
     assert (outcome.n_kept, outcome.n_played, outcome.complete) == (2, 2, True)
-    assert any("torn (40 bytes)" in note for note in ears.notes)
+    assert any("incomplete (40 bytes)" in note for note in ears.notes)
     assert _timeless(read_rows(out)) == _timeless(list(map(Row.from_line, lines)))
 
     content = (out / RESULTS).read_bytes()
@@ -165,7 +165,7 @@ def test_a_scenario_that_changed_is_played_anew_and_old_rows_wait_aside(
     outcome, ears = _run(suite, out)
     assert (outcome.n_kept, outcome.n_played) == (0, 2)
     assert ears.notes == [
-        "2 rows are not of this plan (scenario, contender, checkpoint or seed): moved to aside.jsonl"
+        "2 rows do not belong to this plan (scenario, contender, checkpoint or seed); moved to aside.jsonl"
     ]
     new = read_rows(out)
     assert {row.scenario_resolved["queue"]["buffer_bytes"] for row in new} == {60_000}
@@ -198,7 +198,7 @@ def test_rows_of_other_sources_are_not_mixed_with_ours(write_suite: WriteSuite, 
     (out / RESULTS).write_bytes(b"".join(row.to_line() for row in rows))
     outcome, ears = _run(suite, out)
     assert (outcome.n_kept, outcome.n_played) == (1, 1)
-    assert ears.notes == ["1 rows are of other versions or sources of sysgym: moved to aside.jsonl"]
+    assert ears.notes == ["1 rows were made with other versions or sources of sysgym; moved to aside.jsonl"]
     assert len({row.versions["sources"] for row in read_rows(out)}) == 1
 
 
@@ -221,7 +221,7 @@ def test_what_the_command_line_adds(write_suite: WriteSuite, tiny: Path, tmp_pat
     [
         ('"dctcp"', {"contenders": ["dctpc"]}, 'did you mean "dctcp"'),
         ('"dctcp"', {"contenders": ["dctcp"]}, 'two contenders are named "dctcp"'),
-        ('"dctcp"', {"n_seeds": 101}, "seed 300 is not of the split test"),
+        ('"dctcp"', {"n_seeds": 101}, "seed 300 is outside the split test"),
         ('"ppo"', {}, 'the suite "small" trains no ppo on this scenario'),
         ('"dctcp"', {"scenarios": ["./tiny.toml"]}, 'in the suite "small" already'),
         ('"dctcp"', {"contenders": ["aimd@x.zip"]}, "takes no checkpoint"),

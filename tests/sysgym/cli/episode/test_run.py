@@ -166,9 +166,9 @@ def test_a_seed_outside_the_split_is_refused(
     [
         (
             ["google-2011", "-c", "dctcp"],
-            ["a transport, and this is no network", "is played by", "nurd", "spark"],
+            ["a transport, and this family has none", "the agents of this family are", "nurd", "spark"],
         ),
-        (["google-2011", "--transport", "dctcp"], ["a transport, and this is no network"]),
+        (["google-2011", "--transport", "dctcp"], ["a transport, and this family has none"]),
         (["dumbbell-10g", "-c", "nurd"], ["an agent of another family", "aimd", "dctcp"]),
         (["google-2011", "-c", "nurdd"], ['did you mean "nurd"', "sysgym list agents lists all"]),
     ],
