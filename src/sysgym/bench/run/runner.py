@@ -189,7 +189,8 @@ def run_plan(
     with ResultsFile(folder) as results:
         if results.torn_bytes:
             observer.note(
-                f"the last row was incomplete ({results.torn_bytes} bytes) and was removed; its episode reruns"
+                f"the last row was incomplete ({results.torn_bytes} bytes) and was removed;"
+                " its episode is run again"
             )
         for training in plan.trainings.values():
             if aside := training.move_stale_aside():

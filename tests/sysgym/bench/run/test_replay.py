@@ -180,8 +180,8 @@ def test_rows_of_a_users_agent_need_the_very_file(
     out, sample = tmp_path / "out", ("--sample", "0", "--jobs", "1")
     suite = write_suite('"fragile"', 1)
     assert command_line("bench", suite, "--plugin", agents_file, "--out", out).returncode == 0
-    with pytest.raises(SysgymError, match=r"rows need this file, and .* has none of that name") as lost:
-        list(replay(read_rows(out), out))  # where a row says that a file lies is not looked at
+    with pytest.raises(SysgymError, match=r"rows need this file, and .* has no file of that name") as lost:
+        list(replay(read_rows(out), out))  # the path in a row is not used
     assert str(agents_file) in str(lost.value)
 
     moved = agents_file.rename(tmp_path / "moved_agents.py")
