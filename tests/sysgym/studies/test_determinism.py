@@ -172,7 +172,7 @@ def test_a_finished_run_is_kept_and_the_report_is_written(
 
     code, out, err = call(*arguments[:-4], "--seeds", "2", "--steps", "65", "--out", folder)
     assert (code, out) == (2, "")
-    assert "holds runs with other total_steps; use another --out" in err
+    assert "has runs with other total_steps; use another --out" in err
 
 
 def test_a_control_that_differs_fails(settings: Settings, call: Call, tmp_path: Path) -> None:

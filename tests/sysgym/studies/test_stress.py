@@ -109,8 +109,8 @@ def test_what_a_scenario_cannot_have_is_refused(tiny: Path) -> None:
     placement = load_scenario("placement-unseen")
     for scenario, condition, message in (
         (network, Condition(noise=-1.0), "cannot be negative"),
-        (jobs, Condition(delay=1), "late actions are for networks"),
-        (placement, Condition(noise=0.1), "nothing in an observation of placement is measured"),
+        (jobs, Condition(delay=1), "late actions are not supported"),
+        (placement, Condition(noise=0.1), "observations of the family placement are not measured"),
     ):
         with pytest.raises(SysgymError, match=message):
             Stress(scenario, "test", 1, [], [condition])

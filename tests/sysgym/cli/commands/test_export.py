@@ -112,10 +112,10 @@ def test_students_are_compared_and_a_second_call_finds_them_done(
         fcntl.flock(lock, fcntl.LOCK_EX)
         code, _, err = call("study", "distillation", trained, "--out", folder, *arguments)
         assert code == 2
-        assert "another process is distilling into it" in err
+        assert "another process is distilling into this folder" in err
     code, _, err = call("study", "distillation", trained, "--out", folder, *arguments, "--noise", "0.3")
     assert code == 2
-    assert "of another comparison" in err
+    assert "has a study with another teacher" in err
     code, out, err = call(
         "run", tmp_path / "tiny.toml", "-c", f"ppo@{folder}/student-seed0/final.zip", "--json"
     )
