@@ -36,7 +36,7 @@ LARGEST_TABLE_BYTES = 500_000_000
 LARGEST_ABOUT_BYTES = 8_000_000
 MOST_COLUMNS = 1000
 MOST_FLOWS = 100_000
-"""Limit of the number of rows in a table."""
+"""Limit of flow numbers in tables with fewer rows than this."""
 
 _ROWS_AT_ONCE = 50_000
 _NAMES = {"src", "dst", "port"}
