@@ -1,4 +1,4 @@
-"""Files that run code if they can: each kind against every command that reads it; none leaves its mark."""
+"""Files that try to run code: each kind with every command that reads it; no code runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time series of an episode: they change nothing, they add up, and they come back from files as they were."""
+"""Time series: recording has no effect, sums agree, and files round-trip."""
 
 from __future__ import annotations
 

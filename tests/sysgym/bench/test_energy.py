@@ -1,4 +1,4 @@
-"""Energy and carbon: by hand, in rows and trainings, and never compared across ways to measure."""
+"""Energy and carbon: formulas by hand, in rows and trainings, and compared within one method only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suite names exists, or it is refused before anything is played."""
+"""Suites with unknown names are refused before anything runs."""
 
 from __future__ import annotations
 

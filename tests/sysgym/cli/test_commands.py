@@ -1,4 +1,4 @@
-"""Every command answers --help, and says in one readable block what is wrong."""
+"""Every command answers --help, and reports errors in one readable block."""
 
 from __future__ import annotations
 

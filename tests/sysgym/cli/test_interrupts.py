@@ -1,4 +1,4 @@
-"""Commands whose compiled code does not come to an end: they can be left; a benchmark leaves it itself."""
+"""Commands with endless compiled code can be interrupted, and a benchmark stops such an episode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that cannot write say so in one sentence, leave nothing torn, and go on when they can again."""
+"""Commands that cannot write report it in one sentence, leave no incomplete file, and can be resumed."""
 
 from __future__ import annotations
 

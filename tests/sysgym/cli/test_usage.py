@@ -1,4 +1,4 @@
-"""What programs and shells see: JSON, lines in pipes, completion, exit codes."""
+"""Output for programs and shells: JSON, lines in pipes, completion, exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speed figures: that each is measured and written; never how large it is."""
+"""Speed measurements are made and written; their values are not tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The determinism report: the control repeats itself to the last bit, and the figures are what they say."""
+"""The determinism study: a control that is equal bit by bit, and correct figures."""
 
 from __future__ import annotations
 

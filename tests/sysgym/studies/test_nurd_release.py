@@ -1,4 +1,4 @@
-"""The leaks of NURD's released evaluation, each by hand, and that they are told as what they are."""
+"""The leaks of NURD's released evaluation, each by hand, and their labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The survey of P2's problem: what is counted, what lies alike, and known figures of one system."""
+"""The survey of P2's problem: counts, equivalent cases, and known figures of one system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contenders under stress: the same episodes, with what is wrong and nothing else."""
+"""The stress study: equal episodes that differ in the condition only."""
 
 from __future__ import annotations
 

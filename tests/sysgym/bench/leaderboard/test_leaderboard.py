@@ -1,4 +1,4 @@
-"""The leaderboard: entries hold what a replay takes, and ranks are no finer than the rows can tell."""
+"""The leaderboard: entries are complete for replay, and ranks respect the intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report says what the rows say: who leads, by how much, and what the seeds cannot tell."""
+"""The report agrees with the rows: leaders, differences, and ties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says first, what it draws, and that it can be read: verdict, summary, queues, contrast."""
+"""Content and legibility of a report: verdict, summary, queues, contrast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records beside the rows: what a stranger may write into them, and what becomes of damaged ones."""
+"""Records stored with rows: untrusted content, and damaged files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows on disk: whole or torn at the very end, whoever dies when."""
+"""Rows on disk: complete, or incomplete at the very end only, after any interruption."""
 
 from __future__ import annotations
 

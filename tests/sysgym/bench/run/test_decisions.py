@@ -1,4 +1,4 @@
-"""What a decision costs: measured around the agent alone, in rows and tables, and never compared."""
+"""Time per decision: measured around the agent only, in rows and tables, and never compared."""
 
 from __future__ import annotations
 

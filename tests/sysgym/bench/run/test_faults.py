@@ -1,4 +1,4 @@
-"""Rows outlive full and failing disks and kills at any moment; long: scripts/fault_injection.py."""
+"""Rows survive full and failing disks and kills at any time; long form: scripts/fault_injection.py."""
 
 from __future__ import annotations
 

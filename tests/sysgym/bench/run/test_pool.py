@@ -1,4 +1,4 @@
-"""Worker processes: what they import, and what becomes of one whose job does not end."""
+"""Worker processes: their imports, and jobs that do not end."""
 
 from __future__ import annotations
 

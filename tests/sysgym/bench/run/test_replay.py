@@ -1,4 +1,4 @@
-"""Rows are played again: what is right passes, and nothing else does."""
+"""Replay of rows: correct rows pass, all others fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of the benchmark: every episode once, whatever stops it in between."""
+"""Runs of the benchmark: every episode once, after any interruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sysgym calibrate`` prints the comparison and says whether it holds."""
+"""``sysgym calibrate``: the comparison and its exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sysgym emulator``: what is missing is said, and the commands do what they say."""
+"""``sysgym emulator``: missing requirements, and its commands."""
 
 from __future__ import annotations
 

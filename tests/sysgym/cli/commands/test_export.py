@@ -1,4 +1,4 @@
-"""``sysgym export``, ``fuzz``, ``study distillation``: what they write works, or they say why it cannot."""
+"""``sysgym export``, ``fuzz`` and ``study distillation``: working files, or clear errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sysgym new``: files that work at once, by the commands that they name themselves."""
+"""``sysgym new``: files that work unchanged, with the commands that they name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sysgym report``: what is written, and what is said on the screen."""
+"""``sysgym report``: files and output."""
 
 from __future__ import annotations
 

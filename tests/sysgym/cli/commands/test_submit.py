@@ -1,4 +1,4 @@
-"""``sysgym submit``: an entry that replays elsewhere, or a sentence that says why there is none."""
+"""``sysgym submit``: a replayable entry, or a clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sysgym run`: one episode, as the user asked for it."""
+"""`sysgym run`: one episode with the user's options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sysgym run --video`: files that play, refused before anything is played where they cannot be."""
+"""`sysgym run --video`: playable files, and errors before the episode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sysgym study robustness``: twins that are good enough, and twins that are not."""
+"""``sysgym study robustness``: twins that pass, and twins that fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines over time: the interquartile means of the rows, the few that matter in colour, all of them named."""
+"""Lines over time: interquartile means of the rows, a few in colour, all with names."""
 
 from __future__ import annotations
 
