@@ -84,7 +84,7 @@ def test_what_a_user_writes() -> None:
         EnergySettings.from_options("cputime")
     with pytest.raises(SysgymError, match=r"PUE: got 0.9, expected a number of at least 1"):
         EnergySettings.from_options(pue=0.9)
-    with pytest.raises(SysgymError, match="grid: nan"):
+    with pytest.raises(SysgymError, match="grid: got nan"):
         EnergySettings.from_options(grid="nan")
 
 

@@ -156,7 +156,7 @@ def test_a_finished_run_is_kept_and_the_report_is_written(
     assert (code, err) == (0, "12 trainings of 64 steps, 12 of them finished earlier\n")
     assert "The control holds: 3 trainings" in out
     assert "Tooling noise is not zero here" in out
-    assert "runs with the same number ended with the same bits" in out
+    assert "runs with the same number gave identical policies" in out
     found = json.loads((folder / "determinism.json").read_bytes())
     assert found["control_holds"] is True
     assert found["arms"]["none"]["churn"] == [0.0, 0.0, 0.0]
@@ -209,7 +209,7 @@ def test_a_stopped_run_begins_anew_and_a_failed_one_is_told(
 
 
 def test_what_cannot_be_compared_is_refused(settings: Settings) -> None:
-    with pytest.raises(SysgymError, match="at least 2 seeds"):
+    with pytest.raises(SysgymError, match="expected at least 2"):
         replace(settings, n_seeds=1)
     with pytest.raises(SysgymError, match="at least 2 threads"):
         replace(settings, all_threads=1)

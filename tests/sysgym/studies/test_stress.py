@@ -114,7 +114,7 @@ def test_what_a_scenario_cannot_have_is_refused(tiny: Path) -> None:
     ):
         with pytest.raises(SysgymError, match=message):
             Stress(scenario, "test", 1, [], [condition])
-    with pytest.raises(SysgymError, match="split test with 100 seeds"):
+    with pytest.raises(SysgymError, match="split test has only 100 seeds"):
         Stress(network, "test", 101, [], [Condition()])
     assert replace(Condition(), delay=1).label == "1 decision late"
 

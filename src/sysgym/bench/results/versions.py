@@ -59,7 +59,7 @@ def versions(*, learned: bool = False) -> dict[str, str]:
 
 
 def _platform() -> str:
-    """Return the platform as a version is written; a kernel that someone built may be called anything."""
+    """Return the platform in the format of versions, since custom kernels can have any name."""
     return re.sub(r"[^A-Za-z0-9_.+~=@,#!-]", "_", platform.platform())[:200]
 
 

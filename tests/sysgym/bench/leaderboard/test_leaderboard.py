@@ -147,11 +147,11 @@ def test_no_file_from_elsewhere_is_packed(make_row: MakeRow, tmp_path: Path, roo
     who = {"agent": "ppo", "learned": True, "checkpoint": "training/a/final.zip"}
     mine = ((str(tmp_path / "own.py"), file_sha256(out / "own.py")),)
     for checkpoint, named, words in (
-        ("link", mine, "has to lie in"),
+        ("link", mine, "must be in"),
         ("file", ((str(secret), file_sha256(secret)),), "rows need this file"),
         ("file", ((str(tmp_path / "own.py"), "ab"),), "not the file that the rows were made with"),
-        ("record", mine, "has to lie in"),
-        ("run", mine, "has to lie in"),
+        ("record", mine, "must be in"),
+        ("run", mine, "must be in"),
         ("file", mine, ""),
     ):
         shutil.rmtree(out / "training")
@@ -284,8 +284,8 @@ def test_energy_of_other_ways_is_not_compared(make_row: MakeRow, tmp_path: Path,
     [
         (ENTRY, 'title = "x"\n', r"entry\.toml: by is nothing; expected a text"),
         (ENTRY, 'title = "x"\nby = "y"\ncontenders = ["nobody"]\n', "no rows of nobody"),
-        (README, "  \n", "no README"),
-        (COMPRESSED, "not gzip", "not a whole gzip file"),
+        (README, "  \n", "README.md is missing"),
+        (COMPRESSED, "not gzip", "expected a complete gzip file"),
     ],
 )
 def test_an_incomplete_entry_is_refused(

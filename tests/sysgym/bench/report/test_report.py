@@ -327,7 +327,7 @@ def test_a_survey_is_part_of_both_forms(write_rows: Callable[..., Path]) -> None
 
 
 def test_without_rows_there_is_no_report(tmp_path: Path) -> None:
-    with pytest.raises(SysgymError, match=r"no results\.jsonl there"):
+    with pytest.raises(SysgymError, match=r"no results\.jsonl in this folder"):
         write(tmp_path)
     assert not (tmp_path / "report.html").exists()
     (tmp_path / RESULTS).touch()

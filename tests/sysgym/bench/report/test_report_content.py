@@ -61,7 +61,7 @@ def test_the_verdict_counts_comparisons(make_study: MakeStudy) -> None:
     benchmark = make_study({"dctcp": (9.5, 1.0), "reno": (9.0, 8.0), "ppo": (9.4, 2.0), "oracle": (9.9, 0.1)})
     assert verdict(benchmark) == (
         "dctcp is best or tied with the best in all 2 comparisons (goodput; queueing delay, p99; on tiny); "
-        "of the learned, ppo in none."
+        "of the learned agents, ppo in none."
     )
 
 

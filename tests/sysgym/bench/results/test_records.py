@@ -132,7 +132,7 @@ def test_a_broken_record_of_a_training_is_named(tmp_path: Path, what: str) -> No
 
 def test_a_folder_with_a_tag_for_a_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / TRAINING_FOLDER / "<img src=x onerror=alert(1)>").mkdir(parents=True)
-    with pytest.raises(SysgymError, match="is no training's name"):
+    with pytest.raises(SysgymError, match="is no name of a training"):
         check_records(tmp_path)
 
 

@@ -359,7 +359,7 @@ def test_no_rows_say_how_to_make_some(tmp_path: Path) -> None:
     with pytest.raises(SysgymError, match="sysgym bench SUITE --out"):
         read_rows(tmp_path / "nothing")
     (tmp_path / RESULTS).touch()
-    with pytest.raises(SysgymError, match=r"results\.jsonl: no rows in it"):
+    with pytest.raises(SysgymError, match=r"results\.jsonl: the file has no rows"):
         read_rows(tmp_path)
 
 
@@ -382,7 +382,10 @@ def test_a_full_disk_costs_one_row(make_row: MakeRow, tmp_path: Path) -> None:
 
 
 def test_two_runs_do_not_write_into_one_folder(make_row: MakeRow, tmp_path: Path) -> None:
-    with ResultsFile(tmp_path), pytest.raises(SysgymError, match="another benchmark is writing there"):
+    with (
+        ResultsFile(tmp_path),
+        pytest.raises(SysgymError, match="another benchmark is writing to this folder"),
+    ):
         ResultsFile(tmp_path)
     _write(tmp_path, make_row())  # the lock went with the run
 

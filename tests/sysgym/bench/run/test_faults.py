@@ -89,7 +89,7 @@ def test_a_part_that_cannot_be_taken_back_ends_the_file(tmp_path: Path) -> None:
                 results.append(second)
         finally:
             os.ftruncate = truncate
-        with pytest.raises(StorageError, match="written in part and could not be taken back"):
+        with pytest.raises(StorageError, match="written in part and could not be removed"):
             results.append(third)
     with ResultsFile(tmp_path) as results:
         assert results.torn_bytes == 50

@@ -44,7 +44,7 @@ def _with(metrics: Mapping[str, float], **changes: float) -> dict[str, float]:
 def test_a_good_folder_passes(played: Path, command_line: CommandLine) -> None:
     done = command_line("validate", played, "--all", "--jobs", "1")
     assert done.returncode == 0, done.stderr
-    assert "playing 4 of 4 rows again\n" in done.stdout
+    assert "replaying 4 of 4 rows\n" in done.stdout
     for row in read_rows(played):
         assert f"equal    {row.label}\n" in done.stdout
     assert "all 4 equal, bit by bit" in done.stdout
@@ -162,7 +162,7 @@ def test_a_checkpoint_has_to_be_the_one_of_the_row(make_row: MakeRow, tmp_path: 
         checkpoint_sha256=file_sha256(checkpoint),
     )
     checkpoint.write_bytes(b"trained again")
-    with pytest.raises(ResultMismatch, match=r"tiny / ppo / test seed 200: checkpoint policy\.zip is not"):
+    with pytest.raises(ResultMismatch, match=r"tiny / ppo / test seed 200: checkpoint policy\.zip differs"):
         list(replay([row], tmp_path))
     checkpoint.unlink()
     with pytest.raises(SysgymError, match=r"policy\.zip: cannot be read"):
@@ -187,7 +187,7 @@ def test_rows_of_a_users_agent_need_the_very_file(
     moved = agents_file.rename(tmp_path / "moved_agents.py")
     found = command_line("validate", out, *sample, "--plugin", moved)
     assert found.returncode == 0, found.stderr
-    assert "all 1 equal" in found.stdout
+    assert "all 1 rows are equal" in found.stdout
 
     beside = out / agents_file.name
     beside.write_text(moved.read_text().replace("0.5", "0.6"))
@@ -240,7 +240,7 @@ def test_nobody_knows_beforehand_which_rows_are_played(
     assert chosen[0] != chosen[1]
     for line, seeds in zip(said, chosen[:2], strict=True):
         head, _, drawn = line.rpartition(" ")
-        assert head == "playing 10 of 60 rows again, chosen with --seed"
+        assert head == "replaying 10 of 60 rows, chosen with --seed"
         assert validate("--seed", drawn) == line
         assert chosen[-1] == seeds
     for everything in (("--all",), ("--sample", "0")):
@@ -272,4 +272,4 @@ def test_ctrl_c_leaves_validate_and_report_cleanly(
 def test_a_folder_without_rows_is_an_error_of_its_own(tmp_path: Path, command_line: CommandLine) -> None:
     done = command_line("validate", tmp_path / "nothing")
     assert done.returncode == 2
-    assert "no results.jsonl there" in done.stderr
+    assert "no results.jsonl in this folder" in done.stderr

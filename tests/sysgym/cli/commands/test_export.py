@@ -66,7 +66,7 @@ def test_a_header_is_what_the_compiler_takes(
 
 COMPLAINTS = {
     (): "nothing to do; give --out FILE, --measure, or both",
-    ("--out", "policy.txt"): "policy.txt: neither .onnx nor .h",
+    ("--out", "policy.txt"): "policy.txt: expected a name that ends in .onnx or .h",
     ("--out", "policy.onnx", "--weights", "int8"): "--weights and --bytes-limit apply to --format c only",
     ("--out", "policy.h", "--weights", "int8"): "the limit is 4096: raise --bytes-limit, or distill",
     ("--out", "policy.h", "--name", "a b"): '"a b" is no name of a C function',

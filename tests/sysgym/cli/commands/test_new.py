@@ -64,7 +64,7 @@ def test_nothing_is_overwritten(tmp_path: Path, call: Call) -> None:
     (tmp_path / "mine.toml").write_text("precious")
     code, _, err = call("new", "suite", "mine", "--folder", tmp_path)
     assert code == 2
-    assert "is there already" in err
+    assert "exists already" in err
     assert (tmp_path / "mine.toml").read_text() == "precious"
 
 
@@ -73,11 +73,11 @@ def test_nothing_is_overwritten(tmp_path: Path, call: Call) -> None:
     [
         ("suite", "../x", "is no valid name of a suite"),
         ("suite", "My Suite", "lower-case letters and digits, words joined by -"),
-        ("scenario", "x" * 5000, "up to 60 characters"),
-        ("law", "my-law", "lower case, digits and _"),
-        ("law", "dctcp", "a transport has this name already"),
-        ("law", "numpy", "a module of Python or of a library"),
-        ("lab", "class", "a module of Python or of a library"),
+        ("scenario", "x" * 5000, "at most 60 characters"),
+        ("law", "my-law", "lower-case letters, digits and _"),
+        ("law", "dctcp", "the name of an existing transport"),
+        ("law", "numpy", "the name of a Python or library module"),
+        ("lab", "class", "the name of a Python or library module"),
         ("lab", "", "is no valid name of a lab"),
     ],
 )

@@ -90,5 +90,5 @@ def test_what_cannot_be_submitted_is_said(submit: Call, tmp_path: Path, played: 
     change_run(played, lambda run: run["suite"].update(name="../../x"))
     assert "suite.name is '../../x'; expected" in submit("-c", "reno")[2]
     (played / "run.json").unlink()
-    assert "does not say what was run" in submit("-c", "reno")[2]
+    assert "the record of the run is missing" in submit("-c", "reno")[2]
     assert not (tmp_path / "results").exists()

@@ -86,7 +86,7 @@ def test_an_agent_of_the_users_own_plays(tiny: Path, agents_file: Path, command_
     ("text", "words"),
     [
         ("import nothing_of_this_name\n", "cannot be imported: ModuleNotFoundError"),
-        ("x = 1\n", "registers no transport, no agent and no environment"),
+        ("x = 1\n", "expected a file that registers"),
         ("def :\n", "cannot be imported: SyntaxError"),
     ],
 )
@@ -141,7 +141,7 @@ def test_traces_that_cannot_be_written_are_refused(tiny: Path, call: Call, tmp_p
     assert "west->east" in err
     code, _, err = call("run", "google-2011", "--trace", str(tmp_path / "t.json"))
     assert code == 2
-    assert "scenarios of networks" in err
+    assert "a scenario with a packet network" in err
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_without_the_library_the_line_that_installs_it_is_said(
         ("--video", "episode.avi", "expected a name that ends in .mp4 or .gif, got '.avi'"),
         ("--video", "episode", "got 'none'"),
         ("--video", "/proc/nothing/episode.gif", "cannot be written"),
-        ("--video", "folder.gif", "it is a folder"),
+        ("--video", "folder.gif", "expected a file, got a folder"),
         ("--picture", "episode.xyz", "expected a name that ends in .png"),
         ("--picture", "/proc/nothing/episode.png", "cannot be written"),
     ],

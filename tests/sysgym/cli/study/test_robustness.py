@@ -40,7 +40,7 @@ def test_eight_bits_are_enough_for_a_small_policy(policy: Path, call: Call, tmp_
     small = ("--episodes", "2", "--observations", "16", "--every", "4", "--out", tmp_path / "out")
     code, out, err = call("study", "robustness", policy, *small)
     assert (code, err) == (0, "")
-    assert "The twin passes: 100.0 % agreement under random noise, 99 % needed." in out
+    assert "The twin passes: 100.0 % agreement under random noise, 99 % required." in out
     found = json.loads((tmp_path / "out" / "robustness.json").read_bytes())
     assert found["passes"] is True
     assert 0.0 < found["difference_max"] < 0.01
@@ -62,7 +62,7 @@ def test_a_twin_that_is_off_fails(policy: Path, call: Call) -> None:
     code, out, _ = call("study", "robustness", policy, "--twin", twin, "--episodes", "1", "--every", "0")
     assert code == 1
     assert "The twin fails: 0.0 % agreement" in out
-    assert "Original and twin agree nowhere" in out
+    assert "Original and twin agree on no observation" in out
 
 
 def test_the_same_call_gives_the_same_figures(policy: Path) -> None:
