@@ -62,7 +62,7 @@ IntervalOption = Annotated[
         "--interval",
         metavar="TIME",
         parser=duration_s,
-        help="Time between samples of --csv and --trace, for example 100us (default: 1/8 of a decision).",
+        help="Time between samples of --csv and --trace, e.g. 100us (default: 1/8 of a decision interval).",
     ),
 ]
 TrustOption = Annotated[

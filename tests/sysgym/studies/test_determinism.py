@@ -211,7 +211,7 @@ def test_a_stopped_run_begins_anew_and_a_failed_one_is_told(
 def test_what_cannot_be_compared_is_refused(settings: Settings) -> None:
     with pytest.raises(SysgymError, match="expected at least 2"):
         replace(settings, n_seeds=1)
-    with pytest.raises(SysgymError, match="at least 2 threads"):
+    with pytest.raises(SysgymError, match="threads: got 1, expected at least 2"):
         replace(settings, all_threads=1)
     with pytest.raises(SysgymError, match="has its own trainer"):
         replace(settings, agent="neural")

@@ -52,7 +52,7 @@ def plot(
             "--interval",
             metavar="TIME",
             parser=duration_s,
-            help="Time between samples, for example 100us (default: 1/8 of a decision).",
+            help="Time between samples, for example 100us (default: 1/8 of a decision interval).",
         ),
     ] = None,
     begin: Annotated[

@@ -149,7 +149,7 @@ def test_no_file_from_elsewhere_is_packed(make_row: MakeRow, tmp_path: Path, roo
     for checkpoint, named, words in (
         ("link", mine, "must be in"),
         ("file", ((str(secret), file_sha256(secret)),), "rows need this file"),
-        ("file", ((str(tmp_path / "own.py"), "ab"),), "not the file that the rows were made with"),
+        ("file", ((str(tmp_path / "own.py"), "ab"),), "differs from the file that the rows were made with"),
         ("record", mine, "must be in"),
         ("run", mine, "must be in"),
         ("file", mine, ""),

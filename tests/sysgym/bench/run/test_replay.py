@@ -47,7 +47,7 @@ def test_a_good_folder_passes(played: Path, command_line: CommandLine) -> None:
     assert "replaying 4 of 4 rows\n" in done.stdout
     for row in read_rows(played):
         assert f"equal    {row.label}\n" in done.stdout
-    assert "all 4 equal, bit by bit" in done.stdout
+    assert "all 4 rows are equal, bit by bit" in done.stdout
 
 
 @pytest.mark.parametrize("change", [lambda x: x * (1.0 + 1e-6), lambda x: math.nextafter(x, math.inf)])
@@ -244,7 +244,7 @@ def test_nobody_knows_beforehand_which_rows_are_played(
         assert validate("--seed", drawn) == line
         assert chosen[-1] == seeds
     for everything in (("--all",), ("--sample", "0")):
-        assert validate(*everything) == "playing 60 of 60 rows again"
+        assert validate(*everything) == "replaying 60 of 60 rows"
         assert sorted(chosen[-1]) == list(range(200, 260))
 
 
