@@ -168,6 +168,8 @@ def make_contender(
     )
     family = get_family(scenario["family"])
     arguments = {**family.agent_arguments(scenario["env_id"]), **environment_arguments(agent)}
+    # The return of a row is that of the scenario's reward, whichever the agent was trained with.
+    arguments.pop("reward", None)
     if family.transports is not None:
         arguments.setdefault("transport", contender.transport)  # unless the agent has its own transport
     arguments |= {} if backend is None else {"backend": backend}
