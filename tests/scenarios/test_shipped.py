@@ -41,6 +41,7 @@ CONGESTION = {
     "linux-dumbbell-100m",
     "linux-dumbbell-1g",
     "linux-fattree-incast",
+    "linux-fattree-incast-shallow",
     "linux-fattree-stride",
     "onoff-dumbbell",
     "parking-lot-4",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,34 @@ from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.surveys import Page, Progress
 from sysgym.scenarios.units import metric_text
 
-SCENARIOS = ("linux-dumbbell-100m", "linux-dumbbell-1g", "linux-fattree-stride", "linux-fattree-incast")
+SCENARIOS = (
+    "linux-dumbbell-100m",
+    "linux-dumbbell-1g",
+    "linux-fattree-stride",
+    "linux-fattree-incast",
+    "linux-fattree-incast-shallow",
+)
+LOSSES: dict[str, dict[str, Any]] = {
+    "20 packets": {"queue.buffer_bytes": 30_000, "queue.ecn_threshold_bytes": 6_000},
+    "40 packets": {"queue.buffer_bytes": 60_000, "queue.ecn_threshold_bytes": 12_000},
+    "40 packets, 15 senders": {
+        "queue.buffer_bytes": 60_000,
+        "queue.ecn_threshold_bytes": 12_000,
+        "workload.senders": 15,
+        "workload.period_s": 0.5,
+    },
+}
+"""Variants of the incast whose buffers lose packets: buffer (and senders, if not 8), with what is changed."""
+
+LOSS_SCENARIO = "linux-fattree-incast-shallow"
+LOSS_TRANSPORTS = ("cubic", "reno", "dctcp")
+LOSS_METRICS = (
+    "drop_fraction",
+    "timeouts",
+    "round_completion_mean_s",
+    "fct_slowdown_p50",
+    "fct_slowdown_p99",
+)
 TRANSPORTS = ("cubic", "reno", "dctcp", "neural")
 SEEDS = (20_000, 20_001, 20_002)
 METRICS = {
@@ -27,6 +54,7 @@ METRICS = {
     "queue_p99_bytes": "lower",
     "mark_fraction": "",
     "drop_fraction": "",
+    "timeouts": "",
     "rtt_mean_s": "lower",
     "jain_index": "higher",
     "fct_slowdown_p50": "lower",
@@ -74,15 +102,22 @@ def survey(_n_workers: int, progress: Progress) -> list[Page]:
         MissingExtra: The extra ``emulator`` or ``train`` is not installed.
     """
     jobs = [(scenario, transport) for scenario in SCENARIOS for transport in TRANSPORTS]
-    done, total = 0, len(jobs) + len(TRANSPORTS) + 1
+    losing = [(variant, transport) for variant in LOSSES for transport in LOSS_TRANSPORTS]
+    done, total = 0, len(jobs) + len(losing) + len(TRANSPORTS) + 1
     measured: dict[str, list[Measured]] = {scenario: [] for scenario in SCENARIOS}
     for scenario, transport in jobs:
         progress(done, total)
         measured[scenario].append(_measured(scenario, _contender(transport, scenario)))
         done += 1
     pages = [_page(scenario, rows) for scenario, rows in measured.items()]
+    lost: dict[str, list[Measured]] = {variant: [] for variant in LOSSES}
+    for variant, transport in losing:
+        progress(done, total)
+        contender = _contender(transport, LOSS_SCENARIO)
+        lost[variant].append(_measured(LOSS_SCENARIO, contender, overrides=LOSSES[variant]))
+        done += 1
     progress(done, total)
-    return [*pages, _winners(measured), _transfer(measured[TRANSFER_SCENARIO])]
+    return [*pages, _losses(lost), _winners(measured), _transfer(measured[TRANSFER_SCENARIO])]
 
 
 def quick(_n_workers: int, progress: Progress) -> list[Page]:
@@ -104,23 +139,32 @@ def _contender(transport: str, scenario: str) -> Contender:
     return parse_contender(transport, (), "congestion").with_shipped(scenario)
 
 
-def _measured(scenario: str, contender: Contender, folder: Path | None = None) -> Measured:
+def _measured(
+    scenario: str,
+    contender: Contender,
+    folder: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Measured:
     values: dict[str, dict[str, list[float]]] = {backend: {} for backend in BACKENDS}
     for backend in BACKENDS:
-        for metrics in _episodes(scenario, contender, backend, folder):
+        for metrics in _episodes(scenario, contender, backend, folder, overrides):
             for name, value in metrics.items():
                 values[backend].setdefault(name, []).append(value)
     return Measured(contender.name, values)
 
 
 def _episodes(
-    scenario: str, contender: Contender, backend: str, folder: Path | None
+    scenario: str,
+    contender: Contender,
+    backend: str,
+    folder: Path | None,
+    overrides: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, float]]:
     """Run the seeds one after another and yield the metrics of each."""
     from sysgym.bench.run.episodes import make_contender, play
     from sysgym.scenarios import load_scenario
 
-    resolved = load_scenario(scenario).resolved()
+    resolved = load_scenario(scenario, overrides=overrides).resolved()
     env, agent = make_contender(resolved, "test", contender, folder, backend=backend)
     try:
         for seed in SEEDS:
@@ -138,6 +182,20 @@ def _page(scenario: str, rows: Sequence[Measured]) -> Page:
         " test split, without an agent."
     )
     return Page(scenario, text, columns, cells)
+
+
+def _losses(measured: dict[str, list[Measured]]) -> Page:
+    """Return the incasts that lose packets, one row for each variant and transport."""
+    rows = [
+        (f"{variant}, {row.contender}", *(row.cell(metric) for metric in LOSS_METRICS))
+        for variant, players in measured.items()
+        for row in players
+    ]
+    text = (
+        f"{LOSS_SCENARIO} with other buffers and numbers of senders. Simulator / kernel (the simulator's"
+        f" difference to the kernel), means over {len(SEEDS)} seeds."
+    )
+    return Page("Where packets are lost", text, ("buffer, law", *LOSS_METRICS), tuple(rows))
 
 
 def _winners(measured: dict[str, list[Measured]]) -> Page:
