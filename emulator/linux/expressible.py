@@ -91,10 +91,6 @@ def _queue_problems(scenario: CongestionScenario) -> Iterator[Problem]:
         yield Problem(
             "queue.pfc_pause_bytes", queue.pfc_pause_bytes, "none: Linux routers do not pause links", advice
         )
-    if faults.loss_probability > 0:
-        yield Problem(
-            "faults.loss_probability", faults.loss_probability, "0: links of the kernel lose nothing", advice
-        )
     if faults.links:
         yield Problem("faults.links", [fault.link for fault in faults.links], "no failing links", advice)
     if faults.rate_changes:

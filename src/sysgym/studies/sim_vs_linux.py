@@ -25,20 +25,28 @@ SCENARIOS = (
     "linux-fattree-incast",
     "linux-fattree-incast-shallow",
 )
-LOSSES: dict[str, dict[str, Any]] = {
-    "20 packets": {"queue.buffer_bytes": 30_000, "queue.ecn_threshold_bytes": 6_000},
-    "40 packets": {"queue.buffer_bytes": 60_000, "queue.ecn_threshold_bytes": 12_000},
-    "40 packets, 15 senders": {
-        "queue.buffer_bytes": 60_000,
-        "queue.ecn_threshold_bytes": 12_000,
-        "workload.senders": 15,
-        "workload.period_s": 0.5,
-    },
+INCAST, DUMBBELL = "linux-fattree-incast-shallow", "linux-dumbbell-100m"
+_FEWER = {"queue.buffer_bytes": 30_000, "queue.ecn_threshold_bytes": 6_000}
+_MORE = {"workload.senders": 15, "workload.period_s": 0.5}
+LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
+    "20 packets": (INCAST, _FEWER),
+    "40 packets": (INCAST, {}),
+    "40 packets, 15 senders": (INCAST, _MORE),
+    "0.1 % at random": (DUMBBELL, {"faults.loss_probability": 0.001}),
+    "1 % at random": (DUMBBELL, {"faults.loss_probability": 0.01}),
 }
-"""Variants of the incast whose buffers lose packets: buffer (and senders, if not 8), with what is changed."""
+"""Variants that lose packets: in the buffer of an incast, or at random on every link of a dumbbell."""
 
-LOSS_SCENARIO = "linux-fattree-incast-shallow"
 LOSS_TRANSPORTS = ("cubic", "reno", "dctcp")
+LOSS_METRICS = (
+    "goodput_bps",
+    "drop_fraction",
+    "timeouts",
+    "round_completion_mean_s",
+    "fct_slowdown_p50",
+    "fct_slowdown_p99",
+)
+TRANSPORTS = ("cubic", "reno", "dctcp")
 LOSS_METRICS = (
     "drop_fraction",
     "timeouts",
@@ -113,8 +121,8 @@ def survey(_n_workers: int, progress: Progress) -> list[Page]:
     lost: dict[str, list[Measured]] = {variant: [] for variant in LOSSES}
     for variant, transport in losing:
         progress(done, total)
-        contender = _contender(transport, LOSS_SCENARIO)
-        lost[variant].append(_measured(LOSS_SCENARIO, contender, overrides=LOSSES[variant]))
+        scenario, overrides = LOSSES[variant]
+        lost[variant].append(_measured(scenario, _contender(transport, scenario), overrides=overrides))
         done += 1
     progress(done, total)
     return [*pages, _losses(lost), _winners(measured), _transfer(measured[TRANSFER_SCENARIO])]
@@ -192,10 +200,10 @@ def _losses(measured: dict[str, list[Measured]]) -> Page:
         for row in players
     ]
     text = (
-        f"{LOSS_SCENARIO} with other buffers and numbers of senders. Simulator / kernel (the simulator's"
-        f" difference to the kernel), means over {len(SEEDS)} seeds."
+        f"{INCAST} with other buffers and numbers of senders, and {DUMBBELL} with random loss on every link."
+        f" Simulator / kernel (the simulator's difference to the kernel), means over {len(SEEDS)} seeds."
     )
-    return Page("Where packets are lost", text, ("buffer, law", *LOSS_METRICS), tuple(rows))
+    return Page("Where packets are lost", text, ("losses, law", *LOSS_METRICS), tuple(rows))
 
 
 def _winners(measured: dict[str, list[Measured]]) -> Page:
