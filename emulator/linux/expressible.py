@@ -98,10 +98,6 @@ def _queue_problems(scenario: CongestionScenario) -> Iterator[Problem]:
             "none: every queue of a Linux router has its own limit",
             advice,
         )
-    if faults.loss_probability > 0:
-        yield Problem(
-            "faults.loss_probability", faults.loss_probability, "0: links of the kernel lose nothing", advice
-        )
     if faults.links:
         yield Problem("faults.links", [fault.link for fault in faults.links], "no failing links", advice)
     if faults.rate_changes:

@@ -307,6 +307,7 @@ class World:
                 buffer_bytes=int(buffer_bytes),
                 ecn_threshold_bytes=None if threshold is None else int(threshold),
                 early_detection=None if topology.from_host[link] else early,
+                loss_probability=self.scenario.faults.loss_probability,
             )
             self._queues.set_port(
                 self._fabric.netns_pid(link), interface.name, settings, int(self._ports[link])

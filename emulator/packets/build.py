@@ -205,6 +205,7 @@ class Assembly:
         world["cnp_interval_ns"] = self.transport.cnp_interval_ns
         world["transport_tick_ns"] = round(self.transport.tick_s * 1e9)
         world["delayed_ack_packets"] = ends.delayed_ack_packets
+        world["quick_acks"] = ends.quick_acks
         world["delayed_ack_ns"] = round(ends.delayed_ack_timeout_s * 1e9)
         routing, faults, queue = self.scenario.routing, self.scenario.faults, self.scenario.queue
         world["duplicate_threshold"] = routing.duplicate_threshold
@@ -301,8 +302,12 @@ class Assembly:
         flows["base_rtt_ns"] = np.rint(base_rtt_s * 1e9)
         flows["line_rate_bps"] = self.line_rate_bps[schedule.src]
         flows["packet_bytes"] = ends.mtu_bytes
-        # The handshake has measured one RTT, so SRTT + 4 RTTVAR is three times that RTT (RFC 6298, 2.2).
-        flows["rto_ns"] = np.rint(np.clip(3.0 * base_rtt_s, ends.min_rto_s, ends.max_rto_s) * 1e9)
+        # The handshake has measured one RTT, so 4 RTTVAR is twice that RTT (RFC 6298, 2.2).
+        if ends.loss_detection == "rack":  # see sender.update_rtt
+            first_rto_s = base_rtt_s + np.maximum(2.0 * base_rtt_s, ends.min_rto_s)
+        else:
+            first_rto_s = np.maximum(3.0 * base_rtt_s, ends.min_rto_s)
+        flows["rto_ns"] = np.rint(np.minimum(first_rto_s, ends.max_rto_s) * 1e9)
         flows["timer_deadline_ns"] = NEVER_NS
         flows["n_packets"] = n_packets
         flows["last_packet_bytes"] = last_packet_bytes
@@ -326,6 +331,7 @@ class Assembly:
             flows["hash_back"] = flow_hashes(*ends_back)
         flows["hops"] = (routes[:, 0] != NOBODY).sum(axis=1)
         flows["held_ack_slot"] = NOBODY
+        flows["quick_acks"] = ends.quick_acks
         flows["last_cnp_ns"] = -MAX_TIME_NS
         ideal_s = ideal_completion_s(
             routes[:, 0],

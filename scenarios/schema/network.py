@@ -358,6 +358,13 @@ class Transport(Table):
             " wait (RFC 8257, 3.2), and so does a packet out of order"
         ),
     )
+    quick_acks: Annotated[int, Field(ge=0, le=1024)] = Field(
+        default=0,
+        description=(
+            "ACKs that a receiver sends at once at the beginning of a flow and after a packet that it had"
+            " already, before it delays them (Linux: 16)"
+        ),
+    )
     delayed_ack_timeout_s: Annotated[float, Field(ge=1e-6, le=0.5)] = Field(
         default=1e-3, description="longest wait of a delayed ACK, s (RFC 1122: below 0.5; Linux: 0.04)"
     )

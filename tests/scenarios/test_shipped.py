@@ -1,4 +1,4 @@
-"""Every shipped scenario and suite loads, and says what its sources say."""
+"""Every included scenario and suite loads and agrees with its sources."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ CONGESTION = {
     "linux-dumbbell-100m",
     "linux-dumbbell-1g",
     "linux-fattree-incast",
+    "linux-fattree-incast-shallow",
     "linux-fattree-stride",
     "onoff-dumbbell",
     "parking-lot-4",

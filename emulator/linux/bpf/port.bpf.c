@@ -12,6 +12,8 @@
  * Random early detection (Floyd and Jacobson, ToN 1993) is the simulator's law, emulator/packets/engine/discipline.py,
  * with its average in fixed point: the kernel's own sch_red is not needed, and what it drops is counted here.
  *
+ * A packet that is to be lost at random on the cable behind the queue is lost before it, and counted as dropped.
+ *
  * The licence string must say GPL: the kernel lends bpf_ktime_get_ns and BTF pointers to no other program.
  * That is why this file may be used under the GPL as well as under the project's licence.
  */
@@ -23,6 +25,7 @@
 #define FULL_PACKET 1500
 #define TC_ACT_OK 0
 #define TC_ACT_SHOT 2
+#define TC_ACT_STOLEN 4 /* a loss of which the sender hears nothing; a local sender would notice a drop */
 #define LARGEST_BACKLOG (1u << 30)
 #define NS_PER_S 1000000000ull
 #define ONE_Q30 (1ull << 30)
@@ -51,6 +54,7 @@ struct port {
 	u64 red_half_life_ns; /* of the average while the queue is empty; 0: the average stays */
 	u64 red_gentle;
 	u64 red_drops; /* 0: marks */
+	u64 loss_q32; /* probability that a packet is lost on the cable behind, times 2^32 */
 	u64 since_ns; /* when the counters were set to zero */
 	/* written here */
 	u64 packets; /* offered to the queue, those dropped included */
@@ -65,7 +69,6 @@ struct port {
 	u64 last_packet_bytes;
 	u64 qdisc_drops; /* the queue's own counter, as last seen */
 	u64 red_average_q24; /* bytes */
-	u64 reserved;
 };
 
 /* Time spent at each backlog: 16 buckets per octave. */
@@ -253,7 +256,7 @@ int sgport_0000(struct __sk_buff *packet)
 	struct guard *guard;
 	u64 now_ns, elapsed_ns = 0, idle_ns = 0;
 	u32 number, segments, bytes, backlog, drops, dropped, found, draw;
-	bool fits, mark, early = false, refused;
+	bool fits, mark, early = false, refused, lost;
 
 	if (!device)
 		return TC_ACT_OK;
@@ -276,7 +279,9 @@ int sgport_0000(struct __sk_buff *packet)
 		return TC_ACT_OK;
 	fits = !port->buffer_bytes || backlog + bytes <= port->buffer_bytes;
 	now_ns = bpf_ktime_get_ns();
-	draw = port->red_max_bytes ? bpf_get_prandom_u32() : 0; /* must not be called with the lock held */
+	/* Numbers must not be drawn with the lock held. */
+	draw = port->red_max_bytes ? bpf_get_prandom_u32() : 0;
+	lost = port->loss_q32 && bpf_get_prandom_u32() < port->loss_q32;
 
 	bpf_spin_lock(&guard->lock);
 	if (port->last_ns == 0)
@@ -289,7 +294,7 @@ int sgport_0000(struct __sk_buff *packet)
 		idle_ns = elapsed_ns - drain_ns(port, port->backlog_bytes);
 	if (fits && port->red_max_bytes)
 		early = is_early(port, found, idle_ns, segments, draw);
-	refused = early && port->red_drops;
+	refused = lost || (early && port->red_drops);
 	mark = fits && port->ecn_threshold_bytes && found > port->ecn_threshold_bytes;
 	mark = mark || (early && !port->red_drops);
 	dropped = drops - (u32)port->qdisc_drops;
@@ -311,7 +316,7 @@ int sgport_0000(struct __sk_buff *packet)
 	bpf_spin_unlock(&guard->lock);
 
 	if (refused)
-		return TC_ACT_SHOT;
+		return lost ? TC_ACT_STOLEN : TC_ACT_SHOT;
 	/* 0 means that the packet is not ECN capable. */
 	if (mark && bpf_skb_ecn_set_ce(packet))
 		__sync_fetch_and_add(&port->marked_packets, segments);

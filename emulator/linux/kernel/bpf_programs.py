@@ -49,6 +49,7 @@ PORT_RECORD = np.dtype(
             "red_half_life_ns",
             "red_gentle",
             "red_drops",
+            "loss_q32",
             "since_ns",
             # written by the program
             "packets",
@@ -63,7 +64,6 @@ PORT_RECORD = np.dtype(
             "last_packet_bytes",
             "qdisc_drops",
             "red_average_q24",
-            "reserved",
         )
     ]
 )
@@ -135,7 +135,7 @@ _SHARED = {"dctcp": ("sgflows",), "newvegas": ("sgflows",), NEURAL: ("sgflows", 
 _PREFIXES = {name: prefix for registered in _OURS.values() for name, prefix in registered.items()}
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
-_N_SETTINGS = 10  # the first fields of a port are settings, which clearing leaves unchanged
+_N_SETTINGS = 11  # the first fields of a port are settings, which clearing leaves unchanged
 
 
 class Programs:

@@ -60,6 +60,7 @@ class PortSettings:
         burst_s: Lost time that the shaper makes up for at once, at most. With less, a late timer of the
             kernel costs capacity; with more, a queue that was empty lets longer bursts pass.
         early_detection: Marks or drops before the buffer is full; None for none.
+        loss_probability: Probability that a packet is lost at random on the cable behind the queue.
     """
 
     rate_bps: float
@@ -67,6 +68,7 @@ class PortSettings:
     ecn_threshold_bytes: int | None = None
     burst_s: float = 250e-6
     early_detection: EarlyDetection | None = None
+    loss_probability: float = 0.0
 
 
 class Queues:
@@ -111,6 +113,7 @@ class Queues:
             record["rate_bytes_per_s"] = settings.rate_bps / 8
             record["ecn_threshold_bytes"] = settings.ecn_threshold_bytes or 0
             record["buffer_bytes"] = settings.buffer_bytes
+            record["loss_q32"] = round(settings.loss_probability * 2**32)
             early = settings.early_detection
             for key, value in (
                 NO_EARLY_DETECTION if early is None else early.record(settings.rate_bps)

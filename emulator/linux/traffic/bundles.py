@@ -34,9 +34,11 @@ def packets_a_bundle(scenario: CongestionScenario, topology: Topology) -> int:
     """Return the most packets that travel as one in a scenario; 1 for slow links.
 
     At least 16 bundles fit into every buffer, and no bundle exceeds an ECN threshold or the lower threshold
-    of random early detection.
+    of random early detection. Packets that are lost at random travel by themselves, to be lost by themselves.
     """
     ends, queue = scenario.transport, scenario.queue
+    if scenario.faults.loss_probability > 0.0:
+        return 1
     flows = scenario_flows(scenario, topology, np.random.default_rng(0))
     ends_of = np.unique(np.column_stack([flows.src, flows.dst])[:_MOST_FLOWS], axis=0)
     if not len(ends_of):

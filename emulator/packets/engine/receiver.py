@@ -140,6 +140,9 @@ def receive_and_wait(world: Any, flow_id: int, slot: int, now_ns: int, extras: A
     flow.ce_state = ce
     at_once = out_of_order or flow.held_out_of_order > 0
     flow.repeated_arrival = 0 if accept_data(world, flow, seq, now_ns) else 1
+    if flow.repeated_arrival:
+        flow.quick_acks = world.quick_acks
+    at_once = at_once or flow.quick_acks > 0
     if flow.unacked_arrivals > 0:
         release_packet(world, flow.held_ack_slot)
     flow.held_ack_slot = slot
@@ -168,6 +171,7 @@ def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     note.endpoint_delay_ns = now_ns - note.received_ns
     flow.held_ack_slot = NOBODY
     flow.unacked_arrivals = 0
+    flow.quick_acks = max(flow.quick_acks - 1, 0)
     segment_at(world.segments, slot).ack = flow.rcv_nxt
     if world.loses_at_random:
         note.recent_arrivals = bits_up_to(

@@ -152,7 +152,9 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
 def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
     """Update the RTT estimate (RFC 6298) with a sample from every ACK.
 
-    The echoed sending time is that of the very transmission, so retransmissions give valid samples.
+    The echoed sending time is that of the very transmission, so retransmissions give valid samples. The
+    shortest time-out bounds the whole time-out (RFC 6298, 2.4) or, where losses are detected by time, the
+    part above the smoothed RTT, as in Linux.
     """
     flow.rtt_samples += 1
     flow.rtt_sum_ns += rtt_ns
@@ -165,7 +167,8 @@ def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
         error = rtt_ns - flow.srtt_ns
         flow.srtt_ns += 0.125 * error
         flow.rttvar_ns += 0.25 * (abs(error) - flow.rttvar_ns)
-    rto_ns = int(flow.srtt_ns + max(4.0 * flow.rttvar_ns, float(world.timer_tick_ns)))
+    least_ns = world.min_rto_ns if flow.recovery == RACK else world.timer_tick_ns
+    rto_ns = int(flow.srtt_ns + max(4.0 * flow.rttvar_ns, float(least_ns)))
     flow.rto_ns = min(max(rto_ns, world.min_rto_ns), world.max_rto_ns)
 
 

@@ -154,6 +154,7 @@ FLOW = np.dtype(
         ("ack_armed", np.int32),
         ("ce_state", np.int32),  # DCTCP.CE of RFC 8257, 3.2
         ("unacked_arrivals", np.int32),  # arrived and not yet acknowledged by the receiver
+        ("quick_acks", np.int32),  # that the receiver will still send at once
         ("held_ack_slot", np.int32),  # the last of these arrivals
         ("cnp_due", np.int32),
         ("repeated_arrival", np.int32),  # the last of these had arrived before

@@ -307,6 +307,7 @@ WORLD = np.dtype(
         ("transport_tick_ns", np.int64),
         ("delayed_ack_packets", np.int64),
         ("delayed_ack_ns", np.int64),
+        ("quick_acks", np.int64),
         ("duplicate_threshold", np.int64),
         ("paths_keep_order", np.int64),
         ("loses_at_random", np.int64),  # on links; ACKs then repeat earlier information

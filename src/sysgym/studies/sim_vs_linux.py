@@ -1,16 +1,15 @@
-"""The simulator against the kernel: the same scenario files on both, side by side.
+"""Comparison of the simulator with the Linux kernel on the same scenario files.
 
-Every pair of scenario and transport is played over the same seeds on both backends, with nobody at the
-controls; ``neural`` is the law that ships. Then a policy that was trained on the simulator is played on both.
-Seeds decide the traffic; the kernel's own timing is not repeatable, so that both columns are means over seeds
-with their spread.
+Every pair of scenario and transport is run with the same seeds on both backends, without an agent; ``neural``
+is the law included in the package. Then a policy trained on the simulator is run on both. Seeds determine the
+traffic, but the kernel's timing is not repeatable, so both columns are means over seeds.
 """
 
 from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,42 @@ from sysgym.bench.contenders import Contender, parse_contender
 from sysgym.bench.surveys import Page, Progress
 from sysgym.scenarios.units import metric_text
 
-SCENARIOS = ("linux-dumbbell-100m", "linux-dumbbell-1g", "linux-fattree-stride", "linux-fattree-incast")
+SCENARIOS = (
+    "linux-dumbbell-100m",
+    "linux-dumbbell-1g",
+    "linux-fattree-stride",
+    "linux-fattree-incast",
+    "linux-fattree-incast-shallow",
+)
+INCAST, DUMBBELL = "linux-fattree-incast-shallow", "linux-dumbbell-100m"
+_FEWER = {"queue.buffer_bytes": 30_000, "queue.ecn_threshold_bytes": 6_000}
+_MORE = {"workload.senders": 15, "workload.period_s": 0.5}
+LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
+    "20 packets": (INCAST, _FEWER),
+    "40 packets": (INCAST, {}),
+    "40 packets, 15 senders": (INCAST, _MORE),
+    "0.1 % at random": (DUMBBELL, {"faults.loss_probability": 0.001}),
+    "1 % at random": (DUMBBELL, {"faults.loss_probability": 0.01}),
+}
+"""Variants that lose packets: in the buffer of an incast, or at random on every link of a dumbbell."""
+
+LOSS_TRANSPORTS = ("cubic", "reno", "dctcp")
+LOSS_METRICS = (
+    "goodput_bps",
+    "drop_fraction",
+    "timeouts",
+    "round_completion_mean_s",
+    "fct_slowdown_p50",
+    "fct_slowdown_p99",
+)
+TRANSPORTS = ("cubic", "reno", "dctcp")
+LOSS_METRICS = (
+    "drop_fraction",
+    "timeouts",
+    "round_completion_mean_s",
+    "fct_slowdown_p50",
+    "fct_slowdown_p99",
+)
 TRANSPORTS = ("cubic", "reno", "dctcp", "neural")
 SEEDS = (20_000, 20_001, 20_002)
 METRICS = {
@@ -28,13 +62,14 @@ METRICS = {
     "queue_p99_bytes": "lower",
     "mark_fraction": "",
     "drop_fraction": "",
+    "timeouts": "",
     "rtt_mean_s": "lower",
     "jain_index": "higher",
     "fct_slowdown_p50": "lower",
     "fct_slowdown_p99": "lower",
     "round_completion_mean_s": "lower",
 }
-"""What is compared, and which direction is better; none where a winner would say nothing."""
+"""Metric -> better direction; empty for metrics without a winner."""
 
 TRANSFER_SCENARIO = "linux-dumbbell-100m"
 TRANSFER_STEPS = 100_000
@@ -43,23 +78,23 @@ TRANSFER_METRICS = ("goodput_bps", "queue_mean_bytes", "queue_p99_bytes", "rtt_m
 BACKENDS = ("packets", "linux")
 
 EQUAL = 0.01
-"""Two contenders whose means differ by less than this share have both won."""
+"""Contenders whose means are within this share of the best count as equal winners."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A contender's metrics on both backends, one value a seed."""
+    """Metrics of a contender on both backends, one value per seed."""
 
     contender: str
     values: dict[str, dict[str, list[float]]]
 
     def mean(self, backend: str, metric: str) -> float | None:
-        """Return the mean over seeds; None where the scenario has no such metric."""
+        """Return the mean over seeds; None if the scenario has no such metric."""
         found = self.values[backend].get(metric, [])
         return statistics.fmean(found) if len(found) == len(SEEDS) else None
 
     def cell(self, metric: str) -> str:
-        """Return ``simulator / kernel (difference)``; a dash where one of them has none."""
+        """Return ``simulator / kernel (difference)``, or a dash if a value is missing."""
         simulated, real = (self.mean(backend, metric) for backend in BACKENDS)
         if simulated is None or real is None:
             return "–"
@@ -68,30 +103,37 @@ class Measured:
 
 
 def survey(_n_workers: int, progress: Progress) -> list[Page]:
-    """Return a page for each scenario and one for the policy; ``_n_workers``: the kernel takes one at a time.
+    """Return a page for each scenario and one for the policy; the kernel runs one network at a time.
 
     Raises:
-        BackendUnavailable: If the kernel cannot be had here.
-        MissingExtra: If the extras ``emulator`` or ``train`` are not installed.
+        BackendUnavailable: The kernel backend is not available.
+        MissingExtra: The extra ``emulator`` or ``train`` is not installed.
     """
     jobs = [(scenario, transport) for scenario in SCENARIOS for transport in TRANSPORTS]
-    done, total = 0, len(jobs) + len(TRANSPORTS) + 1
+    losing = [(variant, transport) for variant in LOSSES for transport in LOSS_TRANSPORTS]
+    done, total = 0, len(jobs) + len(losing) + len(TRANSPORTS) + 1
     measured: dict[str, list[Measured]] = {scenario: [] for scenario in SCENARIOS}
     for scenario, transport in jobs:
         progress(done, total)
         measured[scenario].append(_measured(scenario, _contender(transport, scenario)))
         done += 1
     pages = [_page(scenario, rows) for scenario, rows in measured.items()]
+    lost: dict[str, list[Measured]] = {variant: [] for variant in LOSSES}
+    for variant, transport in losing:
+        progress(done, total)
+        scenario, overrides = LOSSES[variant]
+        lost[variant].append(_measured(scenario, _contender(transport, scenario), overrides=overrides))
+        done += 1
     progress(done, total)
-    return [*pages, _winners(measured), _transfer(measured[TRANSFER_SCENARIO])]
+    return [*pages, _losses(lost), _winners(measured), _transfer(measured[TRANSFER_SCENARIO])]
 
 
 def quick(_n_workers: int, progress: Progress) -> list[Page]:
-    """Return the page for the policy alone, in about a minute; ``_n_workers`` as for :func:`survey`.
+    """Return the page for the policy only, in about a minute.
 
     Raises:
-        BackendUnavailable: If the kernel cannot be had here.
-        MissingExtra: If the extras ``emulator`` or ``train`` are not installed.
+        BackendUnavailable: The kernel backend is not available.
+        MissingExtra: The extra ``emulator`` or ``train`` is not installed.
     """
     classics = []
     for done, transport in enumerate(TRANSFER_AGAINST):
@@ -105,23 +147,32 @@ def _contender(transport: str, scenario: str) -> Contender:
     return parse_contender(transport, (), "congestion").with_shipped(scenario)
 
 
-def _measured(scenario: str, contender: Contender, folder: Path | None = None) -> Measured:
+def _measured(
+    scenario: str,
+    contender: Contender,
+    folder: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Measured:
     values: dict[str, dict[str, list[float]]] = {backend: {} for backend in BACKENDS}
     for backend in BACKENDS:
-        for metrics in _episodes(scenario, contender, backend, folder):
+        for metrics in _episodes(scenario, contender, backend, folder, overrides):
             for name, value in metrics.items():
                 values[backend].setdefault(name, []).append(value)
     return Measured(contender.name, values)
 
 
 def _episodes(
-    scenario: str, contender: Contender, backend: str, folder: Path | None
+    scenario: str,
+    contender: Contender,
+    backend: str,
+    folder: Path | None,
+    overrides: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, float]]:
-    """Play the seeds one after another; yields the metrics of each."""
+    """Run the seeds one after another and yield the metrics of each."""
     from sysgym.bench.run.episodes import make_contender, play
     from sysgym.scenarios import load_scenario
 
-    resolved = load_scenario(scenario).resolved()
+    resolved = load_scenario(scenario, overrides=overrides).resolved()
     env, agent = make_contender(resolved, "test", contender, folder, backend=backend)
     try:
         for seed in SEEDS:
@@ -136,9 +187,23 @@ def _page(scenario: str, rows: Sequence[Measured]) -> Page:
     cells = tuple((name, *(row.cell(name) for row in rows)) for name in present)
     text = (
         f"Simulator / kernel (the simulator's difference to the kernel), means over {len(SEEDS)} seeds of the"
-        " test split, nobody at the controls."
+        " test split, without an agent."
     )
     return Page(scenario, text, columns, cells)
+
+
+def _losses(measured: dict[str, list[Measured]]) -> Page:
+    """Return the incasts that lose packets, one row for each variant and transport."""
+    rows = [
+        (f"{variant}, {row.contender}", *(row.cell(metric) for metric in LOSS_METRICS))
+        for variant, players in measured.items()
+        for row in players
+    ]
+    text = (
+        f"{INCAST} with other buffers and numbers of senders, and {DUMBBELL} with random loss on every link."
+        f" Simulator / kernel (the simulator's difference to the kernel), means over {len(SEEDS)} seeds."
+    )
+    return Page("Where packets are lost", text, ("losses, law", *LOSS_METRICS), tuple(rows))
 
 
 def _winners(measured: dict[str, list[Measured]]) -> Page:
@@ -149,7 +214,7 @@ def _winners(measured: dict[str, list[Measured]]) -> Page:
             if all(winners):
                 agrees = "yes" if set(winners[0]) & set(winners[1]) else "no"
                 rows.append((f"{scenario}, {metric}", *(", ".join(found) for found in winners), agrees))
-    text = f"Best transport on each backend; those within {EQUAL:.0%} of the best share the place."
+    text = f"Best transport on each backend, with those within {EQUAL:.0%} of the best."
     return Page("Winners", text, ("metric", "simulator", "kernel", "the same"), tuple(rows))
 
 
@@ -163,7 +228,7 @@ def _best(players: Sequence[Measured], backend: str, metric: str, direction: str
 
 
 def _transfer(classics: Sequence[Measured]) -> Page:
-    """Train on the simulator, play on both, next to the classics."""
+    """Train on the simulator and evaluate on both backends, beside the classical laws."""
     from sysgym.agents.learned import train
 
     with tempfile.TemporaryDirectory() as folder:
@@ -173,7 +238,7 @@ def _transfer(classics: Sequence[Measured]) -> Page:
         rows.append(_measured(TRANSFER_SCENARIO, contender))
     cells = tuple((name, *(row.cell(name) for row in rows)) for name in TRANSFER_METRICS)
     text = (
-        f"PPO, trained on the simulator for {TRANSFER_STEPS:,} steps of {TRANSFER_SCENARIO} and never on the"
-        " kernel, next to the kernel's own laws. Simulator / kernel (difference)."
+        f"PPO, trained on the simulator for {TRANSFER_STEPS:,} steps of {TRANSFER_SCENARIO} and not on the"
+        " kernel, beside the kernel's own laws. Simulator / kernel (difference)."
     )
     return Page("From simulator to kernel", text, ("metric", *(row.contender for row in rows)), cells)

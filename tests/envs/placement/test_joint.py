@@ -1,4 +1,4 @@
-"""Measurements, what they cost, and that nothing hidden shows before them."""
+"""Measurements in JointPlacement: their price, and no hidden information before them."""
 
 from __future__ import annotations
 

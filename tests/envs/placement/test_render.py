@@ -1,4 +1,4 @@
-"""What people see of the placement environments."""
+"""Rendering of the placement environments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison of the two backends: its arithmetic, and that it names what it cannot have."""
+"""The comparison of the two backends: its arithmetic, and errors for missing requirements."""
 
 from __future__ import annotations
 
@@ -35,6 +35,22 @@ def test_winners_within_a_percent_share_the_place() -> None:
     players = [player("cubic", 100.0, 90.0), player("reno", 99.5, 100.0), player("dctcp", 90.0, 99.9)]
     page = sim_vs_linux._winners({"linux-dumbbell-1g": players})
     assert page.rows == (("linux-dumbbell-1g, goodput_bps", "cubic, reno", "reno, dctcp", "yes"),)
+
+
+def test_losses_have_a_row_for_each_variant_and_law() -> None:
+    players = [player("cubic", 0.2, 0.25, "round_completion_mean_s"), player("dctcp", 0.1, 0.1, "timeouts")]
+    page = sim_vs_linux._losses({"20 packets": players})
+    assert [row[0] for row in page.rows] == ["20 packets, cubic", "20 packets, dctcp"]
+    assert page.rows[0][page.columns.index("round_completion_mean_s")] == "200 ms / 250 ms (-20.0%)"
+
+
+@pytest.mark.parametrize("variant", sim_vs_linux.LOSSES)
+def test_the_variants_lose_packets_on_the_simulator(variant: str) -> None:
+    scenario, overrides = sim_vs_linux.LOSSES[variant]
+    episodes = sim_vs_linux._episodes(
+        scenario, parse_contender("dctcp", (), "congestion"), "packets", None, overrides
+    )
+    assert next(iter(episodes))["drop_fraction"] > 0.001
 
 
 def test_a_different_winner_is_said_so() -> None:

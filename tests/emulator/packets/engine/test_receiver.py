@@ -1,4 +1,4 @@
-"""Delayed ACKs: how many, when, and what their marks say (RFC 5681, 4.2; RFC 8257, 3.2)."""
+"""Delayed ACKs: number, time and marks (RFC 5681, 4.2; RFC 8257, 3.2)."""
 
 from __future__ import annotations
 
@@ -52,6 +52,16 @@ def test_one_ack_answers_so_many_packets(make_network: MakeNetwork, every: int) 
     assert acks == 1000 / every
     assert most == every
     assert network.hosts().acked_packets[0] == 1000, "packets are counted, not ACKs"
+
+
+def test_the_first_acks_of_a_flow_may_be_sent_at_once(make_network: MakeNetwork) -> None:
+    network = make_network(window_of(40), transport__delayed_ack_packets=4, transport__quick_acks=16, **ALONE)
+    one_flow(network, 1000)
+    network.advance(5e-3)
+    acks, acked, most = network._state.flows["state"][0][:3]
+    assert acked == 1000
+    assert acks == 16 + (1000 - 16) / 4
+    assert most == 4
 
 
 def test_what_is_left_over_is_acknowledged_after_the_timeout(make_network: MakeNetwork) -> None:

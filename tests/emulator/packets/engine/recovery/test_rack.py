@@ -120,7 +120,7 @@ def test_one_probe_only_and_then_a_time_out() -> None:
     assert scripted.sent() == [4]
     scripted.at(3 * RTT_MS + 12 + 190)
     assert scripted.sent() == []
-    scripted.at(3 * RTT_MS + 12 + 212)
+    scripted.at(3 * RTT_MS + 12 + 228)
     assert scripted.sent() == [1]
     assert scripted.flow.timeouts == 1
     assert scripted.window == 1
@@ -216,7 +216,7 @@ def test_the_time_out_doubles() -> None:
         if scripted.sent():
             times.append(time_ms)
     gaps = [after - before for before, after in itertools.pairwise(times)]
-    assert gaps == pytest.approx([400, 800], abs=4)
+    assert gaps == pytest.approx([440, 880], abs=4)
 
 
 def test_a_time_out_that_was_spurious_is_undone() -> None:
@@ -320,3 +320,9 @@ def test_nothing_in_flight_means_no_timer() -> None:
     assert scripted.flow.timer_deadline_ns < NEVER_NS
     scripted.ack(5, by=4)
     assert scripted.flow.timer_deadline_ns == NEVER_NS
+
+
+def test_the_shortest_time_out_comes_on_top_of_the_round_trip() -> None:
+    """As in Linux: 200 ms beyond the smoothed round trip, not 200 ms in all."""
+    scripted = sender(4, packets=5)
+    assert scripted.flow.rto_ns == (RTT_MS + 200) * 1e6
