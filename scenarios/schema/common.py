@@ -246,7 +246,7 @@ class Scenario(Table):
     splits: Splits = Field(description="seeds and variation of train, validation and test")
 
     def resolved(self) -> dict[str, Any]:
-        """Return all values, defaults included, as JSON-compatible data; absent optional values are None."""
+        """Return all values, defaults included (but see ``GrownTable``), as JSON-compatible data."""
         return self.model_dump(mode="json", by_alias=True)
 
     def sha256(self) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from sysgym.scenarios.errors import NOTHING, Problem
 from sysgym.scenarios.schema.common import FromList, Range, Table
+from sysgym.scenarios.schema.later_keys import GrownTable
 
 SHORTEST_CHANGE_S, LONGEST_CHANGE_S = 1e-6, 7200.0
 """Bounds of the time between two changes of a link's rate."""
@@ -300,8 +301,10 @@ class Faults(Table):
     )
 
 
-class Transport(Table):
+class Transport(GrownTable):
     """End-host constants common to all congestion control laws."""
+
+    LATER: ClassVar[Mapping[str, Any]] = {"loss_detection": "dupack", "timer_tick_s": None, "quick_acks": 0}
 
     mtu_bytes: Annotated[int, Field(ge=128, le=9216)] = Field(
         default=1500, description="largest packet on the wire, headers included, bytes"

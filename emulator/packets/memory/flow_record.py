@@ -41,7 +41,7 @@ TRANSMISSION = np.dtype(
 SENT_TIME = np.dtype([("ns", np.int64)])
 """Time of a packet's last transmission, beside its :data:`TRANSMISSION`."""
 
-STATE_SLOTS = 32
+STATE_SLOTS = 40
 """Number of floats in ``flow.state``, a transport's private state for each flow."""
 
 FLOW = np.dtype(

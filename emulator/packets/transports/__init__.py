@@ -15,7 +15,7 @@ from sysgym.emulator.packets.transports.base import (
     slow_line_stretch,
     slow_start,
 )
-from sysgym.emulator.packets.transports.bbr import BBR
+from sysgym.emulator.packets.transports.bbr import BBR, BBR_IDEAL
 from sysgym.emulator.packets.transports.cubic import CUBIC
 from sysgym.emulator.packets.transports.dcqcn import DCQCN
 from sysgym.emulator.packets.transports.dctcp import DCTCP
@@ -48,6 +48,7 @@ _TRANSPORTS = {
         DCTCP,
         NEWVEGAS,
         BBR,
+        BBR_IDEAL,
         SWIFT,
         TIMELY,
         TIMELY_PATCHED,

@@ -3,7 +3,7 @@
 A callback takes the records ``flow`` (:data:`~sysgym.emulator.packets.memory.flow_record.FLOW`) and ``event``
 (:data:`~sysgym.emulator.packets.memory.records.EVENT`), reads both, and writes ``flow.cwnd`` and
 ``flow.ssthresh`` in packets and, for a paced flow, ``flow.pacing_rate_bps``. It keeps its own state in
-``flow.state``, 32 floats that start at 0. It is compiled by numba and may use arithmetic, ``if``, loops,
+``flow.state``, 40 floats that start at 0. It is compiled by numba and may use arithmetic, ``if``, loops,
 ``math`` and other ``njit`` functions.
 """
 

@@ -1,26 +1,31 @@
-"""BBR, version 1: pacing at the bottleneck's rate with one to two bandwidth-delay products in flight.
+"""BBR, version 1: pacing at the bottleneck's rate with a bandwidth-delay product or two in flight.
 
 Source: Cardwell, Cheng, Gunn, Hassas Yeganeh and Jacobson, ACM Queue 14(5), 2016, and in detail
 draft-cardwell-iccrg-bbr-congestion-control-00, whose sections the docstrings cite. The model of the path is
 the largest delivery rate of ten round trips and the smallest round trip of ten seconds. Losses only limit the
 packets in flight while they are repaired.
 
-Every flow begins with the empty path's round trip as its estimate: the draft uses that of the handshake
-(4.3.1), and the simulator's handshakes meet no queues. A late flow that measured the queue of the others
-would take almost all of the link until the next PROBE_RTT, ten seconds later.
+``bbr`` allows the packets in flight that Linux allows: three send quanta of a millisecond each beyond the
+product (4.2.2, 4.2.3.2), an even number, and as many as the ACKs of the last rounds were ahead of the
+bandwidth. Where a millisecond is long, this is most of the window, and it stands in the queue. ``bbr_ideal``
+sends packets one by one, so that its quantum is one packet, and takes ACKs as they come: the algorithm for a
+network without segmentation offload and aggregated ACKs.
 
-Packets are sent one by one, without segmentation offload, so the send quantum (4.2.2) is one packet. The
-policer detection and the allowance for aggregated ACKs of Linux, which are not in the draft, are left out.
+Every flow begins with the empty path's round trip as its estimate: the draft uses that of the handshake
+(4.3.1), and handshakes of the simulator and of the kernel's flows meet no queues. A late flow that measured
+the queue of the others would take almost all of the link until the next PROBE_RTT, ten seconds later. The
+policer detection of Linux, which is not in the draft, is left out.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.transports.base import Transport
+from sysgym.emulator.packets.transports.base import Transport, parameter
 
 HIGH_GAIN = 2.0 / math.log(2.0)  # 2.885: doubles the rate each round (4.3.2.1)
 STARTUP_GROWTH = 1.25  # the pipe is full after three rounds of less growth (4.3.2.2)
@@ -33,7 +38,14 @@ BANDWIDTH_ROUNDS = 10  # window of the maximum filter of the bandwidth (4.1.1.2)
 MIN_RTT_WINDOW_NS = 10e9  # (4.1.2.2)
 PROBE_RTT_NS = 200e6  # (4.3.5)
 MIN_CWND = 4.0  # (4.2.3.3)
-QUANTA = 3.0  # packets beyond the product, to keep end hosts busy (4.2.3.2)
+QUANTA = 3.0  # send quanta beyond the product, to keep end hosts busy (4.2.3.2)
+
+# Linux: a quantum is what the pacing rate sends in 2^-10 s, from two packets up to what offload takes.
+QUANTA_PER_S = 1024.0
+LEAST_QUANTUM = 2.0
+LARGEST_QUANTUM_BYTES = 65_215.0
+EXTRA_ROUNDS = 5.0  # rounds of each of the two windows of the maximum of the packets acknowledged early
+LONGEST_EXTRA_NS = 100e6
 
 STARTUP = 0.0
 DRAIN = 1.0
@@ -63,6 +75,13 @@ FIRST_CWND = 27
 PACING_GAIN = 28
 WINDOW_GAIN = 29
 SAMPLED_ROUND = 30  # of the last sample that counted
+EXTRA_ACKED = 31  # most packets acknowledged early, in this window of rounds ...
+EXTRA_ACKED_BEFORE = 32  # ... and in the one before
+EXTRA_AGE = 33  # rounds of this window that have begun
+EPOCH_AT_NS = 34  # since then, ...
+EPOCH_ACKED = 35  # ... so many packets were acknowledged
+
+AS_LINUX = 0  # parameter: 1 for the window of Linux, 0 for the ideal one
 
 
 @njit(forceinline=True)
@@ -75,9 +94,58 @@ def bandwidth(flow: Any) -> float:
 
 
 @njit(forceinline=True)
-def target_in_flight(flow: Any, gain: float) -> float:
-    """Return a multiple of the bandwidth-delay product, in packets (4.2.3.2, BBRInflight)."""
-    return gain * bandwidth(flow) * flow.state[MIN_RTT_NS] + QUANTA
+def quantum(flow: Any, event: Any) -> float:
+    """Return the packets that are sent at once (4.2.2): one by one, or as Linux's segmentation offload."""
+    if parameter(event, AS_LINUX) == 0.0:
+        return 1.0
+    quantum_bytes = min(flow.pacing_rate_bps / 8.0 / QUANTA_PER_S, LARGEST_QUANTUM_BYTES)
+    return max(math.floor(quantum_bytes / flow.packet_bytes), LEAST_QUANTUM)
+
+
+@njit(forceinline=True)
+def with_quanta(flow: Any, event: Any, packets: float) -> float:
+    """Return a number of packets in flight with room for the send quanta (4.2.3.2, BBRInflight).
+
+    Linux makes the number even, and two higher in the phase that probes for bandwidth.
+    """
+    if parameter(event, AS_LINUX) == 0.0:
+        return packets + QUANTA
+    probes = flow.state[MODE] == PROBE_BW and flow.state[CYCLE] == 0.0
+    return 2.0 * math.ceil(0.5 * (packets + QUANTA * quantum(flow, event))) + (2.0 if probes else 0.0)
+
+
+@njit(forceinline=True)
+def target_in_flight(flow: Any, event: Any, gain: float) -> float:
+    """Return a multiple of the bandwidth-delay product and the quanta, in packets."""
+    return with_quanta(flow, event, gain * bandwidth(flow) * flow.state[MIN_RTT_NS])
+
+
+@njit(forceinline=True)
+def update_aggregation(flow: Any, event: Any) -> None:
+    """Update by how many packets ACKs are ahead of the bandwidth, as aggregated ACKs are (Linux)."""
+    state = flow.state
+    if parameter(event, AS_LINUX) == 0.0 or event.acked_packets == 0 or event.delivery_interval_ns <= 0:
+        return
+    if state[ROUND_STARTS]:
+        state[EXTRA_AGE] += 1.0
+        if state[EXTRA_AGE] >= EXTRA_ROUNDS:
+            state[EXTRA_AGE] = 0.0
+            state[EXTRA_ACKED_BEFORE] = state[EXTRA_ACKED]
+            state[EXTRA_ACKED] = 0.0
+    expected = bandwidth(flow) * (event.now_ns - state[EPOCH_AT_NS])
+    if state[EPOCH_ACKED] <= expected:
+        state[EPOCH_ACKED] = 0.0
+        state[EPOCH_AT_NS] = event.now_ns
+        expected = 0.0
+    state[EPOCH_ACKED] += event.acked_packets
+    state[EXTRA_ACKED] = max(state[EXTRA_ACKED], min(state[EPOCH_ACKED] - expected, flow.cwnd))
+
+
+@njit(forceinline=True)
+def aggregation_packets(flow: Any) -> float:
+    """Return how many packets more may be in flight because of aggregated ACKs (Linux); 0 for the ideal."""
+    extra = max(flow.state[EXTRA_ACKED], flow.state[EXTRA_ACKED_BEFORE])
+    return min(extra, bandwidth(flow) * LONGEST_EXTRA_NS) if flow.state[PIPE_IS_FULL] else 0.0
 
 
 @njit(forceinline=True)
@@ -152,10 +220,11 @@ def check_cycle(flow: Any, event: Any) -> None:
     over = event.now_ns - state[CYCLE_AT_NS] > state[MIN_RTT_NS]
     if state[PACING_GAIN] > 1.0:
         over = over and (
-            event.lost_packets > 0 or in_flight(flow, event) >= target_in_flight(flow, state[PACING_GAIN])
+            event.lost_packets > 0
+            or in_flight(flow, event) >= target_in_flight(flow, event, state[PACING_GAIN])
         )
     elif state[PACING_GAIN] < 1.0:
-        over = over or in_flight(flow, event) <= target_in_flight(flow, 1.0)
+        over = over or in_flight(flow, event) <= target_in_flight(flow, event, 1.0)
     if over:
         begin_phase(flow, (int(state[CYCLE]) + 1) % CYCLE_LENGTH, event.now_ns)
 
@@ -181,7 +250,7 @@ def check_drain(flow: Any, event: Any) -> None:
     state = flow.state
     if state[MODE] == STARTUP and state[PIPE_IS_FULL]:
         set_gains(flow, DRAIN, 1.0 / HIGH_GAIN, HIGH_GAIN)
-    if state[MODE] == DRAIN and in_flight(flow, event) <= target_in_flight(flow, 1.0):
+    if state[MODE] == DRAIN and in_flight(flow, event) <= target_in_flight(flow, event, 1.0):
         enter_probe_bw(flow, event.now_ns)
 
 
@@ -255,7 +324,8 @@ def end_repairs(flow: Any) -> None:
 def set_window(flow: Any, event: Any) -> None:
     """Move the window towards its target, with packet conservation while losses are repaired (4.2.3.6)."""
     state = flow.state
-    target = target_in_flight(flow, state[WINDOW_GAIN])
+    product = state[WINDOW_GAIN] * bandwidth(flow) * state[MIN_RTT_NS]
+    target = with_quanta(flow, event, product + aggregation_packets(flow))
     if state[CONSERVES_UNTIL] > event.delivered_packets:
         flow.cwnd = max(flow.cwnd, in_flight(flow, event))
     elif state[PIPE_IS_FULL]:
@@ -280,6 +350,7 @@ def on_start(flow: Any, event: Any) -> None:
 def on_ack(flow: Any, event: Any) -> None:
     """Update the model, then the mode, then rate and window (3.5.2)."""
     update_bandwidth(flow, event)
+    update_aggregation(flow, event)
     check_cycle(flow, event)
     check_full_pipe(flow, event)
     check_drain(flow, event)
@@ -308,11 +379,20 @@ def on_timeout(flow: Any, event: Any) -> None:
 
 BBR = Transport(
     name="bbr",
-    summary="BBR v1: paces at the largest delivery rate, two bandwidth-delay products at most in flight",
-    reference="Cardwell et al., ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00",
+    summary="BBR v1, as in Linux: paces at the largest delivery rate, with room for offload",
+    reference="Cardwell et al., ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00; Linux",
     on_start=on_start,
     on_ack=on_ack,
     on_loss=on_loss,
     on_timeout=on_timeout,
     sets_window_in_recovery=True,
+    parameters=(1.0,),
+)
+
+BBR_IDEAL = replace(
+    BBR,
+    name="bbr_ideal",
+    summary="BBR v1 without offload: two bandwidth-delay products and three packets at most in flight",
+    reference="Cardwell et al., ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00",
+    parameters=(0.0,),
 )

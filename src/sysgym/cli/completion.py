@@ -16,6 +16,7 @@ TRANSPORTS = (
     "dctcp",
     "newvegas",
     "bbr",
+    "bbr_ideal",
     "swift",
     "timely",
     "timely_patched",

@@ -37,7 +37,10 @@ LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Variants that lose packets: in the buffer of an incast, or at random on every link of a dumbbell."""
 
-LOSS_TRANSPORTS = ("cubic", "reno", "dctcp")
+LOSS_SEEDS = tuple(range(20_000, 20_010))
+"""More than :data:`SEEDS`: which packets are lost differs a lot between episodes."""
+
+LOSS_TRANSPORTS = ("cubic", "reno", "dctcp", "bbr")
 LOSS_METRICS = (
     "goodput_bps",
     "drop_fraction",
@@ -54,7 +57,7 @@ LOSS_METRICS = (
     "fct_slowdown_p50",
     "fct_slowdown_p99",
 )
-TRANSPORTS = ("cubic", "reno", "dctcp", "neural")
+TRANSPORTS = ("cubic", "reno", "dctcp", "bbr", "newvegas", "neural")
 SEEDS = (20_000, 20_001, 20_002)
 METRICS = {
     "goodput_bps": "higher",
@@ -91,7 +94,8 @@ class Measured:
     def mean(self, backend: str, metric: str) -> float | None:
         """Return the mean over seeds; None if the scenario has no such metric."""
         found = self.values[backend].get(metric, [])
-        return statistics.fmean(found) if len(found) == len(SEEDS) else None
+        played = max(len(values) for metrics in self.values.values() for values in metrics.values())
+        return statistics.fmean(found) if len(found) == played else None
 
     def cell(self, metric: str) -> str:
         """Return ``simulator / kernel (difference)``, or a dash if a value is missing."""
@@ -122,7 +126,8 @@ def survey(_n_workers: int, progress: Progress) -> list[Page]:
     for variant, transport in losing:
         progress(done, total)
         scenario, overrides = LOSSES[variant]
-        lost[variant].append(_measured(scenario, _contender(transport, scenario), overrides=overrides))
+        contender = _contender(transport, scenario)
+        lost[variant].append(_measured(scenario, contender, overrides=overrides, seeds=LOSS_SEEDS))
         done += 1
     progress(done, total)
     return [*pages, _losses(lost), _winners(measured), _transfer(measured[TRANSFER_SCENARIO])]
@@ -152,10 +157,11 @@ def _measured(
     contender: Contender,
     folder: Path | None = None,
     overrides: Mapping[str, Any] | None = None,
+    seeds: Sequence[int] = SEEDS,
 ) -> Measured:
     values: dict[str, dict[str, list[float]]] = {backend: {} for backend in BACKENDS}
     for backend in BACKENDS:
-        for metrics in _episodes(scenario, contender, backend, folder, overrides):
+        for metrics in _episodes(scenario, contender, backend, folder, overrides, seeds):
             for name, value in metrics.items():
                 values[backend].setdefault(name, []).append(value)
     return Measured(contender.name, values)
@@ -167,6 +173,7 @@ def _episodes(
     backend: str,
     folder: Path | None,
     overrides: Mapping[str, Any] | None = None,
+    seeds: Sequence[int] = SEEDS,
 ) -> Iterator[dict[str, float]]:
     """Run the seeds one after another and yield the metrics of each."""
     from sysgym.bench.run.episodes import make_contender, play
@@ -175,7 +182,7 @@ def _episodes(
     resolved = load_scenario(scenario, overrides=overrides).resolved()
     env, agent = make_contender(resolved, "test", contender, folder, backend=backend)
     try:
-        for seed in SEEDS:
+        for seed in seeds:
             yield play(env, agent, seed).info["episode_metrics"]
     finally:
         env.close()
@@ -201,7 +208,7 @@ def _losses(measured: dict[str, list[Measured]]) -> Page:
     ]
     text = (
         f"{INCAST} with other buffers and numbers of senders, and {DUMBBELL} with random loss on every link."
-        f" Simulator / kernel (the simulator's difference to the kernel), means over {len(SEEDS)} seeds."
+        f" Simulator / kernel (the simulator's difference to the kernel), means over {len(LOSS_SEEDS)} seeds."
     )
     return Page("Where packets are lost", text, ("losses, law", *LOSS_METRICS), tuple(rows))
 

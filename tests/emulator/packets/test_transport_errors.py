@@ -37,7 +37,7 @@ def raises_without_words(flow: Any, event: Any) -> None:
 
 def writes_beyond_its_state(flow: Any, event: Any) -> None:
     """What lies behind the state belongs to the simulator."""
-    flow.state[31 + int(event.now_ns > FAILS_AT_NS)] = 1e300
+    flow.state[39 + int(event.now_ns > FAILS_AT_NS)] = 1e300
 
 
 def stops(flow: Any, event: Any) -> None:
@@ -78,7 +78,7 @@ def with_on_ack(make_network: MakeNetwork) -> MakeNetwork:
     [
         (raises, "ValueError: ('more than a millisecond', 10"),
         (raises_without_words, "RuntimeError"),
-        (writes_beyond_its_state, "IndexError: index is out of bounds (flow.state has 32 numbers)"),
+        (writes_beyond_its_state, "IndexError: index is out of bounds (flow.state has 40 numbers)"),
         (stops, "StopIteration"),
         (divides, "ZeroDivisionError: division by zero"),
         (divides_whole_numbers, "ZeroDivisionError: integer division by zero"),

@@ -1,4 +1,7 @@
-"""BBR v1 against draft-cardwell-iccrg-bbr-congestion-control-00: model, modes, rate and window."""
+"""BBR v1 against draft-cardwell-iccrg-bbr-congestion-control-00: model, modes, rate and window.
+
+``bbr_ideal`` has what ``bbr`` has but for the allowances of Linux, which have tests at the end.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from sysgym.emulator.packets.transports.bbr import (
     BANDWIDTHS,
     CYCLE,
     DRAIN,
+    EXTRA_ACKED,
     HIGH_GAIN,
     MIN_RTT_NS,
     MODE,
@@ -25,6 +29,9 @@ from sysgym.emulator.packets.transports.bbr import (
     PROBE_RTT_NS,
     QUANTA,
     STARTUP,
+    aggregation_packets,
+    quantum,
+    with_quanta,
 )
 
 Drive = Callable[..., Any]
@@ -38,8 +45,8 @@ PACKETS_PER_GBPS = 1e9 / 8 / 1500 * RTT_NS * 1e-9  # 5: what 1 Gb/s delivers in 
 class Path:
     """Round trips of one flow, each answered by one ACK with a sample of the delivery rate."""
 
-    def __init__(self, drive: Drive) -> None:
-        self.driver = drive("bbr", cwnd=10, base_rtt_ns=RTT_NS)
+    def __init__(self, drive: Drive, law: str = "bbr_ideal") -> None:
+        self.driver = drive(law, cwnd=10, base_rtt_ns=RTT_NS)
         self.flow = self.driver.flow
         self.state = self.flow.state
 
@@ -60,9 +67,9 @@ class Path:
         return float(self.state[BANDWIDTHS : BANDWIDTHS + BANDWIDTH_ROUNDS].max() * 1500 * 8)
 
 
-def filled(drive: Drive, rate_gbps: float = 8.0) -> Path:
+def filled(drive: Drive, rate_gbps: float = 8.0, law: str = "bbr_ideal") -> Path:
     """A flow in PROBE_BW on a path of that rate."""
-    path = Path(drive)
+    path = Path(drive, law)
     for _ in range(4):
         path.round(rate_gbps)
     path.round(rate_gbps, in_flight=1)
@@ -75,7 +82,7 @@ def test_high_gain_doubles_a_round() -> None:
 
 
 def test_the_first_window_is_paced_over_the_handshakes_round_trip(drive: Drive) -> None:
-    driver = drive("bbr", cwnd=10, base_rtt_ns=RTT_NS)
+    driver = drive("bbr_ideal", cwnd=10, base_rtt_ns=RTT_NS)
     assert driver.flow.pacing_rate_bps == pytest.approx(HIGH_GAIN * 10 * 1500 * 8 / 60e-6)
 
 
@@ -228,7 +235,7 @@ def test_losses_neither_touch_the_rate_nor_for_long_the_window(drive: Drive) -> 
 def test_fills_the_link_with_about_one_product_in_the_queue(
     make_network: MakeNetwork, measure: Measure, hosts_per_side: int
 ) -> None:
-    network = make_network("bbr", topology__hosts_per_side=hosts_per_side)
+    network = make_network("bbr_ideal", topology__hosts_per_side=hosts_per_side)
     network.advance(50e-3)
     measured = measure(network, 100e-3)
     product_bytes = 10e9 / 8 * 64.3e-6
@@ -243,7 +250,7 @@ def test_fills_the_link_with_about_one_product_in_the_queue(
 def test_alone_it_queues_less_than_a_product_and_probes_one_round_trip_in_eight(
     make_network: MakeNetwork,
 ) -> None:
-    network = make_network("bbr", topology__hosts_per_side=1, topology__core_rate_bps=5e9)
+    network = make_network("bbr_ideal", topology__hosts_per_side=1, topology__core_rate_bps=5e9)
     network.advance(20e-3)
     state = network._state.flows["state"][0]
     assert state[MODE] == PROBE_BW
@@ -265,9 +272,61 @@ def test_random_loss_does_not_slow_it_down(make_network: MakeNetwork, measure: M
     # ACM Queue, figure 8: where CUBIC collapses. One packet in a thousand is lost on each of three links.
     lossy = {"faults": {"loss_probability": 1e-3}, "topology__hosts_per_side": 1}
     goodput_bps = {}
-    for name in ("bbr", "reno"):
+    for name in ("bbr_ideal", "reno"):
         network = make_network(name, **lossy)
         network.advance(20e-3)
         goodput_bps[name] = measure(network).goodput_bps.sum()
-    assert goodput_bps["bbr"] > 0.9 * 10e9 * 1460 / 1500
-    assert goodput_bps["reno"] < 0.6 * goodput_bps["bbr"]
+    assert goodput_bps["bbr_ideal"] > 0.9 * 10e9 * 1460 / 1500
+    assert goodput_bps["reno"] < 0.6 * goodput_bps["bbr_ideal"]
+
+
+# The allowances of Linux.
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "packets"),
+    [
+        (10e6, 2),  # 1.2 kB in a millisecond: two packets at least
+        (50e6, 4),  # 6.1 kB
+        (10e9, 43),  # 1.2 MB: what offload takes, 64 kB
+    ],
+)
+def test_a_quantum_is_what_is_paced_in_a_millisecond(drive: Drive, rate_bps: float, packets: int) -> None:
+    path = Path(drive, "bbr")
+    path.flow.pacing_rate_bps = rate_bps
+    assert quantum(path.flow, path.driver.event) == packets
+    ideal = Path(drive)
+    ideal.flow.pacing_rate_bps = rate_bps
+    assert quantum(ideal.flow, ideal.driver.event) == 1
+
+
+def test_the_window_has_room_for_three_quanta_and_is_even(drive: Drive) -> None:
+    path = Path(drive, "bbr")
+    path.flow.pacing_rate_bps = 50e6
+    assert with_quanta(path.flow, path.driver.event, 10.0) == 22
+    assert with_quanta(path.flow, path.driver.event, 10.5) == 24
+    path.state[MODE], path.state[CYCLE] = PROBE_BW, 0.0
+    assert with_quanta(path.flow, path.driver.event, 10.0) == 24  # the phase that probes for more
+
+
+def test_aggregated_acks_let_as_many_more_be_in_flight(drive: Drive) -> None:
+    """A whole round is acknowledged at once: 40 packets are 40 ahead of the bandwidth."""
+    path = filled(drive, law="bbr")
+    path.round(8.0)
+    assert aggregation_packets(path.flow) == pytest.approx(8.0 * PACKETS_PER_GBPS)
+    ideal = filled(drive)
+    ideal.round(8.0)
+    assert aggregation_packets(ideal.flow) == 0.0
+
+
+def test_the_allowance_for_aggregated_acks_is_forgotten_after_two_windows_of_five_rounds(
+    drive: Drive,
+) -> None:
+    path = filled(drive, law="bbr")
+    path.state[EXTRA_ACKED] = 1000.0
+    for _ in range(4):
+        path.round(8.0)
+    assert aggregation_packets(path.flow) == 1000.0
+    for _ in range(10):
+        path.round(8.0)
+    assert aggregation_packets(path.flow) < 100.0
