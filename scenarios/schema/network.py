@@ -15,8 +15,10 @@ SHORTEST_CHANGE_S, LONGEST_CHANGE_S = 1e-6, 7200.0
 """Bounds of the time between two changes of a link's rate."""
 
 
-class Queue(Table):
+class Queue(GrownTable):
     """FIFO queues, limited in bytes, with marking above a step threshold or at random."""
+
+    LATER: ClassVar[Mapping[str, Any]] = {"shared_buffer_bytes": None, "shared_buffer_alpha": None}
 
     buffer_bytes: Annotated[int, Field(ge=1500, le=2**40)] = Field(
         description="buffer of every switch port, bytes"
@@ -181,8 +183,10 @@ class Queue(Table):
                 )
 
 
-class Routing(Table):
+class Routing(GrownTable):
     """Choice of switches among equally short paths."""
+
+    LATER: ClassVar[Mapping[str, Any]] = {"flowlet_gap_s": None}
 
     ecmp: Literal["flow", "flowlet", "packet"] = Field(
         default="flow",
