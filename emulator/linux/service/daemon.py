@@ -23,6 +23,7 @@ from typing import Any
 import msgpack
 import zmq
 
+from sysgym.emulator.linux.child import run_and_leave
 from sysgym.emulator.linux.service import messages as m
 from sysgym.emulator.linux.service import protocol as p
 from sysgym.emulator.linux.service import session as sessions
@@ -428,4 +429,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)
