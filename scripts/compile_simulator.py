@@ -5,34 +5,58 @@ python scripts/compile_simulator.py
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import gymnasium as gym
+import numpy as np
 
 import sysgym
+from sysgym.agents import make_agent, play_episode
 from sysgym.emulator.packets.engine.loop import compile_loops
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports import list_transports
+from sysgym.emulator.packets.transports import Transport, list_transports
+from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
 from sysgym.registration import ENVIRONMENTS
 from sysgym.scenarios import CongestionScenario, load_scenario
 
 
 def main() -> None:
-    """Compile both event loops, what every environment needs, the vector forms, and every transport."""
+    """Compile the event loops, what environments and agents need, the vector forms, and all transports."""
     compile_loops()
     for env_id in ENVIRONMENTS:
-        env = gym.make(env_id, disable_env_checker=True)
-        _, info = env.reset(seed=0)
-        env.step(env.action_space.sample(mask=info.get("action_mask")))
-        env.close()
+        _step(gym.make(env_id, disable_env_checker=True))
+    for preset in ("aurora", "orca"):
+        _step(gym.make("sysgym/FlowCC-v0", disable_env_checker=True, preset=preset))
     for env_id in ("sysgym/DatacenterCC-v0", "sysgym/FlowCC-v0"):
         worlds = gym.make_vec(env_id, num_envs=2, vectorization_mode="vector_entry_point")
         worlds.reset(seed=0)
         worlds.step(worlds.action_space.sample())
         worlds.close()
+    _advance([*list_transports(), neural_transport([0.0] * N_PARAMETERS)])
+    env = gym.make("sysgym/CollectivePlacement-v0", disable_env_checker=True)
+    play_episode(env, make_agent("topk", family="placement"))  # simulates flows
+    env.close()
+
+
+def _step(env: gym.Env[Any, Any]) -> None:
+    _, info = env.reset(seed=0)
+    env.step(env.action_space.sample(mask=info.get("action_mask")))
+    env.close()
+
+
+def _advance(transports: Iterable[str | Transport]) -> None:
+    """Let packets flow under each transport, and read all that a network counts."""
     scenario = load_scenario("iroko-dumbbell-10m", expect=CongestionScenario)
-    for transport in list_transports():
+    for transport in transports:
         network = PacketNetwork(scenario, transport=transport)
         network.reset(0)
         network.advance(0.01)
+        flows = np.arange(1)
+        network.scale_windows(flows, 1.0)
+        network.flow_counters(flows)
+        network.clear_maxima()
+        network.oracle_rates_bps()
 
 
 if __name__ == "__main__":
