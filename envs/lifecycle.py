@@ -16,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.envs.rewards import Reward
 from sysgym.envs.window import Window
 from sysgym.scenarios import Scenario
 from sysgym.scenarios.errors import SysgymError, UnknownName
@@ -55,7 +56,7 @@ _OPTIONAL = type(None)
 COMMON_ARGUMENTS: Kinds = {
     "scenario": ((str, PathLike, Mapping, Scenario), "a scenario's name, a file, a dict or a Scenario"),
     "split": ((str,), 'the name of a split, such as "train"'),
-    "reward": ((str, _OPTIONAL), "the name of a reward, or None for the scenario's own"),
+    "reward": ((str, Reward, _OPTIONAL), "the name of a reward, a Reward, or None for the scenario's own"),
     "overrides": ((Mapping, _OPTIONAL), 'a dict of dotted keys, such as {"control.episode_steps": 20}'),
     "render_mode": ((str, _OPTIONAL), 'a name such as "rgb_array", or None'),
 }
@@ -203,6 +204,41 @@ def finite_numbers(
         where = place[0] if len(place) == 1 else place
         raise ActionError(f"action: expected {_of_shape(shape)}, got {numbers[place]} at index {where}")
     return numbers
+
+
+def whole_numbers(action: Any, space: gym.Space[Any]) -> NDArray[np.int64]:
+    """Return an action of a discrete space as an array of integers.
+
+    Args:
+        action: Action given by the caller; floats are accepted if they are whole numbers.
+        space: A ``MultiBinary`` or ``MultiDiscrete`` space.
+
+    Raises:
+        ActionError: If the action is outside the space.
+    """
+    try:
+        given = np.asarray(action)
+        whole = given.dtype.kind in "biu" or (
+            given.dtype.kind == "f" and np.array_equal(given, np.rint(given))
+        )
+        if not whole or not space.contains(given.astype(space.dtype, copy=False)):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise of_space(action, space) from None
+    return given.astype(np.int64)
+
+
+def whole_number(action: Any, space: gym.spaces.Discrete) -> int:
+    """Return an action of a ``Discrete`` space as an integer.
+
+    Raises:
+        ActionError: If the action is outside the space.
+    """
+    if isinstance(action, np.ndarray) and action.ndim == 0:
+        action = action[()]
+    if not space.contains(action):
+        raise of_space(action, space)
+    return int(action)
 
 
 def of_space(action: Any, space: gym.Space[Any]) -> ActionError:

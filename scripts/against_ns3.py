@@ -1,8 +1,8 @@
-"""Run the same worlds on ns-3 and on sysgym, and print both as one table: against_ns3.py --ns3 PREFIX.
+"""Compare ns-3 and sysgym on the same networks and flows, in one table: against_ns3.py --ns3 PREFIX.
 
-PREFIX holds ns-3's include/ and lib64/ (or lib/): the folder ``ns3`` that ``pip install ns3`` makes, or /usr
+PREFIX has ns-3's include/ and lib64/ (or lib/): the folder ``ns3`` that ``pip install ns3`` makes, or /usr
 with Debian's libns3-dev. The driver, against_ns3.cc, is compiled with g++. Finished runs are kept in
-build/against_ns3, so that a run that was broken off goes on. docs/against-ns3.md explains the table.
+build/against_ns3, so that an interrupted comparison is resumed. docs/against-ns3.md explains the table.
 """
 
 from __future__ import annotations

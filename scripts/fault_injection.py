@@ -1,17 +1,17 @@
-"""Break the disk and kill the benchmark at every point, and see that no result is lost, doubled or torn.
+"""Fault injection: disk errors and kills at every point of a benchmark must lose or damage no result.
 
 Usage: fault_injection.py [--every BYTES] [--kills N]
 
-Three kinds of case, each in a folder of its own:
+Three kinds of cases, each in its own folder:
 
 - cut: the write of a row ends after any number of bytes; then the disk is full, or the process is killed, or
-  the rest follows.
-- step: any system call of a run that adds rows, moves some aside and fetches them back fails with EIO, or the
+  the rest is written.
+- step: any system call of a run that adds rows, moves some to another file and back fails with EIO, or the
   process is killed before or after it.
-- kill: `sysgym bench` gets SIGKILL while rows are in flight, and is started again.
+- kill: `sysgym bench` gets SIGKILL while rows are being written, and is started again.
 
-After each, the results are opened again: they hold the rows that were acknowledged, at most the one in flight
-besides, each once and whole; and the run that goes on from there ends with all rows.
+After each case the results are opened again: they must have every acknowledged row, and at most the row being
+written in addition, each once and complete; and the resumed run must end with all rows.
 """
 
 from __future__ import annotations

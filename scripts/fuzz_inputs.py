@@ -1,4 +1,4 @@
-"""Mutate files that users write, by bytes and by structure, and hold that only SysgymError comes out, soon.
+"""Fuzzing of users' files: mutated by bytes and by structure, they may only raise SysgymError, and quickly.
 
     python scripts/fuzz_inputs.py --minutes 10
     python scripts/fuzz_inputs.py --kind suite --first 1234 --count 1     # one case again

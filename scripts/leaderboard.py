@@ -1,4 +1,4 @@
-r"""The leaderboard: writes docs/leaderboard.md from results/entries, or makes an entry of a results folder.
+r"""Write docs/leaderboard.md from results/entries, or make an entry from a results folder.
 
 python scripts/leaderboard.py
 python scripts/leaderboard.py pack results/quick results/entries/quick/mine \

@@ -1,7 +1,7 @@
-"""Make build/lens/sysgym, the package as type checkers see it: a link per file of the face and per folder.
+"""Make build/lens/sysgym, the package for type checkers: links to the files of src/sysgym and to the folders.
 
 The four top-level folders become subpackages through setuptools' package-dir mapping, which an editable
-install realises with an import hook. Static tools cannot run a hook: they are shown this tree instead.
+install implements with an import hook. Static tools cannot run the hook and use this tree instead.
 """
 
 from __future__ import annotations

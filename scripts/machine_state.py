@@ -1,13 +1,13 @@
 """Inventory of kernel objects that sysgym could have created, compared before and after the tests.
 
     machine_state.py >FILE             # as JSON
-    machine_state.py --compare FILE    # exit code 1, and the difference, if it is not as it was
+    machine_state.py --compare FILE    # exit code 1, and the differences, if the state has changed
 
-Looked at is what a network of the Linux backend shows by: links, named namespaces, queues, eBPF programs and
-maps (links and registrations of programs live no longer than these), processes, cgroups, settings, files.
-Other programs come and go meanwhile: what bears the name of a container engine's or a virtual machine's is
-left out, and of queues, eBPF, processes and files only what could be sysgym's counts. Another sysgym that is
-at work at the same time does count.
+The inventory has every kind of object that a network of the Linux backend creates: links, named namespaces,
+queues, eBPF programs and maps (links and registrations of programs end with these), processes, cgroups,
+settings, files. Objects of other programs are left out: those named like a container engine's or a virtual
+machine's, and queues, eBPF objects, processes and files that cannot be sysgym's. Objects of another sysgym
+running at the same time are included.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python scripts/measure_discount.py iroko-dumbbell-10m --steps 30000
 
-One training for each factor and seed: PPO as stable-baselines3 has it, but for the factor and the first
-spread of actions. Each policy plays the same held-out episodes by its mean action. A line a training, and a
-table of means.
+One training for each factor and seed: PPO with the defaults of stable-baselines3, except for the factor and
+the initial standard deviation of actions. Each policy runs the same held-out episodes with its mean action.
+Prints a line for each training, and a table of means.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure how long reading a trace takes, and how much memory: measure_traces.py FORMAT [PATH ...].
+"""Measure time and memory of reading a trace: measure_traces.py FORMAT [PATH ...].
 
 Without paths, FORMAT is spar: three million rows of the package of that name, of the extra `traces`.
 """

@@ -5,8 +5,8 @@ python scripts/results_tables.py results/quick README.md --scenario iroko-dumbbe
 python scripts/results_tables.py results/stragglers docs/stragglers.md --metrics 6
 python scripts/results_tables.py results/iroko docs/learned.md --metrics 5 --returns
 
-The tables stand between ``<!-- begin results NAME -->`` and ``<!-- end results NAME -->``, NAME being the
-folder's. Of a suite with a matrix it is the heat map and its table.
+The tables are between ``<!-- begin results NAME -->`` and ``<!-- end results NAME -->``, where NAME is the
+folder's. For a suite with a matrix, they are the heat map and its table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Write docs/scenario-keys.md: every key of every scenario family, from the schema that checks the files.
 
-A test holds that the page is what this script writes; run it after a change of the schema.
+A test checks that the page is up to date; run this script after a change of the schema.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "scenario-keys.md"
 HEAD = """# Keys of a scenario file
 
 Made by `python scripts/scenario_keys.py` from the schema; [adding a scenario](adding-a-scenario.md) explains
-them. A key without a default must be there. A key that is not here is an error.
+them. Keys without a default are required. Unknown keys are an error.
 """
 
 

@@ -1,6 +1,6 @@
 """Write the tables of docs/scenarios.md: the shipped scenarios and suites, and the keys of a suite.
 
-The prose around them is written by hand; a test holds that the tables are what this script writes.
+The prose around them is written by hand; a test checks that the tables are up to date.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Puts a trained policy among those that come with the package, without what only training needs.
+"""Add a trained policy to those in the package, without the data for resuming its training.
 
 python scripts/ship_checkpoint.py results/beyond-dctcp/training/neural-incast-32-seed2/final.json
 python scripts/ship_checkpoint.py runs/hosts/final.zip --for-scenario
 
-Then write its card, the file of the same name with ``.md``: what it is, what it was trained on, figures with
-the command that prints them, what it is not for.
+Then write its card, the file of the same name with ``.md``: description, training, figures with the command
+that prints them, and limits.
 """
 
 from __future__ import annotations

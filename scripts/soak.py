@@ -1,13 +1,13 @@
-"""A long soak: every environment is made, reset, stepped, copied and closed for hours, and memory stays flat.
+"""Soak test: every environment is made, reset, stepped, copied and closed for hours; memory must not grow.
 
     python scripts/soak.py               # an hour, every registered id
     python scripts/soak.py --minutes 0.3
 
-Rounds go over all ids in turn. In each an environment is made, a seeded episode is played twice and must
-give the same numbers, a copy must go on as the original does, wrong calls must be refused, and two worlds
-are played side by side. A failure is printed and counted, and the soak goes on. Memory is read at the end of
-every round; over the second half of the rounds it must not grow. The last lines say what was tried, passed
-and failed; the exit status is 1 if anything failed.
+Each round tests all ids in turn: an environment is made, a seeded episode is run twice and must give the same
+numbers, a copy must continue like the original, wrong calls must be refused, and two worlds are run
+alternately. A failure is printed and counted, and the test continues. Memory is read at the end of every
+round; over the second half of the rounds it must not grow. The last lines have the numbers of cases tried,
+passed and failed; the exit status is 1 if anything failed.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 python scripts/straggler_ablation.py google-2011
 
-F1 over time of flags that stay, on jobs of the test split, as in docs/stragglers.md: predictions change
-nothing in a job, so watching it once is enough to score them all.
+Reports F1 over time of permanent flags, on jobs of the test split, as in docs/stragglers.md. Predictions do
+not affect a job, so one run of each job scores all agents.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Writes the golden traces again: what seeded episodes gave, number by number.
+"""Update the golden traces, which are the results of seeded episodes, number by number.
 
 python scripts/update_golden.py
 
-Run it after a change that is meant to move results, and say so in the CHANGELOG under "Environment changes":
-a diff of these files is how such a change is seen. A change that is not meant to must not need it.
+Run it after an intended change of results, and record it in the CHANGELOG under "Environment changes". A diff
+of these files shows such a change; other changes must not need an update.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the pages show works: each page's files are written, its Python run, its commands typed, in order.
+"""Documentation pages work: their files are written, their Python is run, their commands are run, in order.
 
 The page on families is run by ``test_families.py``, which installs the package that it makes.
 """

@@ -1,4 +1,4 @@
-"""A family is a folder: no other file names one, and one of another package works like those of this one."""
+"""Families are folders: no other file names one, and a family of another package works in the same way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What scripts/machine_state.py finds: what the tests would leave behind has to be named."""
+"""Inventory of scripts/machine_state.py: everything that tests could leave is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel holds every module and data file, and works where the checkout is out of sight."""
+"""The wheel has every module and data file, and works without the checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests in real time know of the processor: that it was away, and that it was there."""
+"""Tests in real time: detection of whether the processor was available."""
 
 from __future__ import annotations
 

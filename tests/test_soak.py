@@ -1,4 +1,4 @@
-"""The soak in small: one round over every id, and what it says when something fails."""
+"""Short soak test: one round over every id, and its output on failure."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from sysgym.envs.congestion.actions import NATIVE, OF_CONTROLLERS, OF_SENDERS, ActionScale, check_form
 from sysgym.envs.congestion.flow.presets.base import Preset
-from sysgym.envs.lifecycle import finite_numbers
+from sysgym.envs.lifecycle import ActionError, finite_numbers
 
 Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
@@ -109,6 +110,24 @@ class SenderActions:
         """Return the native actions for actions, clipped, of the same shape."""
         native = numbers if self._scale is None else self._scale.rates(numbers).astype(np.float64)
         return np.clip(native, -self._limit, self._limit)
+
+    def native_numbers_of(self, agents: Sequence[str], actions: Mapping[str, Array]) -> FloatArray:
+        """Return the native actions of agents, clipped, shape (n,).
+
+        Raises:
+            ActionError: If an agent's action is missing or not one finite number in an array of shape (1,).
+        """
+        if not isinstance(actions, Mapping):
+            raise ActionError(f"actions: expected a dict of every agent's action, got {actions!r}")
+        found = []
+        for agent in agents:
+            if agent not in actions:
+                raise ActionError(f"actions: expected one of every agent, got none of {agent}")
+            try:
+                found.append(finite_numbers(actions[agent], (1,))[0])
+            except ActionError as error:
+                raise ActionError(f"{agent}: {error}") from None
+        return self.native_numbers(np.array(found))
 
     def native_number(self, action: Array) -> float:
         """Return the native action for an action, clipped.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -9,10 +10,11 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.network import Network
 from sysgym.emulator.packets.transports import Transport
-from sysgym.envs.congestion.backends import PACKETS
-from sysgym.envs.congestion.datacenter.rewards import Reward
+from sysgym.envs.congestion.backends import PACKETS, check_backend
+from sysgym.envs.congestion.episodes import ScenarioLike, resolve_scenario
 from sysgym.envs.congestion.flow.presets.base import FlowReward, Preset
 from sysgym.envs.lifecycle import Kinds, Lifecycle
+from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import SysgymError
 
 Array = NDArray[np.float32]
@@ -35,7 +37,12 @@ class CongestionLifecycle(Lifecycle):
     """Base of the congestion environments.
 
     Attributes:
+        scenario: The scenario.
+        split: Name of the split from which episode seeds are drawn.
         backend: Name of the network backend.
+        episode_seed: Seed of this episode; None before the first.
+        before_warmup: Called with the network of every episode at time 0; to record it, see
+            ``PacketNetwork.record``.
         recorder: Recorder that draws the network; None without a render mode.
         actions: Action space, which converts between actions and native ones.
     """
@@ -51,16 +58,39 @@ class CongestionLifecycle(Lifecycle):
             "the name of a preset, a Preset, or None for the scenario's own",
         ),
         "reward": (
-            (str, Reward, FlowReward, type(None)),
-            "the name of a reward, a reward, or None for the scenario's own",
+            (str, FlowReward, type(None)),
+            "the name of a reward, a FlowReward, or None for the scenario's own",
         ),
         "agents": ((str,), '"flows" or "hosts"'),
         "sharing": ((str,), '"own" or "mean"'),
     }
+    scenario: CongestionScenario
+    split: str
     backend: str
+    episode_seed: int | None = None
+    before_warmup: Callable[[Network], object] | None = None
     recorder: _Recorder | None
     actions: _Actions
     _network: Network | None = None
+
+    def _configure(
+        self,
+        scenario: ScenarioLike,
+        split: str,
+        backend: str,
+        overrides: Mapping[str, Any] | None,
+        render_mode: str | None,
+    ) -> None:
+        """Store the arguments common to all environments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split or backend does not exist.
+        """
+        check_backend(backend)
+        self.scenario = resolve_scenario(scenario, overrides)
+        self.split, self.backend, self.render_mode = split, backend, render_mode
+        self._seeds = self.scenario.splits[split].seeds
 
     @property
     def network(self) -> Network:

@@ -12,18 +12,22 @@ import numpy as np
 
 from sysgym.emulator.accelerators.problem import PlacementProblem
 from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
-from sysgym.envs.lifecycle import Kinds, Lifecycle, Phase, of_space
+from sysgym.envs.lifecycle import Kinds, Lifecycle, Phase, whole_number
+from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
 from sysgym.envs.placement.metrics import Outcome
-from sysgym.envs.placement.observation import BoolArray, Observation
-from sysgym.envs.placement.rewards import Reward, get_reward
+from sysgym.envs.placement.observation import BoolArray
+from sysgym.envs.placement.rewards import DecisionOutcome, weight_names
+from sysgym.envs.rewards import Reward, reward_of
 from sysgym.scenarios import PlacementScenario
 
 
-class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
+class PlacementEnv(Lifecycle, gym.Env[Any, np.int64]):
     """Base class of the family; see :class:`~sysgym.envs.placement.placement.CollectivePlacement`.
 
     Attributes:
         scenario: The scenario.
+        reward: The reward.
+        observer: The observation.
         problem: Hierarchy, axes and reductions of this episode; fully observable.
         outcome: Outcome of the episode; None while it is in progress.
         episode_seed: Seed of this episode's problem.
@@ -34,14 +38,16 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
         "render_modes": ["ansi", "rgb_array", "human"],
         "render_fps": 2,
     }
-    ARGUMENTS: ClassVar[Kinds] = {"mask": ((str,), '"live" or "loose"')}
-    REWARDS: ClassVar[Mapping[str, Reward]]
+    ARGUMENTS: ClassVar[Kinds] = {**OBSERVATION_ARGUMENT, "mask": ((str,), '"live" or "valid"')}
+    REWARDS: ClassVar[Mapping[str, Reward[DecisionOutcome]]]
+    OBSERVERS: ClassVar[Mapping[str, Observer[PlacementScenario, Any]]]
 
     def __init__(
         self,
         scenario: str | PathLike[str] | Mapping[str, Any] | PlacementScenario,
         split: str,
-        reward: str | None,
+        reward: str | Reward[DecisionOutcome] | None,
+        observation: str | Observer[PlacementScenario, Any],
         overrides: Mapping[str, Any] | None,
         render_mode: str | None,
     ) -> None:
@@ -49,16 +55,16 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
 
         Raises:
             ScenarioError: If the scenario cannot be used.
-            UnknownName: If a split or reward does not exist.
+            UnknownName: If a split, reward or observation does not exist.
+            ArgumentError: If the observation has no space.
         """
         self.scenario = resolve_scenario(scenario, overrides, PlacementScenario)
-        self.split = split
-        self.render_mode = render_mode
+        self.split, self.render_mode = split, render_mode
         self._seeds = self.scenario.splits[split].seeds
-        weights = self.scenario.reward.weights if reward in (None, self.scenario.reward.name) else {}
-        self.reward = get_reward(self.REWARDS, reward or self.scenario.reward.name).with_weights(weights)
-        self.observation_space = self._make_observation_space()
-        self.action_space = gym.spaces.Discrete(self._n_actions)
+        self.reward = reward_of(self.scenario.reward, reward, self.REWARDS, weight_names())
+        self.observer = get_observer(observation, self.OBSERVERS)
+        self.observation_space = space_of(self.observer, self.scenario)
+        self.action_space: gym.spaces.Discrete = gym.spaces.Discrete(self._n_actions)
         self.episode_seed: int | None = None
         self.problem: PlacementProblem
         self.outcome: Outcome | None = None
@@ -67,7 +73,7 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode.
 
         Args:
@@ -86,9 +92,9 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
         self._mask = self._allowed()
         self._phase = Phase.RUNNING
         self._show()
-        return self._observe(), self._info()
+        return self.observer.observe(self._state()), self._info()
 
-    def step(self, action: int | np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.int64) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take one decision; an action that the mask forbids ends the episode with the time of the default.
 
         Raises:
@@ -97,7 +103,7 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
             ActionError: If the action is outside the space.
         """
         self._check_may_step()
-        index = self._checked(action)
+        index = whole_number(action, self.action_space)
         self.steps += 1
         if self._mask[index]:
             self._act(index)
@@ -105,13 +111,13 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
             self.outcome = self._invalid()
         over = self.outcome is not None
         self._mask = np.zeros_like(self._mask) if over else self._allowed()
-        terms = self._terms()
+        terms = self.reward.terms(self._decision_outcome())
         info = {"reward_terms": terms, **self._info()}
         if over:
             info["episode_metrics"] = self._episode_metrics()
             self._phase = Phase.OVER
         self._show()
-        return self._observe(), float(sum(terms.values())), over, False, info
+        return self.observer.observe(self._state()), float(sum(terms.values())), over, False, info
 
     def action_masks(self) -> BoolArray:
         """Return the mask of allowed actions, bool [n actions]; all False when the episode is over."""
@@ -122,10 +128,6 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
     @abstractmethod
     def _n_actions(self) -> int:
         """Number of actions."""
-
-    @abstractmethod
-    def _make_observation_space(self) -> gym.Space[Any]:
-        """Return the observation space."""
 
     @abstractmethod
     def _begin(self, episode_seed: int) -> None:
@@ -144,8 +146,8 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
         """Return the outcome of an episode that ends with a forbidden action."""
 
     @abstractmethod
-    def _observe(self) -> Observation:
-        """Return the observation."""
+    def _state(self) -> Any:
+        """Return what an agent may know of the episode."""
 
     @abstractmethod
     def _step_metrics(self) -> dict[str, float]:
@@ -155,12 +157,9 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
     def _episode_metrics(self) -> dict[str, float]:
         """Return the metrics of the whole episode after its end."""
 
-    def _terms(self) -> dict[str, float]:
-        if self.outcome is None:
-            return self.reward.terms()
-        return self.reward.terms(
-            speedup=self.outcome.log_speedup, invalid=0.0 if self.outcome.valid else -1.0
-        )
+    def _decision_outcome(self) -> DecisionOutcome:
+        """Return the outcome of the decision, from which the reward is computed."""
+        return DecisionOutcome(self.outcome)
 
     def _info(self) -> dict[str, Any]:
         return {
@@ -172,10 +171,3 @@ class PlacementEnv(Lifecycle, gym.Env[Observation, np.int64]):
             "episode_seed": self.episode_seed,
             "action_mask": self._mask.astype(np.int8),
         }
-
-    def _checked(self, action: Any) -> int:
-        if isinstance(action, np.ndarray) and action.ndim == 0:
-            action = action[()]
-        if not self.action_space.contains(action):
-            raise of_space(action, self.action_space)
-        return int(action)

@@ -3,63 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from os import PathLike
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.accelerators.candidates import Candidate, Candidates, best_candidates
-from sysgym.emulator.accelerators.measurement import Background, TrueSystem, draw_system
+from sysgym.emulator.accelerators.candidates import Candidate
 from sysgym.emulator.accelerators.problem_draws import draw_problem
 from sysgym.emulator.accelerators.step_times import PIPELINED
+from sysgym.envs.observations import Observer
 from sysgym.envs.placement.base import PlacementEnv
+from sysgym.envs.placement.measurements import Measurements
 from sysgym.envs.placement.metrics import Outcome, log_ratio
-from sysgym.envs.placement.observation import (
-    BUDGET_COLUMNS,
-    CANDIDATE_COLUMNS,
-    BoolArray,
-    IntArray,
-    Observation,
-    candidates_table,
-    flags_space,
-    table_space,
-)
+from sysgym.envs.placement.observation import BoolArray
+from sysgym.envs.placement.observers import JOINT, JointState
 from sysgym.envs.placement.render import JointScene, joint_picture, joint_text
-from sysgym.envs.placement.rewards import MEASURED
+from sysgym.envs.placement.rewards import MEASURED, DecisionOutcome
+from sysgym.envs.rewards import Reward
 from sysgym.scenarios import PlacementScenario
 from sysgym.scenarios.errors import ScenarioError
-from sysgym.scenarios.schema.placement import Joint
-
-_TRUTH, _NOISE, _ORDER = range(3)
-"""Independent random streams of an episode, so that observations reveal nothing about hidden factors."""
-
-
-class Truth:
-    """Hidden state of the environment, for oracles and pictures, not for agents.
-
-    Args:
-        system: System on which measurements are taken.
-        candidates: All candidates.
-        order: Index of the candidate in each row of the observation.
-    """
-
-    def __init__(self, system: TrueSystem, candidates: Candidates, order: IntArray) -> None:
-        """Store the arguments; times are computed lazily."""
-        self.system = system
-        self._candidates, self._order = candidates, order
-
-    @cached_property
-    def times_s(self) -> NDArray[np.float64]:
-        """Expected time of the candidate in each row, shape [K]."""
-        return self.system.expected_times_s(self._candidates.times)[self._order]
-
-    @cached_property
-    def default_time_s(self) -> float:
-        """Expected time of the default."""
-        return float(self.system.expected_times_s(self._candidates.default_times)[0])
 
 
 class JointPlacement(PlacementEnv):
@@ -155,7 +118,8 @@ class JointPlacement(PlacementEnv):
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `PlacementScenario` | `"joint-unseen"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
     | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"joint.budget": 5}` |
     | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
 
@@ -194,12 +158,14 @@ class JointPlacement(PlacementEnv):
     """  # noqa: E501, a table's row is one line
 
     REWARDS = MEASURED
+    OBSERVERS = JOINT
 
     def __init__(
         self,
         scenario: str | PathLike[str] | Mapping[str, Any] | PlacementScenario = "joint-unseen",
         split: str = "train",
-        reward: str | None = None,
+        reward: str | Reward[DecisionOutcome] | None = None,
+        observation: str | Observer[PlacementScenario, JointState] = "default",
         overrides: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
@@ -207,9 +173,10 @@ class JointPlacement(PlacementEnv):
 
         Raises:
             ScenarioError: If the scenario cannot be used, or the algorithm of collectives is not pipelined.
-            UnknownName: If a split or reward does not exist.
+            UnknownName: If a split, reward or observation does not exist.
+            ArgumentError: If the observation has no space.
         """
-        super().__init__(scenario, split, reward, overrides, render_mode)
+        super().__init__(scenario, split, reward, observation, overrides, render_mode)
         _check_algorithm(self.scenario, split)
 
     def candidate(self, row: int) -> Candidate:
@@ -228,43 +195,18 @@ class JointPlacement(PlacementEnv):
     def _n_actions(self) -> int:
         return 2 * self._rows
 
-    def _make_observation_space(self) -> gym.Space[Any]:
-        return gym.spaces.Dict(
-            {
-                "candidates": table_space(CANDIDATE_COLUMNS, self._rows),
-                "budget": table_space(BUDGET_COLUMNS),
-                "action_mask": flags_space(2 * self._rows),
-            }
-        )
-
     def _begin(self, episode_seed: int) -> None:
-        self.problem = draw_problem(self.scenario, self.split, episode_seed)
         drawn = self.scenario.draw(self.split, episode_seed)
-        self.joint, table = drawn.joint, drawn.problem
-        self.candidates = best_candidates(self.problem, self._rows, table.algorithm, table.program_steps)
-        self.order: IntArray = _stream(episode_seed, _ORDER).permutation(len(self.candidates))
-        self._default_nominal_s = float(self.candidates.default_times.nominal_s[0])
-        self._known = candidates_table(self.candidates, self.order, self._rows)
-        self.truth = Truth(self._hidden(episode_seed, self.joint), self.candidates, self.order)
-        self._noise = _stream(episode_seed, _NOISE)
-        self.measured_s: list[list[float]] = [[] for _ in range(len(self.candidates))]
-        self.measurements = 0
+        self.problem = draw_problem(self.scenario, self.split, episode_seed)
+        known = Measurements(self.problem, drawn, self._rows, episode_seed)
+        self.candidates, self.order, self.truth = known.candidates, known.order, known.truth
+        self.joint, self.measured_s, self._known = drawn.joint, known.measured_s, known
         self.committed: int | None = None
         self._last_s: float | None = None
 
-    def _hidden(self, episode_seed: int, joint: Joint) -> TrueSystem:
-        return draw_system(
-            self.problem.hierarchy.n_levels,
-            _stream(episode_seed, _TRUTH),
-            bandwidth_log_sd=joint.bandwidth_log_sd,
-            collective_log_sd=joint.collective_log_sd,
-            background=Background.beta(joint.background_share_mean, joint.background_share_sd),
-            noise_log_sd=joint.noise_log_sd,
-        )
-
     @property
     def _left(self) -> int:
-        return self.joint.budget - self.measurements
+        return self.joint.budget - self._known.n_taken
 
     def _allowed(self) -> BoolArray:
         exists = np.arange(self._rows) < len(self.candidates)
@@ -273,19 +215,10 @@ class JointPlacement(PlacementEnv):
     def _act(self, action: int) -> None:
         self._last_s = None
         if action < self._rows:
-            self._measure(action)
-            return
-        self.committed = action - self._rows
-        self.outcome = self._outcome(float(self.truth.times_s[self.committed]))
-
-    def _measure(self, row: int) -> None:
-        self._last_s = self.truth.system.measure(self.candidates.times, int(self.order[row]), self._noise)
-        self.measurements += 1
-        times_s = self.measured_s[row]
-        times_s.append(self._last_s)
-        logs = [log_ratio(one_s, self._default_nominal_s) for one_s in times_s]
-        sd = float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0
-        self._known[row, -3:] = len(logs), sum(logs) / len(logs), sd
+            self._last_s = self._known.measure(action)
+        else:
+            self.committed = action - self._rows
+            self.outcome = self._outcome(float(self.truth.times_s[self.committed]))
 
     def _invalid(self) -> Outcome:
         self._last_s = None
@@ -295,35 +228,28 @@ class JointPlacement(PlacementEnv):
         truth = self.truth
         return Outcome(time_s, truth.default_time_s, float(truth.times_s.min()), valid)
 
-    def _terms(self) -> dict[str, float]:
-        terms = super()._terms()
-        if self._last_s is not None:
-            terms |= self.reward.terms(measurements=-self.joint.measurement_price)
-        return terms
+    def _decision_outcome(self) -> DecisionOutcome:
+        measured = self._last_s is not None
+        return DecisionOutcome(self.outcome, self.joint.measurement_price if measured else 0.0)
 
-    def _observe(self) -> Observation:
-        joint = self.joint
-        budget = [
-            self._left,
-            self._left / joint.budget if joint.budget else 0.0,
-            joint.measurement_price,
-            joint.noise_log_sd,
-            joint.bandwidth_log_sd,
-            joint.collective_log_sd,
-            joint.background_share_mean,
-            joint.background_share_sd,
-        ]
-        return {
-            "candidates": self._known.copy(),
-            "budget": np.array(budget, np.float32),
-            "action_mask": self._mask.astype(np.float32),
-        }
+    def _state(self) -> JointState:
+        known = self._known
+        return JointState(
+            self.problem,
+            self.candidates,
+            self.order,
+            self.measured_s,
+            known.table,
+            known.n_taken,
+            self.joint,
+            self._mask,
+        )
 
     def _step_metrics(self) -> dict[str, float]:
         metrics = {
             "steps_left": 0.0 if self.outcome is not None else float(self._left + 1),
-            "default_time_s": self._default_nominal_s,
-            "measurements": float(self.measurements),
+            "default_time_s": self._known.default_nominal_s,
+            "measurements": float(self._known.n_taken),
         }
         if self._last_s is not None:
             metrics["measured_time_s"] = self._last_s
@@ -337,9 +263,9 @@ class JointPlacement(PlacementEnv):
         return self.outcome.metrics() | {
             "worst_time_s": float(times_s.max()),
             "n_candidates": float(len(times_s)),
-            "measurements": float(self.measurements),
+            "measurements": float(self._known.n_taken),
             "nominal_regret": log_ratio(nominal_s, self.outcome.best_time_s),
-            "net_regret": self.outcome.regret + self.joint.measurement_price * self.measurements,
+            "net_regret": self.outcome.regret + self.joint.measurement_price * self._known.n_taken,
         }
 
     def _scene(self) -> JointScene:
@@ -369,7 +295,3 @@ def _check_algorithm(scenario: PlacementScenario, split: str) -> None:
             expected = " or ".join(f'"{name}"' for name in PIPELINED)
             advice = "with the others a step's time cannot be taken apart by levels"
             raise ScenarioError(f"<{scenario.name}>", key, algorithm, expected, advice=advice)
-
-
-def _stream(episode_seed: int, stream: int) -> np.random.Generator:
-    return np.random.default_rng([episode_seed, stream])

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -20,6 +20,7 @@ from sysgym.emulator.accelerators.hierarchy import Hierarchy
 from sysgym.emulator.accelerators.matrices import Matrix
 from sysgym.emulator.accelerators.problem import PlacementProblem
 from sysgym.emulator.accelerators.programs import Collective, ProgramSpace
+from sysgym.envs.observations import Column, Columns
 from sysgym.scenarios.schema.placement import (
     MOST_AXES,
     MOST_LEVELS,
@@ -54,15 +55,6 @@ _LEAST_BYTES = 1.0
 _LEAST_TIME_S = 1e-15
 
 
-class Column(NamedTuple):
-    """One column of an array of the observation."""
-
-    meaning: str
-    unit: str
-    low: float
-    high: float
-
-
 def _flag(meaning: str) -> Column:
     return Column(meaning, "0 or 1", 0.0, 1.0)
 
@@ -78,8 +70,6 @@ def _log10(meaning: str, unit: str = "") -> Column:
 def _ln(meaning: str, of: str) -> Column:
     return Column(meaning, f"ln of {of}", -LARGEST, LARGEST)
 
-
-Columns = Mapping[str, Column]
 
 LEVEL_COLUMNS: Columns = {
     "exists": _flag("the system has this level"),
@@ -169,30 +159,9 @@ BUDGET_COLUMNS: Columns = {
 """Columns of ``budget``."""
 
 
-def table_space(columns: Columns, *rows: int) -> gym.spaces.Box:
-    """Return the space of a table with these columns, or of one row of it.
-
-    Args:
-        columns: The columns by name.
-        *rows: Number of rows; omitted for a single row, shape (columns,).
-    """
-    low, high = ([getattr(column, end) for column in columns.values()] for end in ("low", "high"))
-    shape = (*rows, len(columns))
-    return gym.spaces.Box(
-        np.broadcast_to(np.asarray(low, np.float32), shape),
-        np.broadcast_to(np.asarray(high, np.float32), shape),
-        dtype=np.float32,
-    )
-
-
 def logs_space(*shape: int) -> gym.spaces.Box:
     """Return the space of an array of logarithms."""
     return gym.spaces.Box(-LARGEST, LARGEST, shape, np.float32)
-
-
-def flags_space(*shape: int) -> gym.spaces.Box:
-    """Return the space of an array of zeros and ones."""
-    return gym.spaces.Box(0.0, 1.0, shape, np.float32)
 
 
 def log_ratio(time_s: Any, to_s: Any) -> Any:

@@ -7,35 +7,22 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.matrices import Matrix, allowed_axes, matrix_of_steps
 from sysgym.emulator.accelerators.problem_draws import draw_problem
+from sysgym.envs.observations import Observer
 from sysgym.envs.placement.base import PlacementEnv
 from sysgym.envs.placement.metrics import Outcome, log_ratio
-from sysgym.envs.placement.observation import (
-    AXIS_COLUMNS,
-    LEVEL_COLUMNS,
-    NEXT_COLUMNS,
-    REDUCTION_COLUMNS,
-    BoolArray,
-    Observation,
-    axes_table,
-    flags_space,
-    levels_table,
-    logs_space,
-    matrix_table,
-    next_table,
-    reductions_table,
-    table_space,
-)
+from sysgym.envs.placement.observation import BoolArray
+from sysgym.envs.placement.observers import PLACEMENT, PlacementState
 from sysgym.envs.placement.render import PlacementScene, placement_picture, placement_text
-from sysgym.envs.placement.rewards import SPEEDUP
+from sysgym.envs.placement.rewards import SPEEDUP, DecisionOutcome
 from sysgym.envs.placement.tasks import placement_task
+from sysgym.envs.rewards import Reward
 from sysgym.scenarios import PlacementScenario
-from sysgym.scenarios.schema.placement import MOST_AXES, MOST_LEVELS, MOST_REDUCTIONS
+from sysgym.scenarios.schema.placement import MOST_AXES
 
 
 class CollectivePlacement(PlacementEnv):
@@ -144,7 +131,8 @@ class CollectivePlacement(PlacementEnv):
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `PlacementScenario` | `"p2-systems"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
     | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"problem.axes": [4, 16]}` |
     | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
 
@@ -182,12 +170,14 @@ class CollectivePlacement(PlacementEnv):
     """  # noqa: E501, a table's row is one line
 
     REWARDS = SPEEDUP
+    OBSERVERS = PLACEMENT
 
     def __init__(
         self,
         scenario: str | PathLike[str] | Mapping[str, Any] | PlacementScenario = "p2-systems",
         split: str = "train",
-        reward: str | None = None,
+        reward: str | Reward[DecisionOutcome] | None = None,
+        observation: str | Observer[PlacementScenario, PlacementState] = "default",
         overrides: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
@@ -195,25 +185,14 @@ class CollectivePlacement(PlacementEnv):
 
         Raises:
             ScenarioError: If the scenario cannot be used.
-            UnknownName: If a split or reward does not exist.
+            UnknownName: If a split, reward or observation does not exist.
+            ArgumentError: If the observation has no space.
         """
-        super().__init__(scenario, split, reward, overrides, render_mode)
+        super().__init__(scenario, split, reward, observation, overrides, render_mode)
 
     @property
     def _n_actions(self) -> int:
         return MOST_AXES
-
-    def _make_observation_space(self) -> gym.Space[Any]:
-        return gym.spaces.Dict(
-            {
-                "levels": table_space(LEVEL_COLUMNS, MOST_LEVELS),
-                "axes": table_space(AXIS_COLUMNS, MOST_AXES),
-                "reductions": table_space(REDUCTION_COLUMNS, MOST_REDUCTIONS),
-                "matrix": logs_space(MOST_AXES, MOST_LEVELS),
-                "next": table_space(NEXT_COLUMNS),
-                "action_mask": flags_space(MOST_AXES),
-            }
-        )
 
     def _begin(self, episode_seed: int) -> None:
         self.problem = draw_problem(self.scenario, self.split, episode_seed)
@@ -245,16 +224,8 @@ class CollectivePlacement(PlacementEnv):
     def _invalid(self) -> Outcome:
         return self.task.outcome(None)
 
-    def _observe(self) -> Observation:
-        problem, matrix = self.problem, self.matrix
-        return {
-            "levels": levels_table(problem.hierarchy).copy(),
-            "axes": axes_table(problem, matrix),
-            "reductions": reductions_table(problem).copy(),
-            "matrix": matrix_table(matrix),
-            "next": next_table(self.task.steps, len(self.chosen)),
-            "action_mask": self._mask.astype(np.float32),
-        }
+    def _state(self) -> PlacementState:
+        return PlacementState(self.problem, self.task.steps, len(self.chosen), self.matrix, self._mask)
 
     def _step_metrics(self) -> dict[str, float]:
         return {

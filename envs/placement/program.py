@@ -6,47 +6,26 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any, Literal, get_args
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.matrices import Matrix
 from sysgym.emulator.accelerators.problem_draws import draw_program_task
-from sysgym.emulator.accelerators.programs import (
-    COLLECTIVES,
-    Instruction,
-    Program,
-    n_patterns,
-    parse_program,
-)
-from sysgym.emulator.accelerators.programs.space import NO_EDGE
+from sysgym.emulator.accelerators.programs import Instruction, Program, parse_program
+from sysgym.envs.observations import Observer
 from sysgym.envs.placement.base import PlacementEnv
 from sysgym.envs.placement.metrics import Outcome
-from sysgym.envs.placement.observation import (
-    MOST_HOLDERS,
-    MOST_SPENT,
-    PROGRESS_COLUMNS,
-    SPAN_COLUMNS,
-    Array,
-    BoolArray,
-    Observation,
-    flags_space,
-    holds_table,
-    logs_space,
-    megabytes,
-    table_space,
-)
+from sysgym.envs.placement.observation import BoolArray
+from sysgym.envs.placement.observers import N_INSTRUCTIONS, PROGRAM, ProgramState
 from sysgym.envs.placement.render import ProgramScene, program_picture, program_text
-from sysgym.envs.placement.rewards import SPEEDUP
+from sysgym.envs.placement.rewards import SPEEDUP, DecisionOutcome
 from sysgym.envs.placement.tasks import program_task
+from sysgym.envs.rewards import Reward
 from sysgym.scenarios import PlacementScenario
 from sysgym.scenarios.errors import UnknownName
-from sysgym.scenarios.schema.placement import MOST_PROGRAM_LEVELS
 
 Mask = Literal["live", "valid"]
 MASKS: tuple[Mask, ...] = get_args(Mask)
-
-N_ACTIONS = n_patterns(MOST_PROGRAM_LEVELS) * len(COLLECTIVES)
 
 
 class ReductionProgram(PlacementEnv):
@@ -135,7 +114,8 @@ class ReductionProgram(PlacementEnv):
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `PlacementScenario` | `"program-p2"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
     | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"problem.program_steps": 3}` |
     | `mask` | str | `"live"` | `"live"` or `"valid"`: what the mask allows |
     | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
@@ -177,12 +157,14 @@ class ReductionProgram(PlacementEnv):
     """  # noqa: E501, a table's row is one line
 
     REWARDS = SPEEDUP
+    OBSERVERS = PROGRAM
 
     def __init__(
         self,
         scenario: str | PathLike[str] | Mapping[str, Any] | PlacementScenario = "program-p2",
         split: str = "train",
-        reward: str | None = None,
+        reward: str | Reward[DecisionOutcome] | None = None,
+        observation: str | Observer[PlacementScenario, ProgramState] = "default",
         overrides: Mapping[str, Any] | None = None,
         mask: Mask = "live",
         render_mode: str | None = None,
@@ -191,12 +173,13 @@ class ReductionProgram(PlacementEnv):
 
         Raises:
             ScenarioError: If the scenario cannot be used.
-            UnknownName: If a split, reward or mask does not exist.
+            UnknownName: If a split, reward, observation or mask does not exist.
+            ArgumentError: If the observation has no space.
         """
         if mask not in MASKS:
             raise UnknownName("mask", mask, MASKS)
         self.mask = mask
-        super().__init__(scenario, split, reward, overrides, render_mode)
+        super().__init__(scenario, split, reward, observation, overrides, render_mode)
 
     def action_of(self, instruction: Instruction | str) -> int:
         """Return the action of an instruction on this episode's levels, such as ``inside:RS``.
@@ -235,22 +218,11 @@ class ReductionProgram(PlacementEnv):
 
     @property
     def _n_actions(self) -> int:
-        return N_ACTIONS
+        return N_INSTRUCTIONS
 
     @property
     def _max_steps(self) -> int:
         return self.scenario.problem.program_steps
-
-    def _make_observation_space(self) -> gym.Space[Any]:
-        return gym.spaces.Dict(
-            {
-                "levels": table_space(SPAN_COLUMNS, MOST_PROGRAM_LEVELS),
-                "progress": table_space(PROGRESS_COLUMNS),
-                "holds": flags_space(MOST_HOLDERS, MOST_HOLDERS**2),
-                "costs": logs_space(N_ACTIONS),
-                "action_mask": flags_space(N_ACTIONS),
-            }
-        )
 
     def _begin(self, episode_seed: int) -> None:
         self.problem, matrix = draw_program_task(self.scenario, self.split, episode_seed)
@@ -259,7 +231,7 @@ class ReductionProgram(PlacementEnv):
         self.edges: list[int] = []
 
     def _allowed(self) -> BoolArray:
-        space, allowed = self.task.space, np.zeros(N_ACTIONS, np.bool_)
+        space, allowed = self.task.space, np.zeros(N_INSTRUCTIONS, np.bool_)
         allowed[: space.n_actions] = (
             space.live_actions(self.node, self._max_steps - len(self.edges))
             if self.mask == "live"
@@ -287,25 +259,9 @@ class ReductionProgram(PlacementEnv):
     def _spent_s(self) -> float:
         return float(self.task.edge_time_s[self.edges].sum())
 
-    def _observe(self) -> Observation:
-        task, over = self.task, self.outcome is not None
-        steps_left = 0 if over else self._max_steps - len(self.edges)
-        spent = self._spent_s / task.all_reduce_time_s if task.all_reduce_time_s else 0.0
-        progress = [megabytes(self.problem.reductions[0].size_bytes), steps_left, min(spent, MOST_SPENT)]
-        return {
-            "levels": task.span.copy(),
-            "progress": np.array(progress, np.float32),
-            "holds": holds_table(task.space)[self.node].copy(),
-            "costs": self._costs(),
-            "action_mask": self._mask.astype(np.float32),
-        }
-
-    def _costs(self) -> Array:
-        edges = self.task.space.edge_of_action[self.node]
-        costs = np.zeros(N_ACTIONS, np.float32)
-        valid = np.flatnonzero(edges != NO_EDGE)
-        costs[valid] = self.task.edge_log_cost[edges[valid]]
-        return costs
+    def _state(self) -> ProgramState:
+        steps_left = 0 if self.outcome is not None else self._max_steps - len(self.edges)
+        return ProgramState(self.task, self.node, self._spent_s, steps_left, self._mask)
 
     def _step_metrics(self) -> dict[str, float]:
         return {

@@ -1,65 +1,58 @@
-"""Rewards by name: functions of an outcome that return named terms, whose sum is the reward."""
+"""Rewards by name, pure functions of the outcome of a decision.
+
+A scenario may be used with all environments of the family, so it may set the weights of all their rewards.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from sysgym.scenarios.errors import UnknownName
-
-Weights = Mapping[str, float]
+from sysgym.envs.placement.metrics import Outcome
+from sysgym.envs.rewards import Reward, Weights
 
 
-@dataclass(frozen=True)
-class Reward:
-    """A reward with its weights.
+class DecisionOutcome(NamedTuple):
+    """Outcome of one decision.
 
     Attributes:
-        name: Name of the reward.
-        weights: Weight of each term; a scenario may override them.
-        summary: One-line description for lists.
+        outcome: Outcome of the episode; None while it is in progress.
+        measurement_price: Price of the measurement taken; 0 for none.
     """
 
-    name: str
-    weights: Weights = field(default_factory=dict)
-    summary: str = ""
-
-    def terms(self, **parts: float) -> dict[str, float]:
-        """Return every term, weighted; terms that are not given are 0.
-
-        Args:
-            **parts: Terms at weight 1.
-        """
-        return {name: weight * parts.get(name, 0.0) for name, weight in self.weights.items()}
-
-    def with_weights(self, weights: Weights) -> Reward:
-        """Return a copy with some weights replaced.
-
-        A scenario may be used with all environments of the family, so weights of other rewards are ignored.
-
-        Raises:
-            UnknownName: If no placement reward has such a weight.
-        """
-        known = {name for rewards in (SPEEDUP, MEASURED) for one in rewards.values() for name in one.weights}
-        for name in weights:
-            if name not in known:
-                raise UnknownName(f'weight of the reward "{self.name}"', name, sorted(known))
-        own = {name: value for name, value in weights.items() if name in self.weights}
-        return replace(self, weights={**self.weights, **own})
+    outcome: Outcome | None
+    measurement_price: float = 0.0
 
 
-SPEEDUP: dict[str, Reward] = {
+def speedup(decision: DecisionOutcome, weights: Weights) -> dict[str, float]:
+    """Return the logarithm of the speed-up at the end, and a penalty for an invalid choice."""
+    outcome = decision.outcome
+    return {
+        "speedup": 0.0 if outcome is None else weights["speedup"] * outcome.log_speedup,
+        "invalid": 0.0 if outcome is None or outcome.valid else -weights["invalid"],
+    }
+
+
+def measured_speedup(decision: DecisionOutcome, weights: Weights) -> dict[str, float]:
+    """Return the terms of :func:`speedup`, and the negative price of a measurement."""
+    price = decision.measurement_price
+    paid = {"measurements": -weights["measurements"] * price if price else 0.0}
+    return speedup(decision, weights) | paid
+
+
+SPEEDUP: dict[str, Reward[DecisionOutcome]] = {
     "default": Reward(
         "default",
+        speedup,
         {"speedup": 1.0, "invalid": 1.0},
         "ln of the speed-up over the default at the end; -1 for an action that the mask forbids",
     ),
 }
 """Rewards of ``sysgym/CollectivePlacement-v0`` and ``sysgym/ReductionProgram-v0``."""
 
-MEASURED: dict[str, Reward] = {
+MEASURED: dict[str, Reward[DecisionOutcome]] = {
     "default": Reward(
         "default",
+        measured_speedup,
         {"speedup": 1.0, "measurements": 1.0, "invalid": 1.0},
         "ln of the true speed-up over the default, less the price of the measurements",
     ),
@@ -67,8 +60,6 @@ MEASURED: dict[str, Reward] = {
 """Rewards of ``sysgym/JointPlacement-v0``."""
 
 
-def get_reward(rewards: Mapping[str, Reward], name: str) -> Reward:
-    """Return a reward of :data:`SPEEDUP` or :data:`MEASURED` by name; raises UnknownName."""
-    if name not in rewards:
-        raise UnknownName("reward", name, rewards)
-    return rewards[name]
+def weight_names() -> set[str]:
+    """Return the weights of the rewards of all environments."""
+    return {name for rewards in (SPEEDUP, MEASURED) for one in rewards.values() for name in one.weights}

@@ -12,30 +12,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.cluster.counters import counter_names
-from sysgym.emulator.cluster.execution import Execution, Snapshot
-from sysgym.emulator.cluster.job import BoolArray, FloatArray, Job
+from sysgym.emulator.cluster.execution import Execution
+from sysgym.emulator.cluster.job import Job
 from sysgym.emulator.cluster.source import JobSource, job_source
 from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
-from sysgym.envs.lifecycle import Lifecycle, Phase, of_space
-from sysgym.envs.stragglers.metrics import Flags, checkpoint_metrics
-from sysgym.envs.stragglers.observation import Observation, ObservationBuilder
-from sysgym.envs.stragglers.render import Scene, picture, text
-from sysgym.envs.stragglers.rewards import Reward, get_reward
+from sysgym.envs.lifecycle import Lifecycle, Phase, whole_numbers
+from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
+from sysgym.envs.rewards import Reward, reward_of
+from sysgym.envs.stragglers.episode import Episode
+from sysgym.envs.stragglers.metrics import Flags
+from sysgym.envs.stragglers.observation import OBSERVERS, JobLayout, JobState
+from sysgym.envs.stragglers.render import picture, text
+from sysgym.envs.stragglers.rewards import weight_names
 from sysgym.scenarios import StragglerScenario
 
 Action = NDArray[np.int8] | NDArray[np.int64]
 
 
-class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
+class StragglerEnv(Lifecycle, gym.Env[Any, Any]):
     """Base class of both environments; see :class:`~sysgym.envs.stragglers.prediction.StragglerPrediction`.
 
     Attributes:
         scenario: The scenario.
+        reward: The reward.
+        observer: The observation.
         counter_names: Names of the C measured counters.
+        counter_columns: Name of each column of the observation's ``counters``.
         job: The job of this episode, its future included; for oracles and pictures, not for agents.
         world: Execution of the job.
         threshold_s: Latency at and above which a task of this job is a straggler.
-        flags: Time at which each task was flagged, or first acted on.
         first_decision_s: Time of the first decision, after the job's submission.
         episode_seed: Seed of this episode's job.
     """
@@ -44,14 +49,16 @@ class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
         "render_modes": ["ansi", "rgb_array", "human"],
         "render_fps": 4,
     }
+    ARGUMENTS = OBSERVATION_ARGUMENT
     REWARDS: ClassVar[Mapping[str, Reward[Any]]]
-    VERB: ClassVar[str]
+    EPISODE: ClassVar[type[Episode]]
 
     def __init__(
         self,
         scenario: str | PathLike[str] | Mapping[str, Any] | StragglerScenario,
         split: str,
-        reward: str | None,
+        reward: str | Reward[Any] | None,
+        observation: str | Observer[JobLayout, JobState],
         overrides: Mapping[str, Any] | None,
         source: JobSource | None,
         render_mode: str | None,
@@ -60,46 +67,42 @@ class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
 
         Raises:
             ScenarioError: If the scenario cannot be used.
-            UnknownName: If a split or reward does not exist.
+            UnknownName: If a split, reward or observation does not exist.
+            ArgumentError: If the observation has no space.
         """
         self.scenario = resolve_scenario(scenario, overrides, StragglerScenario)
-        self.split = split
-        self.render_mode = render_mode
+        self.split, self.render_mode = split, render_mode
         self._seeds = self.scenario.splits[split].seeds
-        weights = self.scenario.reward.weights if reward in (None, self.scenario.reward.name) else {}
-        self.reward = get_reward(self.REWARDS, reward or self.scenario.reward.name).with_weights(weights)
+        self.reward = reward_of(self.scenario.reward, reward, self.REWARDS, weight_names())
         self._source = job_source(self.scenario) if source is None else source
         jobs = self.scenario.jobs
         if source is None and jobs.kind == "generated":
             self.counter_names = counter_names(jobs.profile)
         else:
             self.counter_names = self._source.job(split, self._seeds[0]).counter_names
-        self._observations = ObservationBuilder(jobs.tasks_max, self.counter_names)
-        self.observation_space = self._observations.space()
+        layout = JobLayout(jobs.tasks_max, self.counter_names)
+        self.counter_columns = layout.counter_columns
+        self.observer = get_observer(observation, OBSERVERS)
+        self.observation_space = space_of(self.observer, layout)
         self.action_space = self._make_action_space(jobs.tasks_max)
         self.episode_seed: int | None = None
+        self._episode: Episode
         self.job: Job
         self.world: Execution
-        self.threshold_s = 0.0
-        self.flags: Flags
-        self.first_decision_s = 0.0
-        self._checkpoint = 0
-        self._snapshot: Snapshot
-        self._drawn = self.scenario
+        self.threshold_s = self.first_decision_s = 0.0
 
     @property
-    def counter_columns(self) -> tuple[str, ...]:
-        """Name of each column of the observation's ``counters``."""
-        return self._observations.counter_columns
+    def flags(self) -> Flags:
+        """Time at which each task was flagged, or first acted on."""
+        return self._episode.flags
 
-    @property
-    def max_checkpoints(self) -> int:
-        """Largest number of decisions in an episode."""
-        return self.scenario.control.max_checkpoints
+    @abstractmethod
+    def _make_action_space(self, tasks_max: int) -> gym.Space[Any]:
+        """Return the action space."""
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode.
 
         Args:
@@ -108,28 +111,26 @@ class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
 
         Raises:
             ClosedEnvironment: If the environment is closed.
+            ValueError: If the job has more tasks than the scenario's ``jobs.tasks_max``.
         """
         self._check_may_reset()
         super().reset(seed=seed)
         self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
-        self._drawn = self.scenario.draw(self.split, self.episode_seed)
+        drawn = self.scenario.draw(self.split, self.episode_seed)
         self.job = self._source.job(self.split, self.episode_seed)
-        if self.job.n_tasks > self._observations.tasks_max:
+        if self.job.n_tasks > self.scenario.jobs.tasks_max:
             raise ValueError(
                 f"job {self.job.name}: {self.job.n_tasks} tasks, more than tasks_max = "
-                f"{self._observations.tasks_max} of the scenario {self.scenario.name}"
+                f"{self.scenario.jobs.tasks_max} of the scenario {self.scenario.name}"
             )
-        rule = self._drawn.straggler
-        self.threshold_s = self.job.threshold_s(rule.definition, rule.value)
-        self.world = Execution(self.job, self._spare_machines())
-        self.flags = Flags(self.job, self.threshold_s, np.full(self.job.n_tasks, np.inf))
-        self._checkpoint = 0
-        self._warm_up()
+        self._episode = episode = self.EPISODE(self.job, drawn)
+        self.world, self.threshold_s = episode.world, episode.threshold_s
+        self.first_decision_s = episode.first_decision_s
         self._phase = Phase.RUNNING
         self._show()
-        return self._observe(), self._info()
+        return self.observer.observe(episode.state()), self._info()
 
-    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Action) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Act on tasks and simulate one measuring window.
 
         Raises:
@@ -138,100 +139,25 @@ class StragglerEnv(Lifecycle, gym.Env[Observation, Any]):
             ActionError: If the action is outside the space.
         """
         self._check_may_step()
-        chosen = self._checked(action)
-        before = self.flags
-        self._act(chosen)
-        self._checkpoint += 1
-        if self._checkpoint >= self.max_checkpoints:
-            # No further actions are possible; the rest of the job is part of this step.
-            self.world.run_to_end()
-        elif not self.world.done:
-            self.world.advance(self.job.window_s)
-        self._snapshot = self.world.snapshot()
-        over = self.world.done
-        terms = self.reward.terms(self._outcome(before, over=over))
+        episode = self._episode
+        outcome = episode.step(whole_numbers(action, self.action_space)[: self.job.n_tasks])
+        terms, over = self.reward.terms(outcome), self.world.done
         info = {"reward_terms": terms, **self._info()}
         if over:
-            info["episode_metrics"] = self._episode_metrics()
+            info["episode_metrics"] = episode.metrics()
             self._phase = Phase.OVER
         self._show()
-        return self._observe(), float(sum(terms.values())), over, False, info
-
-    def _text(self) -> str:
-        return text(self._scene())
-
-    def _picture(self) -> NDArray[np.uint8]:
-        return picture(self._scene())
-
-    @abstractmethod
-    def _make_action_space(self, tasks_max: int) -> gym.Space[Any]:
-        """Return the action space."""
-
-    @abstractmethod
-    def _spare_machines(self) -> int:
-        """Return the number of machines in addition to one per task."""
-
-    @abstractmethod
-    def _act(self, chosen: NDArray[np.int64]) -> None:
-        """Apply an action; ``chosen`` is its part for the job's real tasks."""
-
-    @abstractmethod
-    def _mask(self) -> BoolArray:
-        """Return the mask of tasks that may be acted on."""
-
-    @abstractmethod
-    def _outcome(self, before: Flags, *, over: bool) -> Any:
-        """Return the outcome of a step, from which the reward is computed."""
-
-    @abstractmethod
-    def _episode_metrics(self) -> dict[str, float]:
-        """Return the metrics of the whole episode."""
-
-    def _checkpoint_metrics(self) -> dict[str, float]:
-        return checkpoint_metrics(self._snapshot, self.flags)
-
-    def _scene(self) -> Scene:
-        return Scene(self.scenario.name, self.flags, self.world, self._checkpoint, self.VERB)
-
-    def _warm_up(self) -> None:
-        """Simulate windows until enough tasks have finished for the first decision."""
-        share = self._drawn.control.warmup_fraction
-        while self.world.share_finished < share:
-            self.world.advance(self.job.window_s)
-        self.first_decision_s = self.world.now_s
-        self._snapshot = self.world.snapshot()
-
-    def _raise_flags(self, tasks: NDArray[np.int64]) -> None:
-        """Record the time at which tasks were flagged; only the first time counts."""
-        raised_s: FloatArray = self.flags.raised_s.copy()
-        raised_s[tasks] = np.minimum(raised_s[tasks], self.world.now_s)
-        self.flags = Flags(self.job, self.threshold_s, raised_s)
-
-    def _checked(self, action: Any) -> NDArray[np.int64]:
-        try:
-            given = np.asarray(action)
-            whole = given.dtype.kind in "biu" or (
-                given.dtype.kind == "f" and np.array_equal(given, np.rint(given))
-            )
-            if not whole or not self.action_space.contains(given.astype(self.action_space.dtype, copy=False)):
-                raise ValueError
-        except (TypeError, ValueError):
-            raise of_space(action, self.action_space) from None
-        return given[: self.job.n_tasks].astype(np.int64)
-
-    def _observe(self) -> Observation:
-        return self._observations.build(
-            self._snapshot,
-            window_s=self.job.window_s,
-            checkpoint=self._checkpoint,
-            threshold_s=self.threshold_s if self._drawn.straggler.threshold_known else None,
-            flagged=self.flags.flagged,
-            mask=self._mask(),
-        )
+        return self.observer.observe(episode.state()), float(sum(terms.values())), over, False, info
 
     def _info(self) -> dict[str, Any]:
         return {
-            "metrics": self._checkpoint_metrics(),
+            "metrics": self._episode.checkpoint_metrics(),
             "episode_seed": self.episode_seed,
             "time_s": self.world.now_s,
         }
+
+    def _text(self) -> str:
+        return text(self._episode.scene(self.scenario.name))
+
+    def _picture(self) -> NDArray[np.uint8]:
+        return picture(self._episode.scene(self.scenario.name))

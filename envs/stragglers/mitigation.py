@@ -10,14 +10,72 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.cluster.job import BoolArray
+from sysgym.emulator.cluster.job import BoolArray, Job
 from sysgym.emulator.cluster.source import JobSource
+from sysgym.envs.observations import Observer
+from sysgym.envs.rewards import Reward
 from sysgym.envs.stragglers.base import StragglerEnv
+from sysgym.envs.stragglers.episode import Episode
 from sysgym.envs.stragglers.metrics import Flags, mitigation_metrics, world_metrics
+from sysgym.envs.stragglers.observation import JobLayout, JobState
 from sysgym.envs.stragglers.rewards import MITIGATION, MitigationOutcome
 from sysgym.scenarios import StragglerScenario
 
 NOTHING, RELAUNCH, COPY = 0, 1, 2
+
+
+class MitigationEpisode(Episode):
+    """Episode in which tasks are relaunched and copied."""
+
+    VERB = "acted on"
+
+    def __init__(self, job: Job, scenario: StragglerScenario) -> None:
+        """Begin the episode; what happened before the first decision has no price."""
+        super().__init__(job, scenario)
+        self._paid_s = 0.0
+        self._paid_waste_s = 0.0
+
+    @property
+    def spare_machines(self) -> int:
+        """Number of machines in addition to one per task."""
+        return self.scenario.mitigation.spare_machines
+
+    def can_act(self) -> BoolArray:
+        """Return the mask of tasks that would accept a relaunch or copy."""
+        return self.snapshot.can_act
+
+    def act(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Relaunch and copy tasks; return those that accepted it."""
+        tasks = np.flatnonzero((chosen != NOTHING) & self.can_act())
+        limit = self.scenario.mitigation.actions_per_checkpoint
+        if limit:
+            tasks = tasks[:limit]
+        accepted = (
+            self.world.relaunch(tasks[chosen[tasks] == RELAUNCH]),
+            self.world.copy(tasks[chosen[tasks] == COPY]),
+        )
+        return np.concatenate(accepted)
+
+    def outcome(self, before: Flags) -> MitigationOutcome:
+        """Return the time passed and the work wasted since the last step."""
+        now_s = min(self.world.now_s, self.world.completion_s)
+        outcome = MitigationOutcome(
+            time_s=now_s - self._paid_s,
+            wasted_s=self.world.wasted_s - self._paid_waste_s,
+            n_tasks=self.job.n_tasks,
+            unaided_s=self.job.completion_s,
+            waste_price=self.scenario.mitigation.waste_price,
+        )
+        self._paid_s, self._paid_waste_s = now_s, self.world.wasted_s
+        return outcome
+
+    def checkpoint_metrics(self) -> dict[str, float]:
+        """Return the metrics of the current checkpoint, those of machines included."""
+        return super().checkpoint_metrics() | world_metrics(self.snapshot, self.world)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics of the whole episode."""
+        return mitigation_metrics(self.flags, self.world, self.first_decision_s)
 
 
 class StragglerMitigation(StragglerEnv):
@@ -119,7 +177,8 @@ class StragglerMitigation(StragglerEnv):
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `StragglerScenario` | `"google-2011"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
     | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"mitigation.spare_machines": 10}` |
     | `source` | `JobSource` or None | None | source of jobs other than the scenario: an object with `job(split, episode_seed) -> Job` |
     | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
@@ -158,13 +217,14 @@ class StragglerMitigation(StragglerEnv):
     """  # noqa: E501, a table's row is one line
 
     REWARDS = MITIGATION
-    VERB = "acted on"
+    EPISODE = MitigationEpisode
 
     def __init__(
         self,
         scenario: str | PathLike[str] | Mapping[str, Any] | StragglerScenario = "google-2011",
         split: str = "train",
-        reward: str | None = None,
+        reward: str | Reward[MitigationOutcome] | None = None,
+        observation: str | Observer[JobLayout, JobState] = "default",
         overrides: Mapping[str, Any] | None = None,
         source: JobSource | None = None,
         render_mode: str | None = None,
@@ -173,49 +233,10 @@ class StragglerMitigation(StragglerEnv):
 
         Raises:
             ScenarioError: If the scenario cannot be used.
-            UnknownName: If a split or reward does not exist.
+            UnknownName: If a split, reward or observation does not exist.
+            ArgumentError: If the observation has no space.
         """
-        super().__init__(scenario, split, reward, overrides, source, render_mode)
+        super().__init__(scenario, split, reward, observation, overrides, source, render_mode)
 
     def _make_action_space(self, tasks_max: int) -> gym.Space[Any]:
         return gym.spaces.MultiDiscrete([3] * tasks_max)
-
-    def _spare_machines(self) -> int:
-        return self._drawn.mitigation.spare_machines
-
-    def _warm_up(self) -> None:
-        super()._warm_up()
-        self._paid_s = 0.0
-        self._paid_waste_s = 0.0
-
-    def _mask(self) -> BoolArray:
-        return self._snapshot.can_act
-
-    def _act(self, chosen: NDArray[np.int64]) -> None:
-        tasks = np.flatnonzero((chosen != NOTHING) & self._mask())
-        limit = self._drawn.mitigation.actions_per_checkpoint
-        if limit:
-            tasks = tasks[:limit]
-        accepted = (
-            self.world.relaunch(tasks[chosen[tasks] == RELAUNCH]),
-            self.world.copy(tasks[chosen[tasks] == COPY]),
-        )
-        self._raise_flags(np.concatenate(accepted))
-
-    def _outcome(self, before: Flags, *, over: bool) -> MitigationOutcome:
-        now_s = min(self.world.now_s, self.world.completion_s)
-        outcome = MitigationOutcome(
-            time_s=now_s - self._paid_s,
-            wasted_s=self.world.wasted_s - self._paid_waste_s,
-            n_tasks=self.job.n_tasks,
-            unaided_s=self.job.completion_s,
-            waste_price=self._drawn.mitigation.waste_price,
-        )
-        self._paid_s, self._paid_waste_s = now_s, self.world.wasted_s
-        return outcome
-
-    def _checkpoint_metrics(self) -> dict[str, float]:
-        return super()._checkpoint_metrics() | world_metrics(self._snapshot, self.world)
-
-    def _episode_metrics(self) -> dict[str, float]:
-        return mitigation_metrics(self.flags, self.world, self.first_decision_s)

@@ -6,7 +6,7 @@ times are in measuring windows of the job, so that long and short jobs look alik
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.cluster.execution import FINISHED, PENDING, RUNNING, UNLIMITED, Snapshot
 from sysgym.emulator.cluster.job import BoolArray
+from sysgym.envs.observations import Column, Columns, Observer, flags_space, table_space
 
 Array = NDArray[np.float32]
 Observation = dict[str, Array]
@@ -24,16 +25,7 @@ LARGEST = 1e9
 """Upper bound to which counters and times in windows are clipped."""
 
 
-class Column(NamedTuple):
-    """One column of an array of the observation."""
-
-    meaning: str
-    unit: str
-    low: float
-    high: float
-
-
-TASK_COLUMNS: dict[str, Column] = {
+TASK_COLUMNS: Columns = {
     "pending": Column("the task has not started", "0 or 1", 0.0, 1.0),
     "running": Column("an attempt of it runs", "0 or 1", 0.0, 1.0),
     "finished": Column("it has finished", "0 or 1", 0.0, 1.0),
@@ -44,7 +36,7 @@ TASK_COLUMNS: dict[str, Column] = {
 }
 """Columns of ``tasks``."""
 
-JOB_COLUMNS: dict[str, Column] = {
+JOB_COLUMNS: Columns = {
     "share_finished": Column("tasks that have finished", "fraction of tasks", 0.0, 1.0),
     "checkpoint": Column("decisions taken before", "count", 0.0, LARGEST),
     "threshold": Column("latency from which on a task is a straggler; 0: not known", "windows", 0.0, LARGEST),
@@ -58,76 +50,77 @@ JOB_COLUMNS: dict[str, Column] = {
 """Columns of ``job``."""
 
 
-class ObservationBuilder:
-    """Builder of observations of fixed shape from snapshots.
+class JobLayout(NamedTuple):
+    """What is known of jobs before any episode.
 
-    Args:
-        tasks_max: Number N of rows for tasks; jobs with fewer tasks are padded with zeros.
+    Attributes:
+        tasks_max: Number N of tasks at most.
         counter_names: Names of the C counters of a window.
     """
 
-    def __init__(self, tasks_max: int, counter_names: Sequence[str]) -> None:
-        self.tasks_max = tasks_max
-        self.counter_names = tuple(counter_names)
-        self.counter_columns = tuple(
-            f"{kind} {name}" for kind in ("mean", "last") for name in self.counter_names
-        )
+    tasks_max: int
+    counter_names: tuple[str, ...]
 
-    def space(self) -> gym.Space[Any]:
+    @property
+    def counter_columns(self) -> tuple[str, ...]:
+        """Name of each column of ``counters``."""
+        return tuple(f"{kind} {name}" for kind in ("mean", "last") for name in self.counter_names)
+
+
+class JobState(NamedTuple):
+    """What an agent may know of a job of n tasks at a checkpoint.
+
+    Attributes:
+        tasks_max: Number N of tasks at most.
+        snapshot: Status, times and counters of the tasks.
+        window_s: Measuring window of the job, s.
+        checkpoint: Number of decisions taken so far.
+        threshold_s: Latency at and above which a task is a straggler; None if the scenario hides it.
+        flagged: Mask of tasks that were flagged or acted on, shape (n,).
+        can_act: Mask of tasks that may be flagged or acted on, shape (n,).
+    """
+
+    tasks_max: int
+    snapshot: Snapshot
+    window_s: float
+    checkpoint: int
+    threshold_s: float | None
+    flagged: BoolArray
+    can_act: BoolArray
+
+
+class JobTables:
+    """Tables of fixed shape, padded with zeros."""
+
+    def space(self, layout: JobLayout, /) -> gym.Space[Any]:
         """Return the space of the observations, a ``Dict``."""
-        n = self.tasks_max
-
-        def table(columns: dict[str, Column], rows: tuple[int, ...]) -> gym.spaces.Box:
-            low, high = ([getattr(column, end) for column in columns.values()] for end in ("low", "high"))
-            return gym.spaces.Box(
-                np.broadcast_to(np.asarray(low, np.float32), (*rows, len(columns))),
-                np.broadcast_to(np.asarray(high, np.float32), (*rows, len(columns))),
-                dtype=np.float32,
-            )
-
+        n = layout.tasks_max
         return gym.spaces.Dict(
             {
-                "tasks": table(TASK_COLUMNS, (n,)),
-                "counters": gym.spaces.Box(0.0, LARGEST, (n, len(self.counter_columns)), np.float32),
-                "job": table(JOB_COLUMNS, ()),
-                "mask": gym.spaces.Box(0.0, 1.0, (n,), np.float32),
+                "tasks": table_space(TASK_COLUMNS, n),
+                "counters": gym.spaces.Box(0.0, LARGEST, (n, len(layout.counter_columns)), np.float32),
+                "job": table_space(JOB_COLUMNS),
+                "mask": flags_space(n),
             }
         )
 
-    def build(
-        self,
-        snapshot: Snapshot,
-        *,
-        window_s: float,
-        checkpoint: int,
-        threshold_s: float | None,
-        flagged: BoolArray,
-        mask: BoolArray,
-    ) -> Observation:
-        """Return the observation at a checkpoint.
-
-        Args:
-            snapshot: Observable state of the job, with n tasks.
-            window_s: Measuring window of the job, s.
-            checkpoint: Number of decisions taken so far.
-            threshold_s: Latency at and above which a task is a straggler; None to hide it from the agent.
-            flagged: Mask of tasks that were flagged or acted on, shape (n,).
-            mask: Mask of tasks that may be flagged or acted on, shape (n,).
-        """
+    def observe(self, state: JobState, /) -> Observation:
+        """Return the tables."""
+        snapshot, tasks_max, window_s = state.snapshot, state.tasks_max, state.window_s
         n = len(snapshot.state)
         finished = snapshot.state == FINISHED
         latency = np.where(finished, snapshot.latency_s, 0.0) / window_s
-        tasks = np.zeros((self.tasks_max, len(TASK_COLUMNS)), np.float32)
+        tasks = np.zeros((tasks_max, len(TASK_COLUMNS)), np.float32)
         tasks[:n, 0] = snapshot.state == PENDING
         tasks[:n, 1] = snapshot.state == RUNNING
         tasks[:n, 2] = finished
         tasks[:n, 3] = np.minimum(snapshot.elapsed_s / window_s, LARGEST)
         tasks[:n, 4] = np.minimum(latency, LARGEST)
-        tasks[:n, 5] = flagged
+        tasks[:n, 5] = state.flagged
         tasks[:n, 6] = snapshot.attempts
 
-        columns = len(self.counter_names)
-        counters = np.zeros((self.tasks_max, 2 * columns), np.float32)
+        columns = snapshot.counters_mean.shape[1]
+        counters = np.zeros((tasks_max, 2 * columns), np.float32)
         counters[:n, :columns] = np.clip(snapshot.counters_mean, 0.0, LARGEST)
         counters[:n, columns:] = np.clip(snapshot.counters_last, 0.0, LARGEST)
 
@@ -136,17 +129,21 @@ class ObservationBuilder:
         free = snapshot.free_machines
         job = [
             float(finished.mean()),
-            float(checkpoint),
-            0.0 if threshold_s is None else threshold_s / window_s,
+            float(state.checkpoint),
+            0.0 if state.threshold_s is None else state.threshold_s / window_s,
             *quantiles,
             float(free) if free == UNLIMITED else free / n,
-            n / self.tasks_max,
+            n / tasks_max,
         ]
-        padded = np.zeros(self.tasks_max, np.float32)
-        padded[:n] = mask
+        mask = np.zeros(tasks_max, np.float32)
+        mask[:n] = state.can_act
         return {
             "tasks": tasks,
             "counters": counters,
             "job": np.clip(job, -1.0, LARGEST).astype(np.float32),
-            "mask": padded,
+            "mask": mask,
         }
+
+
+OBSERVERS: Mapping[str, Observer[JobLayout, JobState]] = {"default": JobTables()}
+"""Observations of both environments."""

@@ -11,12 +11,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.cluster.execution import RUNNING, UNLIMITED
-from sysgym.emulator.cluster.job import BoolArray
+from sysgym.emulator.cluster.job import BoolArray, Job
 from sysgym.emulator.cluster.source import JobSource
+from sysgym.envs.observations import Observer
+from sysgym.envs.rewards import Reward
 from sysgym.envs.stragglers.base import StragglerEnv
+from sysgym.envs.stragglers.episode import Episode
 from sysgym.envs.stragglers.metrics import Flags, prediction_metrics
+from sysgym.envs.stragglers.observation import JobLayout, JobState
 from sysgym.envs.stragglers.rewards import PREDICTION, PredictionOutcome
 from sysgym.scenarios import StragglerScenario
+
+
+class PredictionEpisode(Episode):
+    """Episode in which tasks are flagged, which does not affect their execution."""
+
+    VERB = "flagged"
+    spare_machines = UNLIMITED
+
+    def __init__(self, job: Job, scenario: StragglerScenario) -> None:
+        """Begin the episode."""
+        super().__init__(job, scenario)
+        others = ~self.flags.stragglers & np.isnan(self.snapshot.latency_s)
+        self._n_others = int(others.sum())
+
+    def can_act(self) -> BoolArray:
+        """Return the mask of tasks that can be flagged."""
+        return np.asarray((self.snapshot.state == RUNNING) & ~self.flags.flagged)
+
+    def act(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the tasks that are flagged."""
+        return np.flatnonzero((chosen == 1) & self.can_act())
+
+    def outcome(self, before: Flags) -> PredictionOutcome:
+        """Return how right the new flags are."""
+        flags = self.flags
+        stragglers = int(flags.stragglers.sum())
+        new = flags.flagged & ~before.flagged
+        return PredictionOutcome(
+            earliness=float(flags.lead_s[new & flags.true].sum()) / self.threshold_s,
+            false_flags=int((new & flags.false).sum()),
+            missed=stragglers - int(flags.true.sum()) if self.world.done else 0,
+            n_stragglers=stragglers,
+            n_others=self._n_others,
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics of the whole episode."""
+        return prediction_metrics(self.flags, self.first_decision_s, self.scenario.mitigation.spare_machines)
 
 
 class StragglerPrediction(StragglerEnv):
@@ -113,7 +155,8 @@ class StragglerPrediction(StragglerEnv):
     | --- | --- | --- | --- |
     | `scenario` | str, path, dict or `StragglerScenario` | `"google-2011"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
     | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
-    | `reward` | str or None | None | name of the reward; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
     | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"jobs.informativeness": 0.5}` |
     | `source` | `JobSource` or None | None | source of jobs other than the scenario: an object with `job(split, episode_seed) -> Job` |
     | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
@@ -150,13 +193,14 @@ class StragglerPrediction(StragglerEnv):
     """  # noqa: E501, a table's row is one line
 
     REWARDS = PREDICTION
-    VERB = "flagged"
+    EPISODE = PredictionEpisode
 
     def __init__(
         self,
         scenario: str | PathLike[str] | Mapping[str, Any] | StragglerScenario = "google-2011",
         split: str = "train",
-        reward: str | None = None,
+        reward: str | Reward[PredictionOutcome] | None = None,
+        observation: str | Observer[JobLayout, JobState] = "default",
         overrides: Mapping[str, Any] | None = None,
         source: JobSource | None = None,
         render_mode: str | None = None,
@@ -165,38 +209,10 @@ class StragglerPrediction(StragglerEnv):
 
         Raises:
             ScenarioError: If the scenario cannot be used.
-            UnknownName: If a split or reward does not exist.
+            UnknownName: If a split, reward or observation does not exist.
+            ArgumentError: If the observation has no space.
         """
-        super().__init__(scenario, split, reward, overrides, source, render_mode)
+        super().__init__(scenario, split, reward, observation, overrides, source, render_mode)
 
     def _make_action_space(self, tasks_max: int) -> gym.Space[Any]:
         return gym.spaces.MultiBinary(tasks_max)
-
-    def _spare_machines(self) -> int:
-        return UNLIMITED  # Predictions use no machines.
-
-    def _warm_up(self) -> None:
-        super()._warm_up()
-        others = ~self.flags.stragglers & np.isnan(self._snapshot.latency_s)
-        self._n_others = int(others.sum())
-
-    def _mask(self) -> BoolArray:
-        return np.asarray((self._snapshot.state == RUNNING) & ~self.flags.flagged)
-
-    def _act(self, chosen: NDArray[np.int64]) -> None:
-        self._raise_flags(np.flatnonzero((chosen == 1) & self._mask()))
-
-    def _outcome(self, before: Flags, *, over: bool) -> PredictionOutcome:
-        flags = self.flags
-        stragglers = int(flags.stragglers.sum())
-        new = flags.flagged & ~before.flagged
-        return PredictionOutcome(
-            earliness=float(flags.lead_s[new & flags.true].sum()) / self.threshold_s,
-            false_flags=int((new & flags.false).sum()),
-            missed=stragglers - int(flags.true.sum()) if over else 0,
-            n_stragglers=stragglers,
-            n_others=self._n_others,
-        )
-
-    def _episode_metrics(self) -> dict[str, float]:
-        return prediction_metrics(self.flags, self.first_decision_s, self._drawn.mitigation.spare_machines)

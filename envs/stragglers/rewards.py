@@ -1,15 +1,13 @@
-"""Rewards by name: pure functions of an outcome that return named terms, whose sum is the reward."""
+"""Rewards by name, pure functions of an outcome.
+
+A scenario may be used with both environments, so it may set the weights of the rewards of both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from sysgym.scenarios.errors import UnknownName
-
-Weights = Mapping[str, float]
-Outcome = TypeVar("Outcome")
+from sysgym.envs.rewards import Reward, Weights
 
 
 class PredictionOutcome(NamedTuple):
@@ -46,44 +44,6 @@ class MitigationOutcome(NamedTuple):
     n_tasks: int
     unaided_s: float
     waste_price: float
-
-
-@dataclass(frozen=True)
-class Reward(Generic[Outcome]):
-    """A reward with its weights.
-
-    Attributes:
-        name: Name of the reward.
-        function: Function of an outcome and the weights that returns the terms.
-        weights: Weight of each term; a scenario may override them.
-        summary: One-line description for lists.
-    """
-
-    name: str
-    function: Callable[[Outcome, Weights], dict[str, float]]
-    weights: Weights = field(default_factory=dict)
-    summary: str = ""
-
-    def terms(self, outcome: Outcome) -> dict[str, float]:
-        """Return the named terms; their sum is the reward."""
-        return self.function(outcome, self.weights)
-
-    def with_weights(self, weights: Weights) -> Reward[Outcome]:
-        """Return a copy with some weights replaced.
-
-        A scenario may be used with both environments, so weights of the other one's rewards are ignored.
-
-        Raises:
-            UnknownName: If no straggler reward has such a weight.
-        """
-        known = {
-            name for table in (PREDICTION, MITIGATION) for reward in table.values() for name in reward.weights
-        }
-        for name in weights:
-            if name not in known:
-                raise UnknownName(f'weight of the reward "{self.name}"', name, sorted(known))
-        own = {name: value for name, value in weights.items() if name in self.weights}
-        return Reward(self.name, self.function, {**self.weights, **own}, self.summary)
 
 
 def flags(outcome: PredictionOutcome, weights: Weights) -> dict[str, float]:
@@ -129,8 +89,6 @@ MITIGATION: dict[str, Reward[MitigationOutcome]] = {
 """Rewards of ``sysgym/StragglerMitigation-v0``."""
 
 
-def get_reward(rewards: Mapping[str, Reward[Any]], name: str) -> Reward[Any]:
-    """Return a reward of :data:`PREDICTION` or :data:`MITIGATION` by name; raises UnknownName."""
-    if name not in rewards:
-        raise UnknownName("reward", name, rewards)
-    return rewards[name]
+def weight_names() -> set[str]:
+    """Return the weights of the rewards of both environments."""
+    return {name for rewards in (PREDICTION, MITIGATION) for one in rewards.values() for name in one.weights}

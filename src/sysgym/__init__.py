@@ -1,12 +1,12 @@
 """sysgym: a Gymnasium suite for learned systems control.
 
-Importing it registers the environments with Gymnasium and nothing more: the simulator, the scenario schema
-and the command line load when they are first used.
+Importing it only registers the environments with Gymnasium; the simulator, the scenario schema and the
+command line are loaded at first use.
 
     >>> import gymnasium, sysgym
     >>> env = gymnasium.make("sysgym/DatacenterCC-v0", scenario="dumbbell-10g")
 
-What flows and queues do in an episode, as arrays:
+Time series of flows and queues in an episode, as arrays:
 
     >>> series = sysgym.record("dumbbell-10g", contender="dctcp", interval_s=100e-6)
 """
@@ -40,10 +40,10 @@ _HOME = {
     "record": "sysgym.series",
 }
 
-if not TYPE_CHECKING:  # A checker that saw it would take every attribute for real.
+if not TYPE_CHECKING:  # Type checkers that see this function accept any attribute.
 
     def __getattr__(name: str) -> object:
-        """Import the module that holds ``name`` when someone first asks for it."""
+        """Import the module that defines ``name`` at its first use."""
         if name == "errors":
             return importlib.import_module("sysgym.errors")
         if name in _HOME:

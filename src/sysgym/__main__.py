@@ -1,4 +1,4 @@
-"""``python -m sysgym``: the command line, where its script is not on the path."""
+"""``python -m sysgym``: the command line, also without its script on the path."""
 
 from sysgym.cli import main
 

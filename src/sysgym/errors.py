@@ -1,4 +1,4 @@
-"""The errors users catch; the lowest layer, `sysgym.scenarios.errors`, defines them for all to raise."""
+"""Public exceptions; `sysgym.scenarios.errors`, the lowest layer, defines them for use by all layers."""
 
 from sysgym.scenarios.errors import (
     BackendError,

@@ -24,11 +24,11 @@ __all__ = ["ENVIRONMENTS", "register_environment", "register_environments", "reg
 EnvironmentClass = TypeVar("EnvironmentClass", bound=type)
 
 ENVIRONMENTS: dict[str, str] = {}
-"""Id -> entry point of every environment that is registered."""
+"""Id -> entry point of every registered environment."""
 
 
 def register_environments() -> None:
-    """Register the environments of all families, now and later; calling it again changes nothing."""
+    """Register the environments of all families, also of those loaded later; further calls have no effect."""
     if not ENVIRONMENTS:
         on_environment(_register)
 
@@ -46,13 +46,13 @@ def register_environment(
     Args:
         env_id: Gymnasium id, ``namespace/Name-v0``; scenario files of the family may name it.
         family: Name of the family.
-        vector_entry_point: Entry of its vector form; empty where it has none.
-        evaluation: How its results are evaluated; None: as the family's.
-        agent_arguments: Arguments with which agents and benchmarks make it.
+        vector_entry_point: Entry point of its vector form; empty if there is none.
+        evaluation: Evaluation of its results; None: the family's.
+        agent_arguments: Arguments with which agents and benchmarks make the environment.
 
     Raises:
         UnknownName: There is no such family.
-        SysgymError: The id is taken.
+        SysgymError: The id is registered already.
     """
 
     def register(environment: EnvironmentClass) -> EnvironmentClass:
@@ -65,8 +65,8 @@ def register_environment(
 
 
 def _register(environment: Environment) -> None:
-    # An entry point is a string, so that registering imports nothing; `gymnasium.make` loads the class.
-    # No max_episode_steps: the scenario says how long an episode is, and the environment truncates it itself.
+    # Entry points are strings, so that registration imports nothing; `gymnasium.make` loads the class.
+    # No max_episode_steps: the environment itself truncates episodes at the scenario's length.
     ENVIRONMENTS[environment.env_id] = environment.entry_point
     if environment.env_id not in gymnasium.registry:
         gymnasium.register(

@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from sysgym.scenarios import Scenario
 
 SAMPLES_PER_DECISION = 8
-"""Where no interval is given."""
+"""Default number of samples per decision interval."""
 
 
 @dataclass(frozen=True)
 class TimeSeries:
-    """What an episode's flows and ports did, sampled at regular times and at its end.
+    """Time series of an episode's flows and ports, sampled at regular times and at its end.
 
     Attributes:
-        flows: A record for each flow and moment, by time and then by flow: ``time_s``, ``flow``,
+        flows: A record for each flow and sample, ordered by time and then by flow: ``time_s``, ``flow``,
             ``cwnd_packets``, ``pacing_rate_bps``, ``host_cap_bps``, ``srtt_s``, ``in_flight_bytes``,
             ``delivery_rate_bps``, ``goodput_bps``, ``delivered_bytes``, ``acked_packets``,
             ``marked_packets``, ``lost_packets``, ``retransmitted_packets``, ``timeouts``.
-            A flow is there from its start to its end.
-        ports: A record for each port and moment: ``time_s``, ``port`` (its index in ``port_names``),
+            A flow has records from its start to its end.
+        ports: A record for each port and sample: ``time_s``, ``port`` (its index in ``port_names``),
             ``rate_bps``, ``queue_bytes``, ``queue_mean_bytes``, ``sent_bytes``, ``marked_packets``,
             ``dropped_packets``, ``dropped_bytes``, ``paused_s``.
         flow_sources: Name of the host that sends each flow, shape (n_flows,).
-        flow_targets: Name of the host that receives it.
-        port_names: Names of the ports, as in ``west->east``.
-        about: Where it comes from: scenario, contender, split, seed, interval, metrics, versions; see
+        flow_targets: Name of the host that receives each flow, shape (n_flows,).
+        port_names: Names of the ports, such as ``west->east``.
+        about: Origin: scenario, contender, split, seed, interval, metrics, versions; see
             docs/time-series.md.
     """
 
@@ -61,7 +61,7 @@ class TimeSeries:
     about: Mapping[str, Any]
 
     def flow(self, number: int) -> NDArray[np.void]:
-        """Return the records of one flow, by time; none where it never began."""
+        """Return the records of one flow, by time; empty if it never started."""
         found: NDArray[np.void] = self.flows[self.flows["flow"] == number]
         return found
 
@@ -69,7 +69,7 @@ class TimeSeries:
         """Return the records of one port, by time.
 
         Raises:
-            UnknownName: If no port of that name was recorded.
+            UnknownName: No port of that name was recorded.
         """
         if name not in self.port_names:
             raise UnknownName("port", name, self.port_names)
@@ -78,43 +78,43 @@ class TimeSeries:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The metrics of the episode, the same as without a recording; nan where one has no value."""
+        """The metrics of the episode, equal to those without recording; nan if a metric has no value."""
         found = self.about["metrics"]
         return {name: float("nan") if value is None else value for name, value in found.items()}
 
     def write(self, path: str | PathLike[str]) -> tuple[Path, Path, Path]:
-        """Write flows, ports and where they come from; see docs/time-series.md for the columns.
+        """Write flows, ports and origin to files; see docs/time-series.md for the columns.
 
         Args:
-            path: Of the table of flows; ``.csv``, or ``.parquet`` with the extra ``parquet``. The ports are
-                beside it, ``flows.ports.csv``, and where they come from, ``flows.json``.
+            path: Path of the table of flows; ``.csv``, or ``.parquet`` with the extra ``parquet``. For
+                ``flows.csv``, the ports are in ``flows.ports.csv`` and the origin is in ``flows.json``.
 
         Returns:
-            The three files.
+            Paths of the three files.
 
         Raises:
-            MissingExtra: If the library for Parquet is not installed.
-            SysgymError: If the ending is another one, or nothing can be written there.
+            MissingExtra: The library for Parquet is not installed.
+            SysgymError: The suffix is unknown, or a file cannot be written.
         """
         about = {**self.about, "metrics": {name: _or_null(value) for name, value in self.metrics.items()}}
         return write_tables(Path(path), _flow_columns(self), _port_columns(self), about)
 
 
 def read_series(path: str | PathLike[str]) -> TimeSeries:
-    """Read a time series that :meth:`TimeSeries.write` wrote.
+    """Read a time series from files of :meth:`TimeSeries.write`.
 
     Args:
-        path: Its table of flows. Without the JSON file beside it, it has the file's name for its contender.
+        path: Path of the table of flows. Without the JSON file, the contender has the file's name.
 
     Raises:
-        MissingExtra: If the library for Parquet is not installed.
-        SysgymError: If a table cannot be read, or is none of a time series.
+        MissingExtra: The library for Parquet is not installed.
+        SysgymError: A table cannot be read, or is not one of a time series.
     """
     return TimeSeries(*read_tables(Path(path)))
 
 
 def _flow_columns(series: TimeSeries) -> Columns:
-    """Return the table of flows, column by column, hosts by their names."""
+    """Return the table of flows by columns, with names of hosts."""
     flows = series.flows
     ids = flows["flow"]
     columns: Columns = {
@@ -127,7 +127,7 @@ def _flow_columns(series: TimeSeries) -> Columns:
 
 
 def _port_columns(series: TimeSeries) -> Columns:
-    """Return the table of ports, column by column, ports by their names."""
+    """Return the table of ports by columns, with names of ports."""
     ports = series.ports
     names = np.array(series.port_names or ("",))
     columns: Columns = {"time_s": ports["time_s"], "port": names[ports["port"]]}
@@ -135,29 +135,29 @@ def _port_columns(series: TimeSeries) -> Columns:
 
 
 def _or_null(value: float) -> float | None:
-    """JSON has neither nan nor infinity."""
+    """Return a value for JSON: None instead of nan and infinity."""
     return value if math.isfinite(value) else None
 
 
 class Watch:
-    """Recordings of an environment's episodes, each from its first moment on, the warm-up included.
+    """Recorder of an environment's episodes, each from its beginning, warm-up included.
 
     Args:
-        env: An environment whose world is a simulated packet network.
-        interval_s: Simulated time between samples; None: an eighth of a decision interval.
-        links: Names of links whose queues are sampled, ``*`` and ``?`` as in a shell; None: every port of
-            every switch.
-        flows: Ids of flows that are sampled; None: all.
-        most_flows: Of all, only so many of the first.
-        packets_of: Names of links whose packets are kept as well.
-        max_rows: Most samples.
+        env: An environment with a simulated packet network.
+        interval_s: Simulated time between samples, s; None: an eighth of a decision interval.
+        links: Names of links whose queues are sampled, with the wildcards ``*`` and ``?``; None: all ports of
+            switches.
+        flows: Ids of flows to sample; None: all.
+        most_flows: Maximum number of flows, the first ones; None: no limit.
+        packets_of: Names of links whose packets are recorded too.
+        max_rows: Maximum number of samples.
 
     Attributes:
-        network: That of the present episode.
-        recording: That of the present episode.
+        network: Network of the present episode.
+        recording: Recording of the present episode.
 
     Raises:
-        SysgymError: If the environment has no simulated packet network.
+        SysgymError: The environment has no simulated packet network.
     """
 
     network: PacketNetwork
@@ -176,9 +176,9 @@ class Watch:
     ) -> None:
         world: Any = env.unwrapped
         if not hasattr(world, "before_warmup"):
-            raise SysgymError("only scenarios of networks have flows and queues to record")
+            raise SysgymError("time series need a scenario with a packet network")
         if world.backend != "packets":
-            raise SysgymError("a recording is made by the simulator; on the kernel, ss and tc show the same")
+            raise SysgymError("time series are recorded in the simulator only; on the kernel, use ss and tc")
         if interval_s is not None and not 1e-9 <= interval_s < np.inf:
             raise SysgymError(f"interval between samples: got {interval_s} s, expected at least 1e-9")
         self._interval_s, self._links, self._flows = interval_s, links, flows
@@ -206,16 +206,16 @@ class Watch:
         if least > self._max_rows:
             raise SysgymError(
                 f"{network.scenario.name}: samples every {interval_s:.3g} s of {len(self.recording.links)}"
-                f" ports and {len(self.recording.flows)} flows are {least:,} rows or more, at most"
-                f" {self._max_rows:,} are kept; an interval of"
-                f" {1.1 * interval_s * least / self._max_rows:.2g} s or more would do"
+                f" ports and {len(self.recording.flows)} flows give at least {least:,} rows, more than the"
+                f" maximum of {self._max_rows:,}; use an interval of at least"
+                f" {1.1 * interval_s * least / self._max_rows:.2g} s"
             )
 
     def series(self, about: Mapping[str, Any]) -> TimeSeries:
-        """Return what was recorded, with a last sample now.
+        """Return the time series, with a last sample at the present time.
 
         Args:
-            about: What the caller knows of the episode.
+            about: Origin of the episode.
         """
         network, recording = self.network, self.recording
         if network.now_ns % recording.sample_ns and network.now_ns != self._ended_ns:
@@ -250,12 +250,12 @@ class Watch:
 
 
 def _own_or(own: float, common: float | None) -> float | None:
-    """Return a link's own figure, or that of all links where it has none."""
+    """Return a link's own value, or the common value of all links if it has none."""
     return common if np.isnan(own) else float(own)
 
 
 def rows_at_least(network: PacketNetwork, recording: Recording) -> int:
-    """Return how many samples an episode is going to have, if every flow is as short as it can be."""
+    """Return a lower bound of the number of samples in an episode, with every flow as short as possible."""
     horizon_ns = round(network.scenario.horizon_s * 1e9)
     table = network.flows()
     start_s, ideal_s = table.start_s[recording.flows], table.ideal_fct_s[recording.flows]
@@ -277,24 +277,24 @@ def record(
     overrides: Mapping[str, Any] | None = None,
     max_rows: int = MOST_ROWS,
 ) -> TimeSeries:
-    """Play an episode and return the time series of its flows and ports; the episode is the same as without.
+    """Run an episode and return the time series of its flows and ports; recording does not affect it.
 
     Args:
         scenario: A congestion scenario, name or file.
-        contender: Who plays: a transport, an agent, ``TRANSPORT:AGENT``, ``...@CHECKPOINT``.
+        contender: Contender: a transport, an agent, ``TRANSPORT:AGENT``, ``...@CHECKPOINT``.
         seed: Episode seed; None: the first of the split.
-        split: ``"train"``, ``"validation"`` or ``"test"``; None: the one that has the seed.
+        split: ``"train"``, ``"validation"`` or ``"test"``; None: the split that contains the seed.
         interval_s: Simulated time between samples, s; None: an eighth of a decision interval.
-        links: Names of links whose queues are sampled, ``*`` and ``?`` as in a shell; None: all ports of
+        links: Names of links whose queues are sampled, with the wildcards ``*`` and ``?``; None: all ports of
             switches.
-        flows: Ids of flows that are sampled; None: all.
+        flows: Ids of flows to sample; None: all.
         overrides: Dotted keys of the scenario to replace.
-        max_rows: Most samples; an episode that would have more is refused before it begins.
+        max_rows: Maximum number of samples; an episode with more is refused before it begins.
 
     Raises:
-        UnknownName: If there is no such scenario, contender, split or link.
-        ScenarioError: If the scenario cannot be used.
-        SysgymError: If there would be too many samples, or the scenario has no network.
+        UnknownName: There is no such scenario, contender, split or link.
+        ScenarioError: The scenario is invalid.
+        SysgymError: There would be too many samples, or the scenario has no network.
     """
     from sysgym.bench.contenders import parse_contender
     from sysgym.bench.run.episodes import make_contender, play
@@ -328,7 +328,7 @@ def record(
 def about_episode(
     scenario: Scenario, contender: Contender, split: str, seed: int, metrics: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return where a time series comes from, as its JSON file has it."""
+    """Return the origin of a time series, as stored in its JSON file."""
     from sysgym.bench.results.versions import versions
 
     return {

@@ -1,7 +1,7 @@
-"""Time series as files: two tables, CSV or Parquet, and a JSON file that says where they come from.
+"""Files of time series: two tables, CSV or Parquet, and a JSON file with their origin.
 
-Long form: a row for each flow, or port, and moment; SI units, in the columns' names; an empty cell where
-there is no value. Numbers have ten digits.
+Long format: a row for each flow, or port, and sample; SI units, given in the columns' names; empty cells for
+missing values. Numbers have ten digits.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from sysgym.scenarios.files import check_replaceable, open_regular, parse_json, 
 from sysgym.scenarios.names import LONGEST_NAME
 
 MOST_ROWS = 5_000_000
-"""Of both tables together, where no other number is given: about half a gigabyte."""
+"""Default maximum of rows in both tables together, about half a gigabyte."""
 
 SUFFIXES = (".csv", ".parquet")
 EXTRA = "parquet"
 
 LARGEST_TABLE_BYTES = 500_000_000
-"""A hundred bytes for each of the most samples that a recording keeps."""
+"""Largest table: a hundred bytes for each of the maximum number of samples."""
 
 LARGEST_ABOUT_BYTES = 8_000_000
 MOST_COLUMNS = 1000
 MOST_FLOWS = 100_000
-"""In a table of fewer rows than this."""
+"""Limit of flow numbers in tables with fewer rows than this."""
 
 _ROWS_AT_ONCE = 50_000
 _NAMES = {"src", "dst", "port"}
 
 Columns = dict[str, NDArray[Any]]
-"""A table, column by column."""
+"""Table as columns by name."""
 
 Parts = tuple[
     NDArray[np.void], NDArray[np.void], NDArray[np.str_], NDArray[np.str_], tuple[str, ...], Mapping[str, Any]
 ]
-"""The fields of a :class:`~sysgym.series.TimeSeries`, in their order."""
+"""Fields of a :class:`~sysgym.series.TimeSeries`, in order."""
 
 _Line = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=LONGEST_NAME)]
 
 
 class _About(BaseModel):
-    """What is drawn of the JSON file."""
+    """Fields of the JSON file that pictures use."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
@@ -70,11 +70,11 @@ def beside(path: Path) -> tuple[Path, Path, Path]:
 
 
 def check_writable(path: Path) -> None:
-    """Find out before an episode is played whether its time series can be written there.
+    """Check before an episode whether its time series can be written.
 
     Raises:
-        MissingExtra: If the library for Parquet is not installed.
-        SysgymError: If the ending is unknown, or the folder cannot be written.
+        MissingExtra: The library for Parquet is not installed.
+        SysgymError: The suffix is unknown, or the folder cannot be written to.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise SysgymError(f"{path}: expected a name that ends in {' or '.join(SUFFIXES)}")
@@ -93,7 +93,7 @@ def write_tables(
 ) -> tuple[Path, Path, Path]:
     """Write the three files of a time series.
 
-    No file is there before all are written, and each is there as a whole or not at all.
+    The files appear only after all have been written completely.
     """
     check_writable(path)
     write = _write_csv if path.suffix.lower() == ".csv" else _write_parquet
@@ -107,7 +107,7 @@ def write_tables(
 
 
 def read_tables(path: Path) -> Parts:
-    """Read the three files of a time series; arguments and errors as of :func:`sysgym.read_series`."""
+    """Read the three files of a time series; arguments and errors as for :func:`sysgym.read_series`."""
     from sysgym.emulator.packets.counters.recording import FLOW_SAMPLE, PORT_SAMPLE
 
     flows_path, ports_path, about_path = beside(path)
@@ -117,7 +117,7 @@ def read_tables(path: Path) -> Parts:
     n_flows = int(flows["flow"].max(initial=-1)) + 1
     if n_flows > max(MOST_FLOWS, len(flows)):
         raise SysgymError(
-            f"{flows_path}: flow {n_flows - 1}; a table of {len(flows)} rows has no such number"
+            f"{flows_path}: flow {n_flows - 1} is out of range for a table of {len(flows)} rows"
         )
     ends = {}
     for name in ("src", "dst"):
@@ -143,7 +143,7 @@ def _write_csv(columns: Columns, file: BinaryIO) -> None:
     for first in range(0, n_rows, _ROWS_AT_ONCE):
         rows = slice(first, first + _ROWS_AT_ONCE)
         writer.writerows(zip(*(_texts(column[rows]) for column in columns.values()), strict=True))
-    text.detach()  # which flushes it; the file stays open
+    text.detach()  # flushes the text; the file remains open
 
 
 def _texts(values: NDArray[Any]) -> list[Any]:
@@ -171,7 +171,7 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise MissingExtra(EXTRA, "a table in .parquet (a .csv needs nothing)") from error
+        raise MissingExtra(EXTRA, "a table in .parquet (a .csv needs no extra)") from error
     return pyarrow, pyarrow.parquet
 
 
@@ -204,7 +204,7 @@ def _check_size(n_bytes: int) -> None:
 
 def _check_columns(names: Sequence[str]) -> None:
     if len(names) > MOST_COLUMNS or len(set(names)) < len(names):
-        raise ValueError(f"expected at most {MOST_COLUMNS} columns, each of another name")
+        raise ValueError(f"expected at most {MOST_COLUMNS} columns with different names")
 
 
 def _check_rows(n_rows: int) -> None:
@@ -213,11 +213,11 @@ def _check_rows(n_rows: int) -> None:
 
 
 def _names(cells: Iterable[object], known: dict[str, str]) -> NDArray[np.object_]:
-    """Return names of hosts or ports, each kept once in memory."""
+    """Return names of hosts or ports, sharing equal strings in memory."""
     found = []
     for cell in cells:
         if not isinstance(cell, str) or len(cell) > LONGEST_NAME or not cell.isprintable():
-            raise ValueError(f"{str(cell)[:40]!r} is no name of a host or a port")
+            raise ValueError(f"{str(cell)[:40]!r} is no valid name of a host or port")
         found.append(known.setdefault(cell, cell))
     return np.array(found, dtype=np.object_)
 
@@ -238,7 +238,7 @@ def _read_parquet(path: Path) -> Columns:
             names = about.schema.to_arrow_schema().names
             _check_rows(about.num_rows)
             _check_columns(names)
-            # A name that stands in many rows is kept once, as it is in the file.
+            # Names that occur in many rows are stored once, as in the file.
             found = parquet.ParquetFile(file, read_dictionary=sorted(_NAMES.intersection(names))).read()
             return {name: _parquet_column(found[name], name, arrow) for name in found.column_names}
     except (OSError, ValueError, TypeError, arrow.ArrowException) as error:
@@ -254,7 +254,7 @@ def _parquet_column(column: Any, name: str, arrow: Any) -> NDArray[Any]:
     parts = [np.empty(0, np.object_)]
     for chunk in column.chunks:
         if not arrow.types.is_dictionary(chunk.type) or chunk.null_count:
-            raise ValueError(f"column {name}: not the name of a host or a port in every row")
+            raise ValueError(f"column {name}: expected the name of a host or port in every row")
         parts.append(_names(chunk.dictionary.to_pylist(), known)[chunk.indices.to_numpy()])
     return np.concatenate(parts)
 
@@ -265,7 +265,7 @@ def _records(columns: Columns, kind: np.dtype[Any], path: Path) -> NDArray[np.vo
         values = _column(columns, name, path)
         if kind[name].kind in "iu":
             if not ((values >= 0) & (values <= 2.0**53) & (values == np.floor(values))).all():
-                raise SysgymError(f"{path}: column {name}: expected whole numbers from 0 on")
+                raise SysgymError(f"{path}: column {name}: expected non-negative integers")
         elif name == "time_s" and not np.isfinite(values).all():
             raise SysgymError(f"{path}: column {name}: expected times in seconds")
         rows[name] = values
@@ -274,7 +274,7 @@ def _records(columns: Columns, kind: np.dtype[Any], path: Path) -> NDArray[np.vo
 
 def _column(columns: Columns, name: str, path: Path) -> NDArray[Any]:
     if name not in columns:
-        raise SysgymError(f"{path}: no column {name}; expected a table that sysgym run --csv wrote")
+        raise SysgymError(f"{path}: column {name} is missing; expected a table that sysgym run --csv wrote")
     return columns[name]
 
 

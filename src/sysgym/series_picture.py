@@ -21,14 +21,14 @@ FloatArray = NDArray[np.float64]
 
 SUFFIXES = (".png", ".svg", ".pdf")
 MOST_NAMED_FLOWS = 6
-"""Of more, each is a pale line, and their median a strong one."""
+"""Maximum number of flows in colour; of more, each is a pale line and their median a strong one."""
 MOST_PALE_FLOWS = 150
 MOST_PORTS = 3
-"""Those with the longest queues, where the user names none."""
+"""Default number of ports, those with the longest queues."""
 PARTS = 250
-"""Of the time shown: where there are more samples, a line is the mean over each, its band least and most."""
+"""Parts of the time shown; of more samples, a line shows the mean in each part, a band their range."""
 RATE_PARTS = 100
-"""Of rates, which in a shorter time are only so many packets, and are drawn without a band."""
+"""Parts for rates, which in shorter times would be a few packets only; drawn without a band."""
 DPI = 150
 _LABEL_ROOM = 0.085
 """Least distance of two names beside lines, as a share of the panel's height."""
@@ -36,11 +36,11 @@ _LABEL_ROOM = 0.085
 
 @dataclass(frozen=True)
 class Choice:
-    """What of the series is shown.
+    """Part of the series to show.
 
     Attributes:
-        from_s: Where the time begins; None: at 0.
-        until_s: Where it ends; None: at the last sample.
+        from_s: Start of the time shown; None: 0.
+        until_s: End of the time shown; None: the last sample.
         flows: Ids of flows; empty: all.
         ports: Names of ports; empty: those with the longest queues.
     """
@@ -53,14 +53,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Panel:
-    """One row of the picture.
+    """Row of the picture.
 
     Attributes:
-        column: What it shows.
-        name: What people call it.
-        unit: Of the values, without prefix.
-        parts: Of the time shown, over which means are drawn; None: every sample is.
-        band: Whether the least and the most of a part are drawn too.
+        column: Column of the series.
+        name: Name in the picture.
+        unit: Unit of the values, without prefix.
+        parts: Number of parts of the time for which means are drawn; None: every sample is drawn.
+        band: Whether to draw the minimum and maximum of each part too.
     """
 
     column: str
@@ -70,7 +70,7 @@ class _Panel:
     band: bool = True
 
     def scale(self, largest: float) -> tuple[float, str]:
-        """Return the unit in which values up to ``largest`` read best: its factor and its name."""
+        """Return factor and name of a suitable unit for values up to ``largest``."""
         if self.unit == "s":
             return time_scale(largest)
         if self.unit == "packets":
@@ -89,10 +89,10 @@ PANELS = (
 
 @dataclass(frozen=True)
 class _Points:
-    """Values with the least and the most around each.
+    """Values with the minimum and maximum of each.
 
     Attributes:
-        who: Of which flow or port each is; ascending, and in each by time.
+        who: Flow or port of each value, ascending, and by time within each.
     """
 
     who: NDArray[np.int64]
@@ -102,12 +102,12 @@ class _Points:
     most: FloatArray
 
     def of(self, who: int) -> _Points:
-        """Return those of one flow or port."""
+        """Return the values of one flow or port."""
         chosen = slice(*np.searchsorted(self.who, [who, who + 1]))
         return _Points(*(getattr(self, name)[chosen] for name in _POINT_FIELDS))
 
     def median(self) -> _Points:
-        """Return the median over all that are there, at each time."""
+        """Return the median over all flows or ports with a value, at each time."""
         order = np.lexsort((self.who, self.time_s))
         moments, first = np.unique(self.time_s[order], return_index=True)
         middle = np.array([np.median(part) for part in np.split(self.values[order], first[1:])])
@@ -119,7 +119,7 @@ _POINT_FIELDS = ("who", "time_s", "values", "least", "most")
 
 @dataclass(frozen=True)
 class _Line:
-    """A curve and what it is called; pale ones have no name."""
+    """Curve with its name; pale curves have none."""
 
     points: _Points
     name: str
@@ -131,13 +131,13 @@ def draw_side_by_side(series: Sequence[TimeSeries], path: Path, choice: Choice) 
     """Write a picture with a column for each time series.
 
     Args:
-        series: What to draw, one to four.
+        series: One to four time series.
         path: File to write: .png, .svg or .pdf.
-        choice: What of it.
+        choice: Part of the series to show.
 
     Raises:
-        SysgymError: If a flow or port is in none of the series, no sample lies in the time, the format is
-            not known, or the file cannot be written.
+        SysgymError: A flow or port is in none of the series, there is no sample in the time, the format is
+            unknown, or the file cannot be written.
     """
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -171,7 +171,7 @@ def draw_side_by_side(series: Sequence[TimeSeries], path: Path, choice: Choice) 
                 axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", fontsize=11, color=SOFT)
             _name_lines(axes, lines, top)
     for axes, one in zip(grid[0], series, strict=True):
-        # Names of others are no formulas.
+        # Names from files must not be parsed as formulas.
         axes.set_title(
             one.about["contender"], fontsize=14, fontweight="bold", color=INK, pad=10, parse_math=False
         )
@@ -186,13 +186,13 @@ def draw_side_by_side(series: Sequence[TimeSeries], path: Path, choice: Choice) 
 
 
 def check_picture(path: Path) -> None:
-    """Raise SysgymError unless the file's ending is one that can be written."""
+    """Raise SysgymError unless the format of the file's suffix is supported."""
     if path.suffix.lower() not in SUFFIXES:
         raise SysgymError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
 
 
 def _title(series: Sequence[TimeSeries]) -> str:
-    """Name scenario and seed where they are the same everywhere."""
+    """Return scenario and seed as a title if all series have the same."""
     places = {(one.about.get("scenario"), one.about.get("seed")) for one in series}
     scenario, seed = places.pop()
     return f"{scenario}, seed {seed}" if not places and scenario is not None else ""
@@ -208,11 +208,11 @@ def _span(series: Sequence[TimeSeries], choice: Choice) -> tuple[float, float]:
 
 
 def _ports(series: Sequence[TimeSeries], choice: Choice) -> list[str]:
-    """Return the ports to show: the user's, or those whose queues are longest in the mean."""
+    """Return the ports to show: the user's, or those with the longest mean queues."""
     recorded = {one.port_names[port] for one in series for port in np.unique(one.ports["port"])}
     for name in choice.ports:
         if name not in recorded:
-            raise SysgymError(f'port "{name}" was not recorded; there are {_some(sorted(recorded))}')
+            raise SysgymError(f'port "{name}" was not recorded; the ports are {_some(sorted(recorded))}')
     if choice.ports:
         return list(dict.fromkeys(choice.ports))
     mean_bytes: dict[str, float] = {}
@@ -258,7 +258,7 @@ def _lines(
 def _within(
     records: NDArray[np.void], key: str, chosen: Sequence[int], from_s: float, until_s: float
 ) -> NDArray[np.void]:
-    """Return the records of the time shown, of the flows or ports that were chosen; none: of all."""
+    """Return the records in the time shown, of the chosen flows or ports, or of all if none were chosen."""
     inside = (records["time_s"] >= from_s) & (records["time_s"] <= until_s)
     if chosen:
         inside &= np.isin(records[key], chosen)
@@ -266,7 +266,7 @@ def _within(
 
 
 def _points(records: NDArray[np.void], key: str, panel: _Panel, edges_s: FloatArray | None) -> _Points:
-    """Return the samples that have a value, or their means over parts of the time if there are more."""
+    """Return the samples with a value, or their means over parts of the time if there are many."""
     records = records[np.isfinite(records[panel.column])]
     records = records[np.lexsort((records["time_s"], records[key]))]
     who, time_s, values = records[key], records["time_s"], records[panel.column].astype(np.float64)
@@ -284,7 +284,7 @@ def _points(records: NDArray[np.void], key: str, panel: _Panel, edges_s: FloatAr
 
 
 def _levels(one: TimeSeries, ports: Sequence[str]) -> dict[str, float]:
-    """Return the marking threshold and the buffer of the first port that is shown."""
+    """Return the marking threshold and the buffer size of the first port shown."""
     known = one.about.get("ports", {}).get(ports[0], {}) if ports else {}
     words = {"ecn_threshold_bytes": "ECN threshold", "buffer_bytes": "buffer"}
     return {word: float(known[key]) for key, word in words.items() if known.get(key) is not None}
@@ -328,7 +328,7 @@ def _draw_levels(axes: Axes, levels: dict[str, float], factor: float) -> None:
 
 
 def _name_lines(axes: Axes, lines: Sequence[_Line], top: float) -> None:
-    """Write each line's name beside its end, moved apart where two would lie on each other."""
+    """Write each line's name beside its end, moved apart if two would overlap."""
     named = sorted(
         ((float(line.points.values[-1]) / top, line) for line in lines if line.name), key=lambda item: item[0]
     )
@@ -349,7 +349,7 @@ def _name_lines(axes: Axes, lines: Sequence[_Line], top: float) -> None:
 
 
 def _apart(heights: FloatArray) -> FloatArray:
-    """Return ascending heights, shares of a panel's, moved until they have room between 0 and 1."""
+    """Return ascending heights, as shares of the panel's, moved apart between 0 and 1."""
     places = heights.copy()
     for index in range(1, len(places)):
         places[index] = max(places[index], places[index - 1] + _LABEL_ROOM)

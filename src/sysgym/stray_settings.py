@@ -1,7 +1,7 @@
-"""Files of settings in the current folder, which may be a stranger's: numba and matplotlib do without them.
+"""Protection from settings of numba and matplotlib in the current folder, which may be untrusted.
 
 Both libraries read such a file when they are imported. numba's can name a folder of compiled functions, which
-are read with pickle, so that code would run; matplotlib's decides what a picture looks like.
+are read with pickle, so that code would run; matplotlib's changes the appearance of pictures.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from types import CodeType, ModuleType
 
 
 def ignore_numbas() -> None:
-    """Have numba, once it is imported, read environment variables only."""
+    """Make numba, when it is imported, read environment variables only."""
     _install(_Finder("numba.core.config", _NumbaConfig))
 
 
 def ignore_matplotlibs() -> None:
-    """Have matplotlib, once it is imported, draw with its own defaults; no file of the user counts either."""
+    """Make matplotlib, when it is imported, use its own defaults and ignore all settings of the user."""
     _install(_Finder("matplotlib", _Matplotlib))
 
 
 class _NumbaConfig(SourceFileLoader):
-    """Loads ``numba.core.config``, which looks for the file again whenever something is compiled."""
+    """Loader of ``numba.core.config``, which looks for the file again at every compilation."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         code = super().get_code(fullname)
@@ -33,7 +33,7 @@ class _NumbaConfig(SourceFileLoader):
 
 
 class _Matplotlib(SourceFileLoader):
-    """Loads ``matplotlib``; its defaults are in a file of the same name, which another function reads."""
+    """Loader of ``matplotlib``; its defaults are in a file of the same name, read by another function."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         code = super().get_code(fullname)
@@ -41,11 +41,11 @@ class _Matplotlib(SourceFileLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds one module where it is, for another loader.
+    """Finder of one module that gives it another loader.
 
     Args:
-        name: Of the module.
-        loader: Its loader.
+        name: Name of the module.
+        loader: Loader to use.
     """
 
     def __init__(self, name: str, loader: type[SourceFileLoader]) -> None:
@@ -68,12 +68,14 @@ def _install(finder: _Finder) -> None:
 
 
 def _without_file(code: CodeType, file: str, function: str | None = None) -> CodeType:
-    """Return code that finds an empty file for one it names; no attribute is there before it is read.
+    """Return code in which the name of a file is replaced by that of an empty file.
+
+    The code is changed because the module has no attribute to change before it reads the file.
 
     Args:
-        code: Of a module or a function.
+        code: Code of a module or a function.
         file: Name of the file.
-        function: Where it is named, functions inside included; None: anywhere.
+        function: Function whose code, inner functions included, is changed; None: all code.
     """
 
     def instead(constant: object) -> object:

@@ -1,4 +1,4 @@
-"""Agents by name: what is listed, what is not, and agents of one's own."""
+"""Agents by name: lists, unknown names, and a user's own agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled code is kept on disk, survives what happens to files, and is announced when it is not there."""
+"""Compiled code is cached on disk, survives changes of files, and compilation is announced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollouts of any environment whose observation is a dictionary, and what they come to."""
+"""Roll-outs of environments with dictionary observations, and their digests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seeded episodes give what they gave when the golden traces were written."""
+"""Seeded episodes give the results in the golden traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of every environment: the order of calls, copies, actions and arguments that are none."""
+"""The life cycle of every environment: order of calls, copies, invalid actions and arguments."""
 
 from __future__ import annotations
 

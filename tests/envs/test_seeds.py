@@ -1,4 +1,4 @@
-"""What seeds promise, of every environment of placement and stragglers."""
+"""Seeds of every environment of placement and stragglers: reproducibility and independence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``render_mode="human"``: a window where there is a screen, and one sentence where there is none."""
+"""``render_mode="human"``: a window if there is a screen, otherwise one clear error."""
 
 from __future__ import annotations
 

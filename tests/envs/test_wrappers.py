@@ -1,4 +1,4 @@
-"""Noise and delay: what they do, what they leave alone, what they follow."""
+"""Wrappers for noise and delay: effects, unchanged parts, and seeds."""
 
 from __future__ import annotations
 

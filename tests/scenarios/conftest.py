@@ -1,4 +1,4 @@
-"""A valid scenario of each kind, to be broken one key at a time."""
+"""A valid scenario of each kind, for tests that break one key at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broken scenario file gets an error that names file, key, line, what was found and what was expected."""
+"""Errors for broken scenario files name file, key, line, what was found and what was expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema that editors use says the same as the one that checks files."""
+"""The schema for editors agrees with the schema that checks files."""
 
 from __future__ import annotations
 

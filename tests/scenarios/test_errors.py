@@ -1,4 +1,4 @@
-"""The tree of errors: one root, readable texts, pickles."""
+"""The tree of errors: one root, readable messages, pickling."""
 
 from __future__ import annotations
 

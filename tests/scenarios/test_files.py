@@ -1,4 +1,4 @@
-"""Files in folders of strangers: links lead nowhere, and pipes and devices are not waited for."""
+"""Files in untrusted folders: links are not followed, and pipes and devices do not block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few cases of scripts/fuzz_inputs.py, which has the long form: files that users write, mutated."""
+"""A few cases of scripts/fuzz_inputs.py, which mutates users' files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile or silly files and texts: one clear error each, and soon."""
+"""Hostile files and texts give one clear error each, quickly."""
 
 from __future__ import annotations
 

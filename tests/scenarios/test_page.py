@@ -1,4 +1,4 @@
-"""The page on scenarios shows what ships."""
+"""The page on scenarios is up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every shipped scenario and suite loads, and says what its sources say."""
+"""Every included scenario and suite loads and agrees with its sources."""
 
 from __future__ import annotations
 

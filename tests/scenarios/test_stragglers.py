@@ -1,4 +1,4 @@
-"""Scenarios of the straggler family: what ships, what varies, and what a broken file is told."""
+"""Scenarios of the straggler family: included ones, varied values, and errors for broken files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suites: what is right, and what a wrong one is told."""
+"""Suites: valid ones, and errors for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of keys, found without a TOML parser's help."""
+"""Line numbers of keys in TOML files."""
 
 from __future__ import annotations
 

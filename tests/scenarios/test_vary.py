@@ -1,4 +1,4 @@
-"""What a split varies is checked on loading and drawn by the seed alone."""
+"""Varied values of a split: checked on loading, and drawn by the seed only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A world played in milliseconds, suites of it, rows made by hand, the command line as users start it."""
+"""A small fast world, suites of it, rows made by hand, and the command line as users start it."""
 
 from __future__ import annotations
 

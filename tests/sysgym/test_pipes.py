@@ -1,4 +1,4 @@
-"""Pipes in the place of files: nobody waits for them."""
+"""Pipes instead of files do not block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of numba and matplotlib that lie in the current folder count for nothing."""
+"""Settings of numba and matplotlib in the current folder are ignored."""
 
 from __future__ import annotations
 

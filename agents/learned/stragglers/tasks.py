@@ -21,8 +21,9 @@ from stable_baselines3.common.vec_env import VecEnv
 from sysgym.agents.learned.sets.network import SetShape
 from sysgym.agents.learned.stragglers.examples import Examples, collect
 from sysgym.agents.learned.stragglers.features import feature_names
-from sysgym.envs.stragglers.rewards import PREDICTION, get_reward
+from sysgym.envs.stragglers.rewards import PREDICTION, weight_names
 from sysgym.scenarios import Scenario, StragglerScenario
+from sysgym.scenarios.errors import SysgymError
 
 JOBS_WATCHED_STEPS = 4_000
 """Number of checkpoints of training jobs from which episodes are drawn."""
@@ -48,8 +49,18 @@ class TaskRewards:
 
     @classmethod
     def of(cls, scenario: StragglerScenario, straggler_share: float) -> TaskRewards:
-        """Return the rewards of tasks for a scenario and a share of stragglers."""
-        weights = get_reward(PREDICTION, "default").with_weights(scenario.reward.weights).weights
+        """Return the rewards of tasks for a scenario and a share of stragglers.
+
+        Raises:
+            SysgymError: If the scenario has another reward, which need not be a sum over tasks.
+        """
+        chosen = scenario.reward
+        if chosen.name != "default":
+            raise SysgymError(
+                f'{scenario.name}: tasks are trained on the reward "default", which is a sum over them, got '
+                f'"{chosen.name}"'
+            )
+        weights = PREDICTION["default"].with_weights(chosen.weights, weight_names()).weights
         share = min(max(straggler_share, 1e-3), 1.0 - 1e-3)
         return cls(
             weights["true_flags"] / share, -weights["false_flags"] / (1.0 - share), -weights["missed"] / share

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.network import Network
 from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.envs.congestion.action_spaces import RateActions
-from sysgym.envs.congestion.backends import PACKETS, check_backend, network_on
+from sysgym.envs.congestion.backends import network_on
 from sysgym.envs.congestion.base import CongestionLifecycle
 from sysgym.envs.congestion.datacenter.measurement import Fabric, Interval, Reading
 from sysgym.envs.congestion.datacenter.metrics import episode_metrics, interval_metrics
@@ -21,12 +20,13 @@ from sysgym.envs.congestion.datacenter.observation import (
     FeatureGroup,
     ObservationBuilder,
 )
-from sysgym.envs.congestion.datacenter.rewards import Reward, get_reward
-from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed, resolve_scenario
+from sysgym.envs.congestion.datacenter.rewards import Reward, chosen_reward
+from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed
 from sysgym.envs.congestion.render.recorder import Recorder
 from sysgym.envs.congestion.stepping.network_stepper import NetworkStepper
+from sysgym.envs.congestion.stepping.of_backend import network_stepper_on
 from sysgym.envs.congestion.stepping.protocol import is_over
-from sysgym.envs.lifecycle import Phase
+from sysgym.envs.lifecycle import Kinds, Phase
 
 Array = NDArray[np.float32]
 
@@ -177,6 +177,13 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
         "render_modes": ["ansi", "rgb_array", "human"],
         "render_fps": 10,
     }
+    ARGUMENTS: ClassVar[Kinds] = {
+        **CongestionLifecycle.ARGUMENTS,
+        "reward": (
+            (str, Reward, type(None)),
+            "the name of a reward, a Reward, or None for the scenario's own",
+        ),
+    }
     actions: RateActions
 
     def __init__(
@@ -199,28 +206,20 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
             UnknownName: If a split, transport, reward, feature group, action scale or backend does not exist.
             BackendUnavailable: If the backend is not available, such as ``"linux"`` without its service.
         """
-        check_backend(backend)
-        self.scenario = resolve_scenario(scenario, overrides)
-        self.split, self.backend, self.render_mode = split, backend, render_mode
-        self._seeds = self.scenario.splits[split].seeds
+        self._configure(scenario, split, backend, overrides, render_mode)
         self.fabric = Fabric.of(self.scenario)
         least = self.scenario.control.min_rate_fraction
         self.actions = RateActions(self.fabric.n_hosts, least, action_scale)
         self.action_space = self.actions.space
         self.transport = get_transport(transport) if isinstance(transport, str) else transport
         self._network = network_on(backend, self.scenario, self.transport)
-        self.reward = get_reward(reward or self.scenario.reward.name)
-        if reward in (None, self.scenario.reward.name):
-            self.reward = self.reward.with_weights(self.scenario.reward.weights)
+        self.reward = chosen_reward(reward, self.scenario)
         self.observations = ObservationBuilder(self.fabric, features, history)
         self.observation_space = gym.spaces.Box(0.0, 1.0, (self.observations.size,), np.float32)
         self.recorder: Recorder | None = None
         if render_mode is not None:
             self.recorder = Recorder(self.fabric, self.scenario.name, self.transport.name)
-        self.episode_seed: int | None = None
         self._began: Reading | None = None
-        self.before_warmup: Callable[[Network], object] | None = None
-        """Called with the network of every episode at time 0; to record it, see ``PacketNetwork.record``."""
         self._stepper, self._row = self._new_stepper(1), 0
 
     @property
@@ -298,11 +297,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     def _new_stepper(self, n: int) -> NetworkStepper:
         """Return a stepper of this many networks; on the kernel there is only one."""
         has_law = not self.transport.rate_driven
-        if self.backend == PACKETS:
-            return NetworkStepper(n, self.fabric, has_law=has_law)
-        from sysgym.envs.congestion.stepping.linux_stepper import LinuxNetworkStepper
-
-        return LinuxNetworkStepper(1, self.fabric, has_law=has_law)
+        return network_stepper_on(self.backend)(n, self.fabric, has_law=has_law)
 
     def _join(self, stepper: NetworkStepper, row: int, frames: Array) -> None:
         """Use a row of a shared stepper, and store observations in the shared array."""
@@ -312,10 +307,7 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     def _episode_metrics(self) -> dict[str, float]:
         """Return the metrics of the episode so far."""
         assert self._began is not None
-        newest = self._stepper.interval(self._row)
-        none = np.zeros(self.fabric.n_hosts)
-        episode = Interval(self.fabric, self._began, newest.after, newest.action, none)
-        return episode_metrics(episode, self.network)
+        return episode_metrics(self._stepper.since(self._began, self._row), self.network)
 
     def _info(self, interval: Interval) -> dict[str, Any]:
         return {

@@ -8,18 +8,19 @@ whether or not they use it. They are included for comparison with published work
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.envs import rewards
 from sysgym.envs.congestion.datacenter.measurement import Interval
-from sysgym.scenarios.errors import UnknownName
+from sysgym.envs.rewards import Weights
+from sysgym.scenarios import CongestionScenario
 
 FloatArray = NDArray[np.float64]
-Weights = Mapping[str, float]
 RewardFunction = Callable[[Interval, Weights], dict[str, float]]
 
 STEP_QUEUE_LIMIT = 0.30
@@ -27,43 +28,19 @@ STEP_QUEUE_LIMIT = 0.30
 
 
 @dataclass(frozen=True)
-class Reward:
-    """A reward with its weights.
+class Reward(rewards.Reward[Interval]):
+    """A reward of an interval with its weights.
 
     Attributes:
-        name: Name of the reward.
-        function: Function of an interval and the weights that returns the terms.
-        weights: Weight of each weighted term; a scenario may override them.
-        summary: One-line description for lists.
         of_many: Whether the function also accepts the combined interval of many networks, and then returns
             an array for each term.
     """
 
-    name: str
-    function: RewardFunction
-    weights: Weights = field(default_factory=dict)
-    summary: str = ""
     of_many: bool = False
-
-    def terms(self, interval: Interval) -> dict[str, float]:
-        """Return the named terms; their sum is the reward."""
-        return {name: float(value) for name, value in self.function(interval, self.weights).items()}
 
     def terms_of_many(self, intervals: Interval) -> dict[str, FloatArray]:
         """Return the named terms of many networks, each of shape (n,); only with ``of_many``."""
-        terms: dict[str, Any] = self.function(intervals, self.weights)
-        return terms
-
-    def with_weights(self, weights: Weights) -> Reward:
-        """Return a copy with some weights replaced.
-
-        Raises:
-            UnknownName: If the reward has no such weight.
-        """
-        for name in weights:
-            if name not in self.weights:
-                raise UnknownName(f'weight of the reward "{self.name}"', name, self.weights)
-        return replace(self, weights={**self.weights, **weights})
+        return self.function(intervals, self.weights)
 
 
 _REWARDS: dict[str, Reward] = {}
@@ -90,11 +67,12 @@ def register_reward(
 
 def get_reward(reward: str | Reward) -> Reward:
     """Return a reward given by name or as an object; raises UnknownName."""
-    if isinstance(reward, Reward):
-        return reward
-    if reward not in _REWARDS:
-        raise UnknownName("reward", reward, _REWARDS)
-    return _REWARDS[reward]
+    return rewards.get_reward(reward, _REWARDS)
+
+
+def chosen_reward(reward: str | Reward | None, scenario: CongestionScenario) -> Reward:
+    """Return the given reward, or that of the scenario with its weights; raises UnknownName."""
+    return rewards.reward_of(scenario.reward, reward, _REWARDS)
 
 
 def list_rewards() -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from sysgym.emulator.network import Network
 from sysgym.emulator.packets.transports import Transport
 from sysgym.envs.congestion.action_spaces import SenderActions
-from sysgym.envs.congestion.backends import PACKETS, check_backend
 from sysgym.envs.congestion.base import CongestionLifecycle
-from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed, resolve_scenario
+from sysgym.envs.congestion.episodes import ScenarioLike, draw_episode_seed
 from sysgym.envs.congestion.flow.metrics import EpisodeMeter, interval_metrics
 from sysgym.envs.congestion.flow.presets import REWARDS, FlowReward, Preset, get_flow_reward, get_preset
 from sysgym.envs.congestion.flow.sender import Sender
 from sysgym.envs.congestion.flow.world import FLOW_ID, FlowWorld, flow_of, history_of
 from sysgym.envs.congestion.render.flow import FlowRecorder
 from sysgym.envs.congestion.stepping.flow_stepper import FlowStepper
+from sysgym.envs.congestion.stepping.of_backend import flow_stepper_on
 from sysgym.envs.lifecycle import Phase
 
 Array = NDArray[np.float32]
@@ -189,10 +189,7 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
                 window, or whose window cannot be multiplied on the kernel.
             BackendUnavailable: If the backend is not available, such as ``"linux"`` without its service.
         """
-        check_backend(backend)
-        self.scenario = resolve_scenario(scenario, overrides)
-        self.split, self.backend, self.render_mode = split, backend, render_mode
-        self._seeds = self.scenario.splits[split].seeds
+        self._configure(scenario, split, backend, overrides, render_mode)
         self.preset = get_preset(preset or flow_of(self.scenario).preset)
         self.actions = SenderActions(self.preset, action_scale)
         self.action_space = self.actions.space
@@ -206,10 +203,7 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
         self.history = history_of(self.preset, history, self.world.flow)
         self.observation_space = gym.spaces.Box(*self.preset.bounds(self.history), dtype=np.float32)
         self.sender = Sender(self.preset, self.actions, self._new_stepper(1))
-        self.episode_seed: int | None = None
         self._meter: EpisodeMeter | None = None
-        self.before_warmup: Callable[[Network], object] | None = None
-        """Called with the network of every episode at time 0; to record it, see ``PacketNetwork.record``."""
         self.recorder: FlowRecorder | None = None
         if render_mode is not None:
             self.recorder = FlowRecorder(self.scenario.name, self.preset.name, self.transport.name)
@@ -288,12 +282,8 @@ class FlowCC(CongestionLifecycle, gym.Env[Array, Array]):
 
     def _new_stepper(self, n: int) -> FlowStepper:
         """Return a stepper of this many flows; on the kernel there is only one."""
-        law = self.transport.name
-        if self.backend == PACKETS:
-            return FlowStepper(n, self.preset, self.history, self.reward, self._weights, law)
-        from sysgym.envs.congestion.stepping.linux_stepper import LinuxFlowStepper
-
-        return LinuxFlowStepper(1, self.preset, self.history, self.reward, self._weights, law)
+        kind, law = flow_stepper_on(self.backend), self.transport.name
+        return kind(n, self.preset, self.history, self.reward, self._weights, law)
 
     def _episode_metrics(self) -> dict[str, float]:
         """Return the metrics of the episode so far."""

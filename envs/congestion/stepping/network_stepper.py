@@ -152,6 +152,11 @@ class NetworkStepper:
         rates, ideal_bytes = self.rates[row].copy(), self.ideal_bytes[row].copy()
         return Interval(self.fabrics[row], began, ended, rates, ideal_bytes)
 
+    def since(self, began: Reading, row: int) -> Interval:
+        """Return the measurements of one network from an earlier reading on, without an ideal."""
+        newest = self.interval(row)
+        return Interval(newest.fabric, began, newest.after, newest.action, np.zeros_like(newest.ideal_bytes))
+
     def intervals(self) -> Interval | None:
         """Return the newest intervals of all networks as one, with arrays of shape (n, ...) that are views.
 

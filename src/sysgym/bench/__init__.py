@@ -1,4 +1,5 @@
-"""The benchmark: who plays what, result rows, statistics, report and leaderboard.
+"""Benchmark: plan, runs, result rows, statistics, report and leaderboard.
 
-``plan`` says what has to be done, ``run`` does it, ``results`` keeps it, ``report`` shows it.
+``plan`` lists trainings and episodes, ``run`` carries them out, ``results`` stores them, ``report`` shows
+them.
 """

@@ -1,4 +1,4 @@
-"""Contenders: agents, over transports where the family has those; and files of the user that define more."""
+"""Contenders: agents or pairs of transport and agent; and the user's Python files that define more."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from sysgym.scenarios.files import open_regular, read_limited
 from sysgym.scenarios.names import check_name
 
 SHIPPED = "shipped:"
-"""Before the name of a checkpoint that came with the package."""
+"""Prefix of the name of a checkpoint that is included in the package."""
 
 LARGEST_DIGESTED_BYTES = 2_000_000_000
-"""Of a checkpoint or another file that rows name; a thousand times the package's own."""
+"""Largest checkpoint or other file named by rows; a thousand times the package's own."""
 
 LARGEST_PLUGIN_BYTES = 10_000_000
-"""Of a user's Python file."""
+"""Largest Python file of a user."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A contender: an agent, over a transport where the family has transports.
+    """Contender of a benchmark: an agent, with a transport in families that have transports.
 
     Attributes:
-        name: What tables call it.
-        transport: Congestion control law of the senders; empty where the family has no transports.
-        agent: Who decides.
+        name: Name in tables.
+        transport: Congestion control law of the senders; empty in families without transports.
+        agent: Name of the agent.
         learned: Whether the agent needs a checkpoint.
         privileged: Whether the agent reads more than the observation: a reference, not a competitor.
-        checkpoint: Path of what training wrote, or SHIPPED and the name of one of the package's; None for
+        checkpoint: Path of the checkpoint, or SHIPPED followed by the name of one in the package; None for
             heuristics.
         checkpoint_sha256: Digest of that file.
         plugins: Path -> SHA-256 of the user's files that define the transport or the agent.
-        parameters: What the agent is made with, where it is not its defaults.
-        trusted: Whether the user lets code in the checkpoint run; no part of a row.
+        parameters: Arguments of the agent that differ from its defaults.
+        trusted: Whether the checkpoint may run code; not part of a row.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Contender:
 
     @property
     def parts(self) -> str:
-        """Its parts, in words."""
+        """Description of its parts, such as ``paced under ppo``."""
         if self.transport in ("", self.agent):
             return self.agent
         uncapped = {one.transports.uncapped for one in families().values() if one.transports is not None}
@@ -66,19 +66,19 @@ class Contender:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What has to be equal for two results to be of the same contender; paths do not count."""
+        """Values that are equal for results of the same contender; paths are not among them."""
         digests = tuple(sorted(digest for _, digest in self.plugins))
         return (self.name, self.transport, self.agent, self.checkpoint_sha256, digests, self.parameters)
 
     def with_checkpoint(self, path: str | Path, *, relative_to: Path | None = None) -> Contender:
-        """Return the contender with this checkpoint.
+        """Return the contender with a checkpoint.
 
         Args:
-            path: The file.
-            relative_to: Folder of the results; a path inside it is written relative to it.
+            path: The checkpoint.
+            relative_to: Results folder; a path inside it is stored relative to it.
 
         Raises:
-            SysgymError: The file is not there.
+            SysgymError: The file does not exist.
         """
         path = Path(path)
         shown = path
@@ -87,7 +87,7 @@ class Contender:
         return replace(self, checkpoint=str(shown), checkpoint_sha256=file_sha256(path))
 
     def with_shipped(self, scenario: str) -> Contender:
-        """Return a learned contender that has no checkpoint with the package's own, if there is one."""
+        """Return a learned contender without a checkpoint with the package's checkpoint, if there is one."""
         from sysgym.agents.learned.shipped import shipped_checkpoint
 
         if not self.learned or self.checkpoint is not None:
@@ -98,10 +98,10 @@ class Contender:
         return replace(self, checkpoint=SHIPPED + found.name, checkpoint_sha256=file_sha256(found))
 
     def checkpoint_path(self, folder: Path | None = None) -> Path | None:
-        """Return where the checkpoint lies.
+        """Return the path of the checkpoint.
 
         Args:
-            folder: Of the results, which its path may be relative to.
+            folder: Results folder, which the path may be relative to.
         """
         if self.checkpoint is None:
             return None
@@ -112,7 +112,7 @@ class Contender:
         return (folder or Path()) / self.checkpoint
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that rows have."""
+        """Return the contender as JSON data of a row."""
         return {
             "name": self.name,
             "transport": self.transport,
@@ -127,7 +127,7 @@ class Contender:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Contender:
-        """Return the contender of a row."""
+        """Return the contender from JSON data of a row."""
         pairs = {key: tuple(data.get(key, {}).items()) for key in ("plugins", "parameters")}
         return cls(**{**data, **pairs, "trusted": False})
 
@@ -136,7 +136,8 @@ def file_sha256(path: Path) -> str:
     """Return the hex digest of a regular file.
 
     Raises:
-        SysgymError: It cannot be read, is no file, or is larger than :data:`LARGEST_DIGESTED_BYTES`.
+        SysgymError: The path cannot be read, is no regular file, or is larger than
+            :data:`LARGEST_DIGESTED_BYTES`.
     """
     try:
         with open_regular(path) as file:
@@ -148,11 +149,11 @@ def file_sha256(path: Path) -> str:
 
 
 class PluginFile(NamedTuple):
-    """A user's Python file as it was read: what another process imports is this or nothing.
+    """A user's Python file with its digest; another process imports the file only if the digest is the same.
 
     Attributes:
-        path: The file.
-        sha256: Its digest.
+        path: Path of the file.
+        sha256: Digest of the file.
     """
 
     path: str
@@ -161,11 +162,11 @@ class PluginFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Plugin:
-    """A user's file that was imported, and what it brought.
+    """An imported Python file of a user, and everything it registered.
 
     Attributes:
-        path: The file.
-        sha256: Its digest.
+        path: Path of the file.
+        sha256: Digest of the file.
         transports: Names of the transports that it registered.
         agents: Names of the agents that it registered.
         environments: Ids of the environments that it registered.
@@ -179,7 +180,7 @@ class Plugin:
 
     @property
     def file(self) -> PluginFile:
-        """What another process needs to import the same."""
+        """Path and digest, with which another process imports the same file."""
         return PluginFile(self.path, self.sha256)
 
 
@@ -187,18 +188,18 @@ _LOADED: dict[Path, Plugin] = {}
 
 
 def load_plugin(path: str | Path, sha256: str | None = None) -> Plugin:
-    """Import a user's Python file, once a process, so that it can register what it defines.
+    """Import a user's Python file, once per process, so that it can register what it defines.
 
-    What is compiled are the bytes whose digest was taken: neither a file that changes meanwhile nor a cached
-    form of it beside it counts.
+    The bytes that are compiled are those whose digest was computed; changes of the file in the meantime and
+    cached bytecode have no effect.
 
     Args:
-        path: A file with calls of ``register_transport``, ``register_agent`` or ``register_environment``.
-        sha256: The digest that it has to have; None: any.
+        path: A file that calls ``register_transport``, ``register_agent`` or ``register_environment``.
+        sha256: Required digest; None: any.
 
     Raises:
-        ResultMismatch: It has another digest; then nothing of it has run.
-        SysgymError: It cannot be read, cannot be imported or registers nothing.
+        ResultMismatch: The file has another digest; none of its code has run.
+        SysgymError: The file cannot be read, cannot be imported or registers nothing.
     """
     from sysgym.agents import list_agents
     from sysgym.emulator.packets.transports import list_transports
@@ -209,14 +210,14 @@ def load_plugin(path: str | Path, sha256: str | None = None) -> Plugin:
     source = read_limited(file, LARGEST_PLUGIN_BYTES) if known is None else b""
     digest = hashlib.sha256(source).hexdigest() if known is None else known.sha256
     if sha256 not in (None, digest):
-        raise ResultMismatch(f"{path}: is not the file that was asked for, its digest is {digest[:12]}")
+        raise ResultMismatch(f"{path}: expected a file with digest {sha256[:12]}, got {digest[:12]}")
     if known is not None:
         return known
     if file.suffix != ".py":
         raise SysgymError(f"{path}: not a Python file")
-    # The file's own name, as `import` would have it: pickles and numba's cache on disk go by it.
+    # The module has the file's name, as with `import`, because pickles and numba's cache on disk use it.
     if file.stem in sys.modules:
-        raise SysgymError(f'{path}: a module named "{file.stem}" is loaded already; rename the file')
+        raise SysgymError(f'{path}: another module named "{file.stem}" is loaded already; rename the file')
     before = frozenset(list_transports()), frozenset(list_agents()), frozenset(ENVIRONMENTS)
     module = ModuleType(file.stem)
     module.__file__ = str(file)
@@ -237,8 +238,10 @@ def load_plugin(path: str | Path, sha256: str | None = None) -> Plugin:
         frozenset(ENVIRONMENTS) - before[2],
     )
     if not new.transports and not new.agents and not new.environments:
-        del sys.modules[file.stem]  # as before: the user may mend the file and load it again
-        raise SysgymError(f"{path}: registers no transport, no agent and no environment of a new name")
+        del sys.modules[file.stem]  # so that the user can correct the file and load it again
+        raise SysgymError(
+            f"{path}: expected a file that registers a new transport, agent or environment; it registers none"
+        )
     _LOADED[file] = new
     return new
 
@@ -255,17 +258,17 @@ def contender_from(
     """Return a contender from the names of its parts.
 
     Args:
-        name: What tables call it.
-        transport: A registered transport; empty where the family has none.
+        name: Name in tables.
+        transport: A registered transport; empty in families without transports.
         agent: A registered agent.
-        plugins: Loaded files, so that the rows say where a part came from.
-        family: Of the scenarios that it plays; None: that whose contenders have transports.
-        parameters: What the agent is made with.
-        env_id: Environment that it plays, which may be a plugin's.
+        plugins: Loaded files, so that rows can name the file of each part.
+        family: Family of the scenarios; None: the one whose contenders have transports.
+        parameters: Arguments of the agent.
+        env_id: Environment, which may be a plugin's.
 
     Raises:
         UnknownName: There is no such transport or agent.
-        SysgymError: A name is none that rows can have.
+        SysgymError: A name is not valid in rows.
     """
     from sysgym.agents import agent_info
 
@@ -280,9 +283,11 @@ def contender_from(
     if transport:
         check_name("transport", transport)
     if transports is None and transport:
-        raise SysgymError(f'"{name}": there are no transports in the family {playing.name}; name an agent')
+        raise SysgymError(f'"{name}": the family {playing.name} has no transports; expected an agent')
     if transports is not None and info.transport and transport not in (info.transport, transports.driven):
-        raise SysgymError(f'"{name}": the agent "{agent}" brings its own transport, {info.transport}')
+        raise SysgymError(
+            f'"{name}": the agent "{agent}" has its own transport, {info.transport}; omit the transport'
+        )
     if info.transport:
         transport = info.transport
     elif transports is not None:
@@ -301,21 +306,22 @@ def contender_from(
 def parse_contender(
     text: str, plugins: Iterable[Plugin] = (), family: str | None = None, env_id: str = ""
 ) -> Contender:
-    """Return the contender that a user wrote.
+    """Return a contender from its text form.
 
-    In a family with transports a transport's name is that transport left to itself, an agent's name is that
-    agent setting rates, ``TRANSPORT:AGENT`` is both; elsewhere there are only agents. ``NAME=...`` gives it
-    another name, ``...@FILE`` a checkpoint: ``mine=paced:ppo@runs/mine/final.zip``.
+    In a family with transports, the name of a transport means this transport without rate caps, the name of
+    an agent means this agent setting rates, and ``TRANSPORT:AGENT`` names both; in other families there are
+    only agents. ``NAME=...`` sets the name, ``...@FILE`` a checkpoint:
+    ``mine=paced:ppo@runs/mine/final.zip``.
 
     Args:
-        text: The words.
+        text: Text form of a contender.
         plugins: As in :func:`contender_from`.
-        family: As there.
-        env_id: As there.
+        family: As in :func:`contender_from`.
+        env_id: As in :func:`contender_from`.
 
     Raises:
         UnknownName: A part does not exist.
-        SysgymError: The checkpoint cannot be read, or is given to a heuristic.
+        SysgymError: The checkpoint cannot be read, or the agent takes none.
     """
     playing = _family(family)
     label, equals, rest = text.partition("=")
@@ -351,7 +357,7 @@ def _parts_of(name: str, family: Family, transports: Transports) -> tuple[str, s
 
 
 def _nobody_of(family: Family, name: str) -> UnknownName:
-    """Return the error for a name that is of another family, or of none; says who plays this one."""
+    """Return the error for a name of another family or of none; it lists the contenders of this family."""
     from sysgym.agents import list_agents
 
     own: list[str] = []
@@ -366,8 +372,8 @@ def _nobody_of(family: Family, name: str) -> UnknownName:
     )
     listing, hint = "", ""
     if is_transport or any(name in list_agents(other.name) for other in others):
-        kind = "a transport, and this is no network" if is_transport else "an agent of another family"
-        listing = f"it is {kind}; this family is played by {', '.join(sorted(players))}"
+        kind = "a transport, and this family has none" if is_transport else "an agent of another family"
+        listing = f"it is {kind}; the agents of this family are {', '.join(sorted(players))}"
     elif own:
         listing = f"sysgym list lists all {len(players)}"
     if own:

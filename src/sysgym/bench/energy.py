@@ -1,11 +1,11 @@
-"""Energy and carbon of episodes and trainings: stated estimates, offline, never results.
+"""Energy and carbon of episodes and trainings: estimates with stated assumptions, not part of the results.
 
-Operational emissions are energy x PUE x the grid's carbon intensity; embodied ones are the share of a
-server's manufacture that falls on the time used (the accounting of Wu et al., Sustainable AI, MLSys 2022).
+Operational emissions are energy x PUE x the grid's carbon intensity; embodied emissions are the share of a
+server's manufacture attributed to the time used (the accounting of Wu et al., Sustainable AI, MLSys 2022).
 
 Grid intensities are those of facebookresearch/ACT (places: its file of 2022). Watts of a busy hardware thread
-are the coefficients of Cloud Carbon Footprint, derived from SPECpower. The manufacture of a server, its life,
-its utilisation and its cores are assumptions, not measurements: they say of what order the embodied part is.
+are the coefficients of Cloud Carbon Footprint, derived from SPECpower. A server's manufacture, lifetime,
+utilisation and number of cores are assumptions, which give the order of magnitude of the embodied part only.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any, Protocol
 from sysgym.errors import MissingExtra, SysgymError, UnknownName
 
 CPU_TIME = "cpu-time"
-"""CPU seconds of the process times watts a core."""
+"""CPU seconds of the process times watts per core."""
 
 CODECARBON = "codecarbon"
-"""What codecarbon measures or estimates, without the network; extra ``energy``."""
+"""Measurement or estimate by codecarbon, offline; needs the extra ``energy``."""
 
 METHODS = (CPU_TIME, CODECARBON)
 
@@ -67,17 +67,17 @@ WATTS_PER_CORE: Mapping[str, float] = {
 """Processor -> W of one busy hardware thread, from Cloud Carbon Footprint's coefficients."""
 
 DEFAULT_PROCESSOR = "skylake"
-"""The same for every machine, so that rows of two machines are measured alike."""
+"""Default on every machine, so that rows of different machines are comparable."""
 
 DEFAULT_PUE = 1.1
-"""Assumed: what a large datacenter's overhead is nowadays."""
+"""Assumed power usage effectiveness, that of a large datacenter."""
 
 SERVER_MANUFACTURE_G = 2_000_000.0
 SERVER_LIFE_YEARS = 4.0
 SERVER_UTILISATION = 0.45
 SERVER_CORES = 64
 HOURS_A_YEAR = 8760.0
-"""Assumptions of the embodied part: 2 t CO2e a server, four years, 45 % of them used, 64 cores."""
+"""Assumptions of the embodied part: 2 t CO2e per server, four years of life, 45 % utilisation, 64 cores."""
 
 ASSUMPTIONS = (
     f"Embodied emissions rest on assumptions: {SERVER_MANUFACTURE_G / 1e6:.0f} t CO2e to make a server of "
@@ -88,14 +88,14 @@ ASSUMPTIONS = (
 
 @dataclass(frozen=True)
 class EnergySettings:
-    """How energy is measured, and what it is multiplied with.
+    """Measurement of energy, and factors of emissions.
 
     Attributes:
         method: One of :data:`METHODS`.
-        grid: Name of the carbon intensity; empty for one given as a number.
+        grid: Name of the carbon intensity; empty if it was given as a number.
         ci_g_per_kwh: Carbon intensity of the electricity, g/kWh.
         pue: Power usage effectiveness of the building.
-        watts_per_core: Of a busy core, W; used by ``cpu-time`` only.
+        watts_per_core: Power of a busy core, W; used by ``cpu-time`` only.
     """
 
     method: str = CPU_TIME
@@ -112,7 +112,7 @@ class EnergySettings:
         pue: float = DEFAULT_PUE,
         watts_per_core: str = DEFAULT_PROCESSOR,
     ) -> EnergySettings:
-        """Return settings from what a user wrote.
+        """Return settings from options of the command line.
 
         Args:
             method: One of :data:`METHODS`.
@@ -125,25 +125,29 @@ class EnergySettings:
             SysgymError: A number is out of range.
         """
         if method not in METHODS:
-            raise UnknownName("way to measure energy", method, METHODS)
+            raise UnknownName("energy measurement", method, METHODS)
         intensity = _number_or_name("grid", grid, GRIDS_G_PER_KWH)
         watts = _number_or_name("processor", watts_per_core, WATTS_PER_CORE)
-        for what, value, least in (("grid", intensity, 0.0), ("PUE", pue, 1.0), ("watts a core", watts, 0.0)):
+        for what, value, least in (
+            ("grid", intensity, 0.0),
+            ("PUE", pue, 1.0),
+            ("watts per core", watts, 0.0),
+        ):
             if not least <= value < 1e6:
-                raise SysgymError(f"{what}: {value:g}; expected a number of at least {least:g}")
+                raise SysgymError(f"{what}: got {value:g}, expected a number of at least {least:g}")
         return cls(method, grid.lower() if grid.lower() in GRIDS_G_PER_KWH else "", intensity, pue, watts)
 
     @property
     def method_words(self) -> str:
-        """What rows call the method: two that differ in it are not compared."""
+        """Name of the method in rows; rows with different methods are not compared."""
         return f"{CPU_TIME}-{self.watts_per_core:g}W" if self.method == CPU_TIME else self.method
 
     def account(self, energy_kwh: float, core_hours: float) -> dict[str, Any]:
-        """Return what a row holds.
+        """Return the energy record of a row.
 
         Args:
-            energy_kwh: Of the machine, without the building's overhead.
-            core_hours: Core-hours used, which the embodied part goes by.
+            energy_kwh: Energy of the machine, without the building's overhead.
+            core_hours: Core-hours used, for the embodied part.
         """
         return {
             "energy_kwh": energy_kwh,
@@ -160,10 +164,10 @@ class EnergySettings:
 
 
 DEFAULT = EnergySettings()
-"""CPU time, at the world's mean intensity."""
+"""CPU time, with the world's mean carbon intensity."""
 
 KEYS = ("energy_kwh", "co2e_operational_g", "co2e_embodied_g", "method", "ci_g_per_kwh", "pue")
-"""Of the object ``energy`` in a row and in a training's record."""
+"""Keys of the object ``energy`` in a row and in a training's record."""
 
 
 def _number_or_name(what: str, text: str, names: Mapping[str, float]) -> float:
@@ -187,9 +191,9 @@ def embodied_g(
     life_years: float = SERVER_LIFE_YEARS,
     utilisation: float = SERVER_UTILISATION,
 ) -> float:
-    """Return the share of a server's manufacture that falls on hours of use, g CO2e.
+    """Return the share of a server's manufacture attributed to hours of use, g CO2e.
 
-    Two tonnes over four years at 45 % use are 127 g an hour.
+    Two tonnes over four years at 45 % use are 127 g per hour.
     """
     return manufacture_g * server_hours / (life_years * HOURS_A_YEAR * utilisation)
 
@@ -200,28 +204,28 @@ def total_g(account: Mapping[str, Any]) -> float:
 
 
 def measured_alike(account: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what has to be equal for two records to be compared."""
+    """Return the values that must be equal in comparable records."""
     return (account["method"], account["ci_g_per_kwh"], account["pue"])
 
 
 def alike_words(account: Mapping[str, Any]) -> str:
-    """Return how a record was measured, in words."""
+    """Return a description of a record's measurement."""
     method, intensity, pue = measured_alike(account)
     return f"{method}, {intensity:g} g/kWh, PUE {pue:g}"
 
 
 class Meter(Protocol):
-    """Counts the energy of this process from when it was made."""
+    """Meter of this process's energy since the meter's creation."""
 
     def read(self) -> dict[str, Any]:
-        """Return the account so far."""
+        """Return the energy record so far."""
 
 
 def start_meter(settings: EnergySettings) -> Meter:
-    """Return a meter that counts from now on.
+    """Return a meter that starts now.
 
     Raises:
-        MissingExtra: codecarbon is asked for and not installed.
+        MissingExtra: codecarbon is requested and not installed.
     """
     return _CodecarbonMeter(settings) if settings.method == CODECARBON else _CpuTimeMeter(settings)
 
@@ -237,7 +241,7 @@ class _CpuTimeMeter:
 
 
 class _CodecarbonMeter:
-    """Adds up a tracker's tasks; a process has one tracker, whose first task takes seconds to begin."""
+    """Sum over a tracker's tasks; a process has one tracker, whose first task takes seconds to start."""
 
     _tracker: Any = None
     _total_kwh = 0.0

@@ -1,4 +1,4 @@
-"""Generalisation: who was trained on one scenario and plays another."""
+"""Generalisation matrices: agents trained on one scenario and tested on another."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ def fits(agent: str, trained_on: Scenario, played: Scenario, action_scale: str =
 
 @dataclass(frozen=True)
 class Matrix:
-    """What the report draws, as ``run.json`` has it.
+    """Matrix of a suite, as stored in ``run.json`` and drawn in the report.
 
     Attributes:
         agent: Learning agent.
-        scenarios: Names, trained on and played, in order.
+        scenarios: Names of the scenarios for training and test, in order.
         floor: Contender whose score is 0.
         bound: Contender whose score is 1.
-        score: What is compared: ``return`` or a metric.
-        split: Of the tests.
-        fits: Pairs (trained on, played) that can be played at all.
+        score: Quantity compared: ``return`` or a metric.
+        split: Split of the test episodes.
+        fits: Pairs (trained on, tested on) whose observation and action spaces fit.
     """
 
     agent: str
@@ -82,11 +82,11 @@ class Matrix:
         return cls(spec.agent, names, spec.floor, spec.bound, spec.score, spec.split, pairs)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that ``run.json`` has."""
+        """Return the matrix as JSON data of ``run.json``."""
         return {**vars(self), "scenarios": list(self.scenarios), "fits": sorted(map(list, self.fits))}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Matrix:
-        """Return what :meth:`to_json` wrote."""
+        """Return the matrix from data of :meth:`to_json`."""
         pairs = frozenset((one, other) for one, other in data["fits"])
         return cls(**{**data, "scenarios": tuple(data["scenarios"]), "fits": pairs})

@@ -1,4 +1,4 @@
-"""From a suite to what has to be done: trainings, and the episodes of every contender."""
+"""Plan of a benchmark: trainings, and the episodes of every contender, derived from a suite."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sysgym.scenarios import MatrixSpec, Scenario, Suite, TaskSpec, load_scenari
 
 @dataclass(frozen=True)
 class Cell:
-    """An episode to play; the checkpoint of a training in the suite is not known before it is done.
+    """An episode of the plan; checkpoints of the suite's trainings are not known before they finish.
 
     Attributes:
-        scenario: What is played.
+        scenario: Scenario.
         split: Split of the seed.
-        contender: Who plays.
+        contender: Contender.
         seed: Episode seed.
-        training: Name of the training that makes the checkpoint; None where nothing has to be trained.
+        training: Name of the training that makes the checkpoint; None if none is needed.
     """
 
     scenario: Scenario
@@ -37,13 +37,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Extras:
-    """What the command line adds to a suite.
+    """Additions of the command line to a suite.
 
     Attributes:
-        scenarios: Names or paths, played by all contenders of the suite that need no training.
-        contenders: As :func:`sysgym.bench.contenders.parse_contender` reads them; they play every task.
-        n_seeds: Seeds of every task, from its first one on; None: the suite's own.
-        trust: Whether code in checkpoints may run.
+        scenarios: Names or paths of scenarios for all contenders of the suite that need no training.
+        contenders: Contenders for every task, as :func:`sysgym.bench.contenders.parse_contender` reads them.
+        n_seeds: Number of seeds of every task, beginning with its first; None: the suite's own.
+        trust: Whether checkpoints may run code.
     """
 
     scenarios: Sequence[str] = ()
@@ -54,14 +54,14 @@ class Extras:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a run of the benchmark consists of.
+    """Trainings and episodes of a benchmark.
 
     Attributes:
         suite: The suite.
-        trainings: By name.
-        cells: In the order of the suite.
+        trainings: Trainings by name.
+        cells: Episodes in the order of the suite.
         milestones: Trainings whose checkpoints are compared with heuristics on the validation split.
-        matrix: Who is trained on what and plays what; None where the suite has no ``[matrix]``.
+        matrix: Generalisation matrix; None if the suite has no ``[matrix]``.
     """
 
     suite: Suite
@@ -71,7 +71,7 @@ class Plan:
     matrix: Matrix | None = None
 
     def describe(self) -> dict[str, Any]:
-        """Return what the report needs to know, as JSON data."""
+        """Return the data that the report needs, as JSON data."""
         return {
             "name": self.suite.name,
             "title": self.suite.title,
@@ -97,13 +97,14 @@ def make_plan(
     Args:
         suite: The suite.
         folder: Where results and trainings go.
-        extras: What the user adds.
-        plugins: The user's files, loaded.
+        extras: Additions of the command line.
+        plugins: The user's loaded files.
 
     Raises:
-        UnknownName: A contender or scenario that the user adds does not exist.
-        ScenarioError: A scenario is wrong, or the suite names contenders or metrics that do not exist.
-        SysgymError: A learned contender has neither training nor checkpoint, or seeds leave their split.
+        UnknownName: An added contender or scenario does not exist.
+        ScenarioError: A scenario is invalid, or the suite names contenders or metrics that do not exist.
+        SysgymError: A learned contender has neither training nor checkpoint, or seeds are outside their
+            split.
     """
     extras, plugins = extras or Extras(), tuple(plugins)
     check_suite(suite, plugins)
@@ -144,7 +145,7 @@ def make_plan(
 def _add_matrix(
     plan: Plan, spec: MatrixSpec, worlds: Sequence[Scenario], extras: Extras, plugins: Sequence[Plugin]
 ) -> None:
-    """Add that every training's policies play every scenario that they fit."""
+    """Add the episodes of every trained policy on every scenario that it fits."""
     assert plan.matrix is not None
     for scenario in worlds:
         seeds = _seeds(
@@ -162,7 +163,7 @@ def _add_matrix(
 
 
 def _add_milestones(plan: Plan, count: int) -> None:
-    """Add what tells when a training reached the best heuristic of its scenario."""
+    """Add the episodes that show when a training reached the best heuristic of its scenario."""
     for name, training in plan.trainings.items():
         cells = [cell for cell in plan.cells if cell.scenario.sha256() == training.scenario_sha256]
         contenders = {cell.contender.name: cell.contender for cell in cells}
@@ -197,7 +198,7 @@ def _seeds(scenario: Scenario, split: str, seeds: Sequence[int], count: int | No
     outside = [seed for seed in seeds if seed not in scenario.splits[split]]
     if outside:
         raise SysgymError(
-            f"{scenario.name}: seed {outside[0]} is not of the split {split}, "
+            f"{scenario.name}: seed {outside[0]} is outside the split {split}, "
             f"{list(scenario.splits[split].seeds)}"
         )
     return seeds
@@ -214,9 +215,11 @@ def _add(
     names = [contender.name for contender in contenders]
     for name in names:
         if names.count(name) > 1:
-            raise SysgymError(f'{scenario.name}: two contenders are named "{name}"; call one NAME={name}')
+            raise SysgymError(
+                f'{scenario.name}: two contenders are named "{name}"; rename one with NEW_NAME={name}'
+            )
     if any(cell.scenario.name == scenario.name and cell.split == split for cell in plan.cells):
-        raise SysgymError(f'{scenario.name}: this scenario is in the suite "{plan.suite.name}" already')
+        raise SysgymError(f'{scenario.name}: the scenario is in the suite "{plan.suite.name}" already')
     for contender in contenders:
         trainings = _trainings_of(plan, trained_on, contender)
         ready = contender if trainings else contender.with_shipped(trained_on.name)
@@ -228,7 +231,7 @@ def _add(
 
 
 def _trainings_of(plan: Plan, scenario: Scenario, contender: Contender) -> list[str]:
-    """Names of the trainings whose checkpoints the contender plays with: one for each seed of training."""
+    """Return the names of the trainings of the contender's checkpoints, one for each training seed."""
     if not contender.learned or contender.checkpoint is not None:
         return []
     return [
@@ -241,7 +244,7 @@ def _trainings_of(plan: Plan, scenario: Scenario, contender: Contender) -> list[
 def _or_checkpoint(
     plan: Plan, scenario: Scenario, contender: Contender, trainings: Sequence[str]
 ) -> Sequence[str | None]:
-    """Return the trainings, or that none is needed; raises SysgymError if there is nothing to play with."""
+    """Return the trainings, or [None] if none is needed; raises SysgymError without a checkpoint."""
     if contender.learned and contender.checkpoint is None and not trainings:
         raise SysgymError(
             f'{scenario.name}: "{contender.name}" is learned, and the suite "{plan.suite.name}" trains no '

@@ -1,10 +1,10 @@
 """Statistics of few, expensive runs: interquartile means with bootstrap intervals, paired comparisons.
 
 After Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice, NeurIPS 2021. A
-sample is an array of shape (n_runs, n_seeds): how often the agent was trained (1 for what is not learned),
-and the episodes that each run played. The bootstrap draws runs and seeds anew, each with replacement, so that
-the interval covers both; a scenario is a stratum, drawn by itself. Intervals are percentile intervals. They
-are seeded: the same rows give the same report.
+sample is an array of shape (n_runs, n_seeds): runs are trainings (one for agents that are not learned), seeds
+are the episodes of each run. The bootstrap resamples runs and seeds, each with replacement, so that the
+interval covers both; a scenario is a stratum, resampled separately. Intervals are percentile intervals. They
+are seeded, so that the same rows give the same report.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy import stats
 
 FloatArray = NDArray[np.float64]
 Statistic = Callable[[FloatArray], FloatArray]
-"""Maps values of shape (n_resamples, n) to numbers of shape (n_resamples,)."""
+"""Map from values of shape (n_resamples, n) to statistics of shape (n_resamples,)."""
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
@@ -34,14 +34,14 @@ class Interval(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether zero lies outside: a difference that chance alone hardly explains."""
+        """Whether zero lies outside the interval, so that chance alone hardly explains the difference."""
         return self.low > 0.0 or self.high < 0.0
 
 
 def iqm(values: FloatArray) -> FloatArray:
     """Return the interquartile mean along the last axis: the mean without the lowest and the highest quarter.
 
-    Fewer than four values lose none.
+    With fewer than four values, none is left out.
 
     Args:
         values: Shape (..., n).
@@ -57,10 +57,10 @@ def mean(values: FloatArray) -> FloatArray:
 
 
 AVERAGES: dict[str, Statistic] = {"iqm": iqm, "mean": mean}
-"""What may stand for many episodes."""
+"""Statistics that can summarise many episodes, by name."""
 
 AVERAGE_WORDS = {"iqm": "interquartile mean", "mean": "mean"}
-"""What they are called."""
+"""Names of the statistics in texts."""
 
 
 def estimate(sample: FloatArray, *, statistic: Statistic = iqm, seed: int = SEED) -> Interval:
@@ -68,8 +68,8 @@ def estimate(sample: FloatArray, *, statistic: Statistic = iqm, seed: int = SEED
 
     Args:
         sample: Shape (n_runs, n_seeds).
-        statistic: What to estimate.
-        seed: Of the bootstrap.
+        statistic: Statistic to estimate.
+        seed: Seed of the bootstrap.
     """
     return stratified_estimate([sample], statistic=statistic, seed=seed)
 
@@ -77,12 +77,12 @@ def estimate(sample: FloatArray, *, statistic: Statistic = iqm, seed: int = SEED
 def stratified_estimate(
     strata: Sequence[FloatArray], *, statistic: Statistic = iqm, seed: int = SEED
 ) -> Interval:
-    """Return a statistic of several samples together; each stratum is drawn by itself and keeps its share.
+    """Return a statistic of several samples together; each stratum is resampled at its own size.
 
     Args:
         strata: Samples of shape (n_runs, n_seeds), one for each scenario, comparable with each other.
-        statistic: Applied to all values together.
-        seed: Of the bootstrap.
+        statistic: Statistic of all values together.
+        seed: Seed of the bootstrap.
     """
     rng = np.random.default_rng(seed)
     pooled = np.concatenate([np.ravel(sample) for sample in strata])
@@ -91,11 +91,11 @@ def stratified_estimate(
 
 
 def mean_of_means(strata: Sequence[FloatArray], *, seed: int = SEED) -> Interval:
-    """Return the mean of the strata's means, each weighing the same however many values it has.
+    """Return the mean of the strata's means, with equal weights whatever their numbers of values.
 
     Args:
         strata: Samples of shape (n_runs, n_seeds), comparable with each other.
-        seed: Of the bootstrap.
+        seed: Seed of the bootstrap.
     """
     rng = np.random.default_rng(seed)
     drawn = [_resampled(sample, *_draw(rng, sample.shape)).mean(axis=1) for sample in strata]
@@ -105,22 +105,22 @@ def mean_of_means(strata: Sequence[FloatArray], *, seed: int = SEED) -> Interval
 def paired_difference(
     ours: FloatArray, theirs: FloatArray, *, statistic: Statistic = iqm, seed: int = SEED
 ) -> Interval:
-    """Return a statistic of ours less that of theirs, on common seeds.
+    """Return the difference of a statistic, ours minus theirs, on common seeds.
 
-    Both are drawn with the same seeds, so that what a hard episode does to both cancels.
+    Both are resampled with the same seeds, so that effects common to both, as of hard episodes, cancel.
 
     Args:
         ours: Shape (n_runs, n_seeds).
         theirs: Shape (n_other_runs, n_seeds), the same seeds in the same order.
-        statistic: What to compare.
-        seed: Of the bootstrap.
+        statistic: Statistic to compare.
+        seed: Seed of the bootstrap.
 
     Raises:
         ValueError: If the numbers of seeds differ.
     """
     if ours.shape[1] != theirs.shape[1]:
         raise ValueError(
-            f"{ours.shape[1]} and {theirs.shape[1]} seeds: a paired comparison needs common ones"
+            f"got {ours.shape[1]} and {theirs.shape[1]} seeds; a paired comparison needs common seeds"
         )
     rng = np.random.default_rng(seed)
     runs, seeds = _draw(rng, ours.shape)
@@ -134,13 +134,13 @@ def paired_difference(
 def probability_of_improvement(
     pairs: Sequence[tuple[FloatArray, FloatArray]], *, higher_is_better: bool = True, seed: int = SEED
 ) -> Interval:
-    """Return how likely ours is better than theirs on a scenario and seed taken at random; ties count half.
+    """Return the probability that ours is better than theirs on a random scenario and seed; ties count half.
 
     Args:
-        pairs: (ours, theirs) for each scenario, shapes as in :func:`paired_difference`; scenarios weigh the
-            same.
+        pairs: (ours, theirs) for each scenario, shapes as in :func:`paired_difference`; scenarios have equal
+            weights.
         higher_is_better: Direction of the metric.
-        seed: Of the bootstrap.
+        seed: Seed of the bootstrap.
     """
     rng = np.random.default_rng(seed)
     values, resamples = [], []
@@ -153,12 +153,12 @@ def probability_of_improvement(
 
 
 def optimality_gap(strata: Sequence[FloatArray], target: float = 1.0, *, seed: int = SEED) -> Interval:
-    """Return by how much scores stay below a target on average; surplus does not make up for lack.
+    """Return the mean shortfall of scores below a target; scores above the target count as reaching it.
 
     Args:
         strata: Scores, higher is better, of shape (n_runs, n_seeds), one for each scenario.
         target: Score to reach.
-        seed: Of the bootstrap.
+        seed: Seed of the bootstrap.
     """
     gaps = [np.maximum(target - sample, 0.0) for sample in strata]
     return stratified_estimate(gaps, statistic=mean, seed=seed)
@@ -167,18 +167,18 @@ def optimality_gap(strata: Sequence[FloatArray], target: float = 1.0, *, seed: i
 def normalised(
     ours: FloatArray, floor: FloatArray, bound: FloatArray, *, seed: int = SEED
 ) -> Interval | None:
-    """Return where a mean lies between two others, 0 at the floor and 1 at the bound, on common seeds.
+    """Return the position of a mean between two others, 0 at the floor and 1 at the bound, on common seeds.
 
-    All three are drawn with the same seeds, each with its own runs.
+    All three are resampled with the same seeds, each with its own runs.
 
     Args:
         ours: Shape (n_runs, n_seeds).
-        floor: The same seeds; what counts as 0.
-        bound: The same seeds; what counts as 1.
-        seed: Of the bootstrap.
+        floor: Sample that defines 0, with the same seeds.
+        bound: Sample that defines 1, with the same seeds.
+        seed: Seed of the bootstrap.
 
     Returns:
-        None where the bound cannot be told from the floor: there is nothing to measure with.
+        None if the bound does not differ from the floor beyond chance, so that there is no scale.
     """
     rng = np.random.default_rng(seed)
     seeds = _draw(rng, ours.shape)[1]
@@ -194,7 +194,7 @@ def normalised(
 
 
 class Profile(NamedTuple):
-    """How often a score is exceeded: values and a band, each of the thresholds' shape."""
+    """Share of episodes above each threshold, with a band; all arrays have the thresholds' shape."""
 
     value: FloatArray
     low: FloatArray
@@ -202,14 +202,14 @@ class Profile(NamedTuple):
 
 
 def performance_profile(strata: Sequence[FloatArray], thresholds: FloatArray, *, seed: int = SEED) -> Profile:
-    """Return the share of episodes whose score is above each threshold, scenarios weighing the same.
+    """Return the share of episodes whose score is above each threshold, with equal weights of scenarios.
 
-    The band is pointwise, from a bootstrap that draws runs and seeds within each scenario.
+    The band is pointwise, from a bootstrap that resamples runs and seeds within each scenario.
 
     Args:
         strata: Scores, higher is better, of shape (n_runs, n_seeds), one for each scenario.
-        thresholds: Where to look, rising, shape (n,).
-        seed: Of the bootstrap.
+        thresholds: Scores in ascending order, shape (n,).
+        seed: Seed of the bootstrap.
     """
     rng = np.random.default_rng(seed)
     values, resamples = [], []
@@ -217,7 +217,7 @@ def performance_profile(strata: Sequence[FloatArray], thresholds: FloatArray, *,
         above = (sample[..., None] > thresholds).astype(np.float64)
         values.append(above.mean(axis=(0, 1)))
         runs, seeds = _draw(rng, sample.shape)
-        # How often each episode was drawn stands for the drawn episodes: the thresholds need no loop.
+        # Counts of how often each episode was drawn replace the resamples, so that thresholds need no loop.
         drawn = np.zeros((RESAMPLES, *sample.shape))
         np.add.at(drawn, (np.arange(RESAMPLES)[:, None, None], runs[:, :, None], seeds[:, None, :]), 1.0)
         resamples.append(np.tensordot(drawn, above, axes=2) / sample.size)
@@ -228,7 +228,7 @@ def performance_profile(strata: Sequence[FloatArray], thresholds: FloatArray, *,
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indices of runs and of seeds for every resample."""
+    """Return indices of runs and of seeds for every resample."""
     n_runs, n_seeds = shape
     return (
         rng.integers(n_runs, size=(RESAMPLES, n_runs)),
@@ -237,19 +237,19 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[NDArray[np.
 
 
 def _resampled(sample: FloatArray, runs: NDArray[np.int64], seeds: NDArray[np.int64]) -> FloatArray:
-    """Values of every resample, shape (RESAMPLES, n_runs * n_seeds)."""
+    """Return the values of every resample, shape (RESAMPLES, n_runs * n_seeds)."""
     drawn: FloatArray = sample[runs[:, :, None], seeds[:, None, :]]
     return drawn.reshape(RESAMPLES, -1)
 
 
 def percentile_interval(value: float | np.floating, resamples: FloatArray) -> Interval:
-    """Return an estimate with the interval that its resamples span.
+    """Return an estimate with its percentile interval.
 
     Args:
         value: The estimate.
-        resamples: The same of samples drawn anew, shape (n_resamples,).
+        resamples: Estimates of the resamples, shape (n_resamples,).
     """
     tail = 50.0 * (1.0 - CONFIDENCE)
     low, high = np.percentile(resamples, [tail, 100.0 - tail])
-    # The percentile interval of a skewed few can miss its own estimate by a rounding error.
+    # With few skewed values, the percentile interval can miss its own estimate by a rounding error.
     return Interval(float(value), min(float(low), float(value)), max(float(high), float(value)))

@@ -1,4 +1,4 @@
-"""Checks of a suite that need to know agents, transports and metrics, all made before anything is played."""
+"""Checks of a suite's agents, transports and metrics, made before anything runs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from sysgym.scenarios.errors import Problem, closest_names
 from sysgym.scenarios.families import evaluation_of
 
 RETURN = "return"
-"""What a matrix may compare beside metrics: the sum of rewards."""
+"""Score of a matrix that is not a metric: the sum of rewards."""
 
 
 def check_suite(suite: Suite, plugins: Sequence[Plugin] = ()) -> None:
-    """Check that what a suite names exists: its contenders, its metrics, the score of its matrix.
+    """Check that the contenders, metrics and matrix score of a suite exist.
 
     Args:
         suite: The suite.
-        plugins: The user's files, loaded.
+        plugins: The user's loaded files.
 
     Raises:
-        ScenarioError: Something does not; names all of it, with what is close.
+        ScenarioError: Names everything that does not exist, with similar names.
     """
     scenarios = [load_scenario(task.scenario) for task in suite.tasks]
     problems = [*_contender_problems(suite, scenarios, plugins), *_metric_problems(suite, scenarios)]
@@ -74,7 +74,7 @@ def _metric_problems(suite: Suite, scenarios: Sequence[Scenario]) -> Iterator[Pr
         if name not in known:
             close = closest_names(name, known, 3)
             expected = "a metric of the suite's scenarios"
-            yield Problem(key, name, expected, _did_you_mean(close) or f"there is: {', '.join(known)}")
+            yield Problem(key, name, expected, _did_you_mean(close) or f"the metrics are: {', '.join(known)}")
 
 
 def _did_you_mean(names: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
-"""Surveys: tables about a world itself, whoever plays in it, which a suite makes beside its result.
+"""Surveys: tables about an environment's world, independent of contenders, which a suite can request.
 
-A survey is a function that returns pages; they are kept in ``survey.json`` of the results folder, printed,
-and part of the report.
+A survey is a function that returns pages; they are stored in ``survey.json`` of the results folder, printed,
+and included in the report.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sysgym.scenarios.files import make_folder, write_atomically
 FILE = "survey.json"
 
 Progress = Callable[[int, int], None]
-"""Told how many parts of how many are done."""
+"""Callback with the number of finished parts and the number of all parts."""
 
 SURVEYS = {
     "linux-quick": "sysgym.studies.sim_vs_linux:quick",
@@ -43,7 +43,7 @@ class _PageFields(Strict):
     @model_validator(mode="after")
     def _check_width(self) -> Self:
         if not self.columns or any(len(row) != len(self.columns) for row in self.rows):
-            raise ValueError("each row has to have a cell for each column")
+            raise ValueError("expected one cell for each column in every row")
         return self
 
 
@@ -53,13 +53,13 @@ class _Pages(RootModel[list[_PageFields]]):
 
 @dataclass(frozen=True)
 class Page:
-    """One table.
+    """One table of a survey.
 
     Attributes:
-        title: Above it.
-        text: What it shows and how it was made.
+        title: Title above the table.
+        text: Content and method, in words.
         columns: Headings.
-        rows: Cells, as shown; the first names the row.
+        rows: Cells as shown; the first is the name of the row.
     """
 
     title: str
@@ -69,23 +69,23 @@ class Page:
 
     @property
     def table(self) -> Table:
-        """The numbers, to the right of their names."""
+        """The table, with numbers aligned to the right."""
         first, *others = self.columns
         return Table(self.title, (first, *(f">{column}" for column in others)), self.rows)
 
     def markdown(self, level: int = 2) -> str:
-        """Return the table under a heading of a level."""
+        """Return the table as Markdown, with a heading of a given level."""
         numbers = markdown_table(self.table.columns, self.rows)
         return f"{'#' * level} {self.title}\n\n{self.text}\n\n{numbers}\n"
 
 
 def make(name: str, n_workers: int, progress: Progress) -> list[Page]:
-    """Make a survey.
+    """Run a survey and return its pages.
 
     Args:
         name: One of :data:`SURVEYS`.
-        n_workers: Processes.
-        progress: Told how far it is.
+        n_workers: Number of processes.
+        progress: Callback of progress.
 
     Raises:
         UnknownName: There is no such survey.
@@ -98,16 +98,16 @@ def make(name: str, n_workers: int, progress: Progress) -> list[Page]:
 
 
 def write(folder: Path, pages: Sequence[Page]) -> None:
-    """Keep a survey's pages in a results folder."""
+    """Store a survey's pages in a results folder."""
     make_folder(folder)
     write_atomically(folder / FILE, json.dumps([asdict(page) for page in pages], indent=1).encode())
 
 
 def read(folder: Path) -> list[Page]:
-    """Return the pages of a results folder; none where no survey was made.
+    """Return the pages in a results folder; empty if there was no survey.
 
     Raises:
-        SysgymError: The file holds something else.
+        SysgymError: The file is invalid.
     """
     path = folder / FILE
     if not path.exists():

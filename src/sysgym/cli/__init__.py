@@ -12,13 +12,13 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; does not return.
+    """Run the command line and exit the process.
 
-    An error is printed without a traceback. Exit codes: 0, done; 1, done, and the answer is no: rows that do
-    not replay, episodes that failed; 2, the command line or what it names is wrong; 130, Ctrl-C.
+    Errors are printed without a traceback. Exit codes: 0, success; 1, a failed check, such as rows that do
+    not replay or failed episodes; 2, a wrong command line or input; 130, Ctrl-C.
 
     Args:
-        arguments: Without the program's name; None: those of this process.
+        arguments: Without the program's name; None: the arguments of this process.
     """
     from sysgym.cli import compiling
     from sysgym.cli.app import command
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     ignore_matplotlibs()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in words  # wherever it stands
+    debug = "--debug" in words  # anywhere on the command line
     try:
         with second_interrupt_ends(), compiling.shown():
             plain = [word for word in words if word != "--debug"]

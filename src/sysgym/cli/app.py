@@ -1,4 +1,4 @@
-"""The commands' names, arguments and help."""
+"""Names, arguments and help texts of the commands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ app.command()(plot)
 
 
 class Render(StrEnum):
-    """How an episode is shown."""
+    """Live display of an episode."""
 
     none = "none"
     ansi = "ansi"
@@ -56,11 +56,11 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Replace a key of the scenario, as in workload.load=0.6; may be repeated.",
+        help="Replace a scenario key, for example workload.load=0.6; repeatable.",
     ),
 ]
 JobsOption = Annotated[
-    int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0: one for each CPU.")
+    int, typer.Option("--jobs", "-j", min=0, help="Number of worker processes; 0: one per CPU.")
 ]
 TimeoutOption = Annotated[
     float,
@@ -68,7 +68,7 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0.0,
         metavar="SECONDS",
-        help="Give an episode up that is not over by then, and go on with the others; 0: never.",
+        help="Time limit of an episode; one that exceeds it is skipped; 0: no limit.",
     ),
 ]
 
@@ -84,11 +84,11 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Options that stand before the command."""
+    """Handle the options before the command."""
 
 
 app.command("list")(list_)
@@ -100,7 +100,7 @@ def run(
     scenario: Annotated[
         str | None,
         typer.Argument(
-            help="Scenario, name or file; dumbbell-10g if left out.", autocompletion=completion.scenarios
+            help="Scenario name or file (default: dumbbell-10g).", autocompletion=completion.scenarios
         ),
     ] = None,
     scenario_option: Annotated[
@@ -108,60 +108,74 @@ def run(
         typer.Option(
             "--scenario",
             metavar="SCENARIO",
-            help="The same as an option.",
+            help="The scenario, given as an option.",
             autocompletion=completion.scenarios,
         ),
     ] = None,
     contender: ContenderOption = None,
     agent: AgentOption = None,
     transport: TransportOption = None,
-    checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="What training wrote.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option("--checkpoint", help="Checkpoint of a trained agent.")
+    ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Episode seed; the first of the split if left out.")
+        int | None, typer.Option("--seed", min=0, help="Seed of the episode (default: first of the split).")
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option("--split", help="train, validation or test; the one that has the seed if left out."),
+        typer.Option(
+            "--split", help="train, validation or test (default: the split that contains the seed)."
+        ),
     ] = None,
     backend: Annotated[
         str | None,
-        typer.Option("--backend", help="packets: the simulator; linux: the kernel, in wall time (networks)."),
+        typer.Option("--backend", help="packets: simulator; linux: kernel, in wall time (networks only)."),
     ] = None,
     set_: SetOption = None,
-    render: Annotated[Render, typer.Option("--render", help="ansi: watch queues and rates.")] = Render.none,
+    render: Annotated[
+        Render, typer.Option("--render", help="ansi: show queues and rates in the terminal.")
+    ] = Render.none,
     fps: Annotated[
         float,
-        typer.Option("--fps", min=1.0, max=100.0, help="Decisions a second on the screen or in a video."),
+        typer.Option(
+            "--fps",
+            min=1.0,
+            max=100.0,
+            help="Decisions per second on the screen, frames per second in a video.",
+        ),
     ] = 25.0,
     picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="FILE", help="Write a picture of the episode, PNG.")
+        Path | None, typer.Option("--picture", metavar="FILE", help="Write a picture of the episode (PNG).")
     ] = None,
     video: Annotated[
         Path | None,
         typer.Option(
             "--video",
             metavar="FILE",
-            help="Write a video, .mp4 (extra video) or .gif; one frame a decision or fewer.",
+            help="Write a video: .mp4 (needs the extra video) or .gif; at most one frame per decision.",
         ),
     ] = None,
     csv: CsvOption = None,
     interval: IntervalOption = None,
     trace: Annotated[
         Path | None,
-        typer.Option("--trace", metavar="FILE", help="Write queues and flows for ui.perfetto.dev, JSON."),
+        typer.Option(
+            "--trace", metavar="FILE", help="Write a trace of queues and flows for ui.perfetto.dev (JSON)."
+        ),
     ] = None,
     pcap: Annotated[
         Path | None,
-        typer.Option("--pcap", metavar="FILE", help="Write the packets of --pcap-link for Wireshark."),
+        typer.Option("--pcap", metavar="FILE", help="Write the packets of --pcap-link for Wireshark (pcap)."),
     ] = None,
     pcap_link: Annotated[
-        str | None, typer.Option("--pcap-link", metavar="LINK", help="As in west->east.")
+        str | None,
+        typer.Option("--pcap-link", metavar="LINK", help="Link to capture, for example west->east."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON object.")] = False,
     plugin: PluginOption = None,
     trust: TrustOption = False,
 ) -> None:
-    """Play one episode and print its metrics."""
+    """Run one episode and print its metrics."""
     from sysgym.cli.episode.run import Episode, Shown, play_one
     from sysgym.cli.episode.traces import TraceFiles
 
@@ -192,29 +206,29 @@ def train(
         typer.Argument(help="Learning algorithm: ppo, sac, td3, a2c ...", autocompletion=completion.learners),
     ],
     scenario: Annotated[
-        str, typer.Argument(help="Scenario, name or file.", autocompletion=completion.scenarios)
+        str, typer.Argument(help="Scenario name or file.", autocompletion=completion.scenarios)
     ],
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Environment steps.")] = 100_000,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Number of environment steps.")] = 100_000,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
-            help="Folder for checkpoints, curves and TensorBoard; runs/AGENT-SCENARIO-seedN if left out.",
+            help="Folder for checkpoints, curves and TensorBoard logs (default: runs/AGENT-SCENARIO-seedN).",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the training.")] = 0,
-    n_envs: Annotated[int, typer.Option("--n-envs", min=1, help="Environments side by side.")] = 4,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Training seed.")] = 0,
+    n_envs: Annotated[int, typer.Option("--n-envs", min=1, help="Number of parallel environments.")] = 4,
     action_scale: Annotated[
-        str, typer.Option("--action-scale", help="How the policy's output becomes a rate: log or linear.")
+        str, typer.Option("--action-scale", help="Mapping from the policy's output to a rate: log or linear.")
     ] = "log",
     history: Annotated[
-        int, typer.Option("--history", min=1, max=64, help="Decision intervals that the observation holds.")
+        int, typer.Option("--history", min=1, max=64, help="Number of decision intervals in the observation.")
     ] = 1,
     reward: Annotated[
-        str | None, typer.Option("--reward", help="Reward, by name; the scenario's if left out.")
+        str | None, typer.Option("--reward", help="Name of the reward (default: the scenario's).")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the newest checkpoint in --out.")
+        bool, typer.Option("--resume", help="Continue from the newest checkpoint in --out.")
     ] = False,
     set_: SetOption = None,
     parameter: Annotated[
@@ -223,7 +237,7 @@ def train(
             "--parameter",
             "-p",
             metavar="NAME=VALUE",
-            help="Hyper-parameter of the algorithm, as in learning_rate=1e-3; may be repeated.",
+            help="Hyperparameter of the algorithm, for example learning_rate=1e-3; repeatable.",
         ),
     ] = None,
     plugin: PluginOption = None,
@@ -250,15 +264,15 @@ def train(
 
 @app.command()
 def bench(
-    suite: Annotated[str, typer.Argument(help="Suite, name or file.", autocompletion=completion.suites)],
+    suite: Annotated[str, typer.Argument(help="Suite name or file.", autocompletion=completion.suites)],
     out: Annotated[
-        Path | None, typer.Option("--out", help="Results folder; results/SUITE if left out.")
+        Path | None, typer.Option("--out", help="Results folder (default: results/SUITE).")
     ] = None,
     jobs: JobsOption = 0,
     timeout: TimeoutOption = 3600.0,
     seeds: Annotated[
         int | None,
-        typer.Option("--seeds", min=1, metavar="N", help="Play N seeds of each task, from its first on."),
+        typer.Option("--seeds", min=1, metavar="N", help="Use only the first N seeds of each task."),
     ] = None,
     contender: Annotated[
         list[str] | None,
@@ -266,7 +280,7 @@ def bench(
             "--contender",
             "-c",
             metavar="[NAME=]WHO[@CHECKPOINT]",
-            help="One more contender for every task: dctcp, TRANSPORT:AGENT ...; may be repeated.",
+            help="Additional contender for every task: dctcp, TRANSPORT:AGENT ...; repeatable.",
             autocompletion=completion.contenders,
         ),
     ] = None,
@@ -275,35 +289,40 @@ def bench(
         typer.Option(
             "--scenario",
             metavar="SCENARIO",
-            help="One more scenario, name or file; may be repeated.",
+            help="Additional scenario, name or file; repeatable.",
             autocompletion=completion.scenarios,
         ),
     ] = None,
     energy: Annotated[
         str,
         typer.Option(
-            "--energy", help="How energy is measured: cpu-time, an estimate, or codecarbon (extra energy)."
+            "--energy",
+            help="Energy measurement: cpu-time (an estimate) or codecarbon (needs the extra energy).",
         ),
     ] = "cpu-time",
     grid: Annotated[
         str,
         typer.Option(
-            "--grid", metavar="NAME|G", help="Carbon intensity: world, europe, usa, wind ... or g/kWh."
+            "--grid",
+            metavar="NAME|G",
+            help="Carbon intensity of electricity: world, europe, usa, wind ... or a number in g/kWh.",
         ),
     ] = "world",
     pue: Annotated[
-        float, typer.Option("--pue", help="Power usage effectiveness of the building, at least 1.")
+        float, typer.Option("--pue", help="Power usage effectiveness of the data centre, at least 1.")
     ] = 1.1,
     watts_per_core: Annotated[
         str,
         typer.Option(
-            "--watts-per-core", metavar="NAME|W", help="Of a busy core: skylake, epyc-2 ... or watts."
+            "--watts-per-core",
+            metavar="NAME|W",
+            help="Power of a busy core: skylake, epyc-2 ... or a number in watts.",
         ),
     ] = "skylake",
     plugin: PluginOption = None,
     trust: TrustOption = False,
 ) -> None:
-    """Run a benchmark: contenders x scenarios x seeds. Started again, it goes on where it was stopped."""
+    """Run a benchmark: contenders x scenarios x seeds. The same command resumes an interrupted run."""
     from sysgym.cli.commands.bench import Energy, run_benchmark
 
     run_benchmark(
@@ -328,23 +347,23 @@ app.command()(submit)
 def validate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Results folder of a benchmark.")],
     sample: Annotated[
-        int, typer.Option("--sample", min=0, metavar="N", help="Rows to play again; 0: all.")
+        int, typer.Option("--sample", min=0, metavar="N", help="Number of rows to replay; 0: all.")
     ] = 10,
-    all_: Annotated[bool, typer.Option("--all", help="Play every row again.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Replay every row.")] = False,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", help="Of the choice of rows; new each time, and printed, if left out."),
+        typer.Option("--seed", help="Seed of the choice of rows (default: a new one each time, printed)."),
     ] = None,
     jobs: JobsOption = 0,
     timeout: TimeoutOption = 3600.0,
     plugin: PluginOption = None,
     trust: TrustOption = False,
 ) -> None:
-    """Play recorded rows again and compare every number; exit code 1 if one differs."""
+    """Replay recorded rows and compare every number; exit code 1 if any differs."""
     from sysgym.cli.commands.bench import stoppable, validate_rows
 
     count = None if all_ else sample or None
-    with stoppable("rows listed as equal are; the same --seed goes over the same rows again"):
+    with stoppable("rows listed as equal are confirmed; the same --seed chooses the same rows again"):
         validate_rows(
             folder,
             count=count,
@@ -359,16 +378,18 @@ def validate(
 @app.command()
 def perf(
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON lines.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON lines.")
     ] = None,
     only: Annotated[
-        str | None, typer.Option("--only", metavar="TEXT", help="Only figures whose label has this.")
+        str | None,
+        typer.Option("--only", metavar="TEXT", help="Only measurements whose label contains this text."),
     ] = None,
     backend: Annotated[
-        str, typer.Option("--backend", help="packets: all but the kernel; linux: steps on the kernel.")
+        str,
+        typer.Option("--backend", help="packets: simulator and environments; linux: steps on the kernel."),
     ] = "packets",
 ) -> None:
-    """Measure how fast simulator and environments are here, or steps on the real kernel."""
+    """Measure the speed of simulator and environments on this machine, or of steps on the kernel."""
     from sysgym.cli.commands.perf import print_figures
 
     print_figures(json_file, only, backend)
@@ -378,12 +399,16 @@ def perf(
 def calibrate(
     scenario: Annotated[
         str,
-        typer.Argument(help="Scenario of generated jobs, name or file.", autocompletion=completion.scenarios),
+        typer.Argument(
+            help="Scenario with generated jobs, name or file.", autocompletion=completion.scenarios
+        ),
     ] = "google-2011",
-    jobs: Annotated[int, typer.Option("--jobs", min=2, metavar="N", help="Jobs to generate.")] = 200,
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=2, metavar="N", help="Number of jobs to generate.")
+    ] = 200,
     set_: SetOption = None,
 ) -> None:
-    """Compare generated jobs with the figures that they are held to; exit code 1 if one is off."""
+    """Compare generated jobs with their reference statistics; exit code 1 if one is out of tolerance."""
     from sysgym.cli.commands.calibrate import print_calibration
 
     if not print_calibration(scenario, jobs, set_ or []):
@@ -392,5 +417,5 @@ def calibrate(
 
 @functools.cache
 def command() -> Any:
-    """Return the whole command line, built once: that takes a tenth of a second."""
+    """Return the complete command line; cached, as building it takes a tenth of a second."""
     return typer.main.get_command(app)

@@ -1,4 +1,4 @@
-"""The first start, on a terminal: a bar while the simulator is compiled."""
+"""Progress bar in the terminal while the simulator is compiled at the first start."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-DESCRIPTION = "compiling the simulator, once"
+DESCRIPTION = "compiling the simulator (first start only)"
 
 
 class CompilingBar:
-    """A bar that moves for as long as something is compiled, with the time since the first of it."""
+    """Progress bar that is visible while anything is compiled, with the time since the first compilation."""
 
     def __init__(self) -> None:
         self._bar: Progress | None = None
 
     def begin(self, name: str) -> None:
-        """Draw it, if it is not there."""
+        """Show the bar unless it is visible already."""
         if self._bar is None:
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -32,14 +32,14 @@ class CompilingBar:
         self._bar.start()
 
     def end(self) -> None:
-        """Take it away until something else is compiled."""
+        """Hide the bar until the next compilation."""
         if self._bar is not None:
             self._bar.stop()
 
 
 @contextmanager
 def shown() -> Iterator[None]:
-    """Show what is compiled as a bar on a terminal; elsewhere the simulator's one line has to do."""
+    """Show compilation as a bar in a terminal; elsewhere the simulator prints a single line."""
     from sysgym.emulator.first_start import OneLine, announce_with
 
     if not sys.stderr.isatty():

@@ -23,40 +23,40 @@ TRANSPORTS = (
     "hpcc",
     "paced",
 )
-"""Of this package; asking for them would import numba. A test holds that none is missing."""
+"""Transports of this package; listed because importing them imports numba. A test compares the lists."""
 
 
 def scenarios(incomplete: str) -> list[str]:
-    """Return the scenarios whose names begin so."""
+    """Return the names of scenarios that begin with the given text."""
     return _beginning(incomplete, (path.stem for path in _files() if path.parent.name != "suites"))
 
 
 def suites(incomplete: str) -> list[str]:
-    """Return the benchmark suites whose names begin so."""
+    """Return the names of benchmark suites that begin with the given text."""
     return _beginning(incomplete, (path.stem for path in _files() if path.parent.name == "suites"))
 
 
 def transports(incomplete: str) -> list[str]:
-    """Return the transports whose names begin so."""
+    """Return the names of transports that begin with the given text."""
     return _beginning(incomplete, TRANSPORTS)
 
 
 def agents(incomplete: str) -> list[str]:
-    """Return the agents whose names begin so."""
+    """Return the names of agents that begin with the given text."""
     from sysgym.agents import list_agents
 
     return _beginning(incomplete, list_agents())
 
 
 def learners(incomplete: str) -> list[str]:
-    """Return the agents that can be trained whose names begin so."""
+    """Return the names of trainable agents that begin with the given text."""
     from sysgym.agents import agent_info, list_agents
 
     return _beginning(incomplete, (name for name in list_agents() if agent_info(name).learned))
 
 
 def contenders(incomplete: str) -> list[str]:
-    """Return the transports and agents whose names begin so; behind ``TRANSPORT:``, agents."""
+    """Return the names of transports and agents that begin with the text; after ``TRANSPORT:``, of agents."""
     transport, colon, agent = incomplete.rpartition(":")
     if colon:
         return [f"{transport}:{name}" for name in agents(agent)]
@@ -64,7 +64,7 @@ def contenders(incomplete: str) -> list[str]:
 
 
 def everything(incomplete: str) -> list[str]:
-    """Return all that ``sysgym show`` has a page on."""
+    """Return all names with a page in ``sysgym show`` that begin with the given text."""
     from sysgym.agents.learned.shipped import list_shipped
     from sysgym.registration import ENVIRONMENTS
 
@@ -78,7 +78,7 @@ def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def _files() -> list[Path]:
-    """Return the files of scenarios and suites, as the loader finds them, unread."""
+    """Return the files of scenarios and suites in the loader's order, without reading them."""
     import sysgym.scenarios
     from sysgym.scenarios.families import families
 

@@ -1,4 +1,4 @@
-"""Times as people write them."""
+"""Parser of durations on the command line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _WORD = re.compile(r"([0-9.]+(?:e[-+]?[0-9]+)?)\s*(s|ms|us|µs|ns)", re.IGNORECA
 
 
 def duration_s(text: str | float) -> float:
-    """Return the seconds of ``100us``, ``2.5ms`` or ``1s``.
+    """Return a duration in seconds from a text such as ``100us``, ``2.5ms`` or ``1s``.
 
     Args:
-        text: A number and its unit; typer passes a default that is a number through here as well.
+        text: A number with a unit; typer also passes numeric defaults through this function.
 
     Raises:
-        BadParameter: It is something else.
+        BadParameter: The text is no number with a known unit.
     """
     if isinstance(text, float):
         return text
@@ -28,5 +28,7 @@ def duration_s(text: str | float) -> float:
     except ValueError:
         value_s = math.nan
     if not 0.0 <= value_s < math.inf:
-        raise typer.BadParameter(f'got "{text}", expected a number and a unit ({", ".join(SECONDS)}): 100us')
+        raise typer.BadParameter(
+            f'got "{text}", expected a number with a unit ({", ".join(SECONDS)}), for example 100us'
+        )
     return value_s

@@ -1,4 +1,4 @@
-"""Estimates of a command's duration, printed beforehand where it is worth knowing."""
+"""Estimates of a command's duration, printed before long commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sysgym.cli.terminal import console
 from sysgym.scenarios import Scenario, get_family
 
 WORTH_SAYING_S = 60.0
-"""Shorter ones are over before the sentence has been read."""
+"""No estimate is printed for shorter commands."""
 
 
 def say_how_long(
@@ -18,12 +18,12 @@ def say_how_long(
     *,
     steps: Iterable[tuple[Scenario, float]] = (),
 ) -> None:
-    """Print how long a command will simulate, if it is more than a minute; not all families have estimates.
+    """Print the estimated simulation time of a command if it exceeds a minute and the family has estimates.
 
     Args:
-        episodes: Scenarios, and the number of episodes of each.
-        n_workers: Processes that share them.
-        steps: Scenarios, and the number of steps of trainings on each.
+        episodes: Scenarios, each with its number of episodes.
+        n_workers: Number of processes.
+        steps: Scenarios, each with its number of training steps.
     """
     total_s = 0.0
     amounts: defaultdict[str, float] = defaultdict(float)

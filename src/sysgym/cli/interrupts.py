@@ -17,21 +17,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 EXIT_CODE = 130
-"""What shells expect of a program that Ctrl-C has ended: 128 and the signal's number."""
+"""Conventional exit code after Ctrl-C: 128 plus the number of the signal."""
 
 SAME_PRESS_S = 0.2
-"""A wrapper that passes Ctrl-C on to a process that had it from the terminal already has pressed it once."""
+"""Two signals within this time count as one: a wrapper may pass on a Ctrl-C that the terminal also sent."""
 
 PATIENCE_S = 1.5
-"""How long after the first one the user is told of the second."""
+"""Time after the first Ctrl-C until the user is told that a second one ends the process."""
 
 _HINT = b"\nstopping; a second Ctrl-C ends the process at once\n"
 
 
 @contextmanager
 def second_interrupt_ends() -> Iterator[None]:
-    """Let a second Ctrl-C end this process, whatever its main thread is doing; in the main thread only."""
-    # On Windows no pipe can be waited for, and Ctrl-Break ends a process.
+    """End the process at a second Ctrl-C, even while compiled code runs; works in the main thread only."""
+    # Windows cannot wait for a pipe; there, Ctrl-Break ends a process.
     if os.name == "nt" or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -50,7 +50,7 @@ def second_interrupt_ends() -> Iterator[None]:
 
 
 def _watch(reader: int) -> None:
-    """Read the numbers of signals until the pipe is closed."""
+    """Read signal numbers from a pipe until it is closed."""
     first_s: float | None = None
     told = False
     while True:

@@ -1,4 +1,4 @@
-"""Earlier spellings of commands: each is answered with the present one."""
+"""Renamed commands: a former name is answered with the present one."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ MOVED = {
     ("report", "--determinism"): "study determinism",
     ("bench", "--protocol"): "study nurd-release",
 }
-"""Command and option, if it takes one, of an earlier spelling -> the command of today."""
+"""Former command and option (or empty) -> present command."""
 
 
 def refuse_moved(words: Sequence[str]) -> None:
-    """Raise an error if a command line has an earlier spelling.
+    """Raise an error if a command line has a former name of a command.
 
     Args:
         words: Command line without the program's name.
 
     Raises:
-        SysgymError: Names the command of today.
+        SysgymError: Names the present command.
     """
     options = {word.partition("=")[0] for word in words[1:]}
     for (command, option), now in MOVED.items():

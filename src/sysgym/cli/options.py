@@ -1,4 +1,4 @@
-"""Options that commands share, and the longest of them."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PluginOption = Annotated[
         "--transport-file",
         "--plugin",
         metavar="FILE",
-        help="Python file of yours that registers transports, agents or environments; may be repeated.",
+        help="Python file that registers transports, agents or environments; repeatable.",
     ),
 ]
 ContenderOption = Annotated[
@@ -24,7 +24,7 @@ ContenderOption = Annotated[
     typer.Option(
         "--contender",
         "-c",
-        help="Who plays: dctcp, oracle, aimd, TRANSPORT:AGENT ...",
+        help="Contender: a transport, an agent or TRANSPORT:AGENT, for example dctcp or aimd.",
         autocompletion=completion.contenders,
     ),
 ]
@@ -32,7 +32,7 @@ AgentOption = Annotated[
     str | None,
     typer.Option(
         "--agent",
-        help="Agent; with a classical transport max if left out.",
+        help="Agent (default with a classical transport: max).",
         autocompletion=completion.agents,
     ),
 ]
@@ -40,7 +40,7 @@ TransportOption = Annotated[
     str | None,
     typer.Option(
         "--transport",
-        help="Transport; paced for an agent if left out.",
+        help="Transport (default with an agent: paced).",
         autocompletion=completion.transports,
     ),
 ]
@@ -51,8 +51,8 @@ CsvOption = Annotated[
         "--series",
         metavar="FILE",
         help=(
-            "Write the time series of all flows, and of all ports beside it: .csv, or .parquet (extra"
-            " parquet)."
+            "Write time series of all flows, and of all ports in a second file: .csv, or .parquet (needs the"
+            " extra parquet)."
         ),
     ),
 ]
@@ -62,13 +62,13 @@ IntervalOption = Annotated[
         "--interval",
         metavar="TIME",
         parser=duration_s,
-        help="Between samples of --csv and --trace, as in 100us; 8 a decision if left out.",
+        help="Time between samples of --csv and --trace, e.g. 100us (default: 1/8 of a decision interval).",
     ),
 ]
 TrustOption = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Let code in the files run: Python files of an entry, checkpoints with pickles (docs/trust.md).",
+        help="Allow files to run code: Python files of an entry, checkpoints with pickles (docs/trust.md).",
     ),
 ]

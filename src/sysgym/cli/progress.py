@@ -1,4 +1,4 @@
-"""Progress of long commands: bars on a terminal, a line now and then in a log."""
+"""Progress of long commands: bars in a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sysgym.studies.determinism import study as determinism
 from sysgym.studies.determinism.training import Run, RunResult
 
 LINE_EVERY_S = 15.0
-"""Between lines of a log."""
+"""Time between lines where there is no terminal."""
 
 
 class BenchProgress(Observer):
-    """Draws bars on a terminal, and prints lines elsewhere.
+    """Progress of a benchmark.
 
     Args:
-        console: Where to.
+        console: Console to print to; bars are drawn if it is a terminal.
     """
 
     def __init__(self, console: Console) -> None:
@@ -57,13 +57,13 @@ class BenchProgress(Observer):
         self._progress.stop()
 
     def begin(self, *, n_cells: int, n_kept: int, trainings: Sequence[Training]) -> None:
-        """Set the bars up."""
+        """Show the numbers of episodes and trainings, and set up the bars."""
         self._n_cells, self._n_done = n_cells, n_kept
         words = f"{n_cells} episodes"
         if n_kept:
-            words += f", {n_kept} done before"
+            words += f", {n_kept} finished earlier"
         if trainings:
-            words += f"; first {len(trainings)} trainings"
+            words += f"; {len(trainings)} trainings first"
         self._console.print(words)
         for training in trainings:
             self._steps[training.name] = (0, training.total_steps)
@@ -73,30 +73,30 @@ class BenchProgress(Observer):
         self._episodes = self._progress.add_task("episodes", total=n_cells, completed=n_kept)
 
     def note(self, text: str) -> None:
-        """Print it."""
+        """Print a note."""
         self._console.print(f"[yellow]note[/yellow] {escape(text)}")
 
     def episode(self, row: Row) -> None:
-        """Move the bar."""
+        """Advance the bar by one episode."""
         self._n_done += 1
         if self._episodes is not None:
             self._progress.update(self._episodes, completed=self._n_done)
         self._line()
 
     def training_steps(self, training: Training, steps: int) -> None:
-        """Move the training's bar."""
+        """Advance the bar of a training."""
         self._steps[training.name] = (steps, training.total_steps)
         self._progress.update(self._trainings[training.name], completed=steps)
         self._line()
 
     def trained(self, training: Training, result: Trained) -> None:
-        """Say so."""
+        """Remove the bar of a finished training and print its duration."""
         self._steps.pop(training.name, None)
         self._progress.remove_task(self._trainings.pop(training.name))
         self._console.print(f"{training.name}: trained in {result.wall_s:.0f} s")
 
     def failed(self, failure: Failed) -> None:
-        """Say so, in one line; the traceback is in the log."""
+        """Print the failure in one line; its traceback is in the log file."""
         if isinstance(failure.job, Training):
             self._steps.pop(failure.job.name, None)
             self._progress.remove_task(self._trainings.pop(failure.job.name))
@@ -112,10 +112,10 @@ class BenchProgress(Observer):
 
 
 class DeterminismProgress(determinism.Observer):
-    """Bars of trainings on a terminal, and a line for every finished one elsewhere.
+    """Progress of a study of determinism: bars in a terminal, a line for every finished training elsewhere.
 
     Args:
-        progress: Where to.
+        progress: Bars to use.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -123,19 +123,19 @@ class DeterminismProgress(determinism.Observer):
         self._total_steps = self._n_runs = self._n_done = 0
 
     def begin(self, n_runs: int, n_kept: int, steps: int) -> None:
-        """Show how many trainings there are."""
-        kept = f", {n_kept} of them from before" if n_kept else ""
+        """Print the number of trainings."""
+        kept = f", {n_kept} of them finished earlier" if n_kept else ""
         self._console.print(f"{n_runs} trainings of {steps} steps{kept}")
         self._total_steps, self._n_runs, self._n_done = steps, n_runs, n_kept
         self._bar = self._progress.add_task("trainings", total=n_runs * steps, completed=n_kept * steps)
 
     def steps(self, run: Run, steps: int) -> None:
-        """Move the bar."""
+        """Advance the bar to the present step of a training."""
         done = self._n_done * self._total_steps + min(steps, self._total_steps)
         self._progress.update(self._bar, completed=done, description=run.name)
 
     def done(self, run: Run, result: RunResult) -> None:
-        """Move the bar to the end of a training."""
+        """Advance the bar to the end of a training."""
         self._n_done += 1
         self._progress.update(self._bar, completed=self._n_done * self._total_steps)
         if not self._console.is_terminal:

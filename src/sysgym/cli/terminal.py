@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from sysgym.bench.tables import Table as BenchTable
 
 WIDTH_OF_PIPES = 120
-"""Columns where no terminal says how wide it is."""
+"""Width in columns where there is no terminal."""
 
 WIDEST = 10_000
-"""Columns that no line of a page has."""
+"""Width in columns that no line of a page reaches."""
 
 
 class _Screen(Console):
-    """A console whose texts, which may be a stranger's, send nothing to the terminal but letters."""
+    """Console that removes control sequences, since texts may come from untrusted files."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
@@ -37,7 +37,7 @@ class _Screen(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the console; what goes into a pipe is not cut to 80 columns."""
+    """Return a console; output into a pipe is not cut to 80 columns."""
     made = _Screen(stderr=stderr, highlight=False)
     if not made.is_terminal and "COLUMNS" not in made._environ:
         made = _Screen(stderr=stderr, highlight=False, width=WIDTH_OF_PIPES)
@@ -45,7 +45,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def page() -> Console:
-    """Return the console for a page whose lines are not broken in a pipe: ``grep`` finds whole ones."""
+    """Return a console that does not wrap lines in a pipe, so that ``grep`` finds whole lines."""
     made = console()
     if not made.is_terminal and "COLUMNS" not in made._environ:
         made = _Screen(highlight=False, width=WIDEST)
@@ -53,7 +53,7 @@ def page() -> Console:
 
 
 def print_error(error: SysgymError) -> None:
-    """Print an error as a block, first line marked."""
+    """Print an error as one block with a marked first line."""
     block = Text("error: ", style="bold red")
     block.append(str(error), style="default")
     console(stderr=True).print(block, soft_wrap=True)
@@ -63,9 +63,9 @@ def table(*headings: str, title: str | None = None, rows: Iterable[Sequence[str 
     """Return a plain table; the first column is never wrapped.
 
     Args:
-        headings: Of the columns; one that begins with ``>`` is aligned to the right.
-        title: Above the table.
-        rows: Cells.
+        headings: Headings of the columns; ``>`` in front aligns a column to the right.
+        title: Title above the table.
+        rows: Cells of each row.
     """
     made = Table(
         title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
@@ -86,8 +86,8 @@ def table(*headings: str, title: str | None = None, rows: Iterable[Sequence[str 
 def print_table(screen: Console, shown: BenchTable) -> None:
     """Print a table of numbers with its title.
 
-    Where it would be too wide, cells are broken: before what stands in brackets, then at a stroke; the words
-    of the first column wrap if need be.
+    If the table is too wide, cells are broken before brackets, then at slashes; if it still is, the first
+    column is wrapped between words.
     """
     rows: Sequence[Sequence[str]] = shown.rows
     for mark in (" [", " (", " / "):
@@ -100,7 +100,7 @@ def print_table(screen: Console, shown: BenchTable) -> None:
 
 
 def _width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Columns of the terminal that a table takes, two between cells."""
+    """Return the width of a table in columns of the terminal, with two columns between cells."""
     widest = [
         max(len(line) for cell in (heading.removeprefix(">"), *cells) for line in cell.split("\n"))
         for heading, *cells in zip(columns, *rows, strict=True)
@@ -109,10 +109,10 @@ def _width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 
 def bars(*, in_percent: bool = False) -> Progress:
-    """Return progress bars that are gone when they are done; nothing is drawn where nobody looks.
+    """Return progress bars that disappear when they are finished; without a terminal nothing is drawn.
 
     Args:
-        in_percent: Show per cent; otherwise so many of so many.
+        in_percent: Whether to show percentages instead of counts.
     """
     from rich.progress import (
         BarColumn,
@@ -130,5 +130,5 @@ def bars(*, in_percent: bool = False) -> Progress:
 
 
 def interactive() -> bool:
-    """Return whether someone is looking."""
+    """Return whether output goes to a terminal."""
     return sys.stdout.isatty()

@@ -23,16 +23,16 @@ EXAMPLES = {
     "train": "sysgym train ppo incast-32 --steps 100000",
     "validate": "sysgym validate results/quick",
 }
-"""A call of each command that needs arguments."""
+"""Example of each command that needs arguments."""
 
 
 def is_usage_error(error: Exception) -> bool:
-    """Return whether the parser of the command line raised it."""
+    """Return whether an error comes from the parser of the command line."""
     return hasattr(error, "format_message") and hasattr(error, "exit_code")
 
 
 def print_usage_error(error: Any) -> None:
-    """Print what is wrong, and how the command is meant; the help itself where nothing was asked for."""
+    """Print a usage error with the command's usage and an example, or the help if there were no arguments."""
     context = getattr(error, "ctx", None)
     out = console(stderr=True)
     if context is not None and type(error).__name__ == "NoArgsIsHelpError":

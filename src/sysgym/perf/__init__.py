@@ -1,1 +1,1 @@
-"""Speed figures of ``sysgym perf``, a module for each kind of work."""
+"""Measurements of ``sysgym perf``, one module for each kind of work."""

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 TRAINING = {"n_steps": 128, "batch_size": 2048, "n_epochs": 4}
-"""Hyper-parameters of PPO for many worlds at once: few large steps of the optimiser."""
+"""Hyperparameters of PPO for many parallel worlds: few large steps of the optimiser."""
 
 TRAINING_WORLDS = 64
 TRAINING_ROLLOUTS = 16
 
 
 def single(scenario: str, seed: int = 0) -> Any:
-    """Make an environment of a scenario and begin an episode."""
+    """Return an environment of a scenario at the beginning of an episode."""
     import gymnasium
 
     env_id, arguments = _made_with(scenario)
@@ -26,7 +26,7 @@ def single(scenario: str, seed: int = 0) -> Any:
 
 
 def side_by_side(scenario: str, n_worlds: int, seed: int = 0) -> Any:
-    """Make the vector form of a scenario's environment, on all cores, and begin the episodes."""
+    """Return the vector form of a scenario's environment on all cores, at the beginning of episodes."""
     import gymnasium
 
     env_id, arguments = _made_with(scenario)
@@ -36,7 +36,7 @@ def side_by_side(scenario: str, n_worlds: int, seed: int = 0) -> Any:
 
 
 def _made_with(scenario: str) -> tuple[str, dict[str, Any]]:
-    """Return the id and the arguments with which agents make a scenario's environment."""
+    """Return id and arguments with which agents make a scenario's environment."""
     from sysgym.scenarios import get_family, load_scenario
 
     loaded = load_scenario(scenario)
@@ -45,8 +45,8 @@ def _made_with(scenario: str) -> tuple[str, dict[str, Any]]:
 
 
 def steps_per_s(env: Any, measured_s: float) -> float:
-    """Decisions a second of wall time through ``gymnasium.make``, resets included."""
-    # One flow sends as fast as its link, as where other gyms were measured: a random rate is less work.
+    """Return decisions per second of wall time through ``gymnasium.make``, resets included."""
+    # One flow sends at its link's rate, as in measurements of other gyms; a random rate would be less work.
     highest = getattr(env.unwrapped, "uncapped_action", None)
     steps = 0
     began_s = time.perf_counter()
@@ -59,7 +59,7 @@ def steps_per_s(env: Any, measured_s: float) -> float:
 
 
 def vector_steps_per_s(vector: Any, measured_s: float) -> float:
-    """Decisions a second of wall time of all worlds together, resets included."""
+    """Return decisions per second of wall time of all worlds together, resets included."""
     import numpy as np
 
     highest = getattr(vector.envs[0], "uncapped_action", None)
@@ -74,17 +74,17 @@ def vector_steps_per_s(vector: Any, measured_s: float) -> float:
 
 
 def training_steps_per_s(scenario: str) -> float:
-    """Steps a second of PPO, collecting, learning and writing checkpoints included.
+    """Return steps per second of PPO, with roll-outs, learning and writing of checkpoints.
 
     Raises:
-        MissingExtra: If the extra ``train`` is not installed.
+        MissingExtra: The extra ``train`` is not installed.
     """
     from sysgym.agents.learned import train
 
     total_steps = TRAINING_ROLLOUTS * TRAINING_WORLDS * TRAINING["n_steps"]
     arguments: dict[str, Any] = {"n_envs": TRAINING_WORLDS, "hyper_parameters": TRAINING}
     with tempfile.TemporaryDirectory() as folder:
-        # The first rollout is not counted: it imports and compiles.
+        # The first roll-out is not counted, because it includes imports and compilation.
         train("ppo", scenario, total_steps=1, out=Path(folder) / "first", **arguments)
         began_s = time.perf_counter()
         train("ppo", scenario, total_steps=total_steps, out=Path(folder) / "measured", **arguments)

@@ -1,11 +1,11 @@
 """Speed of simulators, cost models, environments, import and compilation on this machine.
 
-All on one core, but for the vector forms of environments and what is trained on them.
+All measurements are on one core, except those of vector environments and of training.
 
-The workloads are those that other simulators were measured on: long-lived DCTCP flows, ECN threshold of 65
-packets, 10 Gb/s, 10 us a link. A packet-hop is one packet, data or ACK, crossing one link. Statistics, loss
-recovery and transport callbacks are on; reading the counters in Python is part of an environment's step and
-is measured there. Packet-hops stand next to those of a yardstick, run before each on the same clock.
+The workloads are those on which other simulators were measured: long-lived DCTCP flows, ECN threshold of 65
+packets, 10 Gb/s, 10 us per link. A packet-hop is one packet, data or ACK, crossing one link. Statistics, loss
+recovery and transport callbacks are enabled; reading the counters in Python is part of an environment's step
+and is measured there. Packet-hops are compared with those of a yardstick that is run before each measurement.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from sysgym.scenarios import CongestionScenario
 
 MEASURED_S = 1.0
-"""Time of one repetition of a throughput figure: processor time for the simulator, else wall time."""
+"""Time of one repetition of a throughput measurement: processor time for the simulator, else wall time."""
 
 REPETITIONS = 3
 
 READING_INTERVAL_S = 10e-3
-"""Simulated time between two readings of the counters in a throughput figure.
+"""Simulated time between two readings of the counters in a throughput measurement.
 
-An environment's own are apart.
+Readings by environments are measured separately.
 """
 
 SETTLE_S = 4e-3
-"""Simulated time before a throughput figure: the flows have started and left slow start."""
+"""Simulated time before a throughput measurement, after which the flows have left slow start."""
 
 DUMBBELL_SENDERS = (4, 16, 64)
 FAT_TREE_KS = (4, 8, 16)
 YARDSTICK_OF_FAT_TREES = 16
-"""Senders of the yardstick that fat-trees stand next to; a dumbbell stands next to one as large as itself."""
+"""Senders of the yardstick for fat-trees; that for a dumbbell has as many as the dumbbell."""
 
 JOB_TASKS = (1_000, 10_000)
 ENVIRONMENT_SCENARIOS = (
@@ -68,15 +68,15 @@ env.step(env.action_space.sample())
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number.
+    """Result of a measurement.
 
     Attributes:
-        figure: What was measured.
-        workload: On what.
-        value: The median of the repetitions.
-        unit: Of the value.
-        yardstick: What the yardstick did in the same minute, in the same unit; None where there is none.
-        yardstick_name: What the yardstick is.
+        figure: Name of the measured quantity.
+        workload: Workload.
+        value: Median of the repetitions.
+        unit: Unit of the value.
+        yardstick: Value of the yardstick in the same minute and unit; None if there is none.
+        yardstick_name: Name of the yardstick.
     """
 
     figure: str
@@ -88,11 +88,11 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """The value as a multiple of the yardstick's."""
+        """Ratio of the value to the yardstick's."""
         return None if self.yardstick is None else self.value / self.yardstick
 
     def row(self) -> dict[str, Any]:
-        """As a JSON object; a figure without a yardstick has no keys for it."""
+        """Return the result as a JSON object, without keys of the yardstick if there is none."""
         row = {**asdict(self), "ratio": self.ratio}
         if self.yardstick is None:
             del row["yardstick"], row["yardstick_name"], row["ratio"]
@@ -100,7 +100,7 @@ class Figure:
 
 
 def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
-    """Every measurement with a label, in the order of the report."""
+    """Yield labels and measurements in the order of the report."""
     for n_senders in DUMBBELL_SENDERS:
         name = f"dumbbell-10g-n{n_senders}"
         yield name, _hops_measurement(name, {"topology.hosts_per_side": n_senders}, n_senders)
@@ -127,7 +127,7 @@ def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
 
 
 def _hops_measurement(name: str, overrides: dict[str, Any], yardstick_flows: int) -> Callable[[], Figure]:
-    """The yardstick and the simulator take turns, so that what else the machine does meets both."""
+    """Return a measurement in which yardstick and simulator alternate, so that other load affects both."""
 
     def measure() -> Figure:
         from sysgym.perf import yardstick
@@ -151,7 +151,7 @@ def _packets_measurement(
 
 
 def _packet_hops_per_s(scenario: CongestionScenario) -> float:
-    """In processor time: other programs on the machine then move the figure little."""
+    """Return packet-hops per second of processor time, which other programs affect little."""
     from sysgym.emulator.packets.network import PacketNetwork
 
     network = PacketNetwork(scenario, transport="dctcp")
@@ -167,7 +167,7 @@ def _packet_hops_per_s(scenario: CongestionScenario) -> float:
 
 
 def _checkpoint_measurement(n_tasks: int) -> Callable[[], Figure]:
-    """Time of one checkpoint: a window passes, and what can be seen of every task is brought up to date."""
+    """Return a measurement of one checkpoint: a window passes, and all tasks' observations are updated."""
 
     def measure() -> Figure:
         from sysgym.emulator.cluster.execution import UNLIMITED, Execution
@@ -216,7 +216,7 @@ def _environment_measurement(scenario: str) -> Callable[[], Figure]:
 
 
 def _vector_measurement(scenario: str, n_worlds: int) -> Callable[[], Figure]:
-    """All worlds together, on all cores, beside the single environment; they take turns."""
+    """Return a measurement of all worlds on all cores, alternating with the single environment."""
 
     def measure() -> Figure:
         env = environments.single(scenario)
@@ -242,7 +242,7 @@ def _training_figure() -> Figure:
 def _median_run_s(
     code: str, environment: dict[str, str] | None = None, repetitions: int = REPETITIONS
 ) -> float:
-    """Wall time of ``code`` in a new interpreter, less that of an empty program."""
+    """Return the wall time of ``code`` in a new interpreter, minus that of an empty program."""
     durations = []
     for _ in range(repetitions):
         empty_s = _run_s("pass", environment)
@@ -257,7 +257,7 @@ def _run_s(code: str, environment: dict[str, str] | None) -> float:
 
 
 def _start_figure(figure: str, *, cached: bool) -> Figure:
-    """From a new interpreter to the first step of an environment."""
+    """Return the time from the start of an interpreter to the first step of an environment."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {"NUMBA_CACHE_DIR": cache}
         if cached:

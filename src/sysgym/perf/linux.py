@@ -1,7 +1,7 @@
 """Speed of the kernel backend: overhead of steps, lateness of intervals, and resets.
 
-Iroko's steps took half a second. Here caps go to the kernel and all counters come back in about a
-millisecond, so that decisions can follow each other as fast as round trips.
+Iroko's steps took half a second. Here setting the caps and reading all counters takes about a millisecond, so
+that decisions are possible every round trip.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ SCENARIOS = ("linux-dumbbell-100m", "linux-fattree-stride")
 STEPS = 200
 RESETS = 5
 SHORTEST_S = 1e-6
-"""An interval that is over at once: a step of it is all overhead."""
+"""Interval so short that a step consists of overhead only."""
 
 INTERVAL_S = 10e-3
 
 
 def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
-    """Every measurement with a label; needs the Linux backend, a machine of its own and a minute."""
+    """Yield labels and measurements; they need the Linux backend, an idle machine and a minute."""
     for scenario in SCENARIOS:
         yield f"linux step {scenario}", _figure("linux_step_s", scenario, step_s)
         yield f"linux lateness {scenario}", _figure("linux_late_s", scenario, late_s)
@@ -32,7 +32,7 @@ def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
 
 
 def step_s(network: Any) -> float:
-    """Median wall time of a step without an interval: caps of all hosts set, all counters read, both ways."""
+    """Return the median wall time of a step without an interval: set all caps and read all counters."""
     from sysgym.emulator.network import Controls
 
     network.reset(0)
@@ -43,7 +43,7 @@ def step_s(network: Any) -> float:
 
 
 def late_s(network: Any) -> float:
-    """Median lateness of the end of an interval of 10 ms."""
+    """Return the median lateness of the end of a 10 ms interval."""
     from sysgym.emulator.network import Controls
 
     network.reset(0)
@@ -52,7 +52,7 @@ def late_s(network: Any) -> float:
 
 
 def reset_s(network: Any) -> float:
-    """Median wall time of a reset: queues emptied, connections made anew, counters at zero."""
+    """Return the median wall time of a reset: empty queues, new connections, counters at zero."""
     return statistics.median(_lasts_s(partial(network.reset, seed)) for seed in range(RESETS))
 
 

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from sysgym.emulator.packets.transports import Transport
 
 MEASURED_S = 0.5
-"""Processor time of one repetition; other programs on the machine hardly move it."""
+"""Processor time of one repetition, which other programs hardly affect."""
 
 SETTLE_PACKETS = 4_000
-"""Packets of line rate that pass before a measurement."""
+"""Warm-up before a measurement, in packets at line rate."""
 
 PATHS: dict[str, dict[str, Any]] = {
     "single_switch": {"kind": "single_switch", "hosts": 2},
     "dumbbell": {"kind": "dumbbell", "hosts_per_side": 1},
     "fat_tree": {"kind": "fat_tree", "k": 4},
 }
-"""Networks in which one flow's packets cross 2, 3 and 6 links, and its ACKs as many."""
+"""Networks in which packets and ACKs of one flow cross 2, 3 and 6 links."""
 
 CURVE: dict[str, dict[str, Any]] = {
     **{f"{2 * n} hosts": {"topology.hosts_per_side": n} for n in (2, 8, 32, 128)},
@@ -38,7 +38,7 @@ CURVE: dict[str, dict[str, Any]] = {
         for rate in (0.1, 1.0, 10.0, 100.0)
     },
 }
-"""Dumbbells that differ in one thing: hosts, flows between 32 hosts, link rate."""
+"""Dumbbells that differ in one property: hosts, flows between 32 hosts, link rate."""
 
 _LARGEST = """
 import resource
@@ -50,7 +50,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def network_of(overrides: dict[str, Any], transport: str | Transport = "dctcp") -> PacketNetwork:
-    """The dumbbell at 10 Gb/s with some keys replaced."""
+    """Return the dumbbell at 10 Gb/s with some keys replaced."""
     from sysgym.emulator.packets.network import PacketNetwork
     from sysgym.scenarios import CongestionScenario, load_scenario
 
@@ -59,7 +59,7 @@ def network_of(overrides: dict[str, Any], transport: str | Transport = "dctcp") 
 
 
 def hop_cost_s(overrides: dict[str, Any], transport: str | Transport = "dctcp") -> float:
-    """Processor time of a packet-hop, all included, s."""
+    """Return the processor time of a packet-hop with all overheads, s."""
     network = network_of(overrides, transport)
     packet_s = 12_000 / network.line_rate_bps[0]
     network.advance(4e-3 + SETTLE_PACKETS * packet_s)
@@ -70,10 +70,10 @@ def hop_cost_s(overrides: dict[str, Any], transport: str | Transport = "dctcp") 
 
 
 def costs_of_hop_and_ends_s() -> tuple[float, float]:
-    """Processor time of one hop, and of a packet's two ends: sending, receiving, acknowledging.
+    """Return the processor time of one hop, and of a packet's ends: sending, receiving, acknowledging.
 
-    A packet and its ACK cost ``hops * hop + ends``; the two follow from one flow on paths of three lengths,
-    by least squares.
+    A packet and its ACK cost ``hops * hop + ends``; the two costs are fitted by least squares to one flow on
+    paths of three lengths.
     """
     import numpy as np
 
@@ -87,25 +87,25 @@ def costs_of_hop_and_ends_s() -> tuple[float, float]:
 
 
 def cost_of_transport_s() -> float:
-    """Processor time of DCTCP's callbacks for a packet: what it costs beyond a constant window."""
+    """Return the processor time of DCTCP's callbacks per packet: its cost minus that of a constant window."""
     overrides = {"topology.hosts_per_side": 1, "topology.core_rate_bps": 5e9}
     dctcp_s, constant_s = (hop_cost_s(overrides, law) for law in ("dctcp", _constant_window()))
     return 6.0 * (dctcp_s - constant_s)
 
 
 def memory_bytes() -> float:
-    """Memory of a program with 1,024 hosts on a fat-tree, a flow each: all of it, compiled before."""
-    network_of({}).advance(1e-3)  # compile, if need be, in this process
+    """Return the total memory of a precompiled program with 1,024 hosts on a fat-tree, one flow each."""
+    network_of({}).advance(1e-3)  # compile in this process if necessary
     done = subprocess.run([sys.executable, "-P", "-c", _LARGEST], check=True, capture_output=True, text=True)
     return float(done.stdout) * (1 if sys.platform == "darwin" else 1024)
 
 
 def measurements() -> list[tuple[str, str, Callable[[], float], str]]:
-    """Figure, workload, how to measure it, unit."""
+    """Return figure, workload, function and unit of every measurement."""
     costs: list[tuple[str, str, Callable[[], float], str]] = [
         ("hop_s", "one flow, paths of 2, 3, 6 links", lambda: costs_of_hop_and_ends_s()[0], "s"),
         ("packet_ends_s", "one flow, paths of 2, 3, 6 links", lambda: costs_of_hop_and_ends_s()[1], "s"),
-        ("transport_s", "dctcp less a constant window", cost_of_transport_s, "s"),
+        ("transport_s", "dctcp minus a constant window", cost_of_transport_s, "s"),
         ("memory_bytes", "fat-tree k=16, 1,024 hosts", memory_bytes, "bytes"),
     ]
     costs += [
@@ -116,7 +116,7 @@ def measurements() -> list[tuple[str, str, Callable[[], float], str]]:
 
 
 def _one_flow(topology: dict[str, Any]) -> dict[str, Any]:
-    """One flow from the first host to the last."""
+    """Return overrides for one flow from the first host to the last."""
     workload = {"kind": "incast", "senders": 1, "request_bytes": 2**40, "period_s": 7_000.0}
     rates = {"link_rate_bps": 10e9, "link_delay_s": 1e-5}
     return {"topology": {**topology, **rates}, "workload": workload}

@@ -2,7 +2,7 @@
 
 A cost evaluation is the time of one all-reduce under one placement in closed form. A synthesis is P2's task
 (Xie et al., MLSys 2022) on 1,024 devices: the exact best program, of up to five steps, for the reduction over
-every axis under every placement; it begins with nothing but compiled code.
+every axis under every placement; it starts with compiled code only.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from sysgym.emulator.accelerators.problem import PlacementProblem
 
 SYSTEMS: dict[str, tuple[int, ...]] = {"p2-a100 4x16": (8, 8), "16x8x8": (16, 8, 8)}
-"""Name -> sizes of the axes. The second has 1,024 devices on three levels."""
+"""Name -> sizes of the axes; the second system has 1,024 devices on three levels."""
 
 LARGEST_SYSTEM = "16x8x8"
 
 _PLACEMENTS = 20_000
-"""Placements evaluated in one call; the few that there are, again and again."""
+"""Placements evaluated in one call, with repetitions, as there are only a few."""
 
 _SIZE_BYTES = 1e9
 
 
 def cost_evaluations_per_s(system: str, measured_s: float) -> float:
-    """Return the cost evaluations in a second.
+    """Return cost evaluations per second.
 
     Args:
         system: One of :data:`SYSTEMS`.
-        measured_s: Wall time of the measurement, at least.
+        measured_s: Minimum wall time of the measurement.
     """
     import numpy as np
 
@@ -50,7 +50,7 @@ def cost_evaluations_per_s(system: str, measured_s: float) -> float:
 
 
 def synthesis_s(system: str) -> float:
-    """Return the time to find the best program for every reduction under every placement.
+    """Return the time to find the best program for every reduction under every placement, s.
 
     Args:
         system: One of :data:`SYSTEMS`.
@@ -58,7 +58,7 @@ def synthesis_s(system: str) -> float:
     from sysgym.emulator.accelerators.hierarchy import Hierarchy, Level
     from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
 
-    # Compiles, or loads what was compiled before.
+    # Compile, or load from the cache.
     pair = Hierarchy("pair", (Level("gpu", 2, 300e9, 3e-6),))
     _synthesize(PlacementProblem(pair, (2,), (Reduction((0,), _SIZE_BYTES),)))
     problem = _problem(system)

@@ -1,13 +1,13 @@
-"""A yardstick for the packet simulator: a fixed, minimal dumbbell, compiled like the simulator itself.
+"""Yardstick for the packet simulator: a fixed, minimal dumbbell, compiled like the simulator itself.
 
 N flows with DCTCP's window cross one link of 10 Gb/s. Packets and ACKs wait in a FIFO at every link, may be
-marked there, and move by a heap of links: one event is one packet-hop. There is no loss recovery, no time-out
-and no statistic. It compares days and versions on one machine, not machines: on an AMD EPYC it does 11 to 12
-million hops a second where htsim (C++) does about 10.5 million on the same dumbbell, on an Intel processor
-5 million where htsim does 9.7 million, so a ratio to it is twice as large there.
+marked there, and are scheduled by a heap of links: one event is one packet-hop. There is no loss recovery, no
+time-out and no statistic. It serves to compare dates and versions on one machine, not machines: on an AMD
+EPYC it does 11 to 12 million hops per second, and htsim (C++) about 10.5 million on the same dumbbell; on an
+Intel processor it does 5 million and htsim 9.7 million, so that a ratio to it is twice as large there.
 
-Nothing is shared with the simulator and nothing here is to be made faster, or ratios of different days do not
-compare. The arrays that go from hand to hand are part of that: with records a hop takes half the time.
+It shares no code with the simulator and must not be made faster, since ratios of different dates would no
+longer be comparable. This includes passing arrays one by one: with records, a hop would take half the time.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ DELAY_NS = 10e3
 BUFFER_BYTES = 1e6
 MARKED_ABOVE_BYTES = 65 * DATA_BYTES
 LINKS_OF_ROUTE = 3
-RING_PACKETS = 4096  # that a link holds, waiting and under way: a power of two
+RING_PACKETS = 4096  # capacity of a link, waiting and in flight: a power of two
 INITIAL_WINDOW_PACKETS = 10.0
 LEAST_WINDOW_PACKETS = 2.0
 GAIN = 1 / 16  # weight of the last window in DCTCP's running fraction of marked packets
-SLICE_NS = 20e6  # simulated time between two looks at the clock
+SLICE_NS = 20e6  # simulated time between two readings of the clock
 
 
 class Dumbbell(NamedTuple):
-    """All state: arrays per link [L], per place on a link [L, RING_PACKETS], per stream [2N], per flow [N].
+    """State: arrays per link [L], per position on a link [L, RING_PACKETS], per stream [2N], per flow [N].
 
     A stream is one direction of a flow: stream f is flow f's data, stream N + f its ACKs.
     """
@@ -43,37 +43,37 @@ class Dumbbell(NamedTuple):
     rate: Any  # [L] bytes/ns
     delay: Any  # [L] ns
     room: Any  # [L] bytes
-    threshold: Any  # [L] bytes; packets that find more are marked
-    free: Any  # [L] ns: when the last packet that the link took has been sent
-    first: Any  # [L] place of its oldest packet
-    held: Any  # [L] packets that wait or are under way
+    threshold: Any  # [L] bytes; packets that arrive at a longer queue are marked
+    free: Any  # [L] ns: time at which the last packet of the link will have been sent
+    first: Any  # [L] position of the oldest packet
+    held: Any  # [L] packets waiting or in flight
     drops: Any
     marks: Any
     arrivals: Any  # [L, RING_PACKETS] ns
     streams: Any
-    sequences: Any  # of an ACK: the packet expected next
-    legs: Any  # links of its route behind it
-    marked: Any  # of an ACK: whether the packet that it answers was
+    sequences: Any  # of an ACK: the next expected packet
+    legs: Any  # links of the route already crossed
+    marked: Any  # of an ACK: whether the acknowledged packet was marked
     route: Any  # [2N, LINKS_OF_ROUTE] links
     length: Any  # [2N] links of the route
     heap_key: Any  # ns: arrival of the oldest packet of a link
     heap_link: Any
-    heap_place: Any  # of a link in the heap
+    heap_place: Any  # position of a link in the heap
     sent: Any  # [N]
     acked: Any
-    expected: Any  # by the receiver
+    expected: Any  # next packet that the receiver expects
     window: Any
     slow_start_to: Any
-    fraction: Any  # of packets that were marked, a running mean
+    fraction: Any  # running mean of the fraction of marked packets
     round_acked: Any
     round_marked: Any
     round_end: Any
-    cut_until: Any  # the window is cut once for the packets up to this one
-    clock: Any  # hops done, size of the heap
+    cut_until: Any  # the window is reduced once for packets up to this one
+    clock: Any  # number of hops done, size of the heap
 
 
 def dumbbell(n_flows: int) -> Dumbbell:
-    """A dumbbell of ``n_flows`` senders and as many receivers, each pair with one flow, about to start."""
+    """Return a dumbbell of ``n_flows`` senders and receivers, each pair with one flow, before the start."""
     n_links = 2 * (one_way := 2 * n_flows + 1)
     there = np.array([[sender, n_flows, n_flows + 1 + sender] for sender in range(n_flows)])
     constants = (RATE_BYTES_PER_NS, DELAY_NS, BUFFER_BYTES, MARKED_ABOVE_BYTES, 0.0)
@@ -99,8 +99,8 @@ def dumbbell(n_flows: int) -> Dumbbell:
 
 
 def hops_per_s(n_flows: int, measured_s: float) -> float:
-    """Packet-hops a second of processor time, over at least ``measured_s`` of it."""
-    advance(dumbbell(n_flows), 0.0)  # compiled, or read from the cache, before the clock runs
+    """Return packet-hops per second of processor time, measured over at least ``measured_s``."""
+    advance(dumbbell(n_flows), 0.0)  # compile, or load from the cache, before measuring
     world = dumbbell(n_flows)
     until_ns, began_s = 0.0, time.process_time()
     while (elapsed_s := time.process_time() - began_s) < measured_s:
@@ -111,7 +111,7 @@ def hops_per_s(n_flows: int, measured_s: float) -> float:
 
 @njit(forceinline=True)
 def _rise(heap_key: Any, heap_link: Any, heap_place: Any, size: int, key: float, link: int) -> None:
-    """A link enters the heap of ``size`` links."""
+    """Insert a link into the heap of ``size`` links."""
     child = size
     while child > 0:
         parent = (child - 1) >> 1
@@ -125,7 +125,7 @@ def _rise(heap_key: Any, heap_link: Any, heap_place: Any, size: int, key: float,
 
 @njit(forceinline=True)
 def _sink(heap_key: Any, heap_link: Any, heap_place: Any, size: int, key: float, link: int) -> None:
-    """A link takes the root's place and goes down to its own."""
+    """Replace the root of the heap by a link and restore the order."""
     parent, child = 0, 1
     while child < size:
         if child + 1 < size and heap_key[child + 1] < heap_key[child]:
@@ -151,7 +151,7 @@ def _put_on(
     heap_key: Any, heap_link: Any, heap_place: Any, size: int,
     now: float, packet_bytes: float, stream: int, sequence: int, leg: int, mark: int,
 ) -> int:
-    """A packet joins the next link of its route; a link that was empty joins the heap, whose size returns."""
+    """Put a packet on the next link of its route, and an empty link into the heap; return the heap's size."""
     link = route[stream, leg]
     begins = max(free[link], now)
     queue_bytes = (begins - now) * rate[link]
@@ -175,7 +175,7 @@ def _put_on(
 
 @cached_kernel()
 def advance(world: Dumbbell, until_ns: float) -> None:
-    """Handles every arrival up to ``until_ns``; the first call starts the flows."""
+    """Process every arrival up to ``until_ns``; the first call starts the flows."""
     (
         rate, delay, room, threshold, free, first, held, drops, marks,
         arrivals, streams, sequences, legs, marked, route, length, heap_key, heap_link, heap_place,

@@ -1,5 +1,5 @@
-"""Studies: experiments with a question of their own, beside the benchmark.
+"""Studies: experiments that are not part of the benchmark's suites or extend them.
 
-Each is a module or a folder. Some ask about every family (determinism, distillation, robustness, stress); the
-others are about one.
+Each is a module or a folder. Some apply to every family (determinism, distillation, robustness, stress), the
+others to one.
 """

@@ -1,9 +1,9 @@
-"""Is a small student worth distilling? The comparison that says so, with its two controls.
+"""Study of distillation: a small student compared with its teacher and two controls.
 
-After Ruffy and Chahal (arXiv 1912.10850): equal budgets for all, several seeds, and always two controls. One
-is the student's network trained by reinforcement learning alone, with as many environment steps; the other is
-a larger student, distilled in the same way. Everybody plays the same held-out episodes. The steps that the
-teacher was trained for come on top of a student's, which is why they are the default for everybody.
+After Ruffy and Chahal (arXiv 1912.10850): equal budgets, several seeds, and always two controls. One is the
+student's network trained by reinforcement learning alone, with as many environment steps; the other is a
+larger student, distilled in the same way. All are evaluated on the same held-out episodes. A student also
+benefits from the steps of its teacher's training, so their number is the default budget of every arm.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ MEANING = {
     STUDENT: "small network, distilled",
     ALONE: "the same network, trained alone",
     LARGER: "larger network, distilled",
-    TEACHER: "what they imitate",
+    TEACHER: "the policy to imitate",
 }
 
 FEWEST_SEEDS = 5
-"""For a difference that is to be believed."""
+"""Recommended number of seeds for a difference that is not due to chance."""
 
 FINISHED = "finished.json"
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What is compared.
+    """Settings of the study.
 
     Attributes:
-        teacher: Checkpoint.
-        folder: Where everything goes.
-        recipe: Of the student; the larger one's differs in its layers only.
-        larger: Widths of the larger student's layers.
-        n_seeds: Students of each arm.
-        n_episodes: Held-out episodes that each plays.
+        teacher: Checkpoint of the teacher.
+        folder: Folder of students and results.
+        recipe: Recipe of the student; the larger student's differs in its layers only.
+        larger: Widths of the larger student's hidden layers.
+        n_seeds: Number of policies in each arm.
+        n_episodes: Number of held-out episodes for each policy.
     """
 
     teacher: Checkpoint
@@ -80,34 +80,34 @@ class Survey:
         return self.larger if arm == LARGER else self.recipe.hidden
 
     def identity(self, arm: str, seed: int) -> dict[str, Any]:
-        """Return what has to be equal for a result on disk to be of this run."""
+        """Return the values by which a result on disk is recognised as one of this run."""
         settings: dict[str, Any] = {"n_episodes": self.n_episodes}
         if arm != TEACHER:
             settings |= asdict(self.recipe) | {"hidden": list(self.hidden(arm)), "seed": seed}
-        if arm == ALONE:  # no recipe has a part in it
+        if arm == ALONE:  # trained without a recipe
             kept = ("hidden", "seed", "n_episodes", "total_steps", "n_envs")
             settings = {name: settings[name] for name in kept}
         return {"arm": arm, "teacher_sha256": file_sha256(self.teacher.path), **settings}
 
     def runs(self) -> list[tuple[str, int]]:
-        """Return arm and seed of everything to do, seed by seed."""
+        """Return arm and seed of all runs, seed by seed."""
         return [(TEACHER, 0), *((arm, seed) for seed in range(self.n_seeds) for arm in ARMS)]
 
 
 @dataclass(frozen=True)
 class Result:
-    """One policy, and how it played.
+    """Result of one policy.
 
     Attributes:
-        arm: Whose.
-        seed: Of its learning.
-        checkpoint: Where it lies.
-        returns: Of the held-out episodes, in the order of their seeds.
-        n_parameters: Weights and biases of its network.
-        int8_bytes: Of its tables in C, as 8-bit integers.
-        total_steps: Environment steps that it learned from; a teacher's own.
-        difference: From the teacher; None where nobody measured it.
-        wall_s: Learning and playing.
+        arm: Arm of the study.
+        seed: Training seed.
+        checkpoint: Path of the checkpoint.
+        returns: Returns of the held-out episodes, in the order of their seeds.
+        n_parameters: Number of weights and biases.
+        int8_bytes: Size of its tables in C with 8-bit integers.
+        total_steps: Number of environment steps it was trained on.
+        difference: Mean difference from the teacher's actions; None if it was not measured.
+        wall_s: Wall time of training and evaluation, s.
     """
 
     arm: str
@@ -122,18 +122,18 @@ class Result:
 
 
 def run_survey(survey: Survey, told: Callable[[str, int, int], None] | None = None) -> Iterator[Result]:
-    """Learn and play whatever is not done yet; yields every result, those on disk too.
+    """Train and evaluate all missing policies; yield every result, including those on disk.
 
     Args:
-        survey: What is compared.
-        told: Told an arm, a seed, and how many environment steps it has done.
+        survey: Settings of the study.
+        told: Callback with an arm, a seed, and the number of environment steps done.
 
     Raises:
         MissingExtra: The extra ``train`` is not installed.
-        SysgymError: The folder holds another comparison or is in use, or the teacher cannot be imitated.
+        SysgymError: The folder has another study or is in use, or the teacher cannot be imitated.
     """
     with _alone_in(survey.folder):
-        for arm, seed in survey.runs():  # before anything is done
+        for arm, seed in survey.runs():  # check all results before training anything
             _finished(survey, arm, seed)
         for arm, seed in survey.runs():
             tell = partial(told or _nobody, arm, seed)
@@ -142,7 +142,7 @@ def run_survey(survey: Survey, told: Callable[[str, int, int], None] | None = No
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Take the folder for this process; the lock goes with the process, however it ends."""
+    """Lock the folder; the system releases the lock when this process ends, however it ends."""
     import fcntl
 
     make_folder(folder)
@@ -153,7 +153,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise SysgymError(
-                f"{folder}: another process is distilling into it; wait, or use another --out"
+                f"{folder}: another process is distilling into this folder; wait, or use another --out"
             ) from None
         yield
     finally:
@@ -161,7 +161,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _nobody(arm: str, seed: int, steps: int) -> None:
-    """Hear nothing."""
+    """Ignore progress."""
 
 
 def _folder(survey: Survey, arm: str, seed: int) -> Path:
@@ -172,7 +172,7 @@ def _finished(survey: Survey, arm: str, seed: int) -> Result | None:
     """Return the result on disk, or None if there is none.
 
     Raises:
-        SysgymError: If it is of another comparison.
+        SysgymError: The result is of another study.
     """
     folder = _folder(survey, arm, seed)
     if not (folder / FINISHED).is_file():
@@ -180,14 +180,16 @@ def _finished(survey: Survey, arm: str, seed: int) -> Result | None:
     try:
         return _result(survey, arm, seed, read_json(folder / FINISHED))
     except (KeyError, TypeError) as error:
-        raise SysgymError(f"{folder / FINISHED}: no result of a training: {error}; delete it") from error
+        raise SysgymError(
+            f"{folder / FINISHED}: expected the result of a training: {error}; delete the file"
+        ) from error
 
 
 def _result(survey: Survey, arm: str, seed: int, data: Any) -> Result | None:
     folder = _folder(survey, arm, seed)
     if data["identity"] != json.loads(json.dumps(survey.identity(arm, seed))):
         raise SysgymError(
-            f"{folder}: of another comparison (teacher, layers, budget or episodes); use another --out"
+            f"{folder}: has a study with another teacher, layers, budget or episodes; use another --out"
         )
     path = Path(data["result"]["checkpoint"])
     if arm != TEACHER and (not path.is_file() or file_sha256(path) != data["checkpoint_sha256"]):
@@ -209,7 +211,7 @@ def _run(survey: Survey, arm: str, seed: int, told: Callable[[int], None]) -> Re
         path, difference = found.checkpoint, found.difference
     checkpoint = read_checkpoint(path)
     if checkpoint.policy is None:
-        raise SysgymError(f"{path}: its policy is no network that plays without torch")
+        raise SysgymError(f"{path}: the policy is no network that can be run without torch")
     result = Result(
         arm=arm,
         seed=seed,
@@ -232,7 +234,7 @@ def _run(survey: Survey, arm: str, seed: int, told: Callable[[int], None]) -> Re
 
 
 def _train_alone(survey: Survey, folder: Path, seed: int, told: Callable[[int], None]) -> Path:
-    """Train the student's network as the teacher was trained, for as many steps as the student has."""
+    """Train the student's network by the teacher's algorithm, for as many steps as the student."""
     meta = survey.teacher.meta
     names = ("features", "history", "reward")
     chosen = {name: meta.env_kwargs[name] for name in names if name in meta.env_kwargs}
@@ -252,7 +254,7 @@ def _train_alone(survey: Survey, folder: Path, seed: int, told: Callable[[int], 
 
 
 def _returns(checkpoint: Checkpoint, n_episodes: int) -> Iterator[float]:
-    """Play the first episodes of the test split."""
+    """Run the first episodes of the test split and yield their returns."""
     meta = checkpoint.meta
     scenario = scenario_from_resolved(meta.scenario)
     transports = get_family(scenario.family).transports
@@ -269,18 +271,18 @@ def _returns(checkpoint: Checkpoint, n_episodes: int) -> Iterator[float]:
 
 @dataclass(frozen=True)
 class Line:
-    """An arm in the table.
+    """Results of one arm.
 
     Attributes:
-        arm: Whose.
-        n_parameters: Of each network.
-        int8_bytes: Of its tables in C.
+        arm: Arm of the study.
+        n_parameters: Number of parameters of each network.
+        int8_bytes: Size of its tables in C with 8-bit integers.
         total_steps: Environment steps of each run.
-        score: Return: interquartile mean over runs and episodes.
-        over_alone: By how much it is better than the network trained alone, on the same episodes; None for
-            that itself.
-        over_teacher: The same against the teacher.
-        difference: Mean difference from the teacher's answers; None where nobody measured it.
+        score: Return, interquartile mean over runs and episodes.
+        over_alone: Return minus that of the network trained alone, on the same episodes; None for this
+            network itself.
+        over_teacher: Return minus that of the teacher; None for the teacher itself.
+        difference: Mean difference from the teacher's actions; None if it was not measured.
     """
 
     arm: str
@@ -294,7 +296,7 @@ class Line:
 
 
 def lines_of(results: Sequence[Result]) -> list[Line]:
-    """Return the table's lines, the teacher's last."""
+    """Return the results by arm, the teacher's last."""
     samples: dict[str, NDArray[np.float64]] = {
         arm: np.array([one.returns for one in results if one.arm == arm]) for arm in (*ARMS, TEACHER)
     }
@@ -322,12 +324,12 @@ def lines_of(results: Sequence[Result]) -> list[Line]:
 
 
 def verdict(lines: Sequence[Line]) -> str:
-    """Return in one sentence whether distilling was worth it; a gain counts only with its interval."""
+    """Return one sentence on whether distillation gained anything over training alone, with its interval."""
     by_arm = {line.arm: line for line in lines}
     gain = by_arm[STUDENT].over_alone
     assert gain is not None
     interval = f"{gain.value:.4g} [{gain.low:.4g}, {gain.high:.4g}]"
     if not gain.excludes_zero:
-        return f"no difference to training alone that stands out from chance: {interval}"
+        return f"no significant difference to training alone: {interval}"
     word = "gains" if gain.value > 0.0 else "loses"
     return f"distilling {word} against training alone, with equal environment steps: {interval}"

@@ -1,15 +1,15 @@
-"""NURD's released evaluation, with its four leaks: only to show what they are worth.
+"""Study of NURD's released evaluation and its four leaks, to show the effect of each.
 
-The code released with NURD (y-ding/nurd-mlsys22-code, e76bbe2) scores with knowledge that nobody has while a
-job runs. Described here from its behaviour, each as a switch:
+The code released with NURD (y-ding/nurd-mlsys22-code, e76bbe2) scores with knowledge that is not available
+while a job runs. Described here from its behaviour, each as a switch:
 
 - ``features``: a row's mean is divided by the task's final latency and not by the time elapsed;
-- ``scaling``: features and latencies are scaled by the extremes of all tasks at their ends;
+- ``scaling``: features and latencies are scaled by the extremes of all tasks at their completion;
 - ``filter``: stragglers with few windows and others with many are dropped before scoring;
 - ``lateness``: a flag counts at any checkpoint, also after its task has run for the threshold.
 
-Its checkpoints are rows of each task's own series, as if all tasks began at once. Numbers made like this must
-not be compared with any others, and are never written among a benchmark's rows.
+Its checkpoints are rows of each task's own series, as if all tasks began at once. Such figures must not be
+compared with any others, and are never written among a benchmark's rows.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from sysgym.scenarios import StragglerScenario, Suite, load_scenario
 LEAKS = ("features", "scaling", "filter", "lateness")
 AGENTS = ("gbtr", "nurd", "nurd_nc")
 COLUMNS = ("honest", "no leak", *LEAKS, "all four")
-"""``honest``: the environment; ``no leak``: the released loop with every leak mended."""
+"""Columns; ``honest``: the environment; ``no leak``: the released loop with every leak corrected."""
 
 PREDICTION = "sysgym/StragglerPrediction-v0"
 WARM_UP = 0.04
 WARNING = (
-    "Numbers of NURD's released evaluation use the future. They show what each leak is worth, and must not "
-    "be compared with anything else."
+    "NURD's released evaluation uses information from the future. These figures show the effect of each "
+    "leak and must not be compared with any others."
 )
 
 
@@ -65,12 +65,12 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """A job as the released code sees it.
+    """Features of a job in the released code.
 
     Attributes:
         mean: Mean of the counters up to each row, shape (n_tasks, n_rows, C).
-        final: The same over the whole life, shape (n_tasks, C).
-        n_rows: Rows of every task.
+        final: Mean over the whole task, shape (n_tasks, C).
+        n_rows: Number of rows of every task.
     """
 
     mean: FloatArray
@@ -79,11 +79,11 @@ class Rows:
 
 
 def rows_of(job: Job, *, leaked: bool) -> Rows:
-    """Return cumulated means; leaked ones are divided by the final latency.
+    """Return cumulative means; leaked ones are divided by the final latency.
 
     Args:
         job: The job; only first attempts count.
-        leaked: Whether the leak ``features`` is on.
+        leaked: Whether the leak ``features`` is enabled.
     """
     latency_s = job.latency_s[:, None]
     ends_s = np.minimum(job.window_s * np.arange(1, job.counters.shape[2] + 1), latency_s)
@@ -101,9 +101,9 @@ def flagged_at(
 
     Args:
         job: The job.
-        threshold_s: Latency from which on a task is a straggler.
-        features: Whether this leak is on.
-        scaling: Whether this leak is on.
+        threshold_s: Least latency of a straggler.
+        features: Whether this leak is enabled.
+        scaling: Whether this leak is enabled.
     """
     rows = rows_of(job, leaked=features)
     early = job.latency_s <= np.quantile(job.latency_s, WARM_UP)
@@ -157,10 +157,10 @@ def _checkpoint(
 
 
 def kept_by_filter(job: Job, threshold_s: float) -> BoolArray:
-    """Return the tasks that the leak ``filter`` leaves in the test set.
+    """Return the tasks that the leak ``filter`` keeps in the test set.
 
-    Dropped are stragglers with fewer windows than the stragglers' mean less 1, and others with more than the
-    others' mean plus 1.
+    It drops stragglers with fewer windows than the stragglers' mean minus 1, and other tasks with more than
+    the others' mean plus 1.
     """
     straggles, n_rows = job.stragglers(threshold_s), rows_of(job, leaked=False).n_rows
     short = straggles & (n_rows < n_rows[straggles].mean() - 1)
@@ -171,14 +171,14 @@ def kept_by_filter(job: Job, threshold_s: float) -> BoolArray:
 def f1_of(
     job: Job, threshold_s: float, at_row: NDArray[np.int64], *, filtered: bool, late_counts: bool
 ) -> float:
-    """Return F1 of flags raised at rows.
+    """Return the F1 of flags raised at given rows.
 
     Args:
         job: The job.
-        threshold_s: Latency from which on a task is a straggler.
-        at_row: Of :func:`flagged_at`.
-        filtered: Whether the leak ``filter`` is on.
-        late_counts: Whether the leak ``lateness`` is on.
+        threshold_s: Least latency of a straggler.
+        at_row: Rows from :func:`flagged_at`.
+        filtered: Whether the leak ``filter`` is enabled.
+        late_counts: Whether the leak ``lateness`` is enabled.
     """
     straggles, flagged = job.stragglers(threshold_s), at_row > 0
     in_time = flagged & (late_counts | (at_row * job.window_s < threshold_s))
@@ -189,7 +189,7 @@ def f1_of(
 
 
 def score(scenario: StragglerScenario, seed: int) -> Scored:
-    """Return every agent's F1 on one job under every column's evaluation."""
+    """Return every agent's F1 on one job in every column's evaluation."""
     found: dict[tuple[str, str], float] = {}
     env: Any = gym.make(PREDICTION, scenario=scenario, split="test", disable_env_checker=True)
     for agent in AGENTS:
@@ -208,7 +208,7 @@ def score(scenario: StragglerScenario, seed: int) -> Scored:
 
 
 def _scorings(*, features: bool, scaling: bool) -> Iterator[tuple[str, bool, bool]]:
-    """Yield the columns that flags made with these two leaks serve: name, filter on, lateness on."""
+    """Yield the columns whose flags use these two leaks: name, whether filter and lateness are enabled."""
     if features and scaling:
         yield "all four", True, True
     elif features or scaling:
@@ -224,12 +224,12 @@ def evaluate(
 
     Args:
         suite: The suite.
-        n_seeds: Jobs of every task; None: the suite's.
-        n_workers: Processes.
-        progress: Told how many jobs of how many are done.
+        n_seeds: Number of jobs of every task; None: the suite's.
+        n_workers: Number of processes.
+        progress: Callback with the number of finished jobs and of all jobs.
 
     Raises:
-        SysgymError: The suite has no such task.
+        SysgymError: The suite has no task of straggler prediction.
     """
     jobs: list[tuple[StragglerScenario, int]] = []
     for task in suite.tasks:
@@ -237,7 +237,7 @@ def evaluate(
         if isinstance(scenario, StragglerScenario) and scenario.env_id == PREDICTION:
             jobs += [(scenario, seed) for seed in task.seed_values[:n_seeds]]
     if not jobs:
-        raise SysgymError(f'the suite "{suite.name}" predicts no stragglers; choose one that does')
+        raise SysgymError(f'the suite "{suite.name}" has no straggler prediction; choose another suite')
     done = []
     with environment(SAFE_IMPORTS), ProcessPoolExecutor(n_workers, mp_context=get_context("spawn")) as pool:
         for scored in pool.map(score, *zip(*jobs, strict=True)):
@@ -259,7 +259,7 @@ def table(results: Sequence[Scored]) -> Iterator[tuple[str, list[str]]]:
 
 
 def markdown(results: Sequence[Scored]) -> str:
-    """Return the table as a page."""
+    """Return the table as a Markdown page."""
     lines = ["# NURD's released evaluation", "", f"> **{WARNING}**", ""]
     lines += ["F1, interquartile mean over jobs with its 95 % interval.", ""]
     lines += ["| | " + " | ".join(COLUMNS) + " |", "| --- |" + " ---: |" * len(COLUMNS)]

@@ -1,9 +1,9 @@
-"""P2's problem in numbers: what placement is worth, what programs are worth, how well the quick model ranks.
+"""Survey of P2's problem: effect of placement, effect of programs, and accuracy of the cost model's ranking.
 
-A row is a system, axes of parallelism on it and the axes that are reduced; a case is a row under one
-placement. Systems and axes are of the kind that P2 (Xie et al., MLSys 2022, arXiv 2110.10548) has: two and
-four nodes of 16 A100, of 8 V100. P2 measured hardware; here the closed-form cost model says what a program
-costs, and the flow-level simulation says how well that model ranks. So it is P2's problem, and not a
+A row is a system with axes of parallelism and the axes that are reduced; a case is a row under one
+placement. Systems and axes are of the kind that P2 uses (Xie et al., MLSys 2022, arXiv 2110.10548): two and
+four nodes of 16 A100, of 8 V100. P2 measured hardware; here the closed-form cost model gives the cost of
+programs, and the flow-level simulation shows how well this model ranks them. It is P2's problem, not a
 repetition of its experiment.
 """
 
@@ -32,14 +32,14 @@ from sysgym.emulator.accelerators.programs import (
 )
 
 SIZE_BYTES = 1e9
-"""What placements and programs are compared with."""
+"""Vector size for comparing placements and programs."""
 RANKED_SIZES_BYTES = (1e5, 1e7, 1e9)
-"""What the model's ranking is held against the simulation with: small vectors wait for latencies."""
+"""Vector sizes for comparing the model's ranking with the simulation; latency dominates small ones."""
 STEPS = 5
 IMPROVES = 1.02
-"""A program beats the all-reduce where it is this many times as fast."""
+"""Least speed-up for a program to beat the all-reduce."""
 SAME = 1e-3
-"""Simulated times that differ by less than this share count as equal: ties have no order."""
+"""Simulated times that differ by less than this share count as ties."""
 TOPS = (1, 3, 10)
 
 AXES: dict[tuple[str, int], tuple[tuple[int, ...], ...]] = {
@@ -52,7 +52,7 @@ AXES: dict[tuple[str, int], tuple[tuple[int, ...], ...]] = {
 
 
 class Placed(NamedTuple):
-    """A system, reduced axes and a placement: what the time of a reduction depends on."""
+    """System, reduced axes and placement, which determine the time of a reduction."""
 
     preset: str
     nodes: int
@@ -61,7 +61,7 @@ class Placed(NamedTuple):
 
     @property
     def geometry(self) -> Hashable:
-        """Equal where the groups lie on the links in the same way: other axes may be merged."""
+        """Key that is equal for placements whose groups use the links in the same way."""
         merged: list[tuple[tuple[bool, int], ...]] = []
         for column in zip(*self.matrix, strict=True):
             digits = [(axis in self.reduced, factor) for axis, factor in enumerate(column) if factor > 1]
@@ -72,15 +72,16 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """A reduction under one placement.
+    """Results of a reduction under one placement.
 
     Attributes:
         all_reduce_s: Time of a single all-reduce.
         best_s: Time of the best program.
-        best: That program as text.
-        ranks: For each of the ranked sizes the place, from 0, of the program that is the fastest in the
-            simulation, in the order of the model; None where there is nothing to choose between.
-        errors: For each of the ranked sizes, model's time over the simulated one, of the model's first.
+        best: Best program as text.
+        ranks: For each of the ranked sizes, rank (from 0) in the model of the program that is the fastest in
+            the simulation; None if there is only one program.
+        errors: For each of the ranked sizes, ratio of the model's to the simulated time of the model's first
+            program.
     """
 
     all_reduce_s: float
@@ -91,13 +92,13 @@ class Case:
 
     @property
     def speedup(self) -> float:
-        """All-reduce over best program."""
+        """Time of the all-reduce divided by that of the best program."""
         return self.all_reduce_s / self.best_s
 
 
 @dataclass(frozen=True)
 class Row:
-    """A system, axes on it, and what is reduced, under every placement."""
+    """System, axes and reduced axes, with a case for every placement."""
 
     preset: str
     nodes: int
@@ -107,7 +108,7 @@ class Row:
 
     @property
     def range(self) -> float:
-        """Slowest placement over the fastest, with a single all-reduce."""
+        """Time of the slowest placement divided by that of the fastest, for a single all-reduce."""
         times_s = [case.all_reduce_s for case in self.cases]
         return max(times_s) / min(times_s)
 
@@ -123,7 +124,7 @@ def row_keys() -> Iterator[tuple[str, int, tuple[int, ...], tuple[int, ...]]]:
 
 
 def study_case(placed: Placed) -> Case:
-    """Work out one case."""
+    """Return the results of one case."""
     hierarchy = get_preset(placed.preset, placed.nodes)
     model, matrix = CostModel(hierarchy), placed.matrix
     reduction = Reduction(placed.reduced, SIZE_BYTES)
@@ -141,7 +142,7 @@ def _rank(model: CostModel, placed: Placed, size_bytes: float) -> tuple[int | No
     space = synthesis_space(len(reduction_factors(placed.matrix, placed.reduced)), STEPS)
     programs = list(enumerate_programs(space, STEPS))
     times_s = program_times(space, model.edge_times_s(placed.matrix, reduction, space), STEPS)
-    # Equal times differ in their last bits; shorter programs come first.
+    # Equal times differ in their last bits, so they are rounded; among them, shorter programs come first.
     order = sorted(range(len(programs)), key=lambda index: (float(f"{times_s[index]:.9e}"), index))
     simulated_s = [
         program_time_s(model.hierarchy, placed.matrix, reduction, programs[index]) for index in order
@@ -153,11 +154,12 @@ def _rank(model: CostModel, placed: Placed, size_bytes: float) -> tuple[int | No
 
 
 def survey(n_workers: int, progress: Progress) -> list[Page]:
-    """Work out all rows and return the tables.
+    """Compute all rows and return the tables.
 
     Args:
-        n_workers: Processes.
-        progress: Told how many cases of how many are done; those that lie alike are worked out once.
+        n_workers: Number of processes.
+        progress: Callback with the number of finished cases and of all cases; equivalent cases are computed
+            once.
     """
     placed_of_row: dict[tuple[str, int, tuple[int, ...], tuple[int, ...]], list[Placed]] = {}
     for preset, nodes, axes, reduced in row_keys():
@@ -176,24 +178,24 @@ def survey(n_workers: int, progress: Progress) -> list[Page]:
 
 
 def summary(rows: Sequence[Row]) -> Page:
-    """Return the figures that P2's abstract has, from these rows, beside P2's."""
+    """Return the figures of P2's abstract, computed from these rows, beside P2's."""
     cases = [case for row in rows for case in row.cases]
     better = [case.speedup for case in cases if case.speedup >= IMPROVES]
     widest = max(rows, key=lambda row: row.range)
     lines = [
         ("rows (system, axes, reduced axes)", str(len(rows)), "–"),
         ("cases (row under one placement)", str(len(cases)), "–"),
-        ("slowest over fastest placement, at most", f"{widest.range:.0f} x", "448 x"),
-        ("... in the middle row", f"{median([row.range for row in rows]):.1f} x", "–"),
+        ("slowest over fastest placement, maximum", f"{widest.range:.0f} x", "448 x"),
+        ("... median row", f"{median([row.range for row in rows]):.1f} x", "–"),
         ("cases in which a program beats the all-reduce", f"{100 * len(better) / len(cases):.0f} %", "69 %"),
-        ("... at most so many times as fast", f"{max(better):.2f} x", "2.04 x"),
-        ("... on average, of those cases", f"{fmean(better):.2f} x", "1.27 x"),
+        ("... maximum speed-up", f"{max(better):.2f} x", "2.04 x"),
+        ("... mean speed-up in these cases", f"{fmean(better):.2f} x", "1.27 x"),
     ]
     text = (
         f"Vectors of {SIZE_BYTES / 1e9:g} GB, rings, programs of up to {STEPS} collectives; a program beats "
-        f"the all-reduce from {IMPROVES:g} times as fast on. P2's figures are from its abstract and were "
-        "measured on two systems; these are the closed-form cost model's, on systems whose NIC (8.4 GB/s a "
-        "node) is assumed, and so that the range comes out like P2's: that figure is no evidence."
+        f"the all-reduce if it is at least {IMPROVES:g} times as fast. P2's figures are from its abstract "
+        "and were measured on two systems; these are from the closed-form cost model. The NIC's rate "
+        "(8.4 GB/s per node) was chosen so that the range agrees with P2's: that figure is no evidence."
     )
     return Page("P2's problem", text, ("", "here", "P2 (abstract)"), tuple(lines))
 
@@ -214,18 +216,18 @@ def ranking(cases: Sequence[Case]) -> Page:
             )
         )
     text = (
-        "Cases in which the program that is fastest in the flow-level simulation is among the first of the "
+        "Cases in which the fastest program in the flow-level simulation is among the first of the "
         "closed-form model's ranking of all programs (P2: top 10 in over 90 %, its simulator against "
-        "hardware); of cases that lie alike one is counted. Last column: model's time over the simulated one "
-        "for the model's first program. Both models believe the same bandwidths, so they agree more than "
+        "hardware); equivalent cases are counted once. Last column: ratio of the model's to the simulated "
+        "time for the model's first program. Both models assume the same bandwidths, so they agree more than "
         "either would with hardware."
     )
     columns = ("vector", "cases", *(f"top {top}" for top in TOPS), "model over simulation")
-    return Page("How well the quick model ranks", text, columns, tuple(lines))
+    return Page("Ranking by the cost model", text, columns, tuple(lines))
 
 
 def details(rows: Sequence[Row]) -> Page:
-    """Return one line a row."""
+    """Return a table with one line per row."""
     lines = []
     for row in rows:
         fast = min(row.cases, key=lambda case: case.all_reduce_s)
@@ -250,8 +252,8 @@ def details(rows: Sequence[Row]) -> Page:
         "fastest (ms)",
         "slowest (ms)",
         "ratio",
-        "improved by a program",
-        "most (x)",
+        "cases improved",
+        "maximum (x)",
         "by",
     )
     return Page(

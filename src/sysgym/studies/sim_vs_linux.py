@@ -1,9 +1,8 @@
-"""The simulator against the kernel: the same scenario files on both, side by side.
+"""Comparison of the simulator with the Linux kernel on the same scenario files.
 
-Every pair of scenario and transport is played over the same seeds on both backends, with nobody at the
-controls; ``neural`` is the law that ships. Then a policy that was trained on the simulator is played on both.
-Seeds decide the traffic; the kernel's own timing is not repeatable, so that both columns are means over seeds
-with their spread.
+Every pair of scenario and transport is run with the same seeds on both backends, without an agent; ``neural``
+is the law included in the package. Then a policy trained on the simulator is run on both. Seeds determine the
+traffic, but the kernel's timing is not repeatable, so both columns are means over seeds.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ METRICS = {
     "fct_slowdown_p99": "lower",
     "round_completion_mean_s": "lower",
 }
-"""What is compared, and which direction is better; none where a winner would say nothing."""
+"""Metric -> better direction; empty for metrics without a winner."""
 
 TRANSFER_SCENARIO = "linux-dumbbell-100m"
 TRANSFER_STEPS = 100_000
@@ -43,23 +42,23 @@ TRANSFER_METRICS = ("goodput_bps", "queue_mean_bytes", "queue_p99_bytes", "rtt_m
 BACKENDS = ("packets", "linux")
 
 EQUAL = 0.01
-"""Two contenders whose means differ by less than this share have both won."""
+"""Contenders whose means are within this share of the best count as equal winners."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A contender's metrics on both backends, one value a seed."""
+    """Metrics of a contender on both backends, one value per seed."""
 
     contender: str
     values: dict[str, dict[str, list[float]]]
 
     def mean(self, backend: str, metric: str) -> float | None:
-        """Return the mean over seeds; None where the scenario has no such metric."""
+        """Return the mean over seeds; None if the scenario has no such metric."""
         found = self.values[backend].get(metric, [])
         return statistics.fmean(found) if len(found) == len(SEEDS) else None
 
     def cell(self, metric: str) -> str:
-        """Return ``simulator / kernel (difference)``; a dash where one of them has none."""
+        """Return ``simulator / kernel (difference)``, or a dash if a value is missing."""
         simulated, real = (self.mean(backend, metric) for backend in BACKENDS)
         if simulated is None or real is None:
             return "–"
@@ -68,11 +67,11 @@ class Measured:
 
 
 def survey(_n_workers: int, progress: Progress) -> list[Page]:
-    """Return a page for each scenario and one for the policy; ``_n_workers``: the kernel takes one at a time.
+    """Return a page for each scenario and one for the policy; the kernel runs one network at a time.
 
     Raises:
-        BackendUnavailable: If the kernel cannot be had here.
-        MissingExtra: If the extras ``emulator`` or ``train`` are not installed.
+        BackendUnavailable: The kernel backend is not available.
+        MissingExtra: The extra ``emulator`` or ``train`` is not installed.
     """
     jobs = [(scenario, transport) for scenario in SCENARIOS for transport in TRANSPORTS]
     done, total = 0, len(jobs) + len(TRANSPORTS) + 1
@@ -87,11 +86,11 @@ def survey(_n_workers: int, progress: Progress) -> list[Page]:
 
 
 def quick(_n_workers: int, progress: Progress) -> list[Page]:
-    """Return the page for the policy alone, in about a minute; ``_n_workers`` as for :func:`survey`.
+    """Return the page for the policy only, in about a minute.
 
     Raises:
-        BackendUnavailable: If the kernel cannot be had here.
-        MissingExtra: If the extras ``emulator`` or ``train`` are not installed.
+        BackendUnavailable: The kernel backend is not available.
+        MissingExtra: The extra ``emulator`` or ``train`` is not installed.
     """
     classics = []
     for done, transport in enumerate(TRANSFER_AGAINST):
@@ -117,7 +116,7 @@ def _measured(scenario: str, contender: Contender, folder: Path | None = None) -
 def _episodes(
     scenario: str, contender: Contender, backend: str, folder: Path | None
 ) -> Iterator[dict[str, float]]:
-    """Play the seeds one after another; yields the metrics of each."""
+    """Run the seeds one after another and yield the metrics of each."""
     from sysgym.bench.run.episodes import make_contender, play
     from sysgym.scenarios import load_scenario
 
@@ -136,7 +135,7 @@ def _page(scenario: str, rows: Sequence[Measured]) -> Page:
     cells = tuple((name, *(row.cell(name) for row in rows)) for name in present)
     text = (
         f"Simulator / kernel (the simulator's difference to the kernel), means over {len(SEEDS)} seeds of the"
-        " test split, nobody at the controls."
+        " test split, without an agent."
     )
     return Page(scenario, text, columns, cells)
 
@@ -149,7 +148,7 @@ def _winners(measured: dict[str, list[Measured]]) -> Page:
             if all(winners):
                 agrees = "yes" if set(winners[0]) & set(winners[1]) else "no"
                 rows.append((f"{scenario}, {metric}", *(", ".join(found) for found in winners), agrees))
-    text = f"Best transport on each backend; those within {EQUAL:.0%} of the best share the place."
+    text = f"Best transport on each backend, with those within {EQUAL:.0%} of the best."
     return Page("Winners", text, ("metric", "simulator", "kernel", "the same"), tuple(rows))
 
 
@@ -163,7 +162,7 @@ def _best(players: Sequence[Measured], backend: str, metric: str, direction: str
 
 
 def _transfer(classics: Sequence[Measured]) -> Page:
-    """Train on the simulator, play on both, next to the classics."""
+    """Train on the simulator and evaluate on both backends, beside the classical laws."""
     from sysgym.agents.learned import train
 
     with tempfile.TemporaryDirectory() as folder:
@@ -173,7 +172,7 @@ def _transfer(classics: Sequence[Measured]) -> Page:
         rows.append(_measured(TRANSFER_SCENARIO, contender))
     cells = tuple((name, *(row.cell(name) for row in rows)) for name in TRANSFER_METRICS)
     text = (
-        f"PPO, trained on the simulator for {TRANSFER_STEPS:,} steps of {TRANSFER_SCENARIO} and never on the"
-        " kernel, next to the kernel's own laws. Simulator / kernel (difference)."
+        f"PPO, trained on the simulator for {TRANSFER_STEPS:,} steps of {TRANSFER_SCENARIO} and not on the"
+        " kernel, beside the kernel's own laws. Simulator / kernel (difference)."
     )
     return Page("From simulator to kernel", text, ("metric", *(row.contender for row in rows)), cells)

@@ -1,9 +1,8 @@
-"""Study of stress: contenders under measurement noise, late decisions and a failed link.
+"""Study of stress: contenders under measurement noise, delayed decisions and a failed link.
 
-Every contender plays the same episodes under every condition, so that what a condition costs is compared
-episode by episode. A classical law under the agent ``max`` reads no observation and decides nothing: noise
-and delay leave it as it is, and it stands there to compare with. Agents that read what is hidden see no
-noise.
+Every contender runs the same episodes under every condition, so that the effect of a condition is compared
+episode by episode. A classical law with the agent ``max`` reads no observation and makes no decisions: noise
+and delay do not affect it, and it serves as a comparison. Privileged agents read the state without noise.
 """
 
 from __future__ import annotations
@@ -39,18 +38,18 @@ FORMAT = 1
 ROWS = "stress.jsonl"
 
 FAILS_AT, WORKS_AT = 0.2, 0.6
-"""Shares of the episode between which a failed link is down."""
+"""Beginning and end of a link failure, as shares of the episode."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What is wrong.
+    """Condition of the study.
 
     Attributes:
         noise: Relative standard deviation of the noise in observations.
-        delay: Decisions until an action takes effect.
+        delay: Number of decisions until an action takes effect.
         fail_link: Name of a link that is down between FAILS_AT and WORKS_AT of the episode; empty: none.
-        kernel: Whether the network is the real kernel's.
+        kernel: Whether to run on the Linux kernel.
     """
 
     noise: float = 0.0
@@ -60,7 +59,7 @@ class Condition:
 
     @property
     def label(self) -> str:
-        """How tables call it."""
+        """Name of the condition in tables."""
         words = []
         if self.noise:
             words.append(f"noise {100.0 * self.noise:g} %")
@@ -69,27 +68,29 @@ class Condition:
         if self.fail_link:
             words.append(f"{self.fail_link} fails")
         if self.kernel:
-            words.append("real kernel")
+            words.append("Linux kernel")
         return ", ".join(words) or "undisturbed"
 
     def check(self, scenario: Scenario) -> None:
-        """Check that a scenario can have it; raises SysgymError."""
+        """Raise SysgymError unless the scenario supports the condition."""
         if not 0.0 <= self.noise < float("inf") or self.delay < 0:
             raise SysgymError(f"noise and delay cannot be negative: got {self.noise:g} and {self.delay}")
         family, can = scenario.family, get_family(scenario.family).disturbances
         if self.noise and not can.noise:
-            raise SysgymError(f"{scenario.name}: nothing in an observation of {family} is measured: no noise")
+            raise SysgymError(
+                f"{scenario.name}: observations of the family {family} are not measured and have no noise"
+            )
         for name, wanted, possible in (
             ("late actions", self.delay, can.late_actions),
             ("failed links", self.fail_link, can.link_failure),
             ("kernel", self.kernel, can.kernel_backend),
         ):
             if wanted and not possible:
-                raise SysgymError(f"{scenario.name}: {name} are for networks, this is of the family {family}")
+                raise SysgymError(f"{scenario.name}: {name} are not supported by the family {family}")
         self.scenario(scenario)
 
     def scenario(self, scenario: Scenario) -> Scenario:
-        """Return the scenario with the link that fails, beside those that fail already."""
+        """Return the scenario with the link failure added to its own."""
         if not self.fail_link:
             return scenario
         with_failure = load_entry(get_family(scenario.family).disturbances.link_failure)
@@ -99,14 +100,14 @@ class Condition:
 
 @dataclass(frozen=True)
 class StressJob:
-    """One episode.
+    """Job of one episode.
 
     Attributes:
-        scenario: Resolved, without the condition.
-        scenario_sha256: Its digest.
+        scenario: Resolved scenario, without the condition.
+        scenario_sha256: Digest of the scenario.
         split: Split of the seed.
-        contender: Who plays.
-        condition: What is wrong.
+        contender: Contender.
+        condition: Condition.
         seed: Episode seed.
     """
 
@@ -119,18 +120,18 @@ class StressJob:
 
     @property
     def label(self) -> str:
-        """How messages call the episode."""
+        """Name of the episode in messages."""
         return f"{self.contender.name}, {self.condition.label}, seed {self.seed}"
 
     @property
     def key(self) -> str:
-        """What has to be equal for a row to be of this episode; asked where the rows are written."""
+        """Key by which a row is recognised as one of this episode."""
         condition = asdict(self.condition)
         parts = (self.scenario_sha256, self.split, self.contender.identity, condition, self.seed)
         return json.dumps([*parts, *must_match(versions())], sort_keys=True)
 
     def run(self, report: Callable[[Any], None]) -> dict[str, Any]:
-        """Play; returns the row."""
+        """Run the episode and return its row."""
         resolved = self.condition.scenario(scenario_from_resolved(self.scenario)).resolved()
         can = get_family(resolved["family"]).disturbances
         backend = can.kernel_backend if self.condition.kernel else None
@@ -160,14 +161,14 @@ class StressJob:
 
 @dataclass(frozen=True)
 class Stress:
-    """What is played.
+    """Settings of the study.
 
     Attributes:
         scenario: The scenario.
         split: Split of the episodes.
-        n_seeds: Episodes of each contender and condition, from the split's first seed on.
-        contenders: Who plays.
-        conditions: What is wrong; the undisturbed one first.
+        n_seeds: Number of episodes for each contender and condition, beginning with the split's first seed.
+        contenders: Contenders.
+        conditions: Conditions, the undisturbed one first.
     """
 
     scenario: Scenario
@@ -177,11 +178,11 @@ class Stress:
     conditions: Sequence[Condition]
 
     def __post_init__(self) -> None:
-        """Check that it can be played; raises SysgymError."""
+        """Raise SysgymError unless all episodes can be run."""
         first, last = self.scenario.splits[self.split].seeds
         if not 1 <= self.n_seeds <= last - first + 1:
             raise SysgymError(
-                f"{self.n_seeds} episodes of the split {self.split} with {last - first + 1} seeds"
+                f"--seeds: got {self.n_seeds}, but the split {self.split} has only {last - first + 1} seeds"
             )
         for condition in self.conditions:
             condition.check(self.scenario)
@@ -206,20 +207,20 @@ def run_stress(
     plugins: Sequence[PluginFile] = (),
     tell: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Play all episodes that the folder does not have yet.
+    """Run all episodes that are not in the folder yet.
 
     Args:
-        stress: What.
-        folder: Where rows are, and are kept.
-        n_workers: Processes; episodes on the kernel are played one at a time.
+        stress: Settings of the study.
+        folder: Folder of the rows.
+        n_workers: Number of processes; episodes on the kernel run one at a time.
         plugins: The user's files.
-        tell: Told the number of episodes done, and of all.
+        tell: Callback with the number of finished episodes and of all episodes.
 
     Returns:
         The rows, in the order of :meth:`Stress.jobs`.
 
     Raises:
-        SysgymError: If an episode failed; those that did not are kept.
+        SysgymError: An episode failed; the rows of the others are kept.
     """
     make_folder(folder)
     path = folder / ROWS
@@ -253,7 +254,7 @@ def run_stress(
 
 
 class _RowFields(Strict):
-    """A line of the file."""
+    """Line of the file of rows."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -263,7 +264,7 @@ class _RowFields(Strict):
 
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of a file and the length of its whole lines; a kill can have cut the last one off."""
+    """Return the rows of a file and the length of its complete lines; a kill can cut the last one."""
     content = read_limited(path, LARGEST_RESULTS_BYTES) if path.is_file() else b""
     whole = content.rfind(b"\n") + 1
     rows = []
@@ -280,8 +281,8 @@ def tables(stress: Stress, rows: Sequence[Mapping[str, Any]]) -> Iterator[Table]
     """Return a table for each contender: a line for each condition, with intervals over seeds.
 
     Args:
-        stress: What was played.
-        rows: As :func:`run_stress` returns them.
+        stress: Settings of the study.
+        rows: Rows from :func:`run_stress`.
     """
     shape = (stress.n_seeds, len(stress.contenders), len(stress.conditions))
     returns = np.array([row["return"] for row in rows]).reshape(shape)
@@ -330,7 +331,7 @@ def _change(change: Interval) -> str:
 
 
 def markdown(stress: Stress, found: Sequence[Table]) -> str:
-    """Return the page."""
+    """Return the report as Markdown."""
     parts = [f"# {stress.scenario.title}: contenders under stress"]
     parts.append(
         f"Scenario `{stress.scenario.name}`, split {stress.split}, {stress.n_seeds} episodes each, the same"

@@ -1,4 +1,4 @@
-"""Senders of one flow: what each does, and their order where it is known who must win."""
+"""Agents of one flow: actions, and their ranking in cases with a known winner."""
 
 from __future__ import annotations
 

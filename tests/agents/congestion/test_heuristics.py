@@ -1,4 +1,4 @@
-"""Each heuristic against answers known beforehand, and their order where it is known who must win."""
+"""Heuristics: actions with known values, and their ranking in cases with a known winner."""
 
 from __future__ import annotations
 

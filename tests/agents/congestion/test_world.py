@@ -1,4 +1,4 @@
-"""Fair rates of hosts against their definition and against divisions done by hand."""
+"""Fair rates of hosts, compared with their definition and with values computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trainings of a fraction of a second, and processes of their own that may lack packages."""
+"""Short trainings, and subprocesses in which packages are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trained policies as agents: what they answer, where they refuse to play, and what they need installed."""
+"""Trained policies as agents: actions, refusals, and required packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: they come back whole, are there whole or not at all, and other files are refused."""
+"""Checkpoints: complete round trips, atomic writing, and refusal of other files."""
 
 from __future__ import annotations
 

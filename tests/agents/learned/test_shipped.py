@@ -1,4 +1,4 @@
-"""The policies that come with the package: each plays at once, is small, and has a card."""
+"""Policies in the package: each runs without training, is small, and has a card."""
 
 from __future__ import annotations
 

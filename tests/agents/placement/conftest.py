@@ -1,4 +1,4 @@
-"""Environments of the placement family, and episodes played in them."""
+"""Environments of the placement family, and episodes in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agents in their environments, against answers worked out by hand."""
+"""Placement agents in their environments, compared with results computed by hand."""
 
 from __future__ import annotations
 

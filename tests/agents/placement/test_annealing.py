@@ -1,4 +1,4 @@
-"""Annealing: moves reach everything, the budget holds, optima of small instances are found."""
+"""Annealing: moves reach every placement, the budget is kept, small optima are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The greedy rules against answers worked out by hand."""
+"""Greedy rules, compared with results computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for measuring: hand-made tables, the budget, and what each is worth over many episodes."""
+"""Rules for measuring: tables by hand, the budget, and their results over many episodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for programs against answers worked out by hand."""
+"""Rules for programs, compared with results computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views of jobs: written out by hand, or of a small job whose causes are known."""
+"""Views of jobs, written by hand or of a small job with known causes."""
 
 from __future__ import annotations
 

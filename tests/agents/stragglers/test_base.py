@@ -1,4 +1,4 @@
-"""What all straggler agents share: flags latch, actions come once, none before something is known."""
+"""Common behaviour of straggler agents: permanent flags, single actions, none without data."""
 
 from __future__ import annotations
 

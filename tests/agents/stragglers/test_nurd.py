@@ -1,4 +1,4 @@
-"""NURD step by step on an example worked out by hand, and what its base cannot do."""
+"""NURD step by step on an example computed by hand, and the limits of its base model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules against answers worked out by hand."""
+"""Rules, compared with results computed by hand."""
 
 from __future__ import annotations
 

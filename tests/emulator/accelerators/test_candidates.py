@@ -1,4 +1,4 @@
-"""Candidates: the best by the cost model, told apart, and what their times are made of."""
+"""Candidates: the best by the cost model, distinct, with the parts of their times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hierarchies: what they count, what they refuse, and that they survive as data."""
+"""Hierarchies: counts, refusals, and round trips as data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of ASTRA-sim and TACCL: what is read, in which units, and what is refused."""
+"""Files of ASTRA-sim and TACCL: content, units, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presets: the numbers of their sources, and the names that scenario files know."""
+"""Presets: the numbers of their sources, and the names in scenario files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placement problems: what fits a hierarchy."""
+"""Placement problems: fit between problem and hierarchy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated jobs are like the real ones whose figures their profile is held to."""
+"""Statistics of generated jobs are within tolerance of the references of their profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The world of one job: exact times, machines, waste and counters, also against a simple reference."""
+"""Execution of one job: exact times, machines, waste and counters, also against a simple reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated jobs: what is drawn, what follows from it, and what the counters show."""
+"""Generated jobs: random draws, their effects, and counters."""
 
 from __future__ import annotations
 

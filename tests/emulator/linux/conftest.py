@@ -1,4 +1,4 @@
-"""A sender, a router and a receiver on the real kernel; tests are skipped where that cannot be."""
+"""A sender, a router and a receiver on the Linux kernel; tests are skipped if that is not possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator against what can be computed by hand."""
+"""The simulator, compared with closed forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes in comes out, or is counted as lost: packets, bytes and order."""
+"""Conservation of packets, bytes and order: everything sent is delivered or counted as lost."""
 
 from __future__ import annotations
 

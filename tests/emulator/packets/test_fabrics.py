@@ -1,4 +1,4 @@
-"""Topologies and workloads at work: closed forms of rates and times, on the simulator itself."""
+"""Topologies and workloads in the simulator: closed forms of rates and times."""
 
 from __future__ import annotations
 

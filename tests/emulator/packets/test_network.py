@@ -1,4 +1,4 @@
-"""The Python face of the simulator: copies, wrong input, growth of its memory."""
+"""The Python interface of the simulator: copies, invalid input, growth of its memory."""
 
 from __future__ import annotations
 

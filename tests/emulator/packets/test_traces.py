@@ -1,4 +1,4 @@
-"""Recordings, and the files made of them: Chrome's JSON, and pcap as tshark reads it where installed."""
+"""Recordings and their files: Chrome's JSON, and pcap as read by tshark if installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transport that raises, or whose window or rate is none: an error that says all, and life goes on."""
+"""Transports that raise or set invalid windows or rates: the error, and the state afterwards."""
 
 from __future__ import annotations
 

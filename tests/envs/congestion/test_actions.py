@@ -1,4 +1,4 @@
-"""Between a policy's output and rates: bounds, order and the middle."""
+"""Conversion of a policy's output to rates: bounds, order and centre."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environments on the real kernel; skipped, with the reason, where that cannot be."""
+"""The environments on the Linux kernel; skipped, with the reason, if that is not possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every flow or host an agent: PettingZoo's own tests, equal terms with FlowCC, and what cannot be."""
+"""Parallel environments: PettingZoo's tests, equality with FlowCC, and refusals."""
 
 from __future__ import annotations
 

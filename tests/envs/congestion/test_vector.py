@@ -1,4 +1,4 @@
-"""The vector forms of DatacenterCC and FlowCC: N worlds that each give what they would give alone."""
+"""The vector forms of DatacenterCC and FlowCC: worlds give the results of single environments."""
 
 from __future__ import annotations
 

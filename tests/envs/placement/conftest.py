@@ -1,4 +1,4 @@
-"""Small systems and environments that play on them."""
+"""Small systems and environments for tests of placement."""
 
 from __future__ import annotations
 

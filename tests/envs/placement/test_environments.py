@@ -1,4 +1,4 @@
-"""The environments of the family as Gymnasium, stable-baselines3 and a user see them."""
+"""Environments of the placement family: Gymnasium's and stable-baselines3's checkers, and use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measurements, what they cost, and that nothing hidden shows before them."""
+"""Measurements in JointPlacement: their price, and no hidden information before them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.envs.placement import joint
+from sysgym.envs.placement import measurements
 from sysgym.envs.placement.observation import BUDGET_COLUMNS, CANDIDATE_COLUMNS
 from sysgym.scenarios.errors import ScenarioError
 
@@ -28,7 +28,7 @@ def test_what_is_seen_before_a_measurement_does_not_depend_on_what_is_hidden(
 ) -> None:
     env, other = make_env("joint", split="test"), make_env("joint", split="test")
     first = env.reset(seed=0, options={"episode_seed": seed})
-    monkeypatch.setattr(joint, "_TRUTH", 77)
+    monkeypatch.setattr(measurements, "_TRUTH", 77)
     second = other.reset(seed=0, options={"episode_seed": seed})
     assert parts(first) == parts(second)
     assert not np.allclose(env.truth.times_s, other.truth.times_s)

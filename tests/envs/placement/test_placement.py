@@ -1,4 +1,4 @@
-"""Placements against a brute force of its own: all matrices, costs by counting bytes at every NIC."""
+"""Placements, compared with brute force: all matrices, costs by counting bytes at every NIC."""
 
 from __future__ import annotations
 

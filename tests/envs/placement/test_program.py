@@ -1,4 +1,4 @@
-"""Programs against a brute force of its own: sets of contributions, and bytes counted at every NIC."""
+"""Programs, compared with brute force: sets of contributions, and bytes counted at every NIC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see of the placement environments."""
+"""Rendering of the placement environments."""
 
 from __future__ import annotations
 
@@ -214,11 +214,11 @@ def test_candidates_in_words(make_env: MakeEnv) -> None:
 def test_the_truth_is_drawn_only_when_the_episode_is_over(
     make_env: MakeEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sysgym.envs.placement import joint
+    from sysgym.envs.placement import measurements
 
     frames = []
     for stream in (0, 77):
-        monkeypatch.setattr(joint, "_TRUTH", stream)
+        monkeypatch.setattr(measurements, "_TRUTH", stream)
         env = make_env("joint", split="test")
         env.reset(options={"episode_seed": 20_003})
         frames.append((picture(env), text(env)))

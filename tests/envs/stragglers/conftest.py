@@ -1,4 +1,4 @@
-"""Jobs made by hand, and environments that play them."""
+"""Jobs made by hand, and environments for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both straggler environments as Gymnasium, stable-baselines3 and a user see them."""
+"""Both straggler environments: Gymnasium's and stable-baselines3's checkers, and use."""
 
 from __future__ import annotations
 

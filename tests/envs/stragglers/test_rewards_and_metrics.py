@@ -1,4 +1,4 @@
-"""What is paid and what is reported, by jobs small enough to work out by hand."""
+"""Rewards and metrics on jobs small enough to compute by hand."""
 
 from __future__ import annotations
 

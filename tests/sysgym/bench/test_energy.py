@@ -1,4 +1,4 @@
-"""Energy and carbon: by hand, in rows and trainings, and never compared across ways to measure."""
+"""Energy and carbon: formulas by hand, in rows and trainings, and compared within one method only."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def test_what_a_user_writes() -> None:
         EnergySettings.from_options(grid="euorpe")
     with pytest.raises(UnknownName, match="cpu-time"):
         EnergySettings.from_options("cputime")
-    with pytest.raises(SysgymError, match=r"PUE: 0.9; expected a number of at least 1"):
+    with pytest.raises(SysgymError, match=r"PUE: got 0.9, expected a number of at least 1"):
         EnergySettings.from_options(pue=0.9)
-    with pytest.raises(SysgymError, match="grid: nan"):
+    with pytest.raises(SysgymError, match="grid: got nan"):
         EnergySettings.from_options(grid="nan")
 
 
@@ -149,7 +149,7 @@ def test_the_report_has_the_return_per_gram(make_row: MakeRow, tmp_path: Path) -
     text = written.markdown.read_text()
     assert "return per g CO2e (estimate)" in text
     lines = {line.split(" | ")[0]: line for line in text.splitlines() if line.startswith("| ")}
-    assert f"| {50.0 / total_g(account):.1f}<br>529 mg an episode |" in lines["| dctcp"]
+    assert f"| {50.0 / total_g(account):.1f}<br>529 mg per episode |" in lines["| dctcp"]
     assert lines["| reno"].endswith("| – |"), "a row of before"
     assert "Embodied emissions rest on assumptions" in text
     assert "per g CO2e<small>estimate</small>" in written.html.read_text()

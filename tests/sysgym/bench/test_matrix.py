@@ -1,4 +1,4 @@
-"""The generalisation matrix: from a suite's file over trainings and episodes to a heat map and a table."""
+"""The generalisation matrix: from a suite's file to a heat map and a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics: against closed forms, and against what intervals promise."""
+"""Statistics, compared with closed forms, and coverage of intervals."""
 
 from __future__ import annotations
 

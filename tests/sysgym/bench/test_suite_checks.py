@@ -1,4 +1,4 @@
-"""What a suite names exists, or it is refused before anything is played."""
+"""Suites with unknown names are refused before anything runs."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def test_a_row_never_names_a_split_that_its_seed_is_not_of(
     scenario = load_scenario(tiny)
     contender = make_plan(load_suite(write_suite()), tmp_path).cells[0].contender
     job = EpisodeJob(scenario.resolved(), scenario.sha256(), "test", contender, 25_000, str(tmp_path))
-    with pytest.raises(SysgymError, match="the split has the seeds 200 to 299"):
+    with pytest.raises(SysgymError, match="the split, which has the seeds 200 to 299"):
         job.run(lambda _: None)

@@ -1,4 +1,4 @@
-"""Surveys: kept, read back, part of the report, and damaged files said to be so."""
+"""Surveys: storing, reading, the report, and errors for damaged files."""
 
 from __future__ import annotations
 

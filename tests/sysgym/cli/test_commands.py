@@ -1,4 +1,4 @@
-"""Every command answers --help, and says in one readable block what is wrong."""
+"""Every command answers --help, and reports errors in one readable block."""
 
 from __future__ import annotations
 
@@ -119,11 +119,11 @@ def test_an_unknown_key_of_a_scenario_is_told_the_nearest(call: Call) -> None:
         (["run", "tiny.toml", "--plugin", "nothere.py"], "nothere.py: cannot be read"),
         (["run", "tiny.toml", "--set", "nonsense"], "KEY=VALUE"),
         (["run", "tiny.toml", "-c", "ppo"], "needs a checkpoint"),
-        (["run", "tiny.toml", "--checkpoint", "x.zip"], "takes none"),
+        (["run", "tiny.toml", "--checkpoint", "x.zip"], "takes no checkpoint"),
         (["run", "tiny.toml", "-c", "aimd", "--agent", "max"], "--contender names transport and agent"),
         (["run", "tiny.toml", "--render", "ansi", "--picture", "x.png"], "choose one"),
-        (["report", "nothere"], "no results.jsonl there"),
-        (["validate", "nothere"], "no results.jsonl there"),
+        (["report", "nothere"], "no results.jsonl in this folder"),
+        (["validate", "nothere"], "no results.jsonl in this folder"),
     ],
 )
 def test_what_is_wrong_is_said_without_a_traceback(arguments: list[str], words: str, call: Call) -> None:
@@ -194,16 +194,16 @@ def test_every_name_that_is_listed_has_a_page(call: Call) -> None:
         ("dumbbell-10g", ["[topology]", "10 Gb/s", "Splits", "20000 to 20999"]),
         ("tiny.toml", ["tiny: Tiny", "10 Mb/s", "200 to 299", "episode_steps"]),
         ("small.toml", ["small: Small", "test, 2 seeds", "dctcp, reno", "Queueing delay, p99"]),
-        ("quick", ["quick", "Training first", "40 000", "Tasks"]),
+        ("quick", ["quick", "Trainings", "40 000", "Tasks"]),
         ("dctcp", ["dctcp: ", "Source: ", "its packets may be marked"]),
-        ("oracle", ["oracle: ", "a reference, not a competitor"]),
-        ("ppo", ["ppo: ", "Learned: needs a checkpoint"]),
-        ("aimd", ["aimd: ", "A heuristic", "sysgym run dumbbell-10g --contender aimd"]),
+        ("oracle", ["oracle: ", "Reference, not a competitor"]),
+        ("ppo", ["ppo: ", "Learned agent: needs a checkpoint"]),
+        ("aimd", ["aimd: ", "Heuristic", "sysgym run dumbbell-10g --contender aimd"]),
         (
             "alibaba-2018",
             ["profile", "cluster.slots_per_machine", "Splits", "sysgym run alibaba-2018 --contender nurd"],
         ),
-        ("nurd", ["nurd: ", "A heuristic", "sysgym run google-2011 --contender nurd"]),
+        ("nurd", ["nurd: ", "Heuristic", "sysgym run google-2011 --contender nurd"]),
         ("ppo@iroko-dumbbell-10m", ["Not for", "sysgym bench iroko"]),
         ("stragglers/oracle", ["oracle: ", "a reference", "sysgym run google-2011 --contender oracle"]),
     ],

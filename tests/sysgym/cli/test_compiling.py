@@ -1,4 +1,4 @@
-"""What a terminal shows while the simulator is compiled."""
+"""Output in a terminal while the simulator is compiled."""
 
 from __future__ import annotations
 

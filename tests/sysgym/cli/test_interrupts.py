@@ -1,4 +1,4 @@
-"""Commands whose compiled code does not come to an end: they can be left; a benchmark leaves it itself."""
+"""Commands with endless compiled code can be interrupted, and a benchmark stops such an episode."""
 
 from __future__ import annotations
 
@@ -60,13 +60,18 @@ def test_a_benchmark_goes_on_without_the_episode_that_does_not_end(
     words = ("--out", out, "-j", "1", "--plugin", laws_file, "-c", "endless", "--timeout", "5")
     done = command_line("bench", suite, *words)
     assert done.returncode == 1, done.stderr
-    assert "1 job failed (1 not over within 5 s)" in done.stdout
+    assert "1 job failed (1 exceeded 5 s)" in done.stdout
     assert {(row.contender.name, row.seed) for row in read_rows(out)} == {("dctcp", 200)}
     failures = json.loads((out / RUN).read_bytes())["sittings"][-1]["failures"]
     assert failures == [
-        {"job": "tiny / endless / test seed 200", "reason": "not over within 5 s, its process was ended"}
+        {
+            "job": "tiny / endless / test seed 200",
+            "reason": "exceeded the time limit of 5 s; its process was ended",
+        }
     ]
-    assert "tiny / endless / test seed 200: not over within 5 s" in (write(out).markdown.read_text())
+    assert "tiny / endless / test seed 200: exceeded the time limit of 5 s" in (
+        write(out).markdown.read_text()
+    )
 
 
 @pytest.mark.slow
@@ -87,7 +92,10 @@ def test_a_row_that_is_not_played_again_in_time_differs(played: Path, command_li
     done = command_line("validate", played, "-j", "1", "--sample", "1", "--timeout", "0.001")
     assert done.returncode == 1
     assert "differs  tiny / " in done.stdout
-    assert "steps: recorded 12, replayed 'not over within 0.001 s, its process was ended'" in done.stderr
+    assert (
+        "steps: recorded 12, replayed 'exceeded the time limit of 0.001 s; its process was ended'"
+        in done.stderr
+    )
 
 
 def test_what_a_wrapper_passes_on_is_no_second_press(monkeypatch: pytest.MonkeyPatch) -> None:

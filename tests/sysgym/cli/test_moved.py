@@ -1,4 +1,4 @@
-"""Earlier spellings are answered with the present ones."""
+"""Former names of commands are answered with the present ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that cannot write say so in one sentence, leave nothing torn, and go on when they can again."""
+"""Commands that cannot write report it in one sentence, leave no incomplete file, and can be resumed."""
 
 from __future__ import annotations
 
@@ -149,5 +149,5 @@ def test_a_disk_that_fills_up_stops_the_run_which_goes_on_later(
     _mount("-o", "remount,size=4m", str(small_disk))
     code, text, err = call("bench", suite, "--out", out, "--jobs", "1")
     assert code == 0, err
-    assert f"120 of 120 episodes, {len(kept)} of them from before" in text
+    assert f"120 of 120 episodes, {len(kept)} of them finished earlier" in text
     assert read_rows(out)[: len(kept)] == kept

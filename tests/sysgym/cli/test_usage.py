@@ -1,4 +1,4 @@
-"""What programs and shells see: JSON, lines in pipes, completion, exit codes."""
+"""Output for programs and shells: JSON, lines in pipes, completion, exit codes."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_the_observation_is_printed_index_by_index(call: Call) -> None:
     assert out.splitlines() == [f"{number}\t{words}" for number, words in enumerate(expected)]
     assert json.loads(call("show", "dumbbell-10g", "--observation", "--json")[1]) == expected
     assert json.loads(call("show", "dumbbell-10g", "--json")[1])["observation_index"] == expected
-    for name, words in (("google-2011", "no list of numbers"), ("dctcp", "of the kind transport")):
+    for name, words in (("google-2011", "no list of numbers"), ("dctcp", "of kind transport")):
         code, _, err = call("show", name, "--observation")
         assert code == 2
         assert words in err

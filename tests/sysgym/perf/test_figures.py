@@ -1,4 +1,4 @@
-"""Speed figures: that each is measured and written; never how large it is."""
+"""Speed measurements are made and written; their values are not tested."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ def test_only_some_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert (row["figure"], row["workload"]) == ("env_steps_per_s", "iroko-dumbbell-10m")
     capsys.readouterr()
     assert _perf("--only", "nonsense") == 2
-    assert 'no figure has "nonsense" in its label; there are: dumbbell-10g-n4' in capsys.readouterr().err
+    assert (
+        'no measurement has "nonsense" in its label; the labels are: dumbbell-10g-n4'
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(("only", "flows"), [("dumbbell-10g-n4", 4), ("fattree-k4-10g", 16)])

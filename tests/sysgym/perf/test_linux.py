@@ -1,4 +1,4 @@
-"""Figures of the real kernel: that each is measured and printed; never how large it is."""
+"""Measurements of the kernel backend are made and printed; their values are not tested."""
 
 from __future__ import annotations
 

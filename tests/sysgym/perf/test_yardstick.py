@@ -1,4 +1,4 @@
-"""The yardstick's counts: every packet is somewhere, every hop is one event; never how fast it is."""
+"""The yardstick: conservation of packets, and one event per hop; its speed is not tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The leaks of NURD's released evaluation, each by hand, and that they are told as what they are."""
+"""The leaks of NURD's released evaluation, each by hand, and their labels."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_page_warns_and_has_every_column() -> None:
         for seed in range(5)
     ]
     page = nurd_release.markdown(results)
-    assert "use the future" in page
+    assert "information from the future" in page
     assert all(column in page for column in COLUMNS)
     assert page.count("| a, ") == len(AGENTS)
     assert "0.20 [" in page
@@ -81,7 +81,7 @@ def test_a_suite_without_stragglers_is_an_error(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit) as left:
         main(["study", "nurd-release", "quick", "--out", str(tmp_path / "r")])
     assert left.value.code == 2
-    assert "predicts no stragglers" in capsys.readouterr().err
+    assert "has no straggler prediction" in capsys.readouterr().err
     assert not (tmp_path / "r").exists()
 
 

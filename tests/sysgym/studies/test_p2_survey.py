@@ -1,4 +1,4 @@
-"""The survey of P2's problem: what is counted, what lies alike, and known figures of one system."""
+"""The survey of P2's problem: counts, equivalent cases, and known figures of one system."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def test_the_summary_counts() -> None:
     assert found == {
         "rows (system, axes, reduced axes)": "2",
         "cases (row under one placement)": "3",
-        "slowest over fastest placement, at most": "448 x",
-        "... in the middle row": "224.5 x",
+        "slowest over fastest placement, maximum": "448 x",
+        "... median row": "224.5 x",
         "cases in which a program beats the all-reduce": "67 %",
-        "... at most so many times as fast": "2.00 x",
-        "... on average, of those cases": "1.75 x",
+        "... maximum speed-up": "2.00 x",
+        "... mean speed-up in these cases": "1.75 x",
     }
 
 
@@ -129,6 +129,6 @@ def test_a_survey_is_made_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(p2_survey, "RANKED_SIZES_BYTES", (1e9,))
     told: list[Any] = []
     pages = p2_survey.survey(1, lambda done, of: told.append((done, of)))
-    assert [page.title for page in pages] == ["P2's problem", "How well the quick model ranks", "Rows"]
+    assert [page.title for page in pages] == ["P2's problem", "Ranking by the cost model", "Rows"]
     assert len(pages[-1].rows) == 2
     assert told[-1][0] == told[-1][1] == len(told)

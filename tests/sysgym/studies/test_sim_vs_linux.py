@@ -1,4 +1,4 @@
-"""The comparison of the two backends: its arithmetic, and that it names what it cannot have."""
+"""The comparison of the two backends: its arithmetic, and errors for missing requirements."""
 
 from __future__ import annotations
 

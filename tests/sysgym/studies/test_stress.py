@@ -1,4 +1,4 @@
-"""Contenders under stress: the same episodes, with what is wrong and nothing else."""
+"""The stress study: equal episodes that differ in the condition only."""
 
 from __future__ import annotations
 
@@ -109,12 +109,12 @@ def test_what_a_scenario_cannot_have_is_refused(tiny: Path) -> None:
     placement = load_scenario("placement-unseen")
     for scenario, condition, message in (
         (network, Condition(noise=-1.0), "cannot be negative"),
-        (jobs, Condition(delay=1), "late actions are for networks"),
-        (placement, Condition(noise=0.1), "nothing in an observation of placement is measured"),
+        (jobs, Condition(delay=1), "late actions are not supported"),
+        (placement, Condition(noise=0.1), "observations of the family placement are not measured"),
     ):
         with pytest.raises(SysgymError, match=message):
             Stress(scenario, "test", 1, [], [condition])
-    with pytest.raises(SysgymError, match="split test with 100 seeds"):
+    with pytest.raises(SysgymError, match="split test has only 100 seeds"):
         Stress(network, "test", 101, [], [Condition()])
     assert replace(Condition(), delay=1).label == "1 decision late"
 

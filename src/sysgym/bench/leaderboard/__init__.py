@@ -1,1 +1,1 @@
-"""The leaderboard: entries that anyone can replay, their submission, and their ranks."""
+"""Leaderboard: replayable entries, their submission, and their ranking."""

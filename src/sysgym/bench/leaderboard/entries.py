@@ -1,7 +1,7 @@
 """Entries of the leaderboard: folders of rows that anyone can replay.
 
-An entry lies in ``results/entries/SUITE/NAME/``: ``results.jsonl.gz``, ``run.json``, ``entry.toml`` (title,
-who, which contenders enter), ``README.md``, and the checkpoints and files that its rows name.
+An entry is a folder ``results/entries/SUITE/NAME/`` with ``results.jsonl.gz``, ``run.json``, ``entry.toml``
+(title, authors, contenders), ``README.md``, and the checkpoints and files that its rows name.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ ENTRY = "entry.toml"
 README = "README.md"
 
 RECORDS = (STARTED, FINISHED, ENERGY, VALIDATION, PROGRESS)
-"""What lies beside a checkpoint that the benchmark trained: how it went, and what it cost."""
+"""Files copied with a checkpoint that the benchmark trained: learning curve and costs."""
 
 LARGEST_ENTRY_BYTES = 5_000_000
-"""Entries live in the repository: a larger one is refused."""
+"""Largest entry; entries are stored in the repository."""
 
 
 LARGEST_TEXT_BYTES = 1_000_000
-"""Of ``entry.toml`` and ``README.md``."""
+"""Largest ``entry.toml`` and ``README.md``."""
 
 
 class _EntryFields(Strict):
-    """``entry.toml``."""
+    """Content of ``entry.toml``."""
 
     title: Text
     by: Text
@@ -58,15 +58,15 @@ class _EntryFields(Strict):
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry.
+    """Entry of the leaderboard.
 
     Attributes:
-        folder: Where it lies.
-        suite: What was played.
-        title: A line.
-        by: Who made it.
-        contenders: Who of its rows enters; others are there to be compared with.
-        benchmark: Its rows.
+        folder: Folder of the entry.
+        suite: Name of the suite.
+        title: Title, one line.
+        by: Authors.
+        contenders: Contenders that are ranked; others in the rows are for comparison.
+        benchmark: Results.
     """
 
     folder: Path
@@ -81,7 +81,7 @@ def read_entries(folder: Path) -> list[Entry]:
     """Return all entries below a folder, by suite and name.
 
     Raises:
-        SysgymError: One is not complete.
+        SysgymError: An entry is incomplete or invalid.
     """
     return [read_entry(path.parent) for path in sorted(folder.glob(f"*/*/{ENTRY}"))]
 
@@ -90,7 +90,7 @@ def read_entry(folder: Path) -> Entry:
     """Read one entry.
 
     Raises:
-        SysgymError: It has no README, its ``entry.toml`` is wrong, or a contender has no rows.
+        SysgymError: The entry has no README, its ``entry.toml`` is invalid, or a contender has no rows.
     """
     path = folder / ENTRY
     try:
@@ -98,12 +98,14 @@ def read_entry(folder: Path) -> Entry:
     except ValueError as error:
         raise SysgymError(f"{path}: {error}") from error
     if not (folder / README).is_file() or not read_limited(folder / README, LARGEST_TEXT_BYTES).strip():
-        raise SysgymError(f"{folder}: no {README}; it says what the contender does and how it was trained")
+        raise SysgymError(f"{folder}: {README} is missing; it must describe the contender and its training")
     check_records(folder)
     benchmark = read_benchmark(folder)
     played = {player.name for player in benchmark.players}
     if unknown := [name for name in fields.contenders if name not in played]:
-        raise SysgymError(f"{path}: no rows of {', '.join(unknown)}; there are: {', '.join(sorted(played))}")
+        raise SysgymError(
+            f"{path}: no rows of {', '.join(unknown)}; the contenders are: {', '.join(sorted(played))}"
+        )
     return Entry(folder, folder.parent.name, fields.title, fields.by, tuple(fields.contenders), benchmark)
 
 
@@ -116,37 +118,39 @@ def pack(
     contenders: Sequence[str],
     plugins: Sequence[Path] = (),
 ) -> Path:
-    """Make an entry of a results folder.
+    """Pack a results folder as an entry.
 
-    Of a checkpoint whose policy is a plain network, the entry has what plays it and not what training would
-    go on from, which is several times larger; the rows carry the digest of what is there.
+    If the policy of a checkpoint is a plain network, the entry has only the data needed to run it, not those
+    to resume training, which are several times larger; the rows get the digest of the smaller file.
 
-    Rows may name any file of this machine. What goes into the entry lies in the results folder or was given,
-    and has the digest that the rows have.
+    Rows may name any file on this machine. Only files that are in the results folder or were given, and that
+    have the digest in the rows, are copied.
 
     Args:
-        results: What a benchmark wrote.
-        entry: Where the entry goes, ``results/entries/SUITE/NAME``.
-        title: A line.
-        by: Who made it.
-        contenders: Who enters.
-        plugins: The user's own files; those that rows need and the results folder lacks.
+        results: Results folder of a benchmark.
+        entry: Folder of the new entry, ``results/entries/SUITE/NAME``.
+        title: Title, one line.
+        by: Authors.
+        contenders: Contenders to rank.
+        plugins: The user's own files that rows need and the results folder lacks.
 
     Returns:
-        The README, which is left to be written.
+        Path of the README, whose text the user has to complete.
 
     Raises:
-        ResultMismatch: A file is not what the rows were made with.
-        SysgymError: The folder is there, a file that rows name is missing or lies elsewhere, or the entry is
-            too large.
+        ResultMismatch: A file differs from the one that the rows were made with.
+        SysgymError: The folder exists, a file that rows name is missing or outside the results folder, or the
+            entry is too large.
     """
     if entry.exists():
-        raise SysgymError(f"{entry}: is there already")
+        raise SysgymError(f"{entry}: exists already; choose another --out or delete the folder")
     check_records(results)
     benchmark = read_benchmark(results)
     played = [player.name for player in benchmark.players]
     if unknown := [name for name in contenders if name not in played]:
-        raise SysgymError(f"{results}: no rows of {', '.join(unknown)}; there are: {', '.join(played)}")
+        raise SysgymError(
+            f"{results}: no rows of {', '.join(unknown)}; the contenders are: {', '.join(played)}"
+        )
     try:
         checked(_EntryFields, {"title": title, "by": by, "contenders": list(contenders)})
     except ValueError as error:
@@ -169,7 +173,7 @@ def pack(
             else:
                 shutil.copyfile(source, temporary / target)
         lines = b"".join(_with_digest(row, digests).to_line() for row in benchmark.rows)
-        # No time in the header: the same rows are the same file.
+        # No time in the header, so that equal rows give equal files.
         (temporary / COMPRESSED).write_bytes(gzip.compress(lines, mtime=0))
         text = [f"title = {_toml(title)}", f"by = {_toml(by)}"]
         text.append(f"contenders = [{', '.join(map(_toml, contenders))}]")
@@ -179,7 +183,7 @@ def pack(
         if size > LARGEST_ENTRY_BYTES:
             raise SysgymError(
                 f"{results}: the entry would have {size / 1e6:.1f} MB, more than "
-                f"{LARGEST_ENTRY_BYTES / 1e6:.0f} MB; are the checkpoints so large?"
+                f"{LARGEST_ENTRY_BYTES / 1e6:.0f} MB; check the sizes of the checkpoints"
             )
         temporary.rename(entry)
     except BaseException as error:
@@ -193,13 +197,15 @@ def pack(
 def _files_of(
     benchmark: BenchmarkResult, results: Path, plugins: Sequence[Path]
 ) -> Iterator[tuple[Path, Path]]:
-    """Yield the checkpoints and the user's files that rows name, and where in the entry they go."""
+    """Yield the checkpoints and the user's files that rows name, with their paths in the entry."""
     checkpoints = ((row.contender.checkpoint, row.contender.checkpoint_sha256) for row in benchmark.rows)
     for name, digest in dict.fromkeys(checkpoints):
         if name is not None and not name.startswith(SHIPPED):
             _check_inside(results, name)
             if file_sha256(results / name) != digest:
-                raise ResultMismatch(f"{results / name}: is not the checkpoint that the rows were made with")
+                raise ResultMismatch(
+                    f"{results / name}: differs from the checkpoint that the rows were made with"
+                )
             yield results / name, Path(name)
             for record in (Path(name).with_name(record) for record in RECORDS):
                 if (results / record).is_file():
@@ -211,15 +217,15 @@ def _files_of(
 
 
 def _check_inside(results: Path, name: str) -> None:
-    """Check that a file lies in the results folder, also where links on its way lead elsewhere."""
+    """Check that a file is in the results folder after resolving links."""
     named = Path(name)
     inside = (results / name).resolve().is_relative_to(results.resolve())
     if named.is_absolute() or ".." in named.parts or not inside or not (results / name).is_file():
-        raise SysgymError(f"{name}: a file of an entry has to lie in {results}")
+        raise SysgymError(f"{name}: a file of an entry must be in {results}")
 
 
 def _write_for_playing(source: Path, target: Path) -> bool:
-    """Write a checkpoint without what only training needs; return False for what is no checkpoint of ours."""
+    """Write a checkpoint without the data for resuming training; return False for other files."""
     try:
         found = read_checkpoint(source)
     except SysgymError:
@@ -232,13 +238,13 @@ def _write_for_playing(source: Path, target: Path) -> bool:
 
 
 def _policy_of(checkpoint: Checkpoint) -> bytes:
-    """Return of a learner what plays, where NumPy does not."""
+    """Return the policy of a learner that NumPy cannot run."""
     policy = read_tree(checkpoint.learner)["parameters"]["policy"]
     return write_tree({"parameters": {"policy": policy}})
 
 
 def _with_digest(row: Row, digests: Mapping[str, str]) -> Row:
-    """Return the row with the digest of the checkpoint as it lies in the entry."""
+    """Return the row with the digest of the entry's checkpoint."""
     digest = digests.get(row.contender.checkpoint or "")
     if digest is None:
         return row
@@ -246,12 +252,12 @@ def _with_digest(row: Row, digests: Mapping[str, str]) -> Row:
 
 
 def _without_place(command: str) -> str:
-    """Return a command without the folder of the results, which is its machine's own."""
+    """Return a command without the path of the results folder, which is specific to a machine."""
     return re.sub(r" --out(?: |=)(?:'[^']*'|\S+)", "", command)
 
 
 def _toml(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)  # a text of JSON is one of TOML
+    return json.dumps(text, ensure_ascii=False)  # a JSON string is a valid TOML string
 
 
 def _readme(title: str, benchmark: BenchmarkResult, contenders: Sequence[str]) -> str:
@@ -259,7 +265,7 @@ def _readme(title: str, benchmark: BenchmarkResult, contenders: Sequence[str]) -
     lines = [
         f"# {title}",
         "",
-        f"Enters with {', '.join(contenders)}. Made by `{commands[-1] if commands else 'sysgym bench'}`.",
+        f"Contenders: {', '.join(contenders)}. Made by `{commands[-1] if commands else 'sysgym bench'}`.",
         "",
         "To be written: what the contender does; what it was trained on (never the test split) and for how",
         "long; how many runs were looked at before this one; which machine.",

@@ -1,4 +1,4 @@
-"""The leaderboard: entries ranked with intervals, suite by suite."""
+"""Ranking of entries with intervals, suite by suite, and the page of the leaderboard."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Line:
     """One contender of one entry.
 
     Attributes:
-        entry: Of which.
-        contender: Its name.
-        score: What is ranked, lower is better; None for who does not play all scenarios.
-        parts: Label of a scenario -> its first metric, as text.
-        per_gram: Label of a scenario -> what a gram of CO2e bought, as text.
-        training: What its trainings cost, as text.
+        entry: The entry.
+        contender: Name of the contender.
+        score: Score, lower is better; None without rows in all scenarios.
+        parts: Label of a scenario -> first metric as text.
+        per_gram: Label of a scenario -> result per gram of CO2e as text.
+        training: Cost of trainings as text.
         ranks: Best and worst rank that the intervals allow; None without a score.
     """
 
@@ -48,8 +48,8 @@ class Line:
 def rank(entries: Sequence[Entry]) -> list[Line]:
     """Return the lines of one suite's entries, the best first.
 
-    A rank is a range: better are those whose whole interval is lower, worse those whose whole interval is
-    higher. Who does not play all scenarios stands at the end.
+    A rank is a range: a contender is better only if its whole interval is below the other's. Contenders
+    without rows in all scenarios are at the end.
     """
     ranked, others = [], []
     for entry in entries:
@@ -73,12 +73,12 @@ def rank(entries: Sequence[Entry]) -> list[Line]:
 
 
 def score_of(benchmark: BenchmarkResult, player: str) -> Interval | None:
-    """Return what is ranked, lower is better, over all scenarios of the suite; None for who misses one.
+    """Return the score over all scenarios of the suite, lower is better; None if a scenario is missing.
 
     With an oracle it is the optimality gap in both metrics of every scenario's headline. Without one it is
-    what is missing to the values of the contender that others are compared with, below 0 where they are
-    exceeded; where those are not above zero, the first metric itself, if less of it is better and all
-    scenarios share it.
+    the shortfall from the values of the reference contender, negative if they are exceeded; if these values
+    are not above zero, it is the first metric itself, provided that lower is better and all scenarios share
+    it.
     """
     missing = []
     for result in benchmark.results:
@@ -87,7 +87,7 @@ def score_of(benchmark: BenchmarkResult, player: str) -> Interval | None:
         for metric in result.focus:
             goal = result.sample(target, metric.name)
             if goal is None or np.any(goal[0] <= 0.0):
-                continue  # nobody can be measured against it
+                continue  # without values it defines no gap
             found = shares(result, player, target, metric)
             if found is None:
                 return None
@@ -118,7 +118,7 @@ def _gram(result: ScenarioResult, player: str) -> str:
 
 
 def _training(entry: Entry, contender: str) -> str:
-    """What a contender's trainings cost, and when they were as good as the best heuristic."""
+    """Return the cost of a contender's trainings, in all and to reach the best heuristic, as text."""
     rows = entry.benchmark.rows
     names = {
         Path(row.contender.checkpoint).parent.name
@@ -146,9 +146,9 @@ def page(entries: Sequence[Entry], root: Path, page_folder: Path) -> str:
     """Return the page.
 
     Args:
-        entries: All of them.
-        root: Of the repository.
-        page_folder: Where the page lies; links are relative to it.
+        entries: All entries.
+        root: Root of the repository.
+        page_folder: Folder of the page, which links are relative to.
     """
     return "\n".join(_lines(entries, root, page_folder)) + "\n"
 
@@ -159,7 +159,7 @@ def _lines(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
     yield "<!-- Written by scripts/leaderboard.py from results/entries; do not edit. -->"
     yield ""
     yield (
-        "Every line can be replayed: `sysgym validate results/entries/SUITE/ENTRY` plays sampled rows again "
+        "Every line can be replayed: `sysgym validate results/entries/SUITE/ENTRY` replays sampled rows "
         "and compares them bit by bit. How to submit: [CONTRIBUTING](../CONTRIBUTING.md#submitting-a-result)."
     )
     yield ""
@@ -168,11 +168,10 @@ def _lines(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
         yield "There are no entries yet."
         return
     yield (
-        "The score is the optimality gap: how much of the oracle's values is missing on average, over all "
-        "scenarios of the suite and both metrics of a scenario's headline (lower is better; without an "
-        "oracle, what is missing to the contender's that others are compared with, or the first metric "
-        "itself). In brackets 95 % bootstrap intervals over training runs and episodes. A rank is a range "
-        "where intervals overlap."
+        "The score is the optimality gap: the mean shortfall from the oracle's values, over all scenarios of "
+        "the suite and both metrics of a scenario's headline (lower is better; without an oracle, the "
+        "shortfall from the reference contender's values, or the first metric itself). In brackets: 95 % "
+        "bootstrap intervals over training runs and episodes. A rank is a range if intervals overlap."
     )
     for suite in suites:
         yield from _suite([entry for entry in entries if entry.suite == suite], root, page_folder)
@@ -185,7 +184,7 @@ def _suite(entries: Sequence[Entry], root: Path, page_folder: Path) -> Iterator[
     lines = rank(entries)
     ways = _ways(entries)
     if len({must_match(row.versions) for entry in entries for row in entry.benchmark.rows}) > 1:
-        yield "Entries were played with different versions or sources; compare across entries with care."
+        yield "Entries were made with different versions or sources; compare across entries with care."
         yield ""
     if len(ways) > 1:
         yield f"Energy was measured in different ways ({plain('; '.join(ways))}) and is not compared."
@@ -226,7 +225,7 @@ def _relative(folder: Path, root: Path, page_folder: Path) -> str:
 
 
 def write_page(root: Path) -> Path:
-    """Write ``docs/leaderboard.md`` of a clone; returns its path."""
+    """Write ``docs/leaderboard.md`` of a clone and return its path."""
     target = root / "docs" / "leaderboard.md"
     write_atomically(target, render(root).encode())
     return target

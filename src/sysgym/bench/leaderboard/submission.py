@@ -1,4 +1,4 @@
-"""From a results folder to an entry that replays: what ``sysgym submit`` does."""
+"""Submission of a results folder as an entry that replays, as done by ``sysgym submit``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _VALIDATE = "from sysgym.cli import main; main()"
 
 @dataclass(frozen=True)
 class Submission:
-    """What is to be submitted.
+    """Checked submission.
 
     Attributes:
-        results: What a benchmark wrote.
-        suite: Name of its suite.
-        benchmark: Its rows.
-        contenders: Who enters.
+        results: Results folder of a benchmark.
+        suite: Name of the suite.
+        benchmark: Results.
+        contenders: Contenders to rank.
     """
 
     results: Path
@@ -38,27 +38,30 @@ def check_submission(results: Path, contenders: Sequence[str] = ()) -> Submissio
     """Check that a results folder can be submitted.
 
     Args:
-        results: What a benchmark wrote.
-        contenders: Who enters; none: all that were trained or brought a file of their own.
+        results: Results folder of a benchmark.
+        contenders: Contenders to rank; empty: all that were trained or have a file of their own.
 
     Raises:
-        SysgymError: It has no rows or no record of its run, an episode is missing, or nobody enters.
+        SysgymError: The folder has no rows or no record of its run, an episode is missing, or there is no
+            contender to rank.
     """
     benchmark = read_benchmark(results)
     suite = read_run(results)["suite"].get("name")
     if suite is None or not benchmark.sittings:
-        raise SysgymError(f"{results / RUN}: does not say what was run; submit what sysgym bench wrote")
+        raise SysgymError(
+            f"{results / RUN}: the record of the run is missing; submit a folder that sysgym bench wrote"
+        )
     missing = benchmark.sittings[-1].missing
     if missing != 0:
         raise SysgymError(
-            f"{results}: {missing or 'some'} episodes are missing; the same sysgym bench plays them"
+            f"{results}: {missing or 'some'} episodes are missing; run the same sysgym bench again"
         )
     own = {row.contender.name for row in benchmark.rows if row.contender.learned or row.contender.plugins}
     chosen = tuple(contenders) or tuple(player.name for player in benchmark.players if player.name in own)
     if not chosen:
         names = ", ".join(player.name for player in benchmark.players)
         raise SysgymError(
-            f"{results}: nobody in it was trained or brought a file; say who enters with --contender: {names}"
+            f"{results}: no contender was trained or has a file; choose with --contender: {names}"
         )
     return Submission(results, suite, benchmark, chosen)
 
@@ -73,29 +76,29 @@ def submit(
     plugins: Sequence[Path] = (),
     trust: bool = False,
 ) -> Path:
-    """Pack an entry and validate it in a process of its own, which sees nothing of this one's.
+    """Pack an entry and validate it in a separate, isolated process.
 
     Args:
-        submission: As checked.
-        entry: Where it goes.
-        title: A line.
-        by: Who made it.
-        n_rows: Rows to play again; 0: all.
-        plugins: The user's own files, which rows need and the results folder lacks.
+        submission: Checked submission.
+        entry: Folder of the new entry.
+        title: Title, one line.
+        by: Authors.
+        n_rows: Number of rows to replay; 0: all.
+        plugins: The user's own files that rows need and the results folder lacks.
         trust: Whether code in the entry may run.
 
     Returns:
-        The README, which is left to be written.
+        Path of the README, whose text the user has to complete.
 
     Raises:
-        SysgymError: The entry is there already or cannot be made.
-        ResultMismatch: It does not replay; nothing is left of it.
+        SysgymError: The entry exists already or cannot be made.
+        ResultMismatch: The entry does not replay; it has been deleted.
     """
     who = submission.contenders
     readme = pack(submission.results, entry, title=title, by=by, contenders=who, plugins=plugins)
     options = [word for path in plugins for word in ("--plugin", str(path.resolve()))]
     options += ["--trust"] if trust else []
-    # Isolated: no folder of the user's and none of their variables has a say in what Python imports.
+    # Isolated mode: the user's folders and environment variables do not affect Python's imports.
     python = [sys.executable, "-I", "-c", _VALIDATE]
     done = subprocess.run(
         [*python, "validate", str(entry.resolve()), "--sample", str(n_rows), *options],
@@ -106,5 +109,5 @@ def submit(
     if done.returncode != 0:
         shutil.rmtree(entry)
         words = done.stderr.strip() or done.stdout.strip()
-        raise ResultMismatch(f"{submission.results}: its entry does not replay, and was taken away\n{words}")
+        raise ResultMismatch(f"{submission.results}: its entry does not replay and was deleted\n{words}")
     return readme

@@ -1,7 +1,6 @@
-"""The report of a benchmark: an HTML page that loads nothing, and a Markdown twin with its pictures.
+"""Report of a benchmark: a self-contained HTML page, and the same as Markdown with pictures in files.
 
-``data`` computes what the report says, ``tables`` and ``pictures`` arrange it, and ``html`` and ``markdown``
-write it.
+``data`` computes the content, ``tables`` and ``pictures`` arrange it, and ``html`` and ``markdown`` write it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ PLOTS = "plots"
 
 @dataclass(frozen=True)
 class Written:
-    """What was written, and what it says in short."""
+    """Files of a report, and its headlines."""
 
     html: Path
     markdown: Path
@@ -40,12 +39,12 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
     """Write ``report.html``, ``report.md`` and ``plots/`` into a results folder.
 
     Args:
-        folder: With ``results.jsonl``.
-        reference: Contender that others are compared with; the family's if it plays.
+        folder: Results folder with ``results.jsonl``.
+        reference: Contender that the others are compared with; None: the family's, if it has rows.
 
     Raises:
         SysgymError: There are no rows, or the folder cannot be written to.
-        UnknownName: The reference plays nowhere.
+        UnknownName: The reference has no rows.
     """
     benchmark = read_benchmark(folder, reference)
     important = [name for result in benchmark.results for name in result.in_colour]
@@ -73,13 +72,15 @@ def write(folder: Path, *, reference: str | None = None) -> Written:
 
 
 def _own_folder(path: Path) -> Path:
-    """Make a folder in the results folder; a link that a stranger put there could lead anywhere."""
+    """Make a folder inside the results folder; links are refused, as an untrusted one could lead anywhere."""
     if path.is_symlink():
-        raise SysgymError(f"{path}: is a link, and the report stays in the results folder; delete it")
+        raise SysgymError(
+            f"{path}: expected a folder, got a link, which could lead outside the results folder; delete it"
+        )
     try:
         path.mkdir(exist_ok=True)
     except OSError as error:
-        raise SysgymError(f"{path}: cannot be made: {error.strerror or error}") from error
+        raise SysgymError(f"{path}: cannot be created: {error.strerror or error}") from error
     return path
 
 
@@ -87,7 +88,7 @@ def _write(path: Path, content: bytes) -> None:
     part = path.with_name(path.name + ".part")
     if part.is_symlink() or path.is_dir():
         which = part if part.is_symlink() else path
-        raise SysgymError(f"{which}: a file of the report is to be there; delete it")
+        raise SysgymError(f"{which}: expected a file that the report can replace; delete it")
     try:
         write_atomically(path, content)
     except OSError as error:

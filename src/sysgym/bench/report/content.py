@@ -1,4 +1,4 @@
-"""Words that the page and its Markdown twin share."""
+"""Texts that the HTML page and the Markdown report share."""
 
 from __future__ import annotations
 
@@ -16,63 +16,61 @@ from sysgym.scenarios.units import significant, time_text, with_interval
 MOST_PANELS = 4
 
 REFERENCE = "reference"
-"""What a contender is called that reads more than the observation. It is no bound: it can be beaten."""
+"""Label of contenders that read more than the observation. They are no bound: they can be beaten."""
 
 
 def averages(benchmark: BenchmarkResult) -> str:
-    """Return what stands for many episodes, in words."""
+    """Return the name of the average over episodes."""
     names = dict.fromkeys(AVERAGE_WORDS[result.evaluation.average] for result in benchmark.results)
     return " or the ".join(names)
 
 
 def reading_guide(benchmark: BenchmarkResult) -> list[str]:
-    """Return how to read the tables, a paragraph each."""
+    """Return instructions for reading the tables, as paragraphs."""
     learned = [player.name for player in benchmark.players if player.learned]
     references = [player.name for player in benchmark.players if player.privileged]
     outside = any(result.outside_split for result in benchmark.results)
     guide = [
-        f"Every contender plays the same episodes{'' if outside else ', none of them seen in training'}. A "
+        f"All contenders run the same episodes{'' if outside else ', none of them seen in training'}. A "
         f"number is the {averages(benchmark)} over episodes, [low, high] its 95 % bootstrap interval. The "
-        "best competitor of a column is marked best; = best means that these seeds cannot tell it from the "
-        "best.",
-        f"The last line of a cell compares with {benchmark.reference} on the same seeds (paired bootstrap of "
-        "the difference); ≈ says that the 95 % interval of the difference has zero in it. Nothing is "
-        "corrected for many comparisons: of twenty without a real difference, one shows one. Intervals can "
-        "overlap where the difference is clear: episodes differ from each other, and the comparison is seed "
-        "by seed.",
+        "best competitor of a column is marked best; = best means not significantly different from the best.",
+        f"The last line of a cell is the difference to {benchmark.reference} on the same seeds (paired "
+        "bootstrap); ≈ means that its 95 % interval contains zero. There is no correction for multiple "
+        "comparisons: of twenty without a real difference, one is expected to show one. Intervals can "
+        "overlap although the difference is significant, because episodes vary and the comparison is made "
+        "seed by seed.",
     ]
     if learned:
         guide.append(_trained(benchmark, learned))
     if references:
         guide.append(
-            f"{listed(references)} {_verb(references, 'reads', 'read')} what no controller can observe. That "
-            "makes a reference to compare with, no competitor; and no bound: a contender can be better in a "
-            "metric that the reference does not aim at."
+            f"{listed(references)} {_verb(references, 'reads', 'read')} quantities that no controller can "
+            "observe. Such contenders are references, not competitors. They are no bounds: a competitor can "
+            "be better in a metric that the reference does not optimise."
         )
     if any(has_gaps(result) for result in benchmark.results):
         guide.append(
-            f'"Gap to {bound_of(benchmark)}" is the optimality gap: how much of the reference\'s '
-            "value, episode by episode, is missing on average in the metric named there (twice the "
-            "reference's delay is a gap of 50 %); what is better than the reference counts as no gap, and "
-            "does not make up for others."
+            f'"Gap to {bound_of(benchmark)}" is the optimality gap: the mean shortfall, episode by '
+            "episode, from the reference's value in the named metric (twice the reference's delay is a gap "
+            "of 50 %). Episodes better than the reference count as no gap and do not compensate for others."
         )
     if any(result.timed for result in benchmark.results):
         guide.append(
-            f'"{DECISION[:1].upper()}{DECISION[1:]}" is the wall time in which the contender\'s agent chose '
-            "an action, the median over episodes, on the machine that played them: other machines, and "
-            "others' work on this one, give other numbers. It is compared with nothing. A transport that no "
-            "agent steers has an agent that always returns the same action; its time is that of a call."
+            f'"{DECISION[:1].upper()}{DECISION[1:]}" is the wall time of the agent\'s choice of an action, '
+            "the median over episodes. It depends on the machine and its load, and is not compared. A "
+            "transport without an agent has one that always returns the same action; its time is that of a "
+            "function call."
         )
     if any(metric.name in FROM_HISTOGRAMS for result in benchmark.results for metric in result.metrics):
         guide.append(
-            "Percentiles of queues and of queueing delays are read from a histogram and exact to 3 %. A "
-            "queue that fills its buffer can therefore read as up to 3 % more than the buffer holds."
+            "Percentiles of queues and of queueing delays come from a histogram and are exact to 3 %, so "
+            "that a full queue can appear as up to 3 % more than the buffer holds."
         )
     return guide
 
 
 FROM_HISTOGRAMS = frozenset({"queue_p99_bytes", "queue_delay_p99_s"})
-"""Metrics that are middles of a histogram's buckets."""
+"""Metrics whose values are the centres of histogram bins."""
 
 
 def _trained(benchmark: BenchmarkResult, learned: list[str]) -> str:
@@ -86,19 +84,19 @@ def _trained(benchmark: BenchmarkResult, learned: list[str]) -> str:
         return f"{listed(learned)}: the interval is over training runs and episodes."
     return (
         f"{listed(learned)} {_verb(learned, 'was', 'were')} trained once for each scenario. The interval is "
-        "over episodes only: another training run can come out differently, and this does not show it."
+        "over episodes only and does not include the variation between training runs."
     )
 
 
 def overall_guide(benchmark: BenchmarkResult) -> str:
-    """Return how to read the table over all scenarios."""
+    """Return instructions for reading the table over all scenarios."""
     text = (
-        f"How likely a contender beats {benchmark.reference} in an episode of a scenario taken at random, "
-        "ties counting half (probability of improvement); 50 % is a draw. Only scenarios that both play and "
-        "that have the metric count, each the same."
+        f"Probability that a contender beats {benchmark.reference} in a random episode of a random scenario, "
+        "ties counting half (probability of improvement); 50 % is a draw. Only scenarios that both have run "
+        "and that have the metric count, with equal weights."
     )
     if (bound := bound_of(benchmark)) is not None:
-        text += f" The gap to {bound} is over all scenarios with their first metrics."
+        text += f" The gap to {bound} is the mean over all scenarios, each with its first metric."
     return text
 
 
@@ -114,7 +112,7 @@ def heading(result: ScenarioResult, metric: Metric) -> tuple[str, str]:
 
 
 def cell(result: ScenarioResult, metric: Metric, score: Score) -> tuple[str, str, str]:
-    """Return estimate, interval and difference to the reference, which has none, as texts."""
+    """Return estimate, interval and difference to the reference (empty for the reference itself) as texts."""
     unit = result.unit(metric.name)
     value, low, high = with_interval(*(unit.shown(number) for number in score.estimate))
     if score.difference is None:
@@ -130,7 +128,7 @@ def cell(result: ScenarioResult, metric: Metric, score: Score) -> tuple[str, str
     return value, f"[{low}, {high}]", words
 
 
-DECISION = "time a decision"
+DECISION = "time per decision"
 
 
 def decision(result: ScenarioResult, player: str) -> str:
@@ -140,7 +138,7 @@ def decision(result: ScenarioResult, player: str) -> str:
 
 
 def panels(result: ScenarioResult) -> list[Metric]:
-    """Return the metrics of the dot plot: the headline's two and the next most important ones."""
+    """Return the metrics of the dot plot: the two of the headline and the next most important ones."""
     wanted = (result.evaluation.headline.name, result.evaluation.benefit.name)
     first = [metric for metric in result.metrics if metric.name in wanted]
     chosen = dict.fromkeys([*result.focus, *first, *result.metrics])
@@ -148,7 +146,7 @@ def panels(result: ScenarioResult) -> list[Metric]:
 
 
 def facts(benchmark: BenchmarkResult) -> Iterator[tuple[str, str]]:
-    """Yield how the results were made; what stands in backticks is code."""
+    """Yield labels and texts on how the results were made; text in backticks is code."""
     played = [sitting for sitting in benchmark.sittings if sitting.played] or benchmark.sittings[-1:]
     for sitting in played:
         words = f"{sitting.began}: {sitting.played or 0} episodes"
@@ -166,7 +164,7 @@ def facts(benchmark: BenchmarkResult) -> Iterator[tuple[str, str]]:
         f"{len(benchmark.rows)} rows, {duration(sum(row.wall_s for row in benchmark.rows))} of one core",
     )
     again = code(f"sysgym validate {benchmark.folder}")
-    yield "again", f"{again} plays sampled rows again and compares their metrics bit by bit"
+    yield "replay", f"{again} replays sampled rows and compares their metrics bit by bit"
 
 
 def code(text: object) -> str:
@@ -175,7 +173,7 @@ def code(text: object) -> str:
 
 
 def versions_of(benchmark: BenchmarkResult) -> dict[str, str]:
-    """Return the software that made the rows: its name and version."""
+    """Return name -> version of the software that made the rows."""
     found: dict[str, str] = {}
     for row in benchmark.rows:
         found |= row.versions
@@ -183,7 +181,7 @@ def versions_of(benchmark: BenchmarkResult) -> dict[str, str]:
 
 
 def seeds_text(result: ScenarioResult) -> str:
-    """Return the seeds of a scenario, and whether they are of the split."""
+    """Return the seeds of a scenario as text, and whether they are in the split."""
     outside = result.outside_split
     if not outside:
         return f"{_ranges(result.seeds)} ({result.split} split)"
@@ -193,7 +191,7 @@ def seeds_text(result: ScenarioResult) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as people say it."""
+    """Return a duration as text in suitable units."""
     if seconds < 90.0:
         return f"{seconds:.0f} s"
     return f"{seconds / 60.0:.1f} min" if seconds < 5400.0 else f"{seconds / 3600.0:.1f} h"

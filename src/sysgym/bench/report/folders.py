@@ -1,4 +1,4 @@
-"""A results folder or an entry as a whole: whether its records may be believed and shown."""
+"""Checks of all records in a results folder or an entry before they are shown."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _OF_TRAININGS: Mapping[str, type[BaseModel]] = {
 
 
 def check_records(folder: Path) -> None:
-    """Check all that a report reads beside the rows: ``run.json``, and the records of trainings.
+    """Check everything that a report reads besides the rows: ``run.json`` and the records of trainings.
 
     Args:
         folder: Results folder or entry.
 
     Raises:
-        SysgymError: A record holds something else; names the file and what is wrong in it.
+        SysgymError: A record is invalid; names the file and the error.
     """
     read_run(folder)
     for training in sorted((folder / TRAINING_FOLDER).glob("*/")):
         if len(training.name) > LONGEST_NAME or not re.fullmatch(NAME, training.name):
             raise SysgymError(
-                f"{folder / TRAINING_FOLDER}: {training.name[:LONGEST_NAME]!r} is no training's name; "
+                f"{folder / TRAINING_FOLDER}: {training.name[:LONGEST_NAME]!r} is no name of a training; "
                 "delete the folder"
             )
         for name, model in _OF_TRAININGS.items():
@@ -63,4 +63,4 @@ def _check_curve(path: Path) -> None:
         for _ in csv.reader(text.splitlines()):
             pass
     except (UnicodeDecodeError, csv.Error) as error:
-        raise SysgymError(f"{path}: not a training's curve: {error}") from error
+        raise SysgymError(f"{path}: expected a training curve: {error}") from error

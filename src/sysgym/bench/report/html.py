@@ -1,4 +1,4 @@
-"""The report as one HTML page that loads nothing, runs nothing but its own lines and escapes every text."""
+"""The report as one self-contained HTML page that runs only its own script and escapes all texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sysgym.bench.report.texts import printable
 from sysgym.bench.surveys import Page
 
 MOST_OF_A_SCENARIO = 20_000
-"""Longest text of a scenario that stands in the page, characters."""
+"""Longest text of a scenario in the page, characters."""
 
 
 def page(
@@ -40,14 +40,14 @@ def page(
     """Return the page.
 
     Args:
-        benchmark: What to report.
-        headlines: One for each result.
+        benchmark: Results to report.
+        headlines: One headline for each result.
         gallery: The pictures.
-        totals: The table over all scenarios.
+        totals: Lines of the table over all scenarios.
         looks: Contender -> style.
-        surveyed: Of the suite's survey.
-        trainings: What they cost.
-        rows_file: The rows' file, beside the page.
+        surveyed: Pages of the suite's survey.
+        trainings: Costs of trainings.
+        rows_file: Name of the file of rows, in the same folder.
     """
     measured = is_measured(benchmark, list(trainings))
     keys = {name: f"k{index}" for index, name in enumerate(looks)}
@@ -60,7 +60,9 @@ def page(
         keep_trailing_newline=True,
         finalize=lambda value: value if isinstance(value, Markup) else printable(value, MOST_OF_A_SCENARIO),
     )
-    environment.filters["drawn"] = Markup  # pictures are written by make_picture, from a tree of its own
+    environment.filters["drawn"] = (
+        Markup  # pictures come from make_picture, which builds them from its own tree
+    )
     return environment.from_string(_asset("page.html.jinja")).render(
         benchmark=benchmark,
         verdict=verdict(benchmark),
@@ -92,7 +94,7 @@ def _asset(name: str) -> str:
 
 
 def _digest(content: str) -> str:
-    """Return a content's digest as a Content-Security-Policy has it."""
+    """Return the digest of a content in the form of a Content-Security-Policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
 
 

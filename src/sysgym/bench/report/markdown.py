@@ -1,4 +1,4 @@
-"""The report as Markdown, with its pictures in files beside it; every text is escaped."""
+"""The report as Markdown, with pictures in files; every text is escaped."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sysgym.bench.report.texts import printable
 from sysgym.bench.surveys import Page
 
 _SPECIAL = re.compile(r"(?P<interval>\[[\d., −-]+\](?![(\[:]))|(?P<mark>[\\`*_\[\]<>|~$])")
-"""What means something anywhere in a line. An interval between brackets means nothing by itself."""
+"""Characters with a meaning anywhere in a line; the brackets of an interval have none."""
 _BEGINNING = re.compile(r"^(\d{1,9})?((?(1)[.)]|[#+=-]))(?=[\s#=+-]|$)")
-"""What makes a heading, a list or a rule of the line that begins with it."""
+"""Characters that begin a heading, a list or a rule."""
 _ADDRESS = re.compile(r"(?i)\b(www)\.|:(?=//)")
-"""What GitHub makes a link of without being asked."""
+"""Texts that GitHub turns into links automatically."""
 
 
 def text(
@@ -39,14 +39,14 @@ def text(
     """Return the document.
 
     Args:
-        benchmark: What to report.
-        headlines: One for each result.
+        benchmark: Results to report.
+        headlines: One headline for each result.
         gallery: The pictures.
-        totals: The table over all scenarios.
-        folder: Where the pictures are, relative to the document.
-        surveyed: Of the suite's survey.
-        trainings: What they cost.
-        rows_file: The rows' file, beside the document.
+        totals: Lines of the table over all scenarios.
+        folder: Folder of the pictures, relative to the document.
+        surveyed: Pages of the suite's survey.
+        trainings: Costs of trainings.
+        rows_file: Name of the file of rows, in the same folder.
     """
     lines = _lines(benchmark, headlines, gallery, totals, folder, surveyed, trainings, rows_file)
     return "\n".join(lines) + "\n"
@@ -115,7 +115,7 @@ def _head(column: Column) -> str:
 
 
 def _name(cell: Cell) -> str:
-    # Of a contender's notes the last says what kind it is, where it is not its parts.
+    # The last of a contender's notes is its kind, unless it describes its parts.
     kind = [note for note in cell.notes if note == REFERENCE]
     return plain(cell.text) + "".join(f" ({plain(note)})" for note in kind)
 
@@ -124,7 +124,7 @@ def _cell(cell: Cell) -> str:
     words = plain(cell.text)
     first = f"**{words}**" if cell.kind == "best" else words
     notes = [plain(note) for note in cell.notes if note != "best"]
-    if notes and cell.notes[0].startswith("["):  # an interval stands beside its value
+    if notes and cell.notes[0].startswith("["):  # an interval follows its value
         first = f"{first} {notes.pop(0)}"
     return "<br>".join([first, *([", ".join(notes)] if notes else [])])
 
@@ -144,7 +144,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def plain(words: object) -> str:
-    """Return text on one line in which nothing is a tag, a link, a heading, a column's end or emphasis."""
+    """Return text on one line, escaped so that nothing is a tag, link, heading, end of a cell or emphasis."""
     line = " ".join(printable(words).split()).replace("&", "&amp;")
     line = _SPECIAL.sub(lambda found: found["interval"] or f"\\{found['mark']}", line)
     line = _ADDRESS.sub(lambda found: f"{found[1]}\\." if found[1] else "\\:", line)
@@ -152,7 +152,7 @@ def plain(words: object) -> str:
 
 
 def coded(words: object) -> str:
-    """Return text as :func:`plain` does, but for what stands in backticks, which stays code."""
+    """Return text as :func:`plain` does, except that text in backticks remains code."""
     parts = printable(words).split("`")
     return "".join(
         plain_part(part) if index % 2 == 0 else f"`{' '.join(part.split())}`" if part.strip() else ""
@@ -161,7 +161,7 @@ def coded(words: object) -> str:
 
 
 def plain_part(words: str) -> str:
-    """Return a part of a line as :func:`plain` does; spaces at its ends stay."""
+    """Return a part of a line as :func:`plain` does, keeping spaces at its ends."""
     if not words.strip():
         return " " if words else ""
     before, after = " " * words[:1].isspace(), " " * words[-1:].isspace()

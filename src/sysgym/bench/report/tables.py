@@ -1,4 +1,4 @@
-"""The tables of a report as data, built once for the two writers, ``html`` and ``markdown``."""
+"""Tables of a report as data, shared by the writers ``html`` and ``markdown``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sysgym.bench.surveys import Page
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell.
+    """Cell of a table.
 
     Attributes:
         text: The value.
-        notes: Below it, smaller, one a line.
-        kind: Colour: ``best``, ``tied``, ``worse``, ``soft`` or none.
-        sort: What it is sorted by; None: by its text.
-        key: Contender whose colour stands before the text.
+        notes: Smaller lines below the value.
+        kind: Kind that sets the colour: ``best``, ``tied``, ``worse``, ``soft`` or empty.
+        sort: Sort key; None: the text.
+        key: Contender whose colour is shown before the text.
     """
 
     text: str
@@ -37,12 +37,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
+    """Column of a table.
 
     Attributes:
-        label: What it holds.
-        note: Unit, direction or whatever else a reader needs.
-        group: Slug and name of the scenario that it belongs to, where several share a table.
+        label: Heading.
+        note: Unit, direction or another explanation.
+        group: Slug and name of the column's scenario if several scenarios share the table.
     """
 
     label: str
@@ -52,13 +52,13 @@ class Column:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """One table; the first cell of a row names it.
+    """Table; the first cell of a row is its name.
 
     Attributes:
-        caption: What it is.
-        columns: Headings.
-        rows: Cells, as many as columns.
-        apart: Indices of rows that do not compete.
+        caption: Caption.
+        columns: Columns.
+        rows: Cells, one for each column.
+        apart: Indices of rows of contenders that do not compete.
     """
 
     caption: str
@@ -68,7 +68,7 @@ class ReportTable:
 
     @property
     def groups(self) -> list[tuple[str, str, int]]:
-        """Slug, name and number of columns of every group, in order; none where columns have no groups."""
+        """Slug, name and number of columns of every group, in order; empty if columns have no groups."""
         found: list[tuple[str, str, int]] = []
         for column in self.columns[1:]:
             if column.group is None:
@@ -84,7 +84,7 @@ NOTHING = Cell("–", kind="soft")
 
 
 def summary_table(benchmark: BenchmarkResult) -> ReportTable | None:
-    """Return who is best, tied or worse in every scenario's headline; None where nobody competes."""
+    """Return the best, tied and worse contenders in every scenario's headline; None without competitors."""
     ranked = rankings(benchmark)
     if not ranked:
         return None
@@ -110,15 +110,13 @@ def summary_table(benchmark: BenchmarkResult) -> ReportTable | None:
                 else:
                     cells.append(Cell(kind, (shown,), kind))
         rows.append(tuple(cells))
-    caption = (
-        "Summary: best, tied with the best, or worse than it, by the metrics of each scenario's headline."
-    )
+    caption = "Summary: best, tied with the best, or worse, in the metrics of each scenario's headline."
     unranked = [result for result, several in ranked if any(one.unranked for one in several)]
     if unranked:
         benefits = listed(
             list(dict.fromkeys(uncapitalized(one.evaluation.benefit.label) for one in unranked))
         )
-        caption += f" Not ranked: too little {benefits} for a low cost to count."
+        caption += f" Not ranked: too little {benefits} for its cost to be compared."
     return ReportTable(caption, tuple(columns), tuple(rows), _apart(benchmark.players))
 
 
@@ -127,7 +125,7 @@ def contest_table(result: ScenarioResult, *, measured: bool) -> ReportTable:
 
     Args:
         result: The scenario.
-        measured: Whether there are columns of energy.
+        measured: Whether to add columns of energy.
     """
     columns = [Column("contender")]
     columns += [Column(*heading(result, metric)) for metric in result.metrics]
@@ -152,7 +150,7 @@ def contest_table(result: ScenarioResult, *, measured: bool) -> ReportTable:
             amount = worth.values.get(player.name, (None, 0.0))[0]
             cells.append(Cell(value, (mass,) if mass else (), "soft", amount))
         rows.append(tuple(cells))
-    caption = f"{result.label}: every contender by every metric, with 95 % intervals"
+    caption = f"{result.label}: all contenders and metrics, with 95 % intervals"
     return ReportTable(caption, tuple(columns), tuple(rows), _apart(result.players))
 
 
@@ -175,8 +173,8 @@ def overall_table(benchmark: BenchmarkResult, totals: Sequence[Overall]) -> Repo
     """Return the table over all scenarios.
 
     Args:
-        benchmark: What is reported.
-        totals: Its lines.
+        benchmark: Results to report.
+        totals: Lines of the table.
     """
     metrics, bound = metrics_of(benchmark), bound_of(benchmark)
     columns = [Column("contender"), Column("scenarios")]
@@ -196,7 +194,7 @@ def overall_table(benchmark: BenchmarkResult, totals: Sequence[Overall]) -> Repo
             wins = line.wins.get(metric.name)
             cells.append(_percent(wins, better=_wins(wins) and line.player not in privileged))
         rows.append(tuple(cells))
-    caption = f"All scenarios: how likely a contender beats {benchmark.reference}"
+    caption = f"All scenarios: probability that a contender beats {benchmark.reference}"
     apart = frozenset(index for index, line in enumerate(totals) if line.player in privileged)
     return ReportTable(caption, tuple(columns), tuple(rows), apart)
 
@@ -206,18 +204,18 @@ def _wins(chance: Interval | None) -> bool:
 
 
 def training_table(trainings: Sequence[Cost], *, measured: bool) -> ReportTable:
-    """Return what trainings cost.
+    """Return the table of the costs of trainings.
 
     Args:
-        trainings: The finished ones.
-        measured: Whether energy is shown.
+        trainings: Finished trainings.
+        measured: Whether to show energy.
     """
     rows = tuple(tuple(map(Cell, training.cells(measured=measured))) for training in trainings)
     return ReportTable("Trainings: length, energy and emissions", tuple(map(Column, COST_COLUMNS)), rows)
 
 
 def survey_table(page: Page) -> ReportTable:
-    """Return a survey's table."""
+    """Return the table of a survey's page."""
     return ReportTable(
         page.title, tuple(map(Column, page.columns)), tuple(tuple(map(Cell, row)) for row in page.rows)
     )

@@ -1,4 +1,4 @@
-"""Texts from rows and files, made safe to show, and names of files and anchors made from them."""
+"""Sanitised texts from rows and files, and names of files and anchors made from them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def shown_name(name: object) -> str:
 
 
 def in_picture(text: str, width: int = 40, lines: int = 1) -> str:
-    """Return a text as a picture has room for it.
+    """Return a text wrapped and shortened for a picture.
 
     Args:
         text: A name or a label.
-        width: Most characters of a line.
-        lines: Most lines; what does not fit ends in an ellipsis.
+        width: Maximum number of characters in a line.
+        lines: Maximum number of lines; longer texts end in an ellipsis.
     """
     return textwrap.fill(text, width, max_lines=lines, placeholder="…", break_on_hyphens=False)
 
@@ -39,8 +39,8 @@ def in_picture(text: str, width: int = 40, lines: int = 1) -> str:
 def slug(text: str) -> str:
     """Return a name for files and anchors: lower-case ASCII letters, digits and single hyphens.
 
-    A text that is such a name already is returned as it is. Any other gets an underscore and a digest behind
-    it, so that different texts have different slugs.
+    A text that already has this form is returned unchanged. Any other gets an underscore and a digest as
+    suffix, so that different texts have different slugs.
 
     Args:
         text: Any text.

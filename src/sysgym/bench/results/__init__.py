@@ -1,1 +1,1 @@
-"""Results on disk: rows, the records beside them, the versions and the code that they name."""
+"""Results on disk: rows, records of runs and trainings, versions, and the code that rows name."""

@@ -1,4 +1,4 @@
-"""Code that came with rows: found, compared with the rows and named, before any of it is imported."""
+"""Code that came with rows: found, checked against the rows and listed before any of it is imported."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from sysgym.bench.results.rows import Row
 from sysgym.errors import ResultMismatch, SysgymError
 from sysgym.scenarios.files import read_limited
 
-MEANING = "they are Python programs, which may do on this machine whatever you may"
-"""What trusting files means, in words."""
+MEANING = "they are Python programs, which can do anything on this machine that you can"
+"""Explanation of trust in messages."""
 
 
 @contextmanager
 def code_of(
     rows: Iterable[Row], folder: Path, given: Sequence[str], *, trust: bool
 ) -> Iterator[list[PluginFile]]:
-    """Find the files of code that rows need; importing them is left to others.
+    """Find the files of code that rows need, without importing them.
 
-    A file that the user gives is found by its digest, whatever its name. Any other lies in the folder of the
-    rows, and is asked for trust. It is then copied to where nobody else writes, and imported from there: what
-    lies beside it, such as the compiled forms that numba and Python would take in its place, stays behind.
+    The user's own files are found by digest, whatever their names. All others must be in the folder of the
+    rows and need the user's trust. They are copied to a private folder and imported from there, so that
+    neighbouring files, such as bytecode that Python or numba would load instead, have no effect.
 
     Args:
-        rows: What is to be played again.
-        folder: Where they lie.
-        given: The user's files.
+        rows: Rows to replay.
+        folder: Folder of the rows.
+        given: The user's own files.
         trust: Whether code of the folder may run.
 
     Yields:
-        What a worker has to import.
+        Files that a worker has to import.
 
     Raises:
-        ResultMismatch: A file is not what the rows were made with.
-        SysgymError: A file is missing or lies elsewhere, or the folder's code is not trusted.
+        ResultMismatch: A file differs from the one that the rows were made with.
+        SysgymError: A file is missing or outside the folder, or the folder's code is not trusted.
     """
     files = [PluginFile(path, file_sha256(Path(path).expanduser())) for path in given]
     named = {digest: path for row in rows for path, digest in row.contender.plugins}
@@ -50,34 +50,34 @@ def code_of(
     if inside and not trust:
         names = ", ".join(str(path.relative_to(folder.resolve())) for path in inside.values())
         raise SysgymError(
-            f"{folder}: its rows need {names}, which come with it: {MEANING}; read them, then give --trust,"
-            " or your own copies with --plugin"
+            f"{folder}: its rows need files of this folder, {names}: {MEANING}; read them, then use --trust,"
+            " or give your own copies with --plugin"
         )
     with TemporaryDirectory(prefix="sysgym-plugins-") as private:
         yield [*files, *(_copied(path, digest, Path(private)) for digest, path in inside.items())]
 
 
 def file_inside(folder: Path, name: str, digest: str) -> Path:
-    """Return the file of the folder that a row names, by its place or, as entries have it, by its name.
+    """Return the file of the folder that a row names, by its path or, in entries, by its file name.
 
     Args:
-        folder: Where the rows lie.
-        name: As the row has it.
-        digest: As the row has it.
+        folder: Folder of the rows.
+        name: Path in the row.
+        digest: Digest in the row.
 
     Raises:
-        ResultMismatch: The file of that name is another.
-        SysgymError: The folder has none.
+        ResultMismatch: The file of that name has another digest.
+        SysgymError: The folder has no such file.
     """
     top = folder.resolve()
     places = [(top / name).resolve(), (top / Path(name).name).resolve()]
     found = [place for place in places if place.is_relative_to(top) and place.is_file()]
     if not found:
         raise SysgymError(
-            f"{name}: rows need this file, and {folder} has none of that name; add --plugin FILE"
+            f"{name}: rows need this file, and {folder} has no file of that name; add --plugin FILE"
         )
     if not any(file_sha256(place) == digest for place in found):
-        raise ResultMismatch(f"{found[0]}: is not the file that the rows were made with")
+        raise ResultMismatch(f"{found[0]}: differs from the file that the rows were made with")
     return next(place for place in found if file_sha256(place) == digest)
 
 

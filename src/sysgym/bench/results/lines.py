@@ -1,4 +1,4 @@
-"""A file of lines that only grows: what was appended stays, whatever stops the process or the machine."""
+"""Append-only file of lines that survives the end of the process or the machine at any time."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from sysgym.scenarios.files import own_file, storing, sync_folder, write_all
 
 
 class LineFile:
-    """A file to which one process appends lines.
+    """File to which one process appends lines.
 
-    A line is there for good once :meth:`append` has returned: it is flushed to the disk, and so is the
-    folder of a new file. A line whose writing was cut short is the last one and ends without a newline;
-    whoever opens the file the next time cuts it off.
+    A line is stored permanently once :meth:`append` has returned: it is flushed to the disk, and so is the
+    folder of a new file. If writing was interrupted, the last line has no newline; it is removed when the
+    file is opened again.
 
     Args:
-        path: The file; it is made if it is not there.
-        whole_bytes: Length of the whole lines in it; what follows is cut off.
+        path: The file; created if it does not exist.
+        whole_bytes: Length of the complete lines in it; the rest is removed.
 
     Attributes:
-        torn_bytes: How much was cut off.
+        torn_bytes: Number of bytes removed.
 
     Raises:
-        StorageError: It cannot be written.
+        StorageError: The file cannot be written.
     """
 
     def __init__(self, path: Path, whole_bytes: int) -> None:
@@ -47,11 +47,11 @@ class LineFile:
         """Add a line and flush it to the disk.
 
         Args:
-            line: Ends with a newline.
+            line: Line that ends with a newline.
 
         Raises:
-            StorageError: It is not in the file: the disk is full or fails. After a flush that failed nobody
-                knows what the disk holds, and every further line is refused until the file is opened again.
+            StorageError: The line was not written, because the disk is full or fails. After a failed flush
+                the content of the disk is unknown, and further lines are refused until the file is reopened.
         """
         if self._broken:
             raise StorageError(self.path, self._broken)
@@ -64,20 +64,20 @@ class LineFile:
         try:
             os.fsync(self._file)
         except OSError as error:
-            # The system may have given the bytes up, and would call the next flush a success all the same.
+            # The system may have dropped the bytes, and the next flush would succeed without them.
             self._broken = "an earlier line could not be flushed to the disk"
             self._cut(size)
             raise StorageError(self.path, error) from error
 
     def _cut(self, size: int) -> None:
-        """Take back what was written: the next line must not be glued to a part of this one."""
+        """Remove a partly written line, so that the next line does not continue it."""
         try:
             os.ftruncate(self._file, size)
         except OSError:
-            self._broken = "an earlier line was written in part and could not be taken back"
+            self._broken = "an earlier line was written in part and could not be removed"
 
     def close(self) -> None:
-        """Close the file; nothing where it is closed."""
+        """Close the file; closing it again has no effect."""
         if self._file >= 0:
             os.close(self._file)
         self._file = -1

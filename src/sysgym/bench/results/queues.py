@@ -1,4 +1,4 @@
-"""Queues over time, kept beside the rows for the report: no results, nothing compares them."""
+"""Queues over time, stored with the rows for the report's pictures; they are not compared."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from sysgym.scenarios.files import parse_json, read_limited, write_atomically
 
 FOLDER = "queues"
 METRIC = "queue_max_bytes"
-"""Of every interval: the largest queue of a switch port in it."""
+"""Metric used: the largest queue of a switch port in each interval."""
 
 MOST_POINTS = 300
-"""Of longer episodes, several intervals share a point, which has the largest of their queues."""
+"""Maximum number of points; in longer episodes a point is the maximum over several intervals."""
 
 MOST_BYTES = 2**20
-"""Largest file that is read; one of the most points has a tenth of it."""
+"""Largest file that is read, ten times the size of one with the maximum number of points."""
 
 FloatArray = NDArray[np.float64]
 
 
 class QueueSeries(NamedTuple):
-    """An episode's queue.
+    """Queue of an episode over time.
 
     Attributes:
-        time_s: Ends of intervals, shape (n,).
-        queue_bytes: Largest queue in each, shape (n,).
+        time_s: Ends of the intervals, shape (n,).
+        queue_bytes: Largest queue in each interval, shape (n,).
     """
 
     time_s: FloatArray
@@ -42,28 +42,28 @@ class QueueSeries(NamedTuple):
 
 
 class QueueWatch:
-    """The queue after every step of an episode; :func:`sysgym.bench.run.episodes.play` calls it."""
+    """Recorder of the queue after every step; a callback of :func:`sysgym.bench.run.episodes.play`."""
 
     def __init__(self) -> None:
         self._points: list[tuple[float, float]] = []
 
     def __call__(self, step: int, info: dict[str, Any]) -> None:
-        """Note a step.
+        """Record a step.
 
         Args:
-            step: Its number.
-            info: What the environment said.
+            step: Number of the step.
+            info: The environment's info.
         """
         queue_bytes = info.get("metrics", {}).get(METRIC)
         if queue_bytes is not None and "time_s" in info:
             self._points.append((float(info["time_s"]), float(queue_bytes)))
 
     def write(self, folder: Path, row: Row) -> None:
-        """Keep the series of a row; a world without queues has none.
+        """Store the series of a row; environments without queues have none.
 
         Args:
-            folder: The results folder.
-            row: Of the episode.
+            folder: Results folder.
+            row: Row of the episode.
         """
         if len(self._points) < 2:
             return
@@ -72,7 +72,7 @@ class QueueWatch:
             "time_s": [float(part[-1, 0]) for part in parts],
             "queue_bytes": [float(part[:, 1].max()) for part in parts],
         }
-        # A picture is not worth an episode: where this cannot be written, the row can tell why it cannot.
+        # A missing picture must not fail the episode; writing the row reports a failing disk.
         with contextlib.suppress(OSError):
             path = path_of(folder, row)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,22 +80,22 @@ class QueueWatch:
 
 
 def path_of(folder: Path, row: Row) -> Path:
-    """Return where the series of a row is kept.
+    """Return the path of a row's series.
 
     Args:
-        folder: The results folder.
-        row: Of the episode.
+        folder: Results folder.
+        row: Row of the episode.
     """
     key = json.dumps(row.key, default=str, sort_keys=True).encode()
     return folder / FOLDER / f"{hashlib.sha256(key).hexdigest()[:32]}.json"
 
 
 def read(folder: Path, row: Row) -> QueueSeries | None:
-    """Return the series of a row; None where there is none that can be read.
+    """Return the series of a row; None if there is no readable one.
 
     Args:
-        folder: The results folder.
-        row: Of the episode.
+        folder: Results folder.
+        row: Row of the episode.
     """
     path = path_of(folder, row)
     try:

@@ -1,6 +1,6 @@
-"""Records beside the rows: how a run was made, what trainings did and took. The type of every field.
+"""Schemas of the records of runs and trainings that are stored with the rows.
 
-Like rows they come from strangers too; see :mod:`sysgym.bench.results.row_format`.
+Like rows, they may come from untrusted sources; see :mod:`sysgym.bench.results.row_format`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RUN = "run.json"
 
 
 class _Known(BaseModel):
-    """A table whose known keys are of the very type; others are not looked at."""
+    """Table whose known keys are checked strictly; unknown keys are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 
@@ -47,14 +47,14 @@ class MetricFields(_Known):
 
 
 class ScenarioWords(_Known):
-    """What the report says of a scenario."""
+    """Texts of the report on a scenario."""
 
     title: Text
     description: Text
 
 
 class MatrixFields(_Known):
-    """Who was trained on what and plays what."""
+    """Generalisation matrix."""
 
     agent: AgentName
     scenarios: list[FileName]
@@ -66,7 +66,7 @@ class MatrixFields(_Known):
 
 
 class SuiteFields(_Known):
-    """What was to be played."""
+    """Suite as it was run."""
 
     name: FileName | None = None
     title: Text = ""
@@ -78,7 +78,7 @@ class SuiteFields(_Known):
 
 
 class MachineFields(_Known):
-    """Where it was played."""
+    """Machine of a run."""
 
     platform: Text = ""
     processor: Text = ""
@@ -94,7 +94,7 @@ class FailureFields(_Known):
 
 
 class SittingFields(_Known):
-    """One run of the benchmark; one that was killed lacks what is known at its end."""
+    """One session of the benchmark; a killed one lacks the fields written at its end."""
 
     command: Text
     began: Text
@@ -115,20 +115,20 @@ class RunFields(_Known):
 
 
 class StartedFields(_Known):
-    """``started.json``: what a training is of."""
+    """``started.json``: identity of a training."""
 
     agent: AgentName | None = None
     total_steps: Count
 
 
 class FinishedFields(_Known):
-    """``finished.json`` as a report reads it: what a training took."""
+    """``finished.json`` as a report reads it: duration and energy of a training."""
 
     energy: EnergyFields | None = None
 
 
 class TrainedFields(FinishedFields):
-    """``finished.json`` as a run reads it: what the training left, too."""
+    """``finished.json`` as a run reads it, with the checkpoint."""
 
     checkpoint: PathText
     sha256: Digest
@@ -136,7 +136,7 @@ class TrainedFields(FinishedFields):
 
 
 class EnergyPoints(RootModel[list[Annotated[tuple[Count, EnergyFields], FromList]]]):
-    """``energy.json``: steps, and what they took."""
+    """``energy.json``: energy by number of steps."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
@@ -150,20 +150,20 @@ class ValidationFields(_Known):
 
 
 def read_record(model: type[ModelT], path: Path) -> Any:
-    """Return what a JSON file holds, as it stands there.
+    """Return the content of a JSON file, unconverted.
 
     Args:
-        model: What it has to fit.
+        model: Schema that the content must satisfy.
         path: The file.
 
     Raises:
-        SysgymError: It cannot be read, or does not fit.
+        SysgymError: The file cannot be read, or does not satisfy the schema.
     """
     data = read_json(path)
     try:
         checked(model, data)
     except ValueError as error:
-        raise SysgymError(f"{path}: {error}; mend it or delete the file") from error
+        raise SysgymError(f"{path}: {error}; correct or delete the file") from error
     return data
 
 
@@ -171,7 +171,7 @@ def read_run(folder: Path) -> dict[str, Any]:
     """Return ``run.json`` of a results folder: ``suite`` and ``sittings``, both empty without the file.
 
     Raises:
-        SysgymError: It cannot be read, or holds something else.
+        SysgymError: The file cannot be read, or does not satisfy its schema.
     """
     path = folder / RUN
     found: dict[str, Any] = read_record(RunFields, path) if path.is_file() else {}

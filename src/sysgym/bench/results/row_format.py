@@ -1,7 +1,7 @@
 """Format of result rows: the type and range of every field.
 
-Rows come from strangers too. A name in a row becomes a part of file names and pages, a path is opened, a
-number is drawn: each is checked where the row is read, and a run checks what it writes in the same way.
+Rows may come from untrusted sources. Names in a row become parts of file names and pages, paths are opened,
+numbers are drawn; so every field is checked when a row is read, and in the same way when it is written.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ PlayerName = Annotated[str, StringConstraints(pattern=PLAYER_NAME, max_length=LO
 AgentName = Annotated[str, StringConstraints(pattern=AGENT_NAME, max_length=LONGEST_NAME)]
 OptionalName = Annotated[str, StringConstraints(pattern=f"{NAME}|^$", max_length=LONGEST_NAME)]
 Version = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.+~=@,#!-]+$", max_length=200)]
-"""Of a package, a platform or a way to measure."""
+"""Name of a package, a platform or a method of measurement."""
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]+$", max_length=64)]
 PathText = Annotated[
     str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", min_length=1, max_length=LONGEST_PATH)
 ]
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$", max_length=20_000)]
-"""Free, but for control characters."""
+"""Text without control characters."""
 Count = Annotated[int, Field(ge=0, le=MOST_STEPS)]
 Amount = Annotated[float, Field(ge=0.0)]
 
@@ -42,13 +42,13 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class Strict(BaseModel):
-    """A table whose values are of the very type, finite, and whose keys are all known."""
+    """Table with known keys only, strict types and finite numbers."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, populate_by_name=False)
 
 
 class ContenderFields(Strict):
-    """Who played."""
+    """Contender of a row."""
 
     name: PlayerName
     transport: OptionalName
@@ -62,7 +62,7 @@ class ContenderFields(Strict):
 
 
 class EnergyFields(Strict):
-    """What it took, and how that was measured."""
+    """Energy of an episode, and how it was measured."""
 
     energy_kwh: Amount
     co2e_operational_g: Amount
@@ -73,7 +73,7 @@ class EnergyFields(Strict):
 
 
 class ScenarioFields(BaseModel):
-    """What is read of a resolved scenario without making its world."""
+    """Fields of a resolved scenario that are read without building it."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
@@ -85,7 +85,7 @@ class ScenarioFields(BaseModel):
 
 
 class RowFields(Strict):
-    """One line of ``results.jsonl``, less its format and its digest."""
+    """One line of ``results.jsonl``, without its format and digest."""
 
     env_id: Annotated[str, StringConstraints(pattern=ENV_ID, max_length=LONGEST_NAME)]
     scenario: FileName
@@ -107,14 +107,14 @@ def check_row(data: Mapping[str, Any]) -> None:
     """Check the fields of a row.
 
     Args:
-        data: The row as JSON has it, less format and digest.
+        data: JSON data of the row, without format and digest.
 
     Raises:
-        ValueError: A field is missing, unknown, of another type or out of range, or the row is beyond the
+        ValueError: A field is missing, unknown, of a wrong type or out of range, or the row exceeds the
             limits of :mod:`sysgym.scenarios.reading`.
     """
     try:
-        check_shape(data, "a row")  # before pydantic, which would make the most of it
+        check_shape(data, "a row")  # before pydantic, which would process data of any size
     except ScenarioError as error:
         (problem,) = error.problems
         raise ValueError(
@@ -130,10 +130,10 @@ def checked(model: type[ModelT], data: Any) -> ModelT:
 
     Args:
         model: The schema.
-        data: From JSON or TOML.
+        data: Data from JSON or TOML.
 
     Raises:
-        ValueError: The data do not fit; says in one sentence where, what is there and what was expected.
+        ValueError: The data do not satisfy the schema; one sentence says where, what was found and expected.
     """
     try:
         return model.model_validate(data)
@@ -145,6 +145,6 @@ def checked(model: type[ModelT], data: Any) -> ModelT:
 
 
 def digest_of(data: Mapping[str, Any]) -> str:
-    """Return the hex digest of a row: of its JSON with sorted keys and no spaces, less the digest itself."""
+    """Return the hex digest of a row's JSON with sorted keys and no spaces, without the digest itself."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Result rows: one episode each, replayable, appended so that a kill costs at most the row being written."""
+"""Result rows: one replayable episode each, appended so that a kill loses at most the row being written."""
 
 from __future__ import annotations
 
@@ -31,41 +31,41 @@ from sysgym.scenarios.files import (
 FORMAT = 1
 RESULTS = "results.jsonl"
 COMPRESSED = "results.jsonl.gz"
-"""The same in entries of the leaderboard, which are read and not added to."""
+"""Name of the results file in leaderboard entries, which are read-only."""
 
 ASIDE = "aside.jsonl"
 
 LARGEST_ROW_BYTES = 1_000_000
-"""Of a line; the largest scenario's rows have a few thousand bytes."""
+"""Largest line; rows of the largest scenario have a few thousand bytes."""
 
 LARGEST_RESULTS_BYTES = 1_000_000_000
-"""Of a results file, and of what a compressed one unfolds to."""
+"""Largest results file, also after decompression."""
 
 DIGEST = "sha256"
-"""Key of a row's digest over itself; rows of before have none."""
+"""Key of a row's own digest; absent in rows written by older versions."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One episode that was played.
+    """Result of one episode.
 
     Attributes:
         env_id: Gymnasium id.
         scenario: Name of the scenario.
-        scenario_sha256: Digest of its resolved form.
-        scenario_resolved: The whole scenario, every default explicit.
-        split: Split that the seed is of; decides what varies.
-        contender: Who played.
+        scenario_sha256: Digest of the resolved scenario.
+        scenario_resolved: The complete scenario with all defaults.
+        split: Split of the seed; determines which keys vary.
+        contender: Contender.
         seed: Episode seed.
-        metrics: Metrics of the whole episode, absolute units.
+        metrics: Metrics of the whole episode, in absolute units.
         total_reward: Sum of rewards; ``return`` in the file.
-        versions: Software that played it.
+        versions: Versions of the software.
         wall_s: Wall time of the episode, set-up included, s.
-        steps: Decisions.
-        decision_ms: Mean wall time in which the agent decided, ms, on the machine that played; None in rows
-            of before it was measured. Like ``wall_s`` no result: nothing compares it.
-        energy: Energy, emissions and how they were measured, as
-            :meth:`sysgym.bench.energy.EnergySettings.account` has them; None in rows of before. No result.
+        steps: Number of decisions.
+        decision_ms: Mean wall time of the agent's decisions on that machine, ms; None in rows written by
+            older versions. Like ``wall_s``, it is not part of the result and not compared.
+        energy: Energy and emissions, as :meth:`sysgym.bench.energy.EnergySettings.account` returns them; None
+            in rows written by older versions. Not part of the result either.
     """
 
     env_id: str
@@ -85,7 +85,7 @@ class Row:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What makes two rows results of the same thing: with the same key go the same metrics."""
+        """Identity of the result: rows with the same key must have the same metrics."""
         return (*self.cell, *must_match(self.versions))
 
     @property
@@ -95,14 +95,14 @@ class Row:
 
     @property
     def label(self) -> str:
-        """How messages call the row."""
+        """Name of the row in messages."""
         return f"{self.scenario} / {self.contender.name} / {self.split} seed {self.seed}"
 
     def to_line(self) -> bytes:
         """Return the row as one line of JSON, UTF-8, newline included, with its digest.
 
         Raises:
-            SysgymError: A number is not finite, or another field is none that a row may have.
+            SysgymError: A number is not finite, or another field is invalid.
         """
         numbers = {**self.metrics, "return": self.total_reward, "decision_ms": self.decision_ms or 0.0}
         if bad := [name for name, value in numbers.items() if not math.isfinite(value)]:
@@ -126,7 +126,7 @@ class Row:
         if self.energy is not None:
             data["energy"] = dict(self.energy)
         try:
-            check_row(data)  # what is written can be read
+            check_row(data)  # whatever is written must be readable
             data = {"format": FORMAT, **data}
             data[DIGEST] = digest_of(data)
             line = json.dumps(data, separators=(",", ":"), allow_nan=False).encode() + b"\n"
@@ -141,8 +141,8 @@ class Row:
         """Return the row of a line.
 
         Raises:
-            ValueError: The line is not a row of this format, a field is none that a row may have, or the
-                row's digest is of another content.
+            ValueError: The line is not a row of this format, a field is invalid, or the digest does not
+                match the content.
         """
         if len(line) > LARGEST_ROW_BYTES:
             raise ValueError(_too_long(len(line)))
@@ -150,7 +150,7 @@ class Row:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError(f"not a row of format {FORMAT}")
         if (digest := data.pop(DIGEST, None)) is not None and digest != digest_of(data):
-            raise ValueError("its digest is of another content: the row was changed or damaged")
+            raise ValueError("its digest does not match its content: the row was changed or damaged")
         del data["format"]
         try:
             check_row(data)
@@ -162,32 +162,34 @@ class Row:
 
 
 def _too_long(n_bytes: int) -> str:
-    return f"a row of {n_bytes / 1e6:.1f} MB; expected at most {LARGEST_ROW_BYTES / 1e6:g} MB"
+    return f"the row has {n_bytes / 1e6:.1f} MB; expected at most {LARGEST_ROW_BYTES / 1e6:g} MB"
 
 
 def read_rows(folder: Path) -> list[Row]:
-    """Return the rows of a results folder or an entry; a torn last line is left out.
+    """Return the rows of a results folder or an entry; an incomplete last line is ignored.
 
     Raises:
-        SysgymError: There are none, a line is broken, or two lines are of the same episode.
+        SysgymError: There are no rows, a line is invalid, or two lines are of the same episode.
     """
     path = folder / RESULTS
     if not path.is_file() and (folder / COMPRESSED).is_file():
         path = folder / COMPRESSED
     if not path.is_file():
-        raise SysgymError(f"{folder}: no {RESULTS} there; `sysgym bench SUITE --out {folder}` makes one")
+        raise SysgymError(
+            f"{folder}: no {RESULTS} in this folder; create it with: sysgym bench SUITE --out {folder}"
+        )
     rows = _parse(path)[0]
     if not rows:
-        raise SysgymError(f"{path}: no rows in it; the run that was to write them played no episode")
+        raise SysgymError(f"{path}: the file has no rows; its run finished no episode")
     _check_once(path, rows)
     return rows
 
 
 def _check_once(path: Path, rows: Sequence[Row]) -> None:
-    """Check that no two rows are of the same cell, nor of two that a report could not tell apart.
+    """Check that no two rows are of the same cell or of cells that a report could not distinguish.
 
     Raises:
-        SysgymError: Two are; names the cell and the lines.
+        SysgymError: Two rows are; names the cell and the lines.
     """
     lines: dict[tuple[Any, ...], int] = {}
     for number, row in enumerate(rows, start=1):
@@ -195,7 +197,7 @@ def _check_once(path: Path, rows: Sequence[Row]) -> None:
         if (before := lines.setdefault(shown, number)) != number:
             difference = _difference(rows[before - 1], row)
             raise SysgymError(
-                f"{path}, lines {before} and {number}: {row.label} stands there twice, {difference}; "
+                f"{path}, lines {before} and {number}: two rows of {row.label}, {difference}; "
                 "delete one of the lines"
             )
 
@@ -213,19 +215,19 @@ def _difference(one: Row, other: Row) -> str:
 
 
 def _parse(path: Path) -> tuple[list[Row], int]:
-    """Return the rows of a file, and how many bytes of it are whole lines."""
+    """Return the rows of a file, and the number of bytes in complete lines."""
     content = b""
     if path.is_file():
         compressed = path.suffix == ".gz"
         content = _unfolded(path) if compressed else read_limited(path, LARGEST_RESULTS_BYTES)
     lines = content.split(b"\n")
-    torn = lines.pop()  # what follows the last newline: nothing, unless a write was cut short
+    torn = lines.pop()  # empty, unless the last write was interrupted
     rows, whole = [], 0
     for number, line in enumerate(lines, start=1):
         try:
             rows.append(Row.from_line(line))
         except ValueError as error:
-            # A machine that lost power can leave a last line of zeros: bytes that never reached the disk.
+            # A power failure can leave a last line of zeros: bytes that never reached the disk.
             if number == len(lines) and not torn and b"\0" in line:
                 break
             raise SysgymError(f"{path}, line {number}: {error}; delete the line or the file") from error
@@ -234,25 +236,25 @@ def _parse(path: Path) -> tuple[list[Row], int]:
 
 
 def _unfolded(path: Path) -> bytes:
-    """Return the content of a gzip file, which is whole and no larger than a results file may be."""
+    """Return the content of a gzip file; it must be complete and no larger than a results file may be."""
     try:
         with open_regular(path) as packed, gzip.GzipFile(fileobj=packed) as file:
             content = file.read(LARGEST_RESULTS_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise SysgymError(f"{path}: not a whole gzip file: {error}") from error
+        raise SysgymError(f"{path}: expected a complete gzip file: {error}") from error
     if len(content) > LARGEST_RESULTS_BYTES:
-        raise SysgymError(f"{path}: unfolds to more than {LARGEST_RESULTS_BYTES / 1e6:g} MB")
+        raise SysgymError(f"{path}: decompresses to more than {LARGEST_RESULTS_BYTES / 1e6:g} MB")
     if content and not content.endswith(b"\n"):
         raise SysgymError(f"{path}: ends within a row; pack the entry again")
     return content
 
 
 class ResultsFile:
-    """The open ``results.jsonl`` of a run; only one process at a time has it.
+    """Open ``results.jsonl`` of a run, locked for one process.
 
     Attributes:
-        rows: What is in it.
-        torn_bytes: Length of a torn last line that was cut off when the file was opened.
+        rows: Rows in the file.
+        torn_bytes: Length of an incomplete last line that was removed when the file was opened.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -270,7 +272,7 @@ class ResultsFile:
         self.torn_bytes = self._file.torn_bytes
 
     def _check_agreeing(self) -> None:
-        """Check that rows of one key have the same results; others of one cell are sorted out by versions."""
+        """Check that rows of one key have the same results; rows of one cell may differ in versions."""
         lines: dict[tuple[Any, ...], int] = {}
         for number, row in enumerate(self.rows):
             before = self.rows[lines.setdefault(row.key, number)]
@@ -278,27 +280,27 @@ class ResultsFile:
                 _check_once(self.path, self.rows)
 
     def append(self, row: Row) -> None:
-        """Add a row, which is on the disk when this returns.
+        """Append a row and flush it to the disk.
 
         Raises:
-            SysgymError: The row cannot be one.
-            StorageError: The disk is full or fails; rows that were added before are there.
+            SysgymError: The row is invalid.
+            StorageError: The disk is full or fails; earlier rows are kept.
         """
         self._file.append(row.to_line())
         self.rows.append(row)
 
     def count(self) -> int:
-        """Return how many whole rows are on disk; Ctrl-C can come between a write and all that follows it."""
+        """Return the number of complete rows on disk, counted there because Ctrl-C can follow any write."""
         return len(_parse(self.path)[0])
 
     def keep_only(self, keys: Iterable[tuple[Any, ...]]) -> list[Row]:
-        """Move rows whose key is not asked for to ``aside.jsonl``, and fetch back from there those that are.
+        """Move rows with other keys to ``aside.jsonl``, and rows with these keys back from there.
 
         Args:
             keys: Values of :attr:`Row.key`.
 
         Returns:
-            The rows that were moved aside now.
+            The rows that were moved to ``aside.jsonl``.
         """
         wanted = set(keys)
         here = {row.key: row for row in self.rows}
@@ -308,20 +310,19 @@ class ResultsFile:
         kept = [row for key, row in everything.items() if key in wanted]
         if [row.key for row in kept] == [row.key for row in self.rows]:
             return []
-        # First what must not be lost, then the file that must not be mixed: after a kill in between nothing
-        # is missing.
+        # The file of removed rows is written first, so that a kill between the two writes loses nothing.
         if leaving:
             _replace(self._aside, (aside | {row.key: row for row in leaving}).values())
         try:
             _replace(self.path, kept)
-        finally:  # what was opened may have another name now, or none
+        finally:  # the open file may have been renamed or replaced
             self._file.close()
             self._file = LineFile(self.path, self.path.stat().st_size)
         self.rows = kept
         return leaving
 
     def close(self) -> None:
-        """Close the file and let others have it."""
+        """Close the file and release the lock."""
         self._file.close()
         os.close(self._lock)
 
@@ -344,7 +345,7 @@ def _replace(path: Path, rows: Iterable[Row]) -> None:
 
 
 def _lock(folder: Path) -> int:
-    """Take the folder for this process; the lock goes with the process, however it ends."""
+    """Lock the folder; the system releases the lock when this process ends, however it ends."""
     import fcntl
 
     with storing(folder):
@@ -354,6 +355,6 @@ def _lock(folder: Path) -> int:
     except OSError:
         os.close(handle)
         raise SysgymError(
-            f"{folder}: another benchmark is writing there; choose another --out or wait"
+            f"{folder}: another benchmark is writing to this folder; choose another --out or wait"
         ) from None
     return handle

@@ -21,15 +21,15 @@ import sysgym.scenarios
 _LAYERS = (sysgym.scenarios, sysgym.emulator, sysgym.envs, sysgym.agents)
 
 MUST_MATCH = ("sysgym", "sources")
-"""Versions that have to be equal for a row to be kept by a later run of the benchmark."""
+"""Packages whose versions must be equal for a later run of the benchmark to keep a row."""
 
 
 @cache
 def sources_sha256() -> str:
     """Return a digest of the code that decides results: schema, simulator, environments and agents.
 
-    A version number says too little while the code is being worked on. Scenario files do not count: every row
-    has its scenario's own digest.
+    A version number does not show changes of the code during development. Scenario files are not included,
+    since every row has the digest of its scenario.
     """
     digest = hashlib.sha256()
     for layer in _LAYERS:
@@ -59,7 +59,7 @@ def versions(*, learned: bool = False) -> dict[str, str]:
 
 
 def _platform() -> str:
-    """Return the platform as a version is written; a kernel that someone built may be called anything."""
+    """Return the platform in the format of versions, since custom kernels can have any name."""
     return re.sub(r"[^A-Za-z0-9_.+~=@,#!-]", "_", platform.platform())[:200]
 
 

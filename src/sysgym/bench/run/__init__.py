@@ -1,1 +1,1 @@
-"""Running a benchmark: trainings, episodes, the workers that play them, and playing rows again."""
+"""Execution of a benchmark: trainings, episodes, worker processes, and replay of rows."""

@@ -1,4 +1,4 @@
-"""One episode of the benchmark: make the environment, let the contender play, write down what happened."""
+"""Single episodes of a benchmark: environment, contender, and the resulting row."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = ["EpisodeJob", "Played", "make_contender", "play"]
 
 
 class Played(NamedTuple):
-    """An episode that was played.
+    """Outcome of an episode.
 
     Attributes:
         total_reward: Sum of rewards.
-        steps: Decisions.
-        info: The last one.
+        steps: Number of decisions.
+        info: Info of the last step.
         decision_ms: Mean wall time of the agent's ``act``, ms.
     """
 
@@ -45,17 +45,17 @@ class Played(NamedTuple):
 
 @dataclass(frozen=True)
 class EpisodeJob:
-    """One episode to play.
+    """Job of one episode.
 
     Attributes:
         scenario: Resolved scenario.
-        scenario_sha256: Its digest.
+        scenario_sha256: Digest of the scenario.
         split: Split of the seed.
-        contender: Who plays; a learned one with its checkpoint.
+        contender: Contender; a learned one with its checkpoint.
         seed: Episode seed.
         folder: Results folder, which a checkpoint's path may be relative to.
-        energy: How its energy is measured.
-        keep_queue: Whether the queue over time is kept for the report's picture.
+        energy: Measurement of energy.
+        keep_queue: Whether to store the queue over time for the report's picture.
     """
 
     scenario: Mapping[str, Any]
@@ -69,27 +69,27 @@ class EpisodeJob:
 
     @property
     def label(self) -> str:
-        """How messages call the episode."""
+        """Name of the episode in messages."""
         return f"{self.scenario['name']} / {self.contender.name} / {self.split} seed {self.seed}"
 
     @property
     def cell(self) -> tuple[Any, ...]:
-        """Equal to :attr:`Row.cell` of the row that it makes."""
+        """:attr:`Row.cell` of the resulting row."""
         return (self.scenario_sha256, self.split, self.contender.identity, self.seed)
 
     def run(self, report: Callable[[Any], None]) -> Row:
-        """Play; an episode is short, so that nothing is reported but its beginning.
+        """Run the episode and return its row; only the beginning is reported.
 
         Raises:
             UnknownName: There is no such split.
-            SysgymError: The seed is not of the split: the row would say what is not so.
+            SysgymError: The seed is not in the split, so that the row would be mislabelled.
         """
         splits = self.scenario["splits"]
         if self.split not in splits:
             raise UnknownName("split", self.split, splits)
         first, last = splits[self.split]["seeds"]
         if not first <= self.seed <= last:
-            raise SysgymError(f"{self.label}: the split has the seeds {first} to {last}")
+            raise SysgymError(f"{self.label}: seed outside the split, which has the seeds {first} to {last}")
         meter = start_meter(self.energy)
         began_s = time.perf_counter()
         env, agent = make_contender(self.scenario, self.split, self.contender, Path(self.folder))
@@ -121,10 +121,10 @@ class EpisodeJob:
 
 
 def compile_for_workers(names: Iterable[str]) -> None:
-    """Compile, where the cache does not have it, what workers would each compile for themselves.
+    """Compile code that is not in the cache, so that workers do not compile it once each.
 
     Args:
-        names: Families of the episodes to come; one that only workers know, by a plugin, is left to them.
+        names: Families of the episodes; families of plugins, known to workers only, are left to them.
     """
     known = families()
     entries = {known[name].compile for name in names if name in known}
@@ -140,23 +140,25 @@ def make_contender(
     render_mode: str | None = None,
     backend: str | None = None,
 ) -> tuple[gym.Env[Any, Any], Agent]:
-    """Return the environment, with the contender's transport where the family has transports, and its agent.
+    """Return an environment and the contender's agent; the environment has the contender's transport, if any.
 
     Args:
         scenario: Resolved scenario.
         split: Split of the episodes.
-        contender: Who plays.
-        folder: What the checkpoint's path is relative to.
-        render_mode: Passed to the environment.
-        backend: Passed to it; None: its own default.
+        contender: Contender.
+        folder: Folder that the checkpoint's path is relative to.
+        render_mode: Render mode of the environment.
+        backend: Backend of the environment; None: its default.
 
     Raises:
         UnknownName: There is no such environment.
-        SysgymError: The checkpoint is missing or wrong, or the environment cannot be made.
+        SysgymError: The checkpoint is missing or invalid, or the environment cannot be made.
     """
     check_registered(scenario["env_id"])
     if reserved := {"checkpoint", "family", "trust"} & dict(contender.parameters).keys():
-        raise SysgymError(f"{contender.name}: no agent has a parameter {', '.join(sorted(reserved))}")
+        raise SysgymError(
+            f"{contender.name}: {', '.join(sorted(reserved))} cannot be a parameter of an agent"
+        )
     agent = make_agent(
         contender.agent,
         checkpoint=contender.checkpoint_path(folder),
@@ -166,12 +168,14 @@ def make_contender(
     )
     family = get_family(scenario["family"])
     arguments = {**family.agent_arguments(scenario["env_id"]), **environment_arguments(agent)}
+    # The return of a row is that of the scenario's reward, whichever the agent was trained with.
+    arguments.pop("reward", None)
     if family.transports is not None:
-        arguments.setdefault("transport", contender.transport)  # unless the agent brings its own
+        arguments.setdefault("transport", contender.transport)  # unless the agent has its own transport
     arguments |= {} if backend is None else {"backend": backend}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LongEpisode)  # the command has said how long it takes
-        # The checker looks at every step and is for those who write environments.
+        warnings.simplefilter("ignore", LongEpisode)  # the command has printed an estimate already
+        # The checker tests every step, for authors of environments, and costs time.
         env = gym.make(
             scenario["env_id"],
             scenario=scenario,
@@ -189,16 +193,16 @@ def play(
     seed: int,
     each_step: Callable[[int, dict[str, Any]], None] | None = None,
 ) -> Played:
-    """Play the episode of a seed.
+    """Run the episode of a seed.
 
     Args:
-        env: The environment.
-        agent: Who plays.
+        env: Environment.
+        agent: Agent.
         seed: Episode seed.
         each_step: Called after every step with its number and info.
 
     Raises:
-        SysgymError: The environment gave no metrics of the episode.
+        SysgymError: The last info of the environment has no metrics of the episode.
     """
     observation, info = env.reset(seed=seed, options={"episode_seed": seed})
     agent.begin(env)
@@ -214,5 +218,5 @@ def play(
         if each_step is not None:
             each_step(steps, info)
     if "episode_metrics" not in info:
-        raise SysgymError(f"{env.unwrapped}: the last step has no episode_metrics")
+        raise SysgymError(f"{env.unwrapped}: the info of the last step has no episode_metrics")
     return Played(total, steps, info, deciding_ns / 1e6 / steps)

@@ -24,13 +24,13 @@ _STEP = re.compile(r"step_(\d+)\.\w+")
 
 
 class Reached(NamedTuple):
-    """What it took to get to the best heuristic.
+    """Effort of a training to reach the best heuristic.
 
     Attributes:
-        heuristic: Its name.
-        target: Its mean return on the validation split.
-        steps: Of the first checkpoint whose mean return is as high; None if none is.
-        energy_kwh: Used up to there; None where it is not known.
+        heuristic: Name of the best heuristic.
+        target: Mean return of that heuristic on the validation split.
+        steps: Steps of the first checkpoint with at least this mean return; None if there is none.
+        energy_kwh: Energy used until then; None if unknown.
     """
 
     heuristic: str
@@ -41,14 +41,14 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True)
 class Milestones:
-    """Checkpoints of one training, and heuristics, to play on seeds of the validation split.
+    """Job that evaluates the checkpoints of a training, and heuristics, on the validation split.
 
     Attributes:
-        training: Which.
-        scenario: Resolved.
-        heuristics: Who else plays: neither learned nor privileged.
-        learned: The contender that the training is for.
-        seeds: Episodes.
+        training: The training.
+        scenario: Resolved scenario.
+        heuristics: Contenders that are neither learned nor privileged.
+        learned: Contender of the training.
+        seeds: Episode seeds.
     """
 
     training: Training
@@ -59,11 +59,11 @@ class Milestones:
 
     @property
     def label(self) -> str:
-        """How messages call it."""
+        """Name of the job in messages."""
         return f"checkpoints of {self.training.name} on the validation split"
 
     def missing(self, trained: Trained) -> bool:
-        """Return whether it has to be played: not yet, or something was different then."""
+        """Return whether the evaluation is missing or was made with other inputs."""
         try:
             before = read_record(ValidationFields, Path(self.training.folder) / VALIDATION).get("identity")
         except SysgymError:
@@ -78,7 +78,7 @@ class Milestones:
         }
 
     def run(self, report: Callable[[Any], None]) -> None:
-        """Play everyone and write ``validation.json`` beside the training."""
+        """Evaluate everything and write ``validation.json`` into the folder of the training."""
         trained = self.training.finished()
         if trained is None:
             raise RuntimeError(f"{self.training.name} is not finished")
@@ -115,7 +115,7 @@ def _checkpoints(folder: Path, final: Path, total_steps: int) -> Iterator[tuple[
 
 
 def reached(folder: Path) -> Reached | None:
-    """Return what a training's folder says; None where nobody played the validation split."""
+    """Return the milestone in a training's folder; None without an evaluation on the validation split."""
     try:
         data = read_record(ValidationFields, folder / VALIDATION)
     except SysgymError:
@@ -129,17 +129,17 @@ def reached(folder: Path) -> Reached | None:
     if index is None:
         return Reached(best, heuristics[best], None, None)
     steps = checkpoints[index][0]
-    # The final checkpoint is made when all is over, however many steps that took.
+    # The final checkpoint is made at the end of the training, whatever its number of steps.
     final = index == len(checkpoints) - 1
     return Reached(best, heuristics[best], steps, energy_at(folder, None if final else steps))
 
 
 def energy_at(folder: Path, steps: int | None) -> float | None:
-    """Return the energy that a training had used up to a number of steps, kWh, between its points.
+    """Return the energy that a training used up to a number of steps, kWh, interpolated between records.
 
     Args:
-        folder: Of the training.
-        steps: None: to the end.
+        folder: Folder of the training.
+        steps: Number of steps; None: the whole training.
     """
     points = read_energy(folder)
     if not points:

@@ -1,7 +1,7 @@
-"""Worker processes that outlive a failed job and leave at once when told, or when their parent is gone.
+"""Worker processes that survive failed jobs and end at once on request or with their parent.
 
-`concurrent.futures` gives up the whole pool when one worker is killed, and lets Ctrl-C print a traceback from
-every worker. Here each worker has a pipe of its own; whoever dies costs its one job.
+`concurrent.futures` gives up the whole pool when one worker is killed, and Ctrl-C prints a traceback from
+every worker. Here each worker has its own pipe, and the death of a worker fails only its job.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ ONE_THREAD: Mapping[str, str] = {
         "VECLIB_MAXIMUM_THREADS",
     )
 }
-"""Environment of workers: the processes are the parallelism."""
+"""Environment variables of workers: one thread each, as the processes run in parallel."""
 
 SAFE_IMPORTS: Mapping[str, str] = {"PYTHONSAFEPATH": "1"}
-"""Environment of Python processes that must not import what lies in the current folder."""
+"""Environment variables of Python processes that must not import from the current folder."""
 
 EPISODE_LIMIT_S = 3600.0
-"""How long an episode may take where the user says nothing: far longer than any does that ends."""
+"""Default time limit of an episode, far longer than any regular episode."""
 
 PLAYING = "playing"
-"""News of a job that is ready, compiled and imported: its time runs from now on."""
+"""Report of a job after importing and compiling: its time limit starts now."""
 
 GRACE_S = 5.0
-"""How long a worker may take to leave before it is killed."""
+"""Time for a worker to end before it is killed."""
 
 
 class Job(Protocol):
-    """Work for another process; must pickle."""
+    """Work for another process; must be picklable."""
 
     @property
     def label(self) -> str:
-        """How messages call it."""
+        """Name of the job in messages."""
 
     def run(self, report: Callable[[Any], None]) -> Any:
-        """Do it; ``report`` sends news to the parent."""
+        """Do the work and return its result; ``report`` sends progress to the parent."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """News of a job that goes on."""
+    """Progress of a running job."""
 
     job: Job
     news: Any
@@ -70,7 +70,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Done:
-    """A job's result."""
+    """Result of a job."""
 
     job: Job
     result: Any
@@ -78,7 +78,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """A job that raised, or whose worker died."""
+    """Failure of a job that raised an exception or whose worker died."""
 
     job: Job
     reason: str
@@ -87,17 +87,17 @@ class Failed:
 
 @dataclass(frozen=True)
 class TimedOut(Failed):
-    """A job that was not over in its time; its worker was killed."""
+    """Failure of a job that exceeded its time limit; its worker was killed."""
 
 
 Event = Progress | Done | Failed
 
 
 def _context() -> BaseContext:
-    """Return how workers start: as copies of one process that has imported what they need, where that can be.
+    """Return the start method of workers: where possible, forks of one process with all imports loaded.
 
     That process lives as long as this one, so that every worker but the first starts in milliseconds. It has
-    one thread, and nothing of this process but its path of modules.
+    one thread, and shares only the module search path with this process.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
         return multiprocessing.get_context("spawn")
@@ -116,14 +116,14 @@ class _Worker:
             self.process.start()
         theirs.close()
         self.job: Job | None = None
-        self.ends_s = math.inf  # when the job has to be over, by the monotonic clock
+        self.ends_s = math.inf  # deadline of the job, on the monotonic clock
 
     def give(self, job: Job) -> None:
         self.job = job
         self.connection.send(job)
 
     def kill(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self.process.kill()
         self.process.join()
         self.connection.close()
@@ -139,18 +139,18 @@ def run_jobs(
     plugins: Sequence[PluginFile] = (),
     limit_s: Callable[[Job], float | None] = lambda job: None,
 ) -> Generator[Event]:
-    """Yield what happens to jobs, as it happens.
+    """Yield events of jobs as they happen.
 
     Closing the iterator, or an exception at a ``yield`` such as KeyboardInterrupt, stops all workers at once.
 
     Args:
-        next_job: Returns a job that can start now, or None. It is asked whenever a worker is idle; the run is
-            over when no worker is busy and it returns None.
-        n_workers: Most processes at a time; they are started as jobs need them.
-        plugins: Python files that every worker imports first, if they are still what they were.
-        limit_s: How long a job may take from when it reports :data:`PLAYING`, s; None: as long as it likes.
-            To get there it has an hour, or its limit if that is longer. One that takes longer is
-            :class:`TimedOut`, and another worker takes its worker's place.
+        next_job: Returns a job that can start now, or None. It is called whenever a worker is idle; the run
+            ends when no worker is busy and it returns None.
+        n_workers: Maximum number of processes; they are started as needed.
+        plugins: Python files that every worker imports first, provided that their digests are unchanged.
+        limit_s: Time limit of a job after its report :data:`PLAYING`, s; None: none. The time before that
+            report is limited to an hour, or to the limit if that is longer. A job that exceeds its limit is
+            :class:`TimedOut`, and its worker is replaced.
     """
     workers: list[_Worker] = []
     try:
@@ -190,7 +190,7 @@ def _hand_out(
 
 
 def _receive(worker: _Worker, limit_s: Callable[[Job], float | None]) -> Event | None:
-    """Return what a worker tells; None: that the time of its job runs."""
+    """Return a worker's event; None if it only reports the start of the time limit."""
     job = worker.job
     assert job is not None
     try:
@@ -214,7 +214,7 @@ def _receive(worker: _Worker, limit_s: Callable[[Job], float | None]) -> Event |
 
 def _timed_out(job: Job | None, limit_s: Callable[[Job], float | None]) -> TimedOut:
     assert job is not None
-    reason = f"not over within {limit_s(job):g} s, its process was ended"
+    reason = f"exceeded the time limit of {limit_s(job):g} s; its process was ended"
     return TimedOut(job, reason, reason + "\n")
 
 
@@ -239,12 +239,14 @@ def _stop(workers: Sequence[_Worker]) -> None:
 
 
 def _work(connection: Connection, plugins: tuple[PluginFile, ...], variables: Mapping[str, str]) -> None:
-    """Run jobs until there are no more; the main function of a worker."""
-    os.environ.clear()  # the process that this is a copy of has those of its own start
+    """Run jobs until there are no more; main function of a worker."""
+    os.environ.clear()  # the forked process has the variables of its own start
     os.environ.update(variables)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the whole process group; the parent stops its workers
     threading.Thread(target=_leave_with_parent, daemon=True).start()
-    announce_with(Silence())  # what is compiled is said once, not by every worker
+    announce_with(Silence())  # compilation is announced once, not by every worker
     loaded = False
     while True:
         try:
@@ -266,7 +268,7 @@ def _work(connection: Connection, plugins: tuple[PluginFile, ...], variables: Ma
 
 
 def _leave_with_parent() -> None:
-    """End this process when the parent is gone: two trainings must never write one checkpoint."""
+    """End this process when its parent ends, since two trainings must never write to one checkpoint."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -275,7 +277,7 @@ def _leave_with_parent() -> None:
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for the processes that are started meanwhile."""
+    """Set environment variables for processes started inside the block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -290,7 +292,7 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back until the end; a process that starts meanwhile never gets it."""
+    """Delay Ctrl-C to the end of the block; processes started inside never receive it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

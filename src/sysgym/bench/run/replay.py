@@ -1,4 +1,4 @@
-"""Play rows again and compare every number, bit by bit."""
+"""Replay of rows, with comparison of every number, bit by bit."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ABSENT = "absent"
 
 @dataclass(frozen=True)
 class Replay:
-    """A row that was played again.
+    """Comparison of a row with its replay.
 
     Attributes:
-        row: As recorded.
-        differences: Metric -> (recorded, replayed), where they are not equal.
-        other_versions: Package -> (recorded, here), where they differ.
+        row: Recorded row.
+        differences: Metric -> (recorded, replayed) where they differ.
+        other_versions: Package -> (recorded version, present version) where they differ.
     """
 
     row: Row
@@ -39,13 +39,13 @@ class Replay:
         """Raise if the row does not replay.
 
         Raises:
-            ResultMismatch: Names the row, the metrics, and versions that differ.
+            ResultMismatch: Names the row, and the metrics and versions that differ.
         """
         if not self.differences:
             return
         head = f"{self.row.label}: does not replay"
         if self.other_versions:
-            head += ", under other versions than it was recorded with"
+            head += ", with other versions than it was recorded with"
         lines = [
             f"  {name}: recorded {recorded!r}, replayed {replayed!r}"
             for name, (recorded, replayed) in self.differences.items()
@@ -58,12 +58,12 @@ class Replay:
 
 
 def choose_rows(rows: Sequence[Row], count: int | None, seed: int = 0) -> list[Row]:
-    """Return a sample in which as many pairs of scenario and contender as possible stand, seeded.
+    """Return a seeded sample that covers as many pairs of scenario and contender as possible.
 
     Args:
         rows: All rows.
-        count: How many; None: all.
-        seed: Of the choice.
+        count: Number of rows; None: all.
+        seed: Seed of the choice.
     """
     if count is None or count >= len(rows):
         return list(rows)
@@ -90,22 +90,23 @@ def replay(
     trust: bool = False,
     episode_limit_s: float | None = None,
 ) -> Iterator[Replay]:
-    """Play rows again, from the scenarios in the rows, and yield how each compares.
+    """Replay rows from the scenarios in the rows, and yield their comparisons.
 
     Args:
-        rows: What to replay.
-        folder: Results folder, where checkpoints lie.
-        n_workers: Processes.
-        plugins: The user's own files; they need no trust.
-        trust: Whether code that lies in the folder may run: files that rows name, and checkpoints with code.
-        episode_limit_s: How long an episode may take, s; one that is not over then differs from its row.
+        rows: Rows to replay.
+        folder: Results folder with the checkpoints.
+        n_workers: Number of processes.
+        plugins: The user's own files, which need no trust.
+        trust: Whether code in the folder may run: files that rows name, and checkpoints with code.
+        episode_limit_s: Time limit of an episode, s; an episode that exceeds it differs from its row. None:
+            no limit.
 
     Raises:
-        ResultMismatch: A scenario, a checkpoint or a user's file is not what the row was made with.
-        SysgymError: A row cannot be played again.
+        ResultMismatch: A scenario, a checkpoint or a user's file differs from the one the row was made with.
+        SysgymError: A row cannot be replayed.
     """
     jobs = [_job(row, folder, trust) for row in rows]
-    by_job = {id(job): row for job, row in zip(jobs, rows, strict=True)}  # a cell can stand there twice
+    by_job = {id(job): row for job, row in zip(jobs, rows, strict=True)}  # a cell can occur twice
     pending: Iterator[Job] = iter(jobs)
     with code_of(rows, folder, plugins, trust=trust) as needed:
         compile_for_workers(row.scenario_resolved["family"] for row in rows)
@@ -121,7 +122,7 @@ def _replays(running: Generator[Event], by_job: Mapping[int, Row]) -> Iterator[R
                 yield _unfinished(by_job[id(event.job)], event.reason)
                 continue
             if isinstance(event, Failed):
-                raise SysgymError(f"{event.job.label}: cannot be played again: {event.reason}")
+                raise SysgymError(f"{event.job.label}: cannot be replayed: {event.reason}")
             yield compare(by_job[id(event.job)], event.result)
 
 
@@ -130,7 +131,7 @@ def _unfinished(recorded: Row, reason: str) -> Replay:
 
 
 def compare(recorded: Row, replayed: Row) -> Replay:
-    """Return where two rows differ; wall time does not count, and no tolerance is given."""
+    """Return the differences between two rows, without tolerance; wall time and energy are not compared."""
     ours = {**recorded.metrics, "return": recorded.total_reward, "steps": recorded.steps}
     theirs = {**replayed.metrics, "return": replayed.total_reward, "steps": replayed.steps}
     differences = {
@@ -152,7 +153,7 @@ def _job(row: Row, folder: Path, trust: bool) -> EpisodeJob:
     if digest != row.scenario_sha256:
         raise ResultMismatch(
             f"{row.label}: scenario_resolved has the digest {digest[:12]}, "
-            f"the row says {row.scenario_sha256[:12]}"
+            f"expected scenario_sha256 {row.scenario_sha256[:12]}"
         )
     _check_checkpoint(row.contender, row.label, folder)
     contender = replace(row.contender, trusted=trust)
@@ -166,5 +167,5 @@ def _check_checkpoint(contender: Contender, label: str, folder: Path) -> None:
     found = file_sha256(path)
     if found != contender.checkpoint_sha256:
         raise ResultMismatch(
-            f"{label}: checkpoint {contender.checkpoint} is not the one that the row was made with"
+            f"{label}: checkpoint {contender.checkpoint} differs from the one that the row was made with"
         )

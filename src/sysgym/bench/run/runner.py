@@ -1,4 +1,4 @@
-"""Run a plan: what is done is kept, the rest goes to workers, a finished episode is a row at once."""
+"""Execution of a plan: finished parts are kept, the rest goes to workers, and rows are written at once."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ ERRORS = "errors.log"
 
 
 class Observer:
-    """Hears what a run does; every method may be left as it is."""
+    """Observer of a run; its methods do nothing unless overridden."""
 
     def begin(self, *, n_cells: int, n_kept: int, trainings: Sequence[Training]) -> None:
-        """The run begins; ``trainings`` are those that are not done."""
+        """Called at the beginning; ``trainings`` are those that are not finished."""
 
     def note(self, text: str) -> None:
-        """Something that a reader should know."""
+        """Called with a message for the user."""
 
     def episode(self, row: Row) -> None:
-        """An episode was played and its row is on disk."""
+        """Called after an episode, with its row on disk."""
 
     def training_steps(self, training: Training, steps: int) -> None:
-        """A training has done so many steps."""
+        """Called with the number of steps that a training has done."""
 
     def trained(self, training: Training, result: Trained) -> None:
-        """A training is done."""
+        """Called after a training."""
 
     def failed(self, failure: Failed) -> None:
-        """A job failed; others go on."""
+        """Called after a failed job; other jobs continue."""
 
 
 @dataclass
 class Outcome:
-    """What came of a run.
+    """Outcome of a run.
 
     Attributes:
-        n_cells: Episodes of the plan.
-        n_kept: Rows that an earlier run had made.
-        n_played: Episodes played now.
-        failures: Jobs that failed.
-        skipped: Episodes that could not be played because their training failed.
+        n_cells: Number of episodes in the plan.
+        n_kept: Number of rows from earlier runs.
+        n_played: Number of episodes in this run.
+        failures: Failed jobs.
+        skipped: Episodes that were skipped because their training failed.
         wall_s: Wall time, s.
     """
 
@@ -79,7 +79,7 @@ class Outcome:
 
 
 class _Agenda:
-    """What can start now: trainings first; episodes that wait for none fill the workers that are left."""
+    """Queue of jobs: trainings first; other workers get episodes that wait for no training."""
 
     def __init__(self, plan: Plan, folder: Path, energy: EnergySettings) -> None:
         self._folder, self._energy = folder, energy
@@ -139,7 +139,7 @@ class _Agenda:
 
     @property
     def has_jobs(self) -> bool:
-        """Whether anything is to be done."""
+        """Whether there is anything to do."""
         return bool(self.trainings or self.episodes or self.milestones)
 
     def next_job(self) -> Job | None:
@@ -161,27 +161,26 @@ def run_plan(
     energy: EnergySettings | None = None,
     episode_limit_s: float | None = None,
 ) -> Outcome:
-    """Play what is missing.
+    """Run the missing trainings and episodes of a plan.
 
     Args:
-        plan: What to play.
-        folder: Where results go; rows of an earlier run are kept if they are of this plan and of these
-            versions.
-        n_workers: Processes.
+        plan: The plan.
+        folder: Results folder; rows of earlier runs are kept if they belong to this plan and these versions.
+        n_workers: Number of processes.
         plugins: The user's files.
-        observer: Hears what happens.
-        command: How the user started it, for the report.
-        energy: How energy is measured; None: by CPU time, at the world's mean.
-        episode_limit_s: How long an episode may take, s; one that is not over then has failed, and its worker
-            is replaced. None: as long as it likes.
+        observer: Observer of the run.
+        command: The user's command, for the report.
+        energy: Measurement of energy; None: by CPU time, with the world's mean carbon intensity.
+        episode_limit_s: Time limit of an episode, s; an episode that exceeds it has failed, and its worker is
+            replaced. None: no limit.
 
     Returns:
-        What came of it.
+        Outcome of the run.
 
     Raises:
-        SysgymError: Another run is writing there, or the results cannot be read.
-        StorageError: The disk is full, or the folder cannot be written to: nothing more could be kept.
-        MissingExtra: The way to measure energy is not installed.
+        SysgymError: Another run is writing to the folder, or the results cannot be read.
+        StorageError: The disk is full, or the folder cannot be written to.
+        MissingExtra: The library for measuring energy is not installed.
         KeyboardInterrupt: Workers are stopped, all finished rows are on disk.
     """
     observer, energy = observer or Observer(), energy or DEFAULT
@@ -189,10 +188,15 @@ def run_plan(
     began_s = time.monotonic()
     with ResultsFile(folder) as results:
         if results.torn_bytes:
-            observer.note(f"the last row was torn ({results.torn_bytes} bytes): dropped, it is played again")
+            observer.note(
+                f"the last row was incomplete ({results.torn_bytes} bytes) and was removed;"
+                " its episode is run again"
+            )
         for training in plan.trainings.values():
             if aside := training.move_stale_aside():
-                observer.note(f"{training.label}: other settings or versions; the old one is in {aside}")
+                observer.note(
+                    f"{training.label}: settings or versions changed; the earlier one was moved to {aside}"
+                )
         agenda = _Agenda(plan, folder, energy)
         outcome = Outcome(len(plan.cells))
         _keep_matching(results, agenda, outcome, observer)
@@ -212,7 +216,7 @@ def run_plan(
                 for event in events:
                     _handle(event, agenda, results, outcome, observer, folder)
         except BaseException:
-            with suppress(SysgymError):  # what stopped the run is what is said
+            with suppress(SysgymError):  # the error that stopped the run is the one to report
                 end()
             raise
         end()
@@ -220,7 +224,7 @@ def run_plan(
 
 
 def _limit_of_episodes(limit_s: float | None) -> Callable[[Job], float | None]:
-    """Return the limit of each job: a training may take as long as it likes."""
+    """Return the function of a job's time limit; trainings have none."""
     return lambda job: limit_s if isinstance(job, EpisodeJob) else None
 
 
@@ -229,7 +233,7 @@ def _keep_matching(results: ResultsFile, agenda: _Agenda, outcome: Outcome, obse
     planned = {(*job.cell, *ours) for job in agenda.episodes}
     aside = results.keep_only(planned)
     if aside:
-        observer.note(f"{_why_aside(aside)}: moved to aside.jsonl")
+        observer.note(f"{_why_aside(aside)}; moved to aside.jsonl")
     present = {row.cell for row in results.rows}
     outcome.n_kept = len(present)
     agenda.episodes = deque(job for job in agenda.episodes if job.cell not in present)
@@ -238,9 +242,11 @@ def _keep_matching(results: ResultsFile, agenda: _Agenda, outcome: Outcome, obse
 def _why_aside(rows: Sequence[Row]) -> str:
     ours = must_match(versions())
     old = sum(must_match(row.versions) != ours for row in rows)
-    parts = [f"{old} rows are of other versions or sources of sysgym"] if old else []
+    parts = [f"{old} rows were made with other versions or sources of sysgym"] if old else []
     if len(rows) > old:
-        parts.append(f"{len(rows) - old} rows are not of this plan (scenario, contender, checkpoint or seed)")
+        parts.append(
+            f"{len(rows) - old} rows do not belong to this plan (scenario, contender, checkpoint or seed)"
+        )
     return ", ".join(parts)
 
 
@@ -259,7 +265,7 @@ def _handle(
     elif isinstance(event, Failed):
         _record_failure(event, agenda, outcome, observer, folder)
     elif isinstance(job, Milestones):
-        pass  # its file is there; no row
+        pass  # it has written its file and has no row
     elif isinstance(job, Training):
         agenda.release(job, event.result)
         observer.trained(job, event.result)
@@ -267,7 +273,7 @@ def _handle(
         try:
             results.append(event.result)
         except StorageError:
-            raise  # the next row would fail as well, after an episode that nobody needed to play
+            raise  # the next row would fail too, after a useless episode
         except SysgymError as error:
             _record_failure(Failed(job, str(error), f"{error}\n"), agenda, outcome, observer, folder)
             return
@@ -288,7 +294,7 @@ def _record_failure(
 
 
 class _Record:
-    """`run.json`: the suite, the machine, and every sitting that the results took."""
+    """``run.json``: the suite, the machine, and every session of the benchmark."""
 
     def __init__(
         self, folder: Path, plan: Plan, command: str | None, energy: EnergySettings, observer: Observer
@@ -300,7 +306,7 @@ class _Record:
             aside = self._path.with_name(f"{RUN}.broken")
             with storing(aside):
                 self._path.replace(aside)
-            observer.note(f"{error}; it is in {aside.name} now, and a new one begins")
+            observer.note(f"{error}; the file was moved to {aside.name}, and a new one was begun")
             sittings = []
         self._data: dict[str, Any] = {"format": 1, "suite": plan.describe(), "sittings": sittings}
         self._sitting: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Trainings of a suite: a folder each, which a later run takes up where this one was stopped."""
+"""Trainings of a suite, each in a folder from which an interrupted training is resumed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FINISHED = "finished.json"
 
 
 class Trained(NamedTuple):
-    """What a finished training left.
+    """Result of a finished training.
 
     Attributes:
-        checkpoint: The policy.
-        sha256: Its digest.
-        wall_s: Wall time of the last sitting, s.
+        checkpoint: Checkpoint of the policy.
+        sha256: Digest of the checkpoint.
+        wall_s: Wall time of the last session, s.
     """
 
     checkpoint: Path
@@ -39,20 +39,20 @@ class Trained(NamedTuple):
 
 @dataclass(frozen=True)
 class Training:
-    """One agent to train on the train split of one scenario.
+    """Job that trains one agent on the train split of one scenario.
 
     Attributes:
-        name: Unique within the suite; name of the folder.
+        name: Name, unique within the suite, also of the folder.
         agent: Learning algorithm.
         scenario: Name or path.
         scenario_sha256: Digest of the scenario.
-        total_steps: Environment steps.
-        seed: Of the training.
-        n_envs: Environments side by side.
-        action_scale: How the policy's output becomes a rate.
-        hyper_parameters: For the algorithm.
-        folder: Where checkpoints and curves go.
-        energy: How its energy is measured; no part of what the training is.
+        total_steps: Number of environment steps.
+        seed: Training seed.
+        n_envs: Number of parallel environments.
+        action_scale: Mapping from the policy's output to a rate.
+        hyper_parameters: Hyperparameters of the algorithm.
+        folder: Folder of checkpoints and curves.
+        energy: Measurement of energy; not part of the training's identity.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Training:
 
     @classmethod
     def from_spec(cls, spec: TrainingSpec, scenario: Scenario, results: Path) -> Training:
-        """Return the training that a suite describes; its folder lies in that of the results."""
+        """Return the training that a suite describes, with a folder inside the results folder."""
         name = f"{spec.agent}-{scenario.name}-seed{spec.seed}"
         return cls(
             name,
@@ -86,11 +86,11 @@ class Training:
 
     @property
     def label(self) -> str:
-        """How messages call it."""
+        """Name of the training in messages."""
         return f"training {self.name}"
 
     def identity(self) -> dict[str, Any]:
-        """Return what has to be equal for a folder to be of this training."""
+        """Return the values by which a folder is recognised as one of this training."""
         return {
             "agent": self.agent,
             "scenario_sha256": self.scenario_sha256,
@@ -103,12 +103,12 @@ class Training:
         }
 
     def finished(self) -> Trained | None:
-        """Return what the training left if it is done and its checkpoint still is what it was."""
+        """Return the result if the training is finished with its checkpoint unchanged, otherwise None."""
         folder = Path(self.folder)
         try:
             done = read_record(TrainedFields, folder / FINISHED)
         except SysgymError:
-            return None  # not there or damaged: the training goes on from its last checkpoint
+            return None  # missing or damaged: the training continues from its last checkpoint
         if _read(folder / STARTED) != self.identity():
             return None
         checkpoint = folder / done["checkpoint"]
@@ -117,7 +117,7 @@ class Training:
         return Trained(checkpoint, done["sha256"], done["wall_s"])
 
     def move_stale_aside(self) -> Path | None:
-        """Move the folder of another training of this name away; returns where to, None if there is none."""
+        """Rename the folder of a different training of this name; return the new path, or None."""
         folder = Path(self.folder)
         if not folder.exists() or _read(folder / STARTED) == self.identity():
             return None
@@ -129,7 +129,7 @@ class Training:
         return aside
 
     def run(self, report: Callable[[Any], None]) -> Trained:
-        """Train, or go on training; reports the number of steps done."""
+        """Train, or resume the training; reports the number of steps done."""
         from sysgym.agents.learned import train
 
         began_s = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Energy of a training, point by point, so that a reader can say what it took to get to a score."""
+"""Energy of a training over its steps, from which the energy to reach a score is read."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ADDED = ("energy_kwh", "co2e_operational_g", "co2e_embodied_g")
 
 
 class EnergyRecord:
-    """What a training has used up to each of a number of steps, over all its sittings: ``energy.json``.
+    """Energy of a training over its steps and all its sessions, in ``energy.json``.
 
     Args:
-        folder: Of the training.
-        settings: How this sitting is measured.
-        total_steps: Of the whole training.
+        folder: Folder of the training.
+        settings: Measurement of energy in this session.
+        total_steps: Steps of the whole training.
     """
 
     def __init__(self, folder: Path, settings: EnergySettings, total_steps: int) -> None:
@@ -31,7 +31,7 @@ class EnergyRecord:
         self._points = read_energy(folder)
         nothing = settings.account(0.0, 0.0)
         self._base = self._points[-1][1] if self._points else nothing
-        # What an earlier sitting measured in another way cannot be added to.
+        # Records of an earlier session with another measurement cannot be continued.
         self.whole = measured_alike(self._base) == measured_alike(nothing)
         self._meter = start_meter(settings)
 
@@ -40,15 +40,15 @@ class EnergyRecord:
         return account | {name: account[name] + self._base[name] for name in ADDED}
 
     def note(self, steps: int) -> None:
-        """Keep a point, if the last one is long enough ago."""
+        """Store a record if the last one is old enough."""
         if self.whole and (not self._points or steps >= self._points[-1][0] + self._every):
             self._add(steps)
 
     def end(self, steps: int) -> dict[str, Any] | None:
-        """Return the account of the whole training; None if its sittings were measured in different ways."""
+        """Return the record of the whole training; None if the measurement differed between sessions."""
         if not self.whole:
             return None
-        # Trainers end on whole rollouts or generations, which can be beyond what was asked for.
+        # Trainers finish whole roll-outs or generations and can exceed the requested number of steps.
         self._add(max([steps, *(point for point, _ in self._points)]))
         return self._points[-1][1]
 
@@ -58,7 +58,7 @@ class EnergyRecord:
 
 
 def read_energy(folder: Path) -> list[tuple[int, dict[str, Any]]]:
-    """Return steps and the account up to then, of a training's folder; none where nothing was measured."""
+    """Return pairs of number of steps and energy record in a training's folder; empty if there are none."""
     try:
         return [(steps, account) for steps, account in read_record(EnergyPoints, folder / ENERGY)]
     except SysgymError:

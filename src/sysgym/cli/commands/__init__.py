@@ -1,1 +1,1 @@
-"""Commands whose code is a module each."""
+"""Commands, one module each."""

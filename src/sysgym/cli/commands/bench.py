@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from sysgym.scenarios import Scenario
 
 MOST_ROWS_SHOWN = 20
-"""A longer table is for the report, not for the terminal."""
+"""Longer tables are shown in the report only."""
 
 
 class Energy(NamedTuple):
-    """What the user wrote of energy; as :meth:`sysgym.bench.energy.EnergySettings.from_options` reads it."""
+    """Options of energy, as :meth:`sysgym.bench.energy.EnergySettings.from_options` takes them."""
 
     method: str
     grid: str
@@ -35,7 +35,7 @@ class Energy(NamedTuple):
 
 
 def _print_survey(name: str, folder: Path, n_workers: int) -> None:
-    """Make a suite's survey, keep it with the results and print it."""
+    """Run a suite's survey, store it in the results folder and print it."""
     from sysgym.bench import surveys
     from sysgym.cli.terminal import print_table
 
@@ -47,7 +47,7 @@ def _print_survey(name: str, folder: Path, n_workers: int) -> None:
     surveys.write(folder, pages)
     for page in pages:
         if len(page.rows) > MOST_ROWS_SHOWN:
-            screen.print(f"\n[bold]{escape(page.title)}[/bold]: {len(page.rows)} lines, in the report")
+            screen.print(f"\n[bold]{escape(page.title)}[/bold]: {len(page.rows)} rows, see the report")
             continue
         print_table(screen, page.table)
 
@@ -65,22 +65,22 @@ def run_benchmark(
     trust: bool,
     timeout_s: float,
 ) -> None:
-    """Run a suite; exit code 1 if an episode is missing at the end, 130 after Ctrl-C.
+    """Run a suite; exit with code 1 if an episode is missing at the end, 130 after Ctrl-C.
 
     Args:
         suite: Name or file.
         out: Results folder; None: ``results/SUITE``.
-        n_workers: Processes; 0: one for each CPU.
-        n_seeds: Seeds of every task; None: the suite's.
-        contenders: More of them.
-        scenarios: More of them.
-        plugins: The user's files.
-        energy: How energy and carbon are counted.
-        trust: Whether code in checkpoints may run.
-        timeout_s: How long an episode may take; 0: as long as it likes.
+        n_workers: Number of processes; 0: one per CPU.
+        n_seeds: Number of seeds of every task; None: the suite's.
+        contenders: Additional contenders.
+        scenarios: Additional scenarios.
+        plugins: The user's Python files.
+        energy: Options of energy and carbon.
+        trust: Whether checkpoints may run code.
+        timeout_s: Time limit of an episode; 0: none.
 
     Raises:
-        SysgymError: The suite or something added is wrong.
+        SysgymError: The suite or an addition is invalid.
     """
     from sysgym.bench.contenders import load_plugin
     from sysgym.bench.energy import EnergySettings
@@ -112,30 +112,30 @@ def run_benchmark(
                 episode_limit_s=timeout_s or None,
             )
     except KeyboardInterrupt:
-        screen.print(f"stopped; finished rows are in {folder}, the same command goes on from there")
+        screen.print(f"stopped; finished rows are in {folder}; run the same command again to continue")
         raise typer.Exit(130) from None
     done = outcome.n_kept + outcome.n_played
-    kept = f", {outcome.n_kept} of them from before" if outcome.n_kept else ""
+    kept = f", {outcome.n_kept} of them finished earlier" if outcome.n_kept else ""
     screen.print(
         f"{done} of {outcome.n_cells} episodes{kept}, {outcome.wall_s:.0f} s; rows in {folder}/results.jsonl"
     )
     if loaded.survey is not None:
-        with stoppable("all rows are there, the survey is not; the same command makes it"):
+        with stoppable("all rows are finished, the survey is not; run the same command again to finish it"):
             _print_survey(loaded.survey, folder, n_workers or cpus())
     if not outcome.complete:
         missing = f"{outcome.n_cells - done} episodes are missing"
         if outcome.failures:
             late = sum(isinstance(failure, TimedOut) for failure in outcome.failures)
             missing += f", {len(outcome.failures)} job{'s' * (len(outcome.failures) > 1)} failed"
-            missing += f" ({late} not over within {timeout_s:g} s)" if late else ""
-            missing += f"; tracebacks in {folder / ERRORS}"
+            missing += f" ({late} exceeded {timeout_s:g} s)" if late else ""
+            missing += f"; see the tracebacks in {folder / ERRORS}"
         screen.print(f"[red]{missing}[/red]")
         raise typer.Exit(1)
     screen.print(f"[dim]sysgym report {folder}[/dim]")
 
 
 def _say_how_long(plan: Plan, n_workers: int) -> None:
-    """Say how long the trainings and episodes of a plan take, those from before included."""
+    """Print the estimated duration of a plan's trainings and episodes, including finished ones."""
     from sysgym.cli.estimates import say_how_long
     from sysgym.scenarios import load_scenario
 
@@ -148,14 +148,14 @@ def _say_how_long(plan: Plan, n_workers: int) -> None:
 
 
 def write_report(folder: Path, reference: str | None) -> None:
-    """Write both forms of the report and print the headlines.
+    """Write the report in both formats and print the headlines.
 
     Args:
         folder: Results folder.
-        reference: Contender that others are compared with.
+        reference: Contender that the others are compared with.
 
     Raises:
-        SysgymError: There are no rows, or a file of the folder holds something else than it should.
+        SysgymError: There are no rows, or a file of the folder is invalid.
     """
     from sysgym.bench.report import write
     from sysgym.bench.report.folders import check_records
@@ -163,7 +163,7 @@ def write_report(folder: Path, reference: str | None) -> None:
     began_s = time.perf_counter()
     check_records(folder)
     screen = console()
-    with stoppable("the report is not finished, the same command begins it anew"):
+    with stoppable("the report is not finished; run the same command again"):
         written = write(folder, reference=reference)
     for headline in written.headlines:
         screen.print(f"[bold]{headline.scenario}[/bold]")
@@ -187,16 +187,17 @@ def validate_rows(
 
     Args:
         folder: Results folder.
-        count: How many; None: all.
-        seed: Of the choice; None: one that nobody could know when the rows were made, from the system.
-        n_workers: Processes; 0: one for each CPU.
-        plugins: The user's files.
+        count: Number of rows; None: all.
+        seed: Seed of the choice of rows; None: a random one from the system, which could not be known when
+            the rows were recorded.
+        n_workers: Number of processes; 0: one per CPU.
+        plugins: The user's Python files.
         trust: Whether code that came with the rows may run.
-        timeout_s: How long an episode may take; 0: as long as it likes.
+        timeout_s: Time limit of an episode; 0: none.
 
     Raises:
         ResultMismatch: Names the rows and metrics that differ.
-        SysgymError: There are no rows, or one cannot be played again.
+        SysgymError: There are no rows, or one cannot be replayed.
     """
     from sysgym.bench.results.rows import read_rows
     from sysgym.bench.run.replay import choose_rows, replay
@@ -207,7 +208,7 @@ def validate_rows(
     chosen = choose_rows(rows, count, seed)
     screen = console()
     how = "" if len(chosen) == len(rows) else f", chosen with --seed {seed}"
-    screen.print(f"playing {len(chosen)} of {len(rows)} rows again{how}")
+    screen.print(f"replaying {len(chosen)} of {len(rows)} rows{how}")
     mismatches: list[str] = []
     for result in replay(
         chosen,
@@ -223,21 +224,21 @@ def validate_rows(
             mismatches.append(str(mismatch))
             screen.print(f"[red]differs[/red]  {escape(result.row.label)}")
         else:
-            note = "  (under other versions)" if result.other_versions else ""
+            note = "  (with other versions)" if result.other_versions else ""
             screen.print(f"[green]equal[/green]    {escape(result.row.label)}{note}")
     if mismatches:
         raise ResultMismatch(
             "\n".join([f"{len(mismatches)} of {len(chosen)} rows do not replay", *mismatches])
         )
-    screen.print(f"all {len(chosen)} equal, bit by bit")
+    screen.print(f"all {len(chosen)} rows are equal, bit by bit")
 
 
 @contextmanager
 def stoppable(words: str) -> Iterator[None]:
-    """Say what Ctrl-C left, and leave with exit code 130.
+    """Exit with code 130 at Ctrl-C, after a message.
 
     Args:
-        words: What is done and how to go on.
+        words: What is finished and how to continue.
     """
     try:
         yield
@@ -247,11 +248,11 @@ def stoppable(words: str) -> Iterator[None]:
 
 
 def cpus() -> int:
-    """Return how many CPUs this process may use."""
+    """Return the number of CPUs that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 def command_line() -> str:
-    """Return what the user typed, without the folders of their machine."""
+    """Return the command that the user typed, without the paths of their machine."""
     return shlex.join(["sysgym", *sys.argv[1:]])

@@ -1,4 +1,4 @@
-"""``sysgym calibrate``."""
+"""``sysgym calibrate``: statistics of generated jobs beside their references."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from rich.text import Text
 
 from sysgym.cli.terminal import console, table
 
-HEADINGS = ("figure", ">generated", ">reference", "", ">held within", "source")
+HEADINGS = ("figure", ">generated", ">reference", "", ">tolerance", "source")
 WIDTH_WITH_SOURCES = 110
-"""Columns of a terminal."""
+"""Least width of a terminal, in columns, for the column of sources."""
 
 
 def print_calibration(scenario: str, n_jobs: int, overrides: list[str]) -> bool:
-    """Generate a scenario's jobs and print their statistics beside what they are held to.
+    """Generate a scenario's jobs and print their statistics beside the reference values.
 
     Args:
         scenario: Name or file; its jobs must be generated.
-        n_jobs: Jobs of the train split, from its first seed on.
+        n_jobs: Number of jobs, from the first seeds of the train split.
         overrides: ``KEY=VALUE`` texts.
 
     Returns:
-        Whether every figure that is held comes near enough.
+        Whether every statistic with a tolerance is within it.
 
     Raises:
-        SysgymError: The scenario cannot be read, or its jobs are a trace's.
+        SysgymError: The scenario cannot be read, or its jobs come from a trace.
     """
     from sysgym.emulator.cluster.calibration import calibrate
     from sysgym.errors import ScenarioError
@@ -31,7 +31,9 @@ def print_calibration(scenario: str, n_jobs: int, overrides: list[str]) -> bool:
 
     loaded = load_scenario(scenario, overrides=parse_overrides(overrides), expect=StragglerScenario)
     if loaded.jobs.kind != "generated":
-        raise ScenarioError(scenario, "jobs.kind", loaded.jobs.kind, '"generated": a trace is as it is')
+        raise ScenarioError(
+            scenario, "jobs.kind", loaded.jobs.kind, '"generated" (jobs of a trace are not calibrated)'
+        )
     first = loaded.splits.train.first_seed
     with console(stderr=True).status(f"generating {n_jobs} jobs"):
         rows = calibrate(loaded.jobs, range(first, first + n_jobs))
@@ -51,7 +53,7 @@ def print_calibration(scenario: str, n_jobs: int, overrides: list[str]) -> bool:
             )
         )
     out = console()
-    # Where there is no room for sources, the page of scenarios has them.
+    # Narrow terminals have no room for sources; the documentation of scenarios lists them.
     shown = len(HEADINGS) if out.width >= WIDTH_WITH_SOURCES else len(HEADINGS) - 2
     title = f"{loaded.name}: {n_jobs} jobs"
     out.print(table(*HEADINGS[:shown], title=title, rows=[cell[:shown] for cell in cells]))

@@ -1,4 +1,4 @@
-"""``sysgym emulator``: what the Linux backend needs, its service, and what dead services left."""
+"""``sysgym emulator``: requirements of the Linux backend, its service, and cleaning up after services."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 emulator = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="The real Linux kernel as a backend: check this machine, serve networks, clean up.",
+    help="Linux kernel backend: check this machine, serve networks, clean up.",
 )
 
 
@@ -21,7 +21,7 @@ def check(
         bool, typer.Option("--quick", help="Do not try to load the eBPF programs into the kernel.")
     ] = False,
 ) -> None:
-    """Show what the Linux backend needs and whether it is here; exit code 1 if something essential is not."""
+    """Show the requirements of the Linux backend; exit code 1 if an essential one is missing."""
     from rich.text import Text
 
     from sysgym.cli.terminal import console, table
@@ -46,7 +46,7 @@ def check(
         for one in found
     ]
     out = console()
-    out.print(table("requirement", "here", "found", "needed for", "how to get it", rows=rows))
+    out.print(table("requirement", "present", "found", "needed for", "how to get it", rows=rows))
     missing = [one.name for one in found if one.essential and one.present is False]
     if missing:
         out.print(f"\nThe Linux backend cannot run here: {', '.join(missing)} missing.")
@@ -58,19 +58,23 @@ def check(
 def serve(
     user: Annotated[
         str | None,
-        typer.Option("--user", help="Who may use it besides root; whoever called sudo if left out."),
+        typer.Option("--user", help="User who may use it besides root (default: the user who called sudo)."),
     ] = None,
     tcp: Annotated[
         str | None,
-        typer.Option("--tcp", metavar="HOST:PORT", help="Listen on the network, for holders of keys only."),
+        typer.Option(
+            "--tcp", metavar="HOST:PORT", help="Also listen on the network, for clients with a key only."
+        ),
     ] = None,
     keys: Annotated[
         Path | None,
-        typer.Option("--keys", metavar="DIR", help="Keys for --tcp, made there at the first start."),
+        typer.Option(
+            "--keys", metavar="DIR", help="Folder of the keys for --tcp; they are made at the first start."
+        ),
     ] = None,
     root: Annotated[
         Path | None,
-        typer.Option("--root", metavar="DIR", help="Folder for sockets; /run/sysgym if left out."),
+        typer.Option("--root", metavar="DIR", help="Folder for sockets (default: /run/sysgym)."),
     ] = None,
     sessions_per_client: Annotated[
         int,
@@ -79,12 +83,12 @@ def serve(
             min=1,
             max=16,
             metavar="N",
-            help="Most networks of one user, or of one key, at a time.",
+            help="Maximum number of concurrent networks of one user or key.",
         ),
     ] = 8,
     kind: Annotated[str | None, typer.Option("--kind", hidden=True)] = None,
 ) -> None:
-    """Build networks for environments of this machine until Ctrl-C. Needs root, environments do not."""
+    """Serve networks to environments until Ctrl-C. Needs root; environments do not."""
     from sysgym.cli.terminal import console
     from sysgym.emulator.linux.child import FOLDER
     from sysgym.emulator.linux.service.cleaning import clean as remove_leftovers
@@ -96,16 +100,16 @@ def serve(
     if kind is None and (not hasattr(os, "geteuid") or os.geteuid() != 0):
         raise BackendUnavailable("linux", "the service needs root", "sudo sysgym emulator serve")
     if (tcp is None) != (keys is None):
-        raise SysgymError("--tcp needs --keys, a folder for keys, and --keys needs --tcp")
+        raise SysgymError("--tcp HOST:PORT and --keys DIR, a folder for keys, must be given together")
     out = console(stderr=True)
     for found in remove_leftovers():
-        out.print(f"removed what service {found.sid} had left: {found.kind} {found.name}")
+        out.print(f"removed {found.kind} {found.name}, left by service {found.sid}")
     if keys is not None:
         for path in make_server_keys(keys):
-            out.print(f"made {path}: a client needs this file")
+            out.print(f"created {path}; remote clients need this file")
     user_and_group = _owner(user)
     root, keys = (None if path is None else path.absolute() for path in (root, keys))
-    os.chdir(FOLDER)  # what it starts must not look into the caller's folder
+    os.chdir(FOLDER)  # child processes must not read the caller's folder
     service = Service(
         root=root,
         kind=kind or KERNEL,
@@ -115,14 +119,14 @@ def serve(
         sessions_per_client=sessions_per_client,
         say=lambda words: out.print(words, markup=False, soft_wrap=True),
     )
-    out.print(f"service {service.sid} listens at {service.endpoint}; Ctrl-C ends it", soft_wrap=True)
+    out.print(f"service {service.sid} listens at {service.endpoint}; press Ctrl-C to stop it", soft_wrap=True)
     service.run()
-    out.print("ended; nothing is left behind")
+    out.print("stopped; everything was removed")
 
 
 @emulator.command()
 def clean() -> None:
-    """Remove what services that were killed have left on this machine, and nothing else."""
+    """Remove what killed services have left on this machine, and nothing else."""
     from sysgym.cli.terminal import console
     from sysgym.emulator.linux.service.cleaning import clean as remove_leftovers
 
@@ -135,8 +139,8 @@ def clean() -> None:
 
 
 def _owner(user: str | None) -> tuple[int, int] | None:
-    """User and group whom the sockets belong to."""
-    import pwd  # not on every system, where --help is to work all the same
+    """Return the user and group that own the sockets."""
+    import pwd  # not available on every system, where --help must work too
 
     from sysgym.errors import UnknownName
 

@@ -1,4 +1,4 @@
-"""``sysgym export``: a trained policy as ONNX or as a C header, and what each form costs."""
+"""``sysgym export``: a trained policy as ONNX or as a C header, and the cost of each format."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """What can be written."""
+    """File format."""
 
     onnx = "onnx"
     c = "c"
 
 
 class Weights(StrEnum):
-    """How weights stand in C."""
+    """Type of the weights in C."""
 
     float32 = "float32"
     int8 = "int8"
 
 
 def export(
-    checkpoint: Annotated[Path, typer.Argument(help="What training or distilling wrote.")],
+    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of a trained or distilled policy.")],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="File to write: .onnx, or .h for C.")
     ] = None,
     form: Annotated[
-        Format | None, typer.Option("--format", help="By the ending of --out if left out.")
+        Format | None, typer.Option("--format", help="Format of the file (default: by the suffix of --out).")
     ] = None,
     weights: Annotated[
         Weights | None,
-        typer.Option("--weights", help="In C: float32, or 8-bit integers; whichever fits if left out."),
+        typer.Option("--weights", help="C only: float32 or 8-bit integers (default: whichever fits)."),
     ] = None,
     bytes_limit: Annotated[
         int | None,
@@ -47,20 +47,20 @@ def export(
             "--bytes-limit",
             min=1,
             metavar="N",
-            help="In C: what the tables may take; 4096 for int8, no limit for float32 if left out.",
+            help="C only: maximum size of the tables (default: 4096 for int8, no limit for float32).",
         ),
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="In C: name of the function.")] = "policy",
+    name: Annotated[str, typer.Option("--name", help="C only: name of the function.")] = "policy",
     measure: Annotated[
-        bool, typer.Option("--measure", help="Print size, time a decision and accuracy of every form.")
+        bool, typer.Option("--measure", help="Print size, time per decision and accuracy of every format.")
     ] = False,
 ) -> None:
-    """Write a trained policy as ONNX or as a C header, from the observation to the environment's action."""
+    """Write a trained policy, from observation to action, as ONNX or as a C header."""
     from sysgym.agents.learned.deploy.source import read_source
     from sysgym.errors import SysgymError
 
     if out is None and not measure:
-        raise SysgymError("nothing to do: give --out FILE, or --measure, or both")
+        raise SysgymError("nothing to do; give --out FILE, --measure, or both")
     source = read_source(checkpoint)
     if out is not None:
         _write(source, out, form, weights, bytes_limit, name)
@@ -84,10 +84,12 @@ def _write(
     if form is None:
         form = {".onnx": Format.onnx, ".h": Format.c}.get(out.suffix)
         if form is None:
-            raise SysgymError(f"{out}: neither .onnx nor .h; say --format onnx or --format c")
+            raise SysgymError(
+                f"{out}: expected a name that ends in .onnx or .h, or --format onnx or --format c"
+            )
     if form is Format.onnx:
         if weights is not None or bytes_limit is not None:
-            raise SysgymError("--weights and --bytes-limit are for --format c")
+            raise SysgymError("--weights and --bytes-limit apply to --format c only")
         from sysgym.agents.learned.deploy.onnx_file import onnx_bytes
 
         data, words = onnx_bytes(graph, source.properties), "ONNX"
@@ -104,9 +106,9 @@ def _write(
     screen = console()
     screen.print(f"{out}  {words}, {len(data)} bytes, {graph.n_parameters} parameters", soft_wrap=True)
     if checked:
-        screen.print(f"[dim]answers as the policy does on {N_OBSERVATIONS} random observations[/dim]")
+        screen.print(f"[dim]agrees with the policy on {N_OBSERVATIONS} random observations[/dim]")
     else:
-        screen.print("[dim]not compiled and compared: there is no C compiler here[/dim]")
+        screen.print("[dim]not compiled and compared: no C compiler was found[/dim]")
     if form is Format.onnx and source.hint:
         screen.print(f"[dim]{source.hint} {out}[/dim]", soft_wrap=True)
 
@@ -130,5 +132,5 @@ def _print_measured(graph: PolicyGraph) -> None:
                     f"{100.0 * form.same_action:.1f} %",
                 )
             )
-    headings = ("form", ">parameters", ">bytes", ">µs a decision", ">largest difference", ">same argmax")
+    headings = ("format", ">parameters", ">bytes", ">µs per decision", ">largest difference", ">same argmax")
     console().print(table(*headings, rows=rows))

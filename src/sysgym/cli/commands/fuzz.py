@@ -1,4 +1,4 @@
-"""``sysgym fuzz``: torch, NumPy, ONNX Runtime and C have to give the same answers."""
+"""``sysgym fuzz``: comparison of random policies in torch, NumPy, ONNX Runtime and C."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from sysgym.cli.terminal import bars, console, table
 
 
 def fuzz(
-    examples: Annotated[int, typer.Option("--examples", min=1, metavar="N", help="Policies to draw.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="S", help="Of the drawing.")] = 0,
+    examples: Annotated[
+        int, typer.Option("--examples", min=1, metavar="N", help="Number of policies to draw.")
+    ] = 200,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="S", help="Seed of the drawing.")] = 0,
     out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="For failures: .onnx and .npz of each.")
+        Path, typer.Option("--out", metavar="FOLDER", help="Folder for failures, .onnx and .npz of each.")
     ] = Path("fuzz-failures"),
     without_c: Annotated[
-        bool, typer.Option("--without-c", help="Leave compiled C out: it takes most of the time.")
+        bool, typer.Option("--without-c", help="Leave out compiled C, which takes most of the time.")
     ] = False,
     replay: Annotated[
-        Path | None, typer.Option("--replay", metavar="FILE.npz", help="Run a stored failure again.")
+        Path | None, typer.Option("--replay", metavar="FILE.npz", help="Repeat a stored failure.")
     ] = None,
 ) -> None:
-    """Draw policies and observations, and compare everything that plays them; exit code 1 if one differs."""
+    """Draw random policies and observations, and compare all implementations; exit code 1 if one differs."""
     from sysgym.errors import MissingExtra
 
     try:
@@ -48,7 +50,7 @@ def fuzz(
         bar = progress.add_task("policies", total=examples)
 
         def tell(done: int) -> None:
-            words = "policies" if done <= examples else "making the failure smaller"
+            words = "policies" if done <= examples else "shrinking the failure"
             progress.update(bar, completed=min(done, examples), description=words)
 
         tally, failures = fuzzing.fuzz(examples, seed, runners=chosen, folder=out, progress=tell)

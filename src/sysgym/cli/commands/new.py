@@ -1,4 +1,4 @@
-"""``sysgym new``: a commented file to start from, which works at once."""
+"""``sysgym new``: commented starting files that work unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_NAME = 60
 
 
 class What(StrEnum):
-    """What a starting file is of; each has a template, named after it."""
+    """Kind of a starting file; each has a template of the same name."""
 
     suite = "suite"
     scenario = "scenario"
@@ -30,12 +30,13 @@ _PYTHON = (What.law, What.lab)
 
 def new(
     what: Annotated[What, typer.Argument(help="suite, scenario, law (a transport) or lab (an exercise).")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called; the file has this name.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name, also of the file.")],
     folder: Annotated[
-        Path, typer.Option("--folder", metavar="FOLDER", help="Where the file goes; here if left out.")
+        Path,
+        typer.Option("--folder", metavar="FOLDER", help="Folder of the file (default: the current one)."),
     ] = Path(),
 ) -> None:
-    """Write a commented starting file that works at once; its first comment says how to run it."""
+    """Write a commented starting file that works unchanged; its first comment says how to run it."""
     from sysgym.cli.terminal import console
 
     path = write_starting_file(what, name, folder)
@@ -49,15 +50,15 @@ def write_starting_file(what: What, name: str, folder: Path) -> Path:
     """Write a starting file.
 
     Args:
-        what: Of what.
-        name: What it is called.
-        folder: Where it goes.
+        what: Kind of the file.
+        name: Name, also of the file.
+        folder: Folder of the file.
 
     Returns:
-        The file.
+        Path of the file.
 
     Raises:
-        SysgymError: The name is none, is taken, or the file is there already or cannot be written.
+        SysgymError: The name is invalid or taken, or the file exists or cannot be written.
     """
     from sysgym.errors import SysgymError
 
@@ -70,14 +71,14 @@ def write_starting_file(what: What, name: str, folder: Path) -> Path:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise SysgymError(f"{path}: is there already; choose another name, or move it away") from None
+        raise SysgymError(f"{path}: exists already; choose another name, or move the file") from None
     except OSError as error:
         raise SysgymError(f"{path}: cannot be written: {error.strerror}") from error
     return path
 
 
 def commands_in(text: str) -> list[str]:
-    """Return the commands that a starting file names in its first comment."""
+    """Return the commands in the first comment of a starting file."""
     return re.findall(r"^[# ]+\$ (.+)$", text, re.MULTILINE)
 
 
@@ -85,24 +86,24 @@ def _check_name(what: What, name: str) -> None:
     from sysgym.errors import SysgymError
 
     if what in _PYTHON:
-        pattern, words = r"[a-z][a-z0-9_]*", "lower case, digits and _, as Python's modules are named"
+        pattern, words = r"[a-z][a-z0-9_]*", "lower-case letters, digits and _, as in names of Python modules"
     else:
-        pattern, words = r"[a-z0-9]+(-[a-z0-9]+)*", "lower case and digits, words joined by -"
+        pattern, words = r"[a-z0-9]+(-[a-z0-9]+)*", "lower-case letters and digits, words joined by -"
     if len(name) > _LONGEST_NAME or not re.fullmatch(pattern, name):
         shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
         raise SysgymError(
-            f"{shown!r} cannot be the name of a {what}: write {words}, up to {_LONGEST_NAME} characters"
+            f"{shown!r} is no valid name of a {what}: expected {words}, at most {_LONGEST_NAME} characters"
         )
     if what in _PYTHON:
         from sysgym.emulator.packets.transports import list_transports
 
         if keyword.iskeyword(name) or name == "sysgym" or _is_a_module(name):
-            raise SysgymError(f'"{name}": a module of Python or of a library has this name; choose another')
+            raise SysgymError(f'"{name}" is the name of a Python or library module; choose another name')
         if name in list_transports():
-            raise SysgymError(f'"{name}": a transport has this name already; choose another')
+            raise SysgymError(f'"{name}" is the name of an existing transport; choose another name')
 
 
 def _is_a_module(name: str) -> bool:
     spec = find_spec(name)
-    # One in the current folder is the user's own; whether the file is there is asked when it is written.
+    # A module in the current folder is the user's own; writing the file checks whether it exists.
     return spec is not None and Path(spec.origin or "").parent.resolve() != Path.cwd().resolve()

@@ -1,4 +1,4 @@
-"""``sysgym perf``."""
+"""``sysgym perf``: speed of simulator, environments and kernel backend."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 def print_figures(json_file: Path | None, only: str | None, backend: str = "packets") -> None:
-    """Measure, print a table, and write JSON lines.
+    """Run measurements, print a table, and write JSON lines.
 
     Args:
-        json_file: Where to.
-        only: Only measurements whose label contains this.
-        backend: ``"linux"``: of the kernel; ``"packets"``: of everything else.
+        json_file: File for JSON lines; None: none.
+        only: Only measurements whose label contains this text; None: all.
+        backend: ``"linux"``: steps on the kernel; ``"packets"``: everything else.
 
     Raises:
         UnknownName: There is no such backend.
-        SysgymError: No label does, or the kernel cannot be had here.
+        SysgymError: No label contains the text, or the kernel backend is not available.
     """
     from sysgym.emulator.packets.sizing.estimate import LongEpisode
     from sysgym.envs.congestion.backends import LINUX, check_backend
@@ -39,11 +39,12 @@ def print_figures(json_file: Path | None, only: str | None, backend: str = "pack
     chosen = [(label, measure) for label, measure in measurements() if only is None or only in label]
     if not chosen:
         raise SysgymError(
-            f'no figure has "{only}" in its label; there are: {", ".join(x for x, _ in measurements())}'
+            f'no measurement has "{only}" in its label; the labels are:'
+            f" {', '.join(label for label, _ in measurements())}"
         )
     out, figures = console(), []
     with console(stderr=True).status("") as status, warnings.catch_warnings():
-        warnings.simplefilter("ignore", LongEpisode)  # a moment of each is measured
+        warnings.simplefilter("ignore", LongEpisode)  # only a short part of each episode is measured
         for label, measure in chosen:
             status.update(f"measuring {label}")
             figures.append(measure())
@@ -51,7 +52,7 @@ def print_figures(json_file: Path | None, only: str | None, backend: str = "pack
         (figure.figure, figure.workload, significant(figure.value), figure.unit, _beside(figure))
         for figure in figures
     ]
-    out.print(table("figure", "workload", ">value", "unit", ">beside", rows=rows))
+    out.print(table("figure", "workload", ">value", "unit", ">ratio", rows=rows))
     if json_file is not None:
         make_folder(json_file.parent)
         text = "".join(json.dumps(figure.row()) + "\n" for figure in figures)
@@ -60,5 +61,5 @@ def print_figures(json_file: Path | None, only: str | None, backend: str = "pack
 
 
 def _beside(figure: Figure) -> str:
-    """How the figure compares with what was measured beside it; JSON has that value too."""
+    """Return the ratio of a figure to the reference measured beside it; JSON has that value too."""
     return "" if figure.ratio is None else f"{figure.ratio:.1f} x {figure.yardstick_name}"

@@ -1,4 +1,4 @@
-"""``sysgym report``: what a benchmark's rows say."""
+"""``sysgym report``: the report of a benchmark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Results folder of a benchmark.")],
     reference: Annotated[
         str | None,
-        typer.Option("--reference", help="Contender that others are compared with; dctcp if it plays."),
+        typer.Option(
+            "--reference", help="Contender that the others are compared with (default: dctcp if present)."
+        ),
     ] = None,
 ) -> None:
     """Write report.html and report.md into a results folder."""

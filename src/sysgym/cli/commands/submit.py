@@ -1,4 +1,4 @@
-"""``sysgym submit``: an entry of the leaderboard from a results folder."""
+"""``sysgym submit``: a leaderboard entry from a results folder."""
 
 from __future__ import annotations
 
@@ -13,31 +13,39 @@ from sysgym.cli.terminal import console
 
 def submit(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Results folder of a benchmark.")],
-    title: Annotated[str, typer.Option("--title", prompt="Title, one line", help="Of the entry, one line.")],
-    by: Annotated[str, typer.Option("--by", prompt="By whom", help="Who made it.")],
+    title: Annotated[
+        str, typer.Option("--title", prompt="Title, one line", help="Title of the entry, one line.")
+    ],
+    by: Annotated[str, typer.Option("--by", prompt="Authors", help="Authors of the entry.")],
     contender: Annotated[
         list[str] | None,
         typer.Option(
             "--contender",
             "-c",
             metavar="NAME",
-            help="Who enters; all that were trained or brought a file if left out; may be repeated.",
+            help="Contender to enter; repeatable (default: all that were trained or have a file).",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FOLDER", help="results/entries/SUITE/NAME of DIR if left out."),
+        typer.Option(
+            "--out",
+            metavar="FOLDER",
+            help="Folder of the entry (default: results/entries/SUITE/NAME of DIR).",
+        ),
     ] = None,
     sample: Annotated[
-        int, typer.Option("--sample", min=0, metavar="N", help="Rows to play again; 0: all.")
+        int, typer.Option("--sample", min=0, metavar="N", help="Number of rows to replay; 0: all.")
     ] = 10,
     plugin: Annotated[
         list[Path] | None,
-        typer.Option("--plugin", metavar="FILE", help="The files that the benchmark was given."),
+        typer.Option(
+            "--plugin", metavar="FILE", help="Python files that the benchmark was run with; repeatable."
+        ),
     ] = None,
     trust: TrustOption = False,
 ) -> None:
-    """Check a results folder, pack it as an entry, and validate that in a clean process."""
+    """Check a results folder, pack it as an entry, and validate the entry in a clean process."""
     from sysgym.bench.leaderboard.submission import check_submission
     from sysgym.bench.leaderboard.submission import submit as submit_checked
 
@@ -46,7 +54,7 @@ def submit(
     screen = console()
     for warning in found.benchmark.warnings:
         screen.print(f"note  {warning}", markup=False)
-    with console(stderr=True).status(f"packing and playing {sample or 'all'} rows again in a clean process"):
+    with console(stderr=True).status(f"packing, and replaying {sample or 'all'} rows in a clean process"):
         readme = submit_checked(
             found, entry, title=title, by=by, n_rows=sample, plugins=plugin or [], trust=trust
         )

@@ -1,4 +1,4 @@
-"""``sysgym train``."""
+"""``sysgym train``: training of an agent."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ def train_agent(
     hyper_parameters: Sequence[str],
     plugins: Sequence[Path],
 ) -> None:
-    """Train an agent and say how to go on.
+    """Train an agent and print the next commands.
 
     Args:
         agent: Learning algorithm.
         scenario: Name or file.
-        steps: Environment steps in all.
+        steps: Total number of environment steps.
         out: Folder; None: ``runs/AGENT-SCENARIO-seedN``.
-        seed: Of the training.
-        n_envs: Environments side by side.
-        action_scale: How the policy's output becomes a rate.
-        history: Intervals in the observation.
+        seed: Training seed.
+        n_envs: Number of parallel environments.
+        action_scale: Mapping from the policy's output to a rate.
+        history: Number of intervals in the observation.
         reward: Name of the reward; None: the scenario's.
-        resume: Whether to go on from the newest checkpoint.
+        resume: Whether to continue from the newest checkpoint.
         overrides: ``KEY=VALUE`` texts for the scenario.
         hyper_parameters: ``NAME=VALUE`` texts for the algorithm.
-        plugins: The user's files.
+        plugins: The user's Python files.
 
     Raises:
         MissingExtra: The extra ``train`` is not installed.
-        SysgymError: Something does not exist or does not fit.
+        SysgymError: A name is unknown or a value is invalid.
     """
     from sysgym.agents.learned import train
     from sysgym.cli.estimates import say_how_long
@@ -78,18 +78,18 @@ def train_agent(
             )
     except KeyboardInterrupt:
         screen.print(
-            f"stopped; the same command with --resume goes on from the newest checkpoint in {folder}"
+            f"stopped; run the same command with --resume to continue from the newest checkpoint in {folder}"
         )
         raise typer.Exit(130) from None
     screen.print(f"checkpoint  {final}", soft_wrap=True)
     screen.print(f"[dim]sysgym run {scenario} --agent {agent} --checkpoint {final}[/dim]", soft_wrap=True)
-    if (logs := folder / "tensorboard").is_dir():  # a search of neural has a progress.csv instead
+    if (logs := folder / "tensorboard").is_dir():  # the search for neural writes progress.csv instead
         screen.print(f"[dim]tensorboard --logdir {logs}[/dim]", soft_wrap=True)
 
 
 @contextmanager
 def _warnings_on(screen: Any) -> Iterator[None]:
-    """Print warnings as sentences, without the line of the program that gives them."""
+    """Print warnings without file name and source line."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: screen.print(
             f"warning: {message}", markup=False, soft_wrap=True

@@ -1,1 +1,1 @@
-"""Playing one episode, ``sysgym run`` and ``sysgym plot``, and what can be written of it."""
+"""Single episodes, ``sysgym run`` and ``sysgym plot``, and their pictures, videos and traces."""

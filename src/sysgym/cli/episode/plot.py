@@ -22,27 +22,29 @@ def plot(
         list[str],
         typer.Argument(
             metavar="SCENARIO|FILE",
-            help="A scenario for the contenders of -c to play, or tables that sysgym run --csv wrote.",
+            help="Scenario for the contenders of -c, or tables that sysgym run --csv wrote.",
             autocompletion=completion.scenarios,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Picture: .png, .svg or .pdf.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Picture to write: .png, .svg or .pdf.")
+    ],
     contender: Annotated[
         list[str] | None,
         typer.Option(
             "--contender",
             "-c",
-            help="Who plays, as in sysgym run; may be repeated, to four.",
+            help="Contender, as in sysgym run; repeatable, at most four.",
             autocompletion=completion.contenders,
         ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", min=0, help="Episode seed; the first of the test split if left out."),
+        typer.Option("--seed", min=0, help="Seed of the episode (default: first of the test split)."),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Replace a key of the scenario; may be repeated."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Replace a scenario key; repeatable."),
     ] = None,
     interval: Annotated[
         float | None,
@@ -50,30 +52,33 @@ def plot(
             "--interval",
             metavar="TIME",
             parser=duration_s,
-            help="Between samples, as in 100us; 8 a decision if left out.",
+            help="Time between samples, for example 100us (default: 1/8 of a decision interval).",
         ),
     ] = None,
     begin: Annotated[
         float | None,
-        typer.Option("--from", metavar="TIME", parser=duration_s, help="Begin there, as in 2ms."),
+        typer.Option(
+            "--from", metavar="TIME", parser=duration_s, help="Start of the time shown, for example 2ms."
+        ),
     ] = None,
     until: Annotated[
-        float | None, typer.Option("--until", metavar="TIME", parser=duration_s, help="End there.")
+        float | None,
+        typer.Option("--until", metavar="TIME", parser=duration_s, help="End of the time shown."),
     ] = None,
     flow: Annotated[
         list[int] | None,
-        typer.Option("--flow", metavar="N", help="Only this flow; may be repeated; all if left out."),
+        typer.Option("--flow", metavar="N", help="Flow to show; repeatable (default: all)."),
     ] = None,
     port: Annotated[
         list[str] | None,
         typer.Option(
             "--port",
             metavar="NAME",
-            help="Only this port's queue, as in west->east; may be repeated; the longest if left out.",
+            help="Port whose queue is shown, for example west->east; repeatable (default: longest queues).",
         ),
     ] = None,
 ) -> None:
-    """Draw windows, rates, round trips and queues of two contenders side by side, on common axes."""
+    """Draw windows, rates, round trips and queues of contenders side by side, on common axes."""
     from sysgym.series_picture import Choice, check_picture, draw_side_by_side
 
     check_picture(out)
@@ -83,7 +88,7 @@ def plot(
 
 
 def _series(what: Sequence[str], contenders: Sequence[str], **how: Any) -> list[TimeSeries]:
-    """Read the files, or play the scenario."""
+    """Return the time series from files or from new episodes."""
     from sysgym.errors import SysgymError
     from sysgym.scenarios import parse_overrides
     from sysgym.series import read_series, record
@@ -92,9 +97,11 @@ def _series(what: Sequence[str], contenders: Sequence[str], **how: Any) -> list[
     files = [Path(one).suffix.lower() in SUFFIXES for one in what]
     if any(files):
         if not all(files):
-            raise SysgymError("plot: either one scenario, or tables that sysgym run --csv wrote; got both")
+            raise SysgymError(
+                "plot: expected either one scenario or tables that sysgym run --csv wrote, got both"
+            )
         if contenders or how["seed"] is not None or how["overrides"] or how["interval_s"] is not None:
-            raise SysgymError("plot: -c, --seed, --set and --interval go with a scenario, not with files")
+            raise SysgymError("plot: -c, --seed, --set and --interval apply to a scenario, not to files")
         number = len(what)
     elif len(what) > 1:
         raise SysgymError(f"plot: got {len(what)} scenarios, expected one and -c for each contender")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Episode:
-    """What the user asked for; None where a default has to be found."""
+    """Episode that the user asked for; None selects a default."""
 
     scenario: str
     contender: str | None
@@ -41,13 +41,13 @@ class Episode:
 
 @dataclass(frozen=True)
 class Shown:
-    """How the user wants to see it.
+    """Display of an episode.
 
     Attributes:
         live: Whether to show queues and rates while it runs.
-        fps: Decisions a second on the screen, frames a second of a video.
-        picture: Where to draw the whole episode.
-        video: Where to draw one frame after the other.
+        fps: Decisions per second on the screen, frames per second of a video.
+        picture: File for a picture of the whole episode.
+        video: File for a video.
     """
 
     live: bool
@@ -57,27 +57,27 @@ class Shown:
 
     @property
     def render_mode(self) -> str | None:
-        """Of the environment; raises SysgymError if it would have to have two."""
+        """Render mode of the environment; raises SysgymError if two would be needed."""
         from sysgym.errors import SysgymError
 
         drawn = self.picture is not None or self.video is not None
         if self.live and drawn:
             option = "--picture" if self.video is None else "--video"
-            raise SysgymError(f"--render ansi and {option} show the episode in two ways; choose one")
+            raise SysgymError(f"--render ansi and {option} need different render modes; choose one")
         return "ansi" if self.live else "rgb_array" if drawn else None
 
 
 def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool) -> None:
-    """Play an episode and print its metrics.
+    """Run an episode and print its metrics.
 
     Args:
-        episode: Who plays what.
-        shown: What is to be seen of it.
+        episode: Scenario, contender and seed.
+        shown: Display, picture and video.
         files: Traces to write.
         as_json: Whether to print JSON instead of a table.
 
     Raises:
-        SysgymError: Something asked for does not exist, does not fit or cannot be written.
+        SysgymError: A name is unknown, options do not fit together, or a file cannot be written.
     """
     from sysgym.bench.contenders import load_plugin
     from sysgym.bench.run.episodes import make_contender
@@ -95,7 +95,7 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
     split, seed = _split_and_seed(scenario, episode.split, episode.seed)
     backends = get_family(scenario.family).backends
     if episode.backend is not None and not backends:
-        raise SysgymError(f"--backend: {scenario.name} is no network, it has no other backend")
+        raise SysgymError(f"--backend: {scenario.name} has no network and runs in the simulator only")
     files.check(episode.backend)
     simulated = episode.backend is None or episode.backend == backends[0]
     if simulated:
@@ -115,7 +115,7 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
             played = _play(env, agent, seed, shown, video)
         except KeyboardInterrupt:
             if video is not None:
-                out.print(f"stopped; {video.path} has the {video.n_frames} frames up to here")
+                out.print(f"stopped; {video.path} has the first {video.n_frames} frames")
             raise
         total, steps, info, decision_ms = played
         wall_s = time.perf_counter() - began_s
@@ -147,12 +147,12 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
 
 
 def _prepare_pictures(env: gym.Env[Any, Any], contender: Contender, shown: Shown) -> None:
-    """See that there will be pictures, and have them name who plays."""
+    """Check that the environment draws pictures, and name the contender in them."""
     from sysgym.cli.episode.video import check_picture
     from sysgym.errors import SysgymError
 
     if "rgb_array" not in env.metadata.get("render_modes", ()):
-        raise SysgymError(f"{env.spec.id if env.spec else env}: it draws no pictures, only --render ansi")
+        raise SysgymError(f"{env.spec.id if env.spec else env}: cannot draw pictures; use --render ansi")
     if shown.picture is not None:
         check_picture(shown.picture)
     recorder = getattr(env.unwrapped, "recorder", None)
@@ -187,7 +187,7 @@ def _play_filmed(env: gym.Env[Any, Any], agent: Any, seed: int, video: Video) ->
         bar = progress.add_task("drawing", total=video.n_steps)
 
         def film(step: int, info: dict[str, Any]) -> None:
-            if step % video.every == 0 or "episode_metrics" in info:  # the last one in any case
+            if step % video.every == 0 or "episode_metrics" in info:  # always the last decision
                 pixels: Any = env.render()
                 video.add(pixels)
             progress.update(bar, completed=step)
@@ -203,16 +203,16 @@ def _contender(episode: Episode, plugins: Sequence[Plugin], scenario: Scenario) 
     family, env_id = scenario.family, scenario.env_id
     declared = get_family(family)
     agent, at, file = (episode.agent or "").partition("@")
-    if at and episode.checkpoint is None:  # as contenders are written
+    if at and episode.checkpoint is None:  # the notation NAME@CHECKPOINT
         episode = replace(episode, agent=agent, checkpoint=Path(file))
     if episode.contender is not None:
         if episode.agent is not None or episode.transport is not None:
-            raise SysgymError("--contender names transport and agent; leave --agent and --transport out")
+            raise SysgymError("--contender names transport and agent; omit --agent and --transport")
         contender = parse_contender(episode.contender, plugins, family, env_id)
     elif episode.transport is None and episode.agent is None:
         contender = parse_contender(declared.evaluation.reference, plugins, family, env_id)
     elif declared.transports is None:
-        # Without an agent the transport is looked up as one, which says who plays this family.
+        # Without an agent, the transport is looked up as an agent; the error lists the family's agents.
         agent = episode.agent or episode.transport or ""
         contender = contender_from(agent, episode.transport or "", agent, plugins, family, env_id=env_id)
     else:
@@ -222,16 +222,16 @@ def _contender(episode: Episode, plugins: Sequence[Plugin], scenario: Scenario) 
         contender = contender_from(name, transport, agent, plugins, family, env_id=env_id)
     if episode.checkpoint is not None:
         if not contender.learned:
-            raise SysgymError(f'--checkpoint: the agent "{contender.agent}" takes none')
+            raise SysgymError(f'--checkpoint: the agent "{contender.agent}" takes no checkpoint')
         contender = contender.with_checkpoint(episode.checkpoint)
     return contender
 
 
 def _split_and_seed(scenario: Scenario, split: str | None, seed: int | None) -> tuple[str, int]:
-    """Find what was left out: the split that has the seed, or the first seed of the test split.
+    """Return split and seed with defaults filled in: the seed's split, or the first seed of the test split.
 
     Raises:
-        SysgymError: The seed is not of the split, or of none: the episode would be called what it is not.
+        SysgymError: The seed is not in the split, or in none, so that the episode would be mislabelled.
     """
     from sysgym.errors import SysgymError
     from sysgym.scenarios.schema.common import SPLIT_NAMES
@@ -243,7 +243,7 @@ def _split_and_seed(scenario: Scenario, split: str | None, seed: int | None) -> 
         split = scenario.splits.having(seed)
     elif seed not in scenario.splits[split]:
         having = scenario.splits.having(seed)
-        is_of = f"is of the split {having}" if having else "is outside every split"
+        is_of = f"is in the split {having}" if having else "is outside every split"
         raise SysgymError(
             f"--seed {seed} {is_of} of {scenario.name}; {split} has the seeds {_ends(scenario, split)}"
         )
@@ -251,7 +251,7 @@ def _split_and_seed(scenario: Scenario, split: str | None, seed: int | None) -> 
         ranges = ", ".join(f"{name} {_ends(scenario, name)}" for name in SPLIT_NAMES)
         raise SysgymError(
             f"--seed {seed} is outside every split of {scenario.name}: {ranges}. Choose a seed of one, or"
-            ' play any in Python, with env.reset(options={"episode_seed": ...})'
+            ' use any seed in Python: env.reset(options={"episode_seed": ...})'
         )
     return split, seed
 
@@ -267,7 +267,7 @@ def _play_live(env: gym.Env[Any, Any], agent: Any, seed: int, fps: float) -> Pla
 
     from sysgym.bench.run.episodes import play
 
-    if not interactive():  # a pipe gets the last picture, and is not kept waiting
+    if not interactive():  # a pipe gets the last picture only, without delay
         outcome = play(env, agent, seed)
         print(env.render())
         return outcome
@@ -291,7 +291,7 @@ def _write_picture(env: gym.Env[Any, Any], path: Path) -> None:
     pixels: Any = env.render()
     form = Image.registered_extensions()[path.suffix.lower()]
     with replacing(path) as file:
-        # A PNG takes no quality, a JPEG tries both.
+        # PNG has no quality setting; JPEG uses both settings.
         Image.fromarray(pixels).save(file, format=form, optimize=True, quality=92)
 
 
@@ -303,7 +303,7 @@ def _print_metrics(family: str, env_id: str, info: dict[str, Any], total: float,
     meanings = known.metric_meanings()
     curves = [list(curve.points(metrics).values()) for curve in known.curves]
     drawn = {name for names in curves for name in names}
-    rows = [("return", significant(total, 4), f"sum of rewards, {significant(total / steps)} a decision")]
+    rows = [("return", significant(total, 4), f"sum of rewards, {significant(total / steps)} per decision")]
     rows += [
         (name, metric_text(name, value), meanings.get(name, ""))
         for name, value in metrics.items()

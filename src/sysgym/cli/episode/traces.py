@@ -1,4 +1,4 @@
-"""``sysgym run --csv``, ``--trace`` and ``--pcap``: what happened in an episode's network, as files."""
+"""Traces of an episode's network: ``sysgym run --csv``, ``--trace`` and ``--pcap``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import gymnasium as gym
 
 @dataclass(frozen=True)
 class TraceFiles:
-    """Where to write what.
+    """Files of traces.
 
     Attributes:
         csv: Time series of flows and ports, CSV or Parquet.
-        interval_s: Between samples; None: an eighth of a decision interval.
+        interval_s: Time between samples; None: an eighth of a decision interval.
         trace: Chrome/Perfetto JSON of all switch queues and the first flows.
         pcap: Packets of one link.
-        pcap_link: The link's name.
+        pcap_link: Name of that link.
     """
 
     csv: Path | None
@@ -30,28 +30,30 @@ class TraceFiles:
 
     @property
     def wanted(self) -> bool:
-        """Whether there is anything to write."""
+        """Whether any file is requested."""
         return self.csv is not None or self.trace is not None or self.pcap is not None
 
     def check(self, backend: str | None) -> None:
-        """Find out before the episode whether the files can be written.
+        """Check before the episode whether the files can be written.
 
         Args:
-            backend: What moves the network; None: the simulator.
+            backend: Backend of the network; None: the simulator.
 
         Raises:
-            SysgymError: If the options do not fit together, or a table cannot be written.
+            SysgymError: The options do not fit together, or a table cannot be written.
         """
         from sysgym.errors import SysgymError
         from sysgym.series_files import check_writable
 
         if (self.pcap is None) != (self.pcap_link is None):
-            raise SysgymError("--pcap FILE and --pcap-link LINK belong together")
+            raise SysgymError("--pcap FILE and --pcap-link LINK must be given together")
         if self.interval_s is not None and self.csv is None and self.trace is None:
-            raise SysgymError("--interval is the time between samples of --csv or --trace; name a file")
+            raise SysgymError(
+                "--interval is the time between samples of --csv or --trace; give one of them a file"
+            )
         if self.wanted and backend not in (None, "packets"):
             raise SysgymError(
-                "--csv, --trace and --pcap record the simulator; on the kernel, ss, tc, tcpdump and tshark do"
+                "--csv, --trace and --pcap record the simulator only; on the kernel, use ss, tc or tcpdump"
             )
         if self.csv is not None:
             check_writable(self.csv)
@@ -63,11 +65,10 @@ class TraceFiles:
             env: The environment.
 
         Returns:
-            A function that writes the files after the episode, given where it comes from, and returns a line
-            on each.
+            A function that writes the files after the episode, given its origin, and returns a line on each.
 
         Raises:
-            SysgymError: If the environment has no packet network.
+            SysgymError: The environment has no packet network.
         """
         from sysgym.emulator.packets.traces import MOST_TRACED_FLOWS, write_chrome_trace, write_pcap
         from sysgym.series import Watch
@@ -90,10 +91,10 @@ class TraceFiles:
                 said.append(f"ports: {ports} ({len(series.ports)} rows), origin: {origin}")
             if self.trace is not None:
                 write_chrome_trace(self.trace, network, recording)
-                said.append(f"trace: {self.trace}, opens in https://ui.perfetto.dev")
+                said.append(f"trace: {self.trace}, for https://ui.perfetto.dev")
             if recording.missed_samples:
                 said.append(
-                    f"{recording.missed_samples} later samples were not kept: use a longer --interval"
+                    f"{recording.missed_samples} later samples were not kept; use a longer --interval"
                 )
             if self.pcap is not None and self.pcap_link is not None:
                 n_packets = write_pcap(self.pcap, network, recording, self.pcap_link)

@@ -1,4 +1,4 @@
-"""``sysgym run --video``: an episode's frames as a file that everything plays."""
+"""Videos of episodes: ``sysgym run --video``."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ EXTRA = "video"
 SUFFIXES = (".mp4", ".gif")
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg")
 MOST_FRAMES = {".mp4": 1500, ".gif": 250}
-"""A minute at 25 frames a second; of a GIF fewer, whose frames are larger and kept in memory to the end."""
+"""Maximum number of frames: a minute at 25 per second; fewer in a GIF, whose frames stay in memory."""
 GIF_WIDTH = 960
 GIF_COLOURS, GIF_EXACT_COLOURS = 256, 24
 NEAR = 10
-"""Of 255: colours that differ by less look the same."""
+"""Least visible difference of colours, of 255."""
 GIF_PAUSE_MS = 1500
-"""At the end, before it begins anew."""
+"""Pause after the last frame of a GIF."""
 QUALITY = 7
-"""Of 10: thin lines and letters stay sharp."""
+"""Quality of the video, of 10; keeps thin lines and letters sharp."""
 
 
 class Video:
-    """A video that is being written, beside its place until it is whole.
+    """Video in progress, in a temporary file beside its path until it is complete.
 
     Args:
-        path: Where it will be; .mp4 (H.264) or .gif.
-        fps: Frames a second.
-        n_steps: Decisions of the episode, from which follows for how many of them there is one frame; None:
-            not known, one for each.
+        path: File to write, .mp4 (H.264) or .gif.
+        fps: Frames per second.
+        n_steps: Number of decisions of the episode, which sets the number of decisions per frame; None:
+            unknown, one frame per decision.
 
     Raises:
-        SysgymError: The suffix is not known, or nothing can be written there.
+        SysgymError: The suffix is unknown, or the file cannot be written.
         MissingExtra: The library for this suffix is not installed.
     """
 
@@ -64,9 +64,9 @@ class Video:
             try:
                 import imageio_ffmpeg  # noqa: F401
             except ImportError as error:
-                raise MissingExtra(EXTRA, "a video in .mp4 (a .gif needs nothing)") from error
+                raise MissingExtra(EXTRA, "a video in .mp4 (a .gif needs no extra)") from error
         self.every = max(math.ceil((n_steps or 1) / MOST_FRAMES[suffix]), 1)
-        """A frame for each so many decisions."""
+        """Number of decisions per frame."""
         self.n_frames = 0
         self._part = writable_beside(path, "--video")
         self._writer = _Mp4(self._part, fps) if suffix == ".mp4" else _Gif(self._part, fps)
@@ -88,17 +88,17 @@ class Video:
             raise self._unwritten(error) from error
 
     def keep(self) -> None:
-        """Finish the file and put it into its place; without a frame there is none.
+        """Finish the file and move it to its path; without a frame there is no file.
 
         Raises:
-            SysgymError: It cannot be written.
+            SysgymError: The file cannot be written.
         """
         try:
             with _interrupt_later():
                 self._writer.finish()
                 if self.n_frames:
                     if not self._part.stat().st_size:
-                        raise OSError("ffmpeg wrote nothing; its words are above")
+                        raise OSError("ffmpeg wrote nothing; see its messages above")
                     os.replace(self._part, self.path)
         except OSError as error:
             raise self._unwritten(error) from error
@@ -106,11 +106,11 @@ class Video:
             self._part.unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """Leave nothing."""
+        """Delete the unfinished file."""
         try:
             self._writer.finish()
         except OSError:
-            pass  # what was wrong with it has been said
+            pass  # the error has been reported already
         finally:
             self._part.unlink(missing_ok=True)
 
@@ -121,15 +121,15 @@ class Video:
 
 @contextmanager
 def recording(path: Path, fps: float, n_steps: int | None) -> Iterator[Video]:
-    """Write a video while the block runs: all of it, up to Ctrl-C, or after an error nothing.
+    """Record a video while the block runs; Ctrl-C keeps the frames so far, an error discards them.
 
     Args:
-        path: Where to.
-        fps: Frames a second.
-        n_steps: Decisions of the episode, if known.
+        path: File to write.
+        fps: Frames per second.
+        n_steps: Number of decisions of the episode, if known.
 
     Raises:
-        SysgymError: As of :class:`Video`, before the block runs.
+        SysgymError: As for :class:`Video`, before the block runs.
     """
     video = Video(path, fps, n_steps)
     try:
@@ -145,7 +145,7 @@ def recording(path: Path, fps: float, n_steps: int | None) -> Iterator[Video]:
 
 @contextmanager
 def _interrupt_later() -> Iterator[None]:
-    """Keep Ctrl-C waiting: in the middle of a frame ffmpeg would be killed, and the file be of no use."""
+    """Delay Ctrl-C: it would kill ffmpeg in the middle of a frame and make the file unusable."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -160,13 +160,13 @@ def _interrupt_later() -> Iterator[None]:
 
 
 def check_picture(path: Path) -> None:
-    """See that a picture can be written.
+    """Check that a picture can be written.
 
     Args:
-        path: Where it will be.
+        path: File to write.
 
     Raises:
-        SysgymError: Its suffix is not known, or nothing can be written there.
+        SysgymError: The suffix is unknown, or the file cannot be written.
     """
     if path.suffix.lower() not in PICTURE_SUFFIXES:
         raise SysgymError(
@@ -177,17 +177,17 @@ def check_picture(path: Path) -> None:
 
 
 def writable_beside(path: Path, option: str) -> Path:
-    """Return the name of a new empty file in the folder of another, which is made if it is not there.
+    """Create an empty temporary file in the folder of another file and return its name.
 
     Args:
-        path: Of the other.
-        option: Which asked for it.
+        path: Path of the other file; its folder is created if necessary.
+        option: Option of the command line, for error messages.
 
     Raises:
-        SysgymError: If there can be none, or the path is a folder.
+        SysgymError: The file cannot be created, or the path is a folder.
     """
     if path.is_dir():
-        raise SysgymError(f"{option} {path}: it is a folder")
+        raise SysgymError(f"{option} {path}: expected a file, got a folder")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
@@ -196,12 +196,12 @@ def writable_beside(path: Path, option: str) -> Path:
     os.close(handle)
     umask = os.umask(0)
     os.umask(umask)
-    os.chmod(name, 0o666 & ~umask)  # as any other file that the user makes; mkstemp's are secret
+    os.chmod(name, 0o666 & ~umask)  # permissions of ordinary files; mkstemp's are private
     return Path(name)
 
 
 def even(picture: Picture) -> Picture:
-    """Return a picture of even width and height, as H.264 wants it, with white added where it has to be."""
+    """Return a picture padded with white to even width and height, as H.264 requires."""
     odd = picture.shape[0] % 2, picture.shape[1] % 2
     if any(odd):
         picture = np.pad(picture, ((0, odd[0]), (0, odd[1]), (0, 0)), constant_values=255)
@@ -209,7 +209,7 @@ def even(picture: Picture) -> Picture:
 
 
 class _Mp4:
-    """H.264, by the ffmpeg that the library brings along, which Ctrl-C does not reach."""
+    """Writer of H.264 by the library's ffmpeg, in a process group of its own that Ctrl-C does not reach."""
 
     def __init__(self, path: Path, fps: float) -> None:
         self._path, self._fps = path, fps
@@ -241,7 +241,7 @@ class _Mp4:
 
 
 class _Gif:
-    """Frames of at most GIF_WIDTH pixels in width, packed until the end, in the colours of the last one."""
+    """Writer of a GIF with frames at most GIF_WIDTH pixels wide and the palette of the last one."""
 
     def __init__(self, path: Path, fps: float) -> None:
         self._path, self._fps = path, fps
@@ -271,16 +271,16 @@ class _Gif:
         palette = _palette(np.asarray(unpacked(self._packed[-1])))
         plain = Image.Dither.NONE
         frames = (unpacked(packed).quantize(palette=palette, dither=plain) for packed in self._packed)
-        # The format counts hundredths of a second.
+        # The format stores durations in hundredths of a second.
         durations_ms = [10 * max(round(100.0 / self._fps), 2)] * len(self._packed)
         durations_ms[-1] += GIF_PAUSE_MS
         next(frames).save(self._path, save_all=True, append_images=frames, duration=durations_ms, loop=0)
 
 
 def _palette(picture: Picture) -> Image.Image:
-    """Return an image with a picture's palette: its most frequent colours as they are, then its other shades.
+    """Return an image with a picture's palette: its most frequent colours unchanged, then its other shades.
 
-    Each shade counts once, so that a thin line keeps its colour beside so much white.
+    Each shade counts once, so that thin lines keep their colour although most of the picture is white.
     """
     from PIL import Image
 
@@ -289,7 +289,7 @@ def _palette(picture: Picture) -> Image.Image:
     n_others = GIF_COLOURS - GIF_EXACT_COLOURS
     found = Image.fromarray(shades[None]).quantize(n_others, method=Image.Quantize.MEDIANCUT).getpalette()
     others = np.array(found, dtype=np.int64).reshape(-1, 3)[:n_others]
-    # Pillow looks for the nearest colour roughly: one beside an exact one would often be taken for it.
+    # Pillow's search for the nearest colour is approximate and would often miss an exact one.
     distance = np.abs(others[:, None] - exact[None]).max(axis=2).min(axis=1)
     palette = Image.new("P", (1, 1))
     palette.putpalette([*exact.ravel().tolist(), *others[distance > NEAR].ravel().tolist()])

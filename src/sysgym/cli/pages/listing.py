@@ -1,4 +1,4 @@
-"""``sysgym list``."""
+"""``sysgym list``: lists of everything that has a name."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Rows = Iterable[Sequence[str]]
 def print_lists(kind: str | None, plugins: Sequence[Path], *, as_json: bool = False) -> None:
     """Print one list, or all.
 
-    A terminal gets tables. A pipe gets a line for each thing: its name, what it is, and its kind, with tabs
-    between. JSON is one list of objects with the keys ``kind``, ``name`` and ``summary``.
+    A terminal gets tables. A pipe gets one line per item, with name, summary and kind separated by tabs. JSON
+    is one list of objects with the keys ``kind``, ``name`` and ``summary``.
 
     Args:
         kind: ``envs``, ``scenarios``, ``agents``, ``transports``, ``suites`` or ``policies``; None: all.
-        plugins: The user's files, imported first.
+        plugins: The user's Python files, imported first.
         as_json: Whether to print JSON.
     """
     load_plugins(plugins)
@@ -29,7 +29,7 @@ def print_lists(kind: str | None, plugins: Sequence[Path], *, as_json: bool = Fa
         "transports": ("Transports", "transport", _transports),
         "agents": ("Agents", "agent", _agents),
         "suites": ("Benchmark suites", "suite", _suites),
-        "policies": ("Trained policies of this package", "policy", _policies),
+        "policies": ("Trained policies in this package", "policy", _policies),
     }
     chosen = [lists[kind]] if kind is not None else list(lists.values())
     if as_json:
@@ -47,14 +47,14 @@ def print_lists(kind: str | None, plugins: Sequence[Path], *, as_json: bool = Fa
                 print(name, summary, one, sep="\t")
         return
     for title, _, rows in chosen:
-        out.print(table("name", "what it is", title=title, rows=rows()))
+        out.print(table("name", "summary", title=title, rows=rows()))
         out.print()
-    what = "policy NAME" if kind == "policies" else "NAME"  # a policy may be called as its agent
-    out.print(f"[dim]sysgym show {what} tells more of each[/dim]")
+    what = "policy NAME" if kind == "policies" else "NAME"  # a policy may have the name of its agent
+    out.print(f"[dim]sysgym show {what} shows details[/dim]")
 
 
 def load_plugins(plugins: Sequence[Path]) -> None:
-    """Import the user's files."""
+    """Import the user's Python files."""
     if plugins:
         from sysgym.bench.contenders import load_plugin
 

@@ -13,7 +13,7 @@ from sysgym.cli.options import PluginOption
 
 
 class Kind(StrEnum):
-    """What can be listed."""
+    """Kind of a list."""
 
     envs = "envs"
     scenarios = "scenarios"
@@ -24,13 +24,13 @@ class Kind(StrEnum):
 
 
 def list_(
-    kind: Annotated[Kind | None, typer.Argument(help="What to list; everything if left out.")] = None,
+    kind: Annotated[Kind | None, typer.Argument(help="What to list (default: everything).")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: kind, name and summary of each.")
+        bool, typer.Option("--json", help="Print JSON with kind, name and summary of each item.")
     ] = False,
     plugin: PluginOption = None,
 ) -> None:
-    """List what there is, with a line on each; in a pipe name, summary and kind, with tabs between."""
+    """List everything that has a name; in a pipe: name, summary and kind, separated by tabs."""
     from sysgym.cli.pages.listing import print_lists
 
     print_lists(kind.value if kind else None, plugin or [], as_json=as_json)
@@ -42,8 +42,8 @@ def show(
         typer.Argument(
             metavar="[KIND] NAME",
             help=(
-                "An environment's id, a scenario, suite, transport or agent, or a TOML file; before it, if"
-                " you like, what it is: scenario, for example."
+                "Environment id, name of a scenario, suite, transport or agent, or TOML file; optionally"
+                " preceded by its kind, for example scenario."
             ),
             autocompletion=completion.everything,
         ),
@@ -51,17 +51,17 @@ def show(
     picture: Annotated[
         Path | None,
         typer.Option(
-            "--picture", metavar="FILE", help="Draw a scenario's network and traffic: .png, .svg, .pdf."
+            "--picture", metavar="FILE", help="Draw a scenario's network and traffic: .png, .svg or .pdf."
         ),
     ] = None,
     observation: Annotated[
         bool,
-        typer.Option("--observation", help="Print a scenario's observation index by index instead."),
+        typer.Option("--observation", help="Print the meaning of every number in a scenario's observation."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as one JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     plugin: PluginOption = None,
 ) -> None:
-    """Show one thing in full; a scenario also in words, and with --picture as a picture."""
+    """Show everything about one environment, scenario, suite, transport, agent or policy."""
     from sysgym.cli.pages.show import show_page
     from sysgym.cli.pages.show_json import print_json, print_observation
 

@@ -1,4 +1,4 @@
-"""``sysgym show``: a page on one thing."""
+"""``sysgym show``: a page on an environment, scenario, suite, transport, agent or policy."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _IDENTITY = {"schema_version", "name", "family", "env_id", "title", "description
 
 
 KINDS = ("environment", "scenario", "suite", "transport", "agent", "policy")
-"""What a page can be on."""
+"""Kinds of pages."""
 
 
 def show_page(
     name: str, plugins: Sequence[Path], *, kind: str | None = None, picture: Path | None = None
 ) -> None:
-    """Print a page on whatever has this name.
+    """Print the page of a name.
 
     Args:
-        name: An environment's id, a name that ``sysgym list`` shows, or a path to a TOML file.
-        plugins: The user's files, imported first.
-        kind: What it is, one of ``KINDS``; None: whatever has the name.
+        name: Environment id, name from ``sysgym list``, or path to a TOML file.
+        plugins: The user's Python files, imported first.
+        kind: One of ``KINDS``; None: any.
         picture: File for a picture of a scenario.
 
     Raises:
         UnknownName: Nothing has this name.
-        ScenarioError: The file is wrong.
-        SysgymError: A picture is wanted of something that has none.
+        ScenarioError: The file is invalid.
+        SysgymError: A picture was requested of something that has none.
     """
     from sysgym.errors import SysgymError
 
@@ -54,25 +54,25 @@ def show_page(
     if found == "scenario":
         _scenario(thing, picture)
     elif picture is not None:
-        raise SysgymError(f"--picture: only scenarios have a picture, {name} is meant as {kind}")
+        raise SysgymError(f"--picture: expected a scenario, {name} was given as {kind}")
     else:
         _PAGES[found](thing)
 
 
 def find(name: str, kind: str | None = None) -> tuple[str, Any]:
-    """Return what kind of thing has a name, and the thing.
+    """Return the kind of a name, and the object.
 
     Args:
-        name: As of :func:`show_page`.
-        kind: As there.
+        name: As in :func:`show_page`.
+        kind: As in :func:`show_page`.
 
     Returns:
-        One of ``KINDS``; an environment's id, a scenario, a suite, a transport, what is known of an agent, or
-        a policy.
+        One of ``KINDS``; an environment's id, a scenario, a suite, a transport, an agent's declaration, or a
+        policy.
 
     Raises:
         UnknownName: Nothing has this name.
-        ScenarioError: The file is wrong.
+        ScenarioError: The file is invalid.
     """
     from sysgym.agents import agent_info, list_agents
     from sysgym.agents.learned.shipped import list_shipped
@@ -120,12 +120,12 @@ def find(name: str, kind: str | None = None) -> tuple[str, Any]:
 
 
 def _policy(policy: Shipped) -> None:
-    """Print the card of a policy that came with the package."""
+    """Print the card of a policy that is included in the package."""
     _print_markdown(policy.card)
 
 
 def _print_markdown(text: str) -> None:
-    """Print Markdown, laid out on a terminal and as it is in a pipe."""
+    """Print Markdown, formatted in a terminal and unchanged in a pipe."""
     out = console()
     if out.is_terminal:
         out.print(Markdown(text))
@@ -134,7 +134,7 @@ def _print_markdown(text: str) -> None:
 
 
 def _short_names(env_id: str) -> tuple[str, ...]:
-    """Return the names of an environment: its id, and that without namespace, without version too."""
+    """Return the names of an environment: its id, the id without namespace, and also without version."""
     name = env_id.partition("/")[2]
     return env_id, name, name.partition("-")[0]
 
@@ -144,7 +144,7 @@ def _is_file(name: str) -> bool:
 
 
 def _is_suite(path: str) -> bool:
-    """Whether a file has tasks; of one that cannot be read, loading it says why."""
+    """Return whether a file has tasks; False if it cannot be read, since loading it reports the reason."""
     from sysgym.errors import ScenarioError
     from sysgym.scenarios.reading import parse_toml, read_text
 
@@ -185,9 +185,9 @@ def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
     if picture is not None and not family.draw:
         drawn = ", ".join(other.name for other in families().values() if other.draw)
         raise SysgymError(
-            f"--picture: scenarios of the family {drawn} have a picture; {scenario.name} is of {family.name}"
+            f"--picture: expected a scenario of the family {drawn}; {scenario.name} is of {family.name}"
         )
-    _heading(f"{scenario.name}: {scenario.title}", scenario.description, f"Played by {scenario.env_id}.")
+    _heading(f"{scenario.name}: {scenario.title}", scenario.description, f"Environment: {scenario.env_id}.")
     paragraphs = family.describe_scenario(scenario)
     for heading, text in paragraphs:
         out.print(f"[bold]{heading}[/bold]")
@@ -220,7 +220,7 @@ def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
 
 
 def _tables(value: Any) -> dict[str, BaseModel]:
-    """Return what to add to a key's name -> table, for a table, a list of them or tables by name."""
+    """Return suffix of a key's name -> table, for one table, a list of tables or tables by name."""
     from pydantic import BaseModel
 
     if isinstance(value, BaseModel):
@@ -281,13 +281,13 @@ def _suite(suite: Suite) -> None:
             (spec.agent, spec.scenario, f"{spec.total_steps:,}".replace(",", " "), str(spec.seed))
             for spec in suite.training
         ]
-        out.print(table("agent", "scenario", ">steps", ">seed", title="Training first", rows=trainings))
+        out.print(table("agent", "scenario", ">steps", ">seed", title="Trainings", rows=trainings))
         out.print()
     metrics = [(spec.name, f"{spec.label}, {spec.direction} is better") for spec in suite.metrics]
     if metrics:
         out.print(table("metric", "meaning", title="Metrics", rows=metrics))
     else:
-        out.print("Metrics: those that the family of each scenario is judged by")
+        out.print("Metrics: those of each scenario's family")
     out.print()
     out.print(f"sysgym bench {suite.name}", style="dim", markup=False)
 
@@ -299,14 +299,14 @@ def _transport(transport: Any) -> None:
         f"Source: {transport.reference}" if transport.reference else "",
     )
     rows = [
-        ("ECN", "its packets may be marked" if transport.ecn_capable else "no"),
+        ("ECN", "yes: its packets may be marked" if transport.ecn_capable else "no"),
         (
             "loss recovery",
             "selective acknowledgement" if transport.recovery == "sack" else "duplicate and partial ACKs",
         ),
         (
             "rate",
-            "set from outside" if transport.rate_driven else "its own; an agent's rate is a cap over it",
+            "set by the agent" if transport.rate_driven else "set by the transport; an agent's rate is a cap",
         ),
         ("code", str(inspect.getsourcefile(transport.on_ack))),
     ]
@@ -321,7 +321,7 @@ def _transport(transport: Any) -> None:
 
 
 def _default_scenario(env_id: str) -> str:
-    """What an environment plays unless it is told otherwise."""
+    """Return the default scenario of an environment."""
     from gymnasium.envs.registration import load_env_creator
 
     from sysgym.registration import ENVIRONMENTS
@@ -337,9 +337,9 @@ def _agent(info: AgentInfo) -> None:
     family = info.family or family_with_transports().name
     env_id = info.env_id or next(known.env_id for known in list_scenarios() if known.family == family)
     scenario = _default_scenario(env_id)
-    kind = "Learned: needs a checkpoint." if info.learned else "A heuristic."
+    kind = "Learned agent: needs a checkpoint." if info.learned else "Heuristic."
     if info.privileged:
-        kind = "Reads more than the observation: a reference, not a competitor."
+        kind = "Reference, not a competitor: reads more than the observation."
     _heading(f"{info.short_name}: {info.summary}", kind)
     out = page()
     if info.learned:

@@ -29,34 +29,34 @@ if TYPE_CHECKING:
 
 
 def print_json(name: str, plugins: Sequence[Path], *, kind: str | None = None) -> None:
-    """Print one JSON object on whatever has this name; arguments and errors as of ``show_page``."""
+    """Print the page of a name as one JSON object; arguments and errors as for ``show_page``."""
     load_plugins(plugins)
     found, thing = find(name, kind)
     print(json.dumps({"kind": found, **_FACTS[found](thing)}, indent=1, ensure_ascii=False))
 
 
 def print_observation(name: str, kind: str | None = None, *, as_json: bool = False) -> None:
-    """Print what stands at every index of the observation of a scenario's environment.
+    """Print the meaning of every number in the observation of a scenario's environment.
 
-    A terminal gets a table; a pipe gets a line for each number, index and meaning with a tab between.
+    A terminal gets a table; a pipe gets one line per number, with index and meaning separated by a tab.
 
     Args:
-        name: A scenario, name or file.
-        kind: What the user says it is.
-        as_json: Whether to print a list instead.
+        name: Scenario name or file.
+        kind: Kind given by the user; None: any.
+        as_json: Whether to print a JSON list instead.
 
     Raises:
-        SysgymError: It is no scenario, or its observation is no list of numbers.
+        SysgymError: The name is no scenario, or its observation is no list of numbers.
     """
     from sysgym.errors import SysgymError
 
     found, scenario = find(name, kind)
     if found != "scenario":
-        raise SysgymError(f"--observation: expected a scenario, {name} is of the kind {found}")
+        raise SysgymError(f"--observation: expected a scenario, {name} is of kind {found}")
     index = observation_index(scenario)
     if index is None:
         raise SysgymError(
-            f"--observation: {scenario.env_id} observes no list of numbers; its parts: sysgym show"
+            f"--observation: the observation of {scenario.env_id} is no list of numbers; see: sysgym show"
             f" {scenario.env_id}"
         )
     out = console()
@@ -71,9 +71,9 @@ def print_observation(name: str, kind: str | None = None, *, as_json: bool = Fal
 
 
 def observation_index(scenario: Scenario) -> list[str] | None:
-    """Return what stands at every index of the observation, with its unit.
+    """Return the meaning and unit of every number in the observation.
 
-    None where the observation of the scenario's environment is no list of numbers.
+    None if the observation of the scenario's environment is no list of numbers.
     """
     import gymnasium as gym
 

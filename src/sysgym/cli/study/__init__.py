@@ -1,4 +1,4 @@
-"""``sysgym study``: a command for each study of ``sysgym.studies`` that is not part of a suite."""
+"""``sysgym study``: one command for each study in ``sysgym.studies`` that is not part of a suite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sysgym.cli.study.robustness import robustness
 from sysgym.cli.study.stress import stress
 
 study = typer.Typer(
-    no_args_is_help=True, help="Run a study: an experiment with a question of its own, beside the benchmark."
+    no_args_is_help=True, help="Run a study: an experiment that is not part of a benchmark suite."
 )
 study.command()(determinism)
 study.command()(distillation)

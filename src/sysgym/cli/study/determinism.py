@@ -1,4 +1,4 @@
-"""``sysgym study determinism``: how much trainings differ because of seeds, and how much because of tools."""
+"""``sysgym study determinism``: differences between trainings due to seeds and due to tools."""
 
 from __future__ import annotations
 
@@ -14,30 +14,36 @@ from sysgym.cli.terminal import bars, console, print_table
 
 def determinism(
     scenario: Annotated[
-        str, typer.Argument(help="Scenario, name or file.", autocompletion=completion.scenarios)
+        str, typer.Argument(help="Scenario name or file.", autocompletion=completion.scenarios)
     ] = "iroko-dumbbell-10m",
     agent: Annotated[
         str, typer.Option("--agent", help="Learning algorithm.", autocompletion=completion.learners)
     ] = "ppo",
-    seeds: Annotated[int, typer.Option("--seeds", min=2, metavar="N", help="Trainings of each arm.")] = 5,
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Environment steps of each.")] = 20_000,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=2, metavar="N", help="Number of trainings in each arm.")
+    ] = 5,
+    steps: Annotated[
+        int, typer.Option("--steps", min=1, help="Number of environment steps of each training.")
+    ] = 20_000,
     parameter: Annotated[
         list[str] | None,
         typer.Option(
             "--parameter",
             "-p",
             metavar="NAME=VALUE",
-            help="Hyper-parameter of the algorithm, as in learning_rate=1e-3; may be repeated.",
+            help="Hyperparameter of the algorithm, for example learning_rate=1e-3; repeatable.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FOLDER", help="results/determinism-AGENT-SCENARIO if left out."),
+        typer.Option(
+            "--out", metavar="FOLDER", help="Results folder (default: results/determinism-AGENT-SCENARIO)."
+        ),
     ] = None,
 ) -> None:
-    """Train in four arms, seeds and tools free or fixed: spread, churn, and the cost of determinism.
+    """Train with seeds and tools free or fixed; measure spread, churn and the cost of determinism.
 
-    Started again, it goes on where it was stopped. Exit code 1 if trainings without noise differ.
+    The same command resumes an interrupted study. Exit code 1 if trainings with everything fixed differ.
     """
     from sysgym.cli.commands.bench import cpus
     from sysgym.cli.progress import DeterminismProgress
@@ -69,7 +75,7 @@ def determinism(
         with console(stderr=True).status("comparing policies"):
             found = analyse(settings, results, folder)
     except KeyboardInterrupt:
-        screen.print(f"stopped; finished trainings are in {folder}, the same command goes on from there")
+        screen.print(f"stopped; finished trainings are in {folder}; run the same command again to continue")
         raise typer.Exit(130) from None
     write_atomically(folder / "determinism.json", json.dumps(found.to_json(), indent=1).encode() + b"\n")
     write_atomically(folder / "determinism.md", markdown(found).encode())

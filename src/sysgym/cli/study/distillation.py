@@ -1,4 +1,4 @@
-"""``sysgym study distillation``: a small student of a trained policy, compared with its two controls."""
+"""``sysgym study distillation``: a small student of a trained policy, compared with two controls."""
 
 from __future__ import annotations
 
@@ -16,44 +16,59 @@ if TYPE_CHECKING:
 
 
 def distillation(
-    checkpoint: Annotated[Path, typer.Argument(help="The teacher: what training wrote.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="For students and results.")],
+    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of the teacher.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for students and results.")],
     hidden: Annotated[
         str, typer.Option("--hidden", metavar="N,N", help="Widths of the student's hidden layers.")
     ] = "16,16",
     larger: Annotated[
-        str, typer.Option("--larger", metavar="N,N", help="Those of the larger student, a control.")
+        str,
+        typer.Option(
+            "--larger", metavar="N,N", help="Widths of the hidden layers of the larger student, a control."
+        ),
     ] = "64,64",
     steps: Annotated[
         int | None,
         typer.Option(
             "--steps",
             min=1,
-            help="Environment steps of every student and control; the teacher's if left out.",
+            help="Environment steps of every student and control (default: the teacher's).",
         ),
     ] = None,
     seeds: Annotated[
-        int, typer.Option("--seeds", min=1, metavar="N", help="Of each; fewer than 5 say little.")
+        int,
+        typer.Option(
+            "--seeds", min=1, metavar="N", help="Number of seeds of each; at least 5 are recommended."
+        ),
     ] = 5,
     episodes: Annotated[
-        int, typer.Option("--episodes", min=1, metavar="N", help="Held-out episodes that each plays.")
+        int, typer.Option("--episodes", min=1, metavar="N", help="Number of held-out episodes for each.")
     ] = 10,
     rounds: Annotated[
-        int, typer.Option("--rounds", min=1, help="Roll-outs; the student's own from the second on.")
+        int,
+        typer.Option(
+            "--rounds", min=1, help="Number of roll-outs; from the second on with the student's actions."
+        ),
     ] = 5,
-    updates: Annotated[int, typer.Option("--updates", min=1, help="Gradient steps after each.")] = 500,
+    updates: Annotated[
+        int, typer.Option("--updates", min=1, help="Gradient steps after each roll-out.")
+    ] = 500,
     noise: Annotated[
         float,
-        typer.Option("--noise", min=0.0, help="On observations, as a share of each one's own spread."),
+        typer.Option(
+            "--noise",
+            min=0.0,
+            help="Noise on observations, relative to the standard deviation of each element.",
+        ),
     ] = 0.1,
     temperature: Annotated[
-        float, typer.Option("--temperature", help="Of the logits, where actions are chosen.")
+        float, typer.Option("--temperature", help="Temperature of the logits, for discrete actions.")
     ] = 2.0,
-    n_envs: Annotated[int, typer.Option("--n-envs", min=1, help="Environments side by side.")] = 4,
+    n_envs: Annotated[int, typer.Option("--n-envs", min=1, help="Number of parallel environments.")] = 4,
 ) -> None:
-    """Distill a small student from a policy, beside training it alone and a larger student.
+    """Distill a small student from a policy; controls: the same network trained alone, and a larger student.
 
-    Started again, it goes on where it was stopped.
+    The same command resumes an interrupted study.
     """
     from sysgym.agents.learned.checkpoint import read_checkpoint
     from sysgym.agents.learned.deploy.distill import Recipe
@@ -72,11 +87,13 @@ def distillation(
     survey = Survey(teacher, out, recipe, _widths("--larger", larger), seeds, episodes)
     screen = console()
     if seeds < FEWEST_SEEDS:
-        screen.print(f"[yellow]note[/yellow] seeds: {seeds}; fewer than {FEWEST_SEEDS} say little")
+        screen.print(f"[yellow]note[/yellow] {seeds} seeds; at least {FEWEST_SEEDS} are recommended")
     try:
         results = _watch(survey)
     except KeyboardInterrupt:
-        screen.print(f"stopped; what is done is in {out}, the same command goes on from it", soft_wrap=True)
+        screen.print(
+            f"stopped; finished parts are in {out}; run the same command again to continue", soft_wrap=True
+        )
         raise typer.Exit(130) from None
     _report(survey, results)
 
@@ -91,7 +108,7 @@ def _widths(option: str, text: str) -> tuple[int, ...]:
 
 
 def _watch(survey: Survey) -> list[Result]:
-    """Run everything with a bar of environment steps."""
+    """Run the study with a progress bar of environment steps."""
     from sysgym.studies.distillation import MEANING, TEACHER, run_survey
 
     results: list[Result] = []
@@ -128,15 +145,15 @@ def _report(survey: Survey, results: Sequence[Result]) -> None:
         ">int8 bytes",
         ">steps",
         ">return",
-        ">more than alone",
-        ">more than teacher",
-        ">off by",
+        ">minus alone",
+        ">minus teacher",
+        ">deviation",
     )
     rows = [_cells(line) for line in lines]
     screen = console()
     screen.print(table(*headings, title=title, rows=rows))
     notes = [f"{arm}: {meaning}" for arm, meaning in MEANING.items()]
-    notes.append("off by: mean difference from the teacher's output, or share of other actions")
+    notes.append("deviation: mean difference from the teacher's output, or share of different actions")
     for note in notes:
         screen.print(f"[dim]{note}[/dim]")
     screen.print(verdict(lines))

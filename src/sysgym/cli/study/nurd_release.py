@@ -14,20 +14,24 @@ from sysgym.cli.terminal import console
 def nurd_release(
     suite: Annotated[
         str,
-        typer.Argument(help="Suite with stragglers, name or file.", autocompletion=completion.suites),
+        typer.Argument(
+            help="Suite with straggler scenarios, name or file.", autocompletion=completion.suites
+        ),
     ],
     seeds: Annotated[
         int | None,
         typer.Option(
-            "--seeds", min=1, metavar="N", help="Jobs of each task, from its first on; all if left out."
+            "--seeds", min=1, metavar="N", help="Use only the first N jobs of each task (default: all)."
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="results/SUITE if left out.")
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Results folder (default: results/SUITE).")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one for each CPU.")] = 0,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Number of worker processes; 0: one per CPU.")
+    ] = 0,
 ) -> None:
-    """Evaluate stragglers as NURD's released code does, leaks and all, and show what each leak is worth."""
+    """Evaluate stragglers as NURD's released code does, leaks included, and show the effect of each leak."""
     from sysgym.cli.commands.bench import cpus
     from sysgym.cli.terminal import table as screen_table
     from sysgym.scenarios import load_suite

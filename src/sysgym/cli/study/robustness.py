@@ -1,4 +1,4 @@
-"""``sysgym study robustness``: whether a deployed policy answers as the trained one, also under attack."""
+"""``sysgym study robustness``: agreement of a deployed policy with the trained one, also under attack."""
 
 from __future__ import annotations
 
@@ -12,38 +12,59 @@ from sysgym.cli.terminal import console, print_table
 
 
 def robustness(
-    checkpoint: Annotated[Path, typer.Argument(help="What training wrote.")],
+    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of a trained policy.")],
     twin: Annotated[
         str,
         typer.Option(
-            "--twin", metavar="int8|CHECKPOINT", help="What is deployed: 8-bit weights, or a student."
+            "--twin",
+            metavar="int8|CHECKPOINT",
+            help="Deployed version: 8-bit weights, or the checkpoint of a student.",
         ),
     ] = "int8",
-    episodes: Annotated[int, typer.Option("--episodes", min=1, metavar="N", help="Episodes to watch.")] = 10,
+    episodes: Annotated[
+        int, typer.Option("--episodes", min=1, metavar="N", help="Number of episodes to record.")
+    ] = 10,
     observations: Annotated[
-        int, typer.Option("--observations", min=1, metavar="N", help="Observations of them to attack.")
+        int,
+        typer.Option("--observations", min=1, metavar="N", help="Number of their observations to attack."),
     ] = 1000,
     every: Annotated[
         int,
-        typer.Option("--every", min=0, metavar="K", help="Attack every Kth decision in episodes; 0: none."),
+        typer.Option(
+            "--every", min=0, metavar="K", help="Also attack every Kth decision of whole episodes; 0: none."
+        ),
     ] = 10,
-    split: Annotated[str, typer.Option("--split", help="Of the episodes.")] = "test",
+    split: Annotated[str, typer.Option("--split", help="Split of the episodes.")] = "test",
     bounds: Annotated[
-        float, typer.Option("--bounds", metavar="FACTOR", help="Multiplies all bounds of measurement errors.")
+        float, typer.Option("--bounds", metavar="FACTOR", help="Factor of all bounds of measurement errors.")
     ] = 1.0,
     same: Annotated[
-        float, typer.Option("--same", metavar="SHARE", help="Of the range: largest change that is none.")
+        float,
+        typer.Option(
+            "--same",
+            metavar="SHARE",
+            help="Largest change of an action that counts as none, relative to its range.",
+        ),
     ] = 0.01,
     shifted: Annotated[
-        float, typer.Option("--shifted", metavar="SHARE", help="Of the range: least change that is one.")
+        float,
+        typer.Option(
+            "--shifted",
+            metavar="SHARE",
+            help="Least change of an action that counts as one, relative to its range.",
+        ),
     ] = 0.02,
-    c: Annotated[float, typer.Option("--c", min=0.0, help="DIVA's weight of staying unnoticed.")] = 1.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of noise.")] = 0,
+    c: Annotated[
+        float,
+        typer.Option("--c", min=0.0, help="DIVA's weight on leaving the original policy's action unchanged."),
+    ] = 1.0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the noise.")] = 0,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="For robustness.json and robustness.md.")
+        Path | None,
+        typer.Option("--out", metavar="FOLDER", help="Folder for robustness.json and robustness.md."),
     ] = None,
 ) -> None:
-    """Attack a policy's 8-bit or distilled twin within measurement error.
+    """Attack the 8-bit or distilled version of a policy within measurement error.
 
     Exit code 1 if it agrees with the original on less than 99 % of observations with random noise.
     """
@@ -54,7 +75,7 @@ def robustness(
     from sysgym.studies.robustness.study import Settings, examine
 
     if not 0.0 <= same <= shifted:
-        raise SysgymError(f"--same cannot be above --shifted: got {same:g} and {shifted:g}")
+        raise SysgymError(f"--same must not exceed --shifted: got {same:g} and {shifted:g}")
     settings = Settings(split, episodes, observations, every, bounds, Tolerance(same, shifted), c, seed)
     screen = console()
     try:

@@ -1,4 +1,4 @@
-"""``sysgym study stress``: contenders under noise, late decisions and a failed link."""
+"""``sysgym study stress``: contenders under noise, delayed decisions and a failed link."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sysgym.cli.terminal import bars, console, print_table
 
 def stress(
     scenario: Annotated[
-        str, typer.Argument(help="Scenario, name or file.", autocompletion=completion.scenarios)
+        str, typer.Argument(help="Scenario name or file.", autocompletion=completion.scenarios)
     ],
     contender: Annotated[
         list[str],
@@ -23,7 +23,7 @@ def stress(
             "--contender",
             "-c",
             metavar="[NAME=]WHO[@CHECKPOINT]",
-            help="Who plays: dctcp, aimd, ppo@runs/mine/final.zip ...; may be repeated.",
+            help="Contender: dctcp, aimd, ppo@runs/mine/final.zip ...; repeatable.",
             autocompletion=completion.contenders,
         ),
     ],
@@ -33,36 +33,45 @@ def stress(
             "--noise",
             min=0.0,
             metavar="STD",
-            help="Relative noise in observations, as in 0.1; may be repeated.",
+            help="Standard deviation of relative noise in observations, for example 0.1; repeatable.",
         ),
     ] = None,
     delay: Annotated[
         list[int] | None,
-        typer.Option("--delay", min=0, metavar="N", help="Decisions until an action works; may be repeated."),
+        typer.Option("--delay", min=0, metavar="N", help="Delay of actions in decisions; repeatable."),
     ] = None,
     fail_link: Annotated[
         list[str] | None,
         typer.Option(
             "--fail-link",
             metavar="LINK",
-            help="Down from a fifth to three fifths of the episode, as in leaf0<->spine1; may be repeated.",
+            help="Link that is down from 1/5 to 3/5 of the episode, for example leaf0<->spine1; repeatable.",
         ),
     ] = None,
     kernel: Annotated[
-        bool, typer.Option("--kernel", help="Also on the real kernel, in wall time (its service has to run).")
+        bool,
+        typer.Option(
+            "--kernel", help="Also run on the Linux kernel, in wall time (its service must be running)."
+        ),
     ] = False,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, metavar="N", help="Episodes of each.")] = 10,
-    split: Annotated[str, typer.Option("--split", help="Of the episodes.")] = "test",
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, metavar="N", help="Number of episodes for each condition.")
+    ] = 10,
+    split: Annotated[str, typer.Option("--split", help="Split of the episodes.")] = "test",
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="results/stress-SCENARIO if left out.")
+        Path | None,
+        typer.Option("--out", metavar="FOLDER", help="Results folder (default: results/stress-SCENARIO)."),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one for each CPU.")] = 0,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Number of worker processes; 0: one per CPU.")
+    ] = 0,
     plugin: Annotated[
-        list[Path] | None, typer.Option("--plugin", metavar="FILE", help="As in sysgym run; may be repeated.")
+        list[Path] | None,
+        typer.Option("--plugin", metavar="FILE", help="Python file, as in sysgym run; repeatable."),
     ] = None,
     trust: TrustOption = False,
 ) -> None:
-    """Play contenders under noise, late decisions and a failed link; started again, it goes on."""
+    """Run contenders under noise, delayed decisions and a failed link. The same command resumes it."""
     from sysgym.bench.contenders import load_plugin, parse_contender
     from sysgym.cli.commands.bench import cpus
     from sysgym.scenarios import get_family, load_scenario
@@ -98,7 +107,7 @@ def stress(
                 tell=lambda done, of: progress.update(bar, completed=done, total=of),
             )
     except KeyboardInterrupt:
-        screen.print(f"stopped; finished episodes are in {folder}, the same command goes on from there")
+        screen.print(f"stopped; finished episodes are in {folder}; run the same command again to continue")
         raise typer.Exit(130) from None
     found = list(tables(played, rows))
     write_atomically(folder / "stress.md", markdown(played, found).encode())

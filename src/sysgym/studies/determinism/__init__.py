@@ -1,1 +1,1 @@
-"""Determinism study: how much of the spread between trainings comes from seeds, and how much from tools."""
+"""Determinism study: spread between trainings due to seeds and due to tools."""

@@ -25,26 +25,26 @@ FORMAT = 1
 OBSERVATIONS = "observations.npz"
 N_OBSERVATIONS = 1000
 MOST_EPISODES = 200
-"""That are played for as many."""
+"""Maximum number of episodes run to collect that many."""
 TOLERANCE = 0.01
-"""Of the action space's range: actions that differ by more count as others."""
+"""Least difference of different actions, relative to the action space's range."""
 
 
 @dataclass(frozen=True)
 class ArmResult:
-    """How far the policies of one arm are apart.
+    """Distances between the policies of one arm.
 
     Attributes:
-        name: Of the arm.
-        n_runs: Policies.
+        name: Name of the arm.
+        n_runs: Number of policies.
         return_mean: Mean return on the validation split.
         return_std: Standard deviation over runs of a run's mean return.
-        episode_std_max: The same of single episodes, the episode on which it is largest.
+        episode_std_max: Standard deviation over runs of an episode's return, maximum over episodes.
         churn: Share of the frozen observations on which two policies act differently, mean over pairs.
-        difference: Mean difference of their actions there, shares of the range (of choices: as churn).
+        difference: Mean difference of their actions, relative to the range (for choices: equal to churn).
         weights_l2: L2 distance of their weights, mean over pairs.
-        weights_relative: The same over the mean norm of the two.
-        identical: Whether all policies are equal to the last bit.
+        weights_relative: L2 distance divided by the mean norm of the two, mean over pairs.
+        identical: Whether all policies are equal bit by bit.
     """
 
     name: str
@@ -61,15 +61,15 @@ class ArmResult:
 
 @dataclass(frozen=True)
 class Tools:
-    """What trainings cost with tools set in one way.
+    """Cost of trainings with one setting of tools.
 
     Attributes:
-        n_threads: Threads.
+        n_threads: Number of threads.
         deterministic: Whether only deterministic operations were allowed.
-        n_runs: Trainings.
+        n_runs: Number of trainings.
         wall_s: Mean wall time, s.
         cpu_s: Mean processor time, s.
-        overhead: Wall time over that of free tools with all threads, less 1; None for those themselves.
+        overhead: Wall time relative to that of free tools with all threads, minus 1; None for the latter.
     """
 
     n_threads: int
@@ -82,14 +82,15 @@ class Tools:
 
 @dataclass(frozen=True)
 class Determinism:
-    """The whole report.
+    """Results of the study.
 
     Attributes:
-        about: What was trained, with what software, on what machine.
-        n_observations: Frozen observations.
-        arms: By name, in the order of ARMS.
-        tools: The deterministic first.
-        operations_overhead: Processor time of deterministic operations over that of any, less 1, on 1 thread.
+        about: Training, software and machine.
+        n_observations: Number of frozen observations.
+        arms: Results by arm, in the order of ARMS.
+        tools: Costs by setting of tools, the deterministic ones first.
+        operations_overhead: Processor time of deterministic operations relative to any operations, minus 1,
+            on 1 thread.
         same_threads_identical: Whether runs of the tooling arm with the same number of threads are identical;
             None if no two had the same.
     """
@@ -103,23 +104,23 @@ class Determinism:
 
     @property
     def holds(self) -> bool:
-        """Whether the control's policies are equal, as they have to be."""
+        """Whether the control's policies are equal, as they must be."""
         return self.arms[CONTROL.name].identical
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the file holds."""
+        """Return the results as JSON data."""
         return {"format": FORMAT, "tolerance": TOLERANCE, "control_holds": self.holds, **asdict(self)}
 
 
 def analyse(settings: Settings, results: Results, folder: Path | None = None) -> Determinism:
     """Compare the policies.
 
-    The frozen observations are what the control's first policy sees on the validation split.
+    The frozen observations are those of the control's first policy on the validation split.
 
     Args:
-        settings: What was trained.
-        results: Of all arms.
-        folder: Where the frozen observations are written; None: nowhere.
+        settings: Settings of the study.
+        results: Results of all arms.
+        folder: Folder for the frozen observations; None: they are not written.
     """
     first_run, first = results[CONTROL.name][0]
     seen = freeze(first_run, first)
@@ -167,12 +168,13 @@ def analyse(settings: Settings, results: Results, folder: Path | None = None) ->
 
 
 class Described(NamedTuple):
-    """What of a policy is compared.
+    """Properties of a policy that are compared.
 
     Attributes:
-        answers: To the frozen observations: choices, shape (n,), or shares of the range, (n, n_outputs).
+        answers: Actions for the frozen observations: choices, shape (n,), or shares of the range, shape
+            (n, n_outputs).
         weights: All weights and biases, shape (n_parameters,).
-        returns: Of the episodes.
+        returns: Returns of the episodes.
     """
 
     answers: NDArray[Any]
@@ -181,9 +183,9 @@ class Described(NamedTuple):
 
 
 def freeze(run: Run, result: RunResult) -> Seen:
-    """Return the observations that policies are compared on: what this one sees on its episodes.
+    """Return the observations of this policy on its episodes, on which policies are compared.
 
-    Where they are short, so many more episodes of the split are played that there are enough.
+    If episodes are short, more episodes of the split are run until there are enough observations.
     """
     checkpoint = read_checkpoint(result.checkpoint)
     seeds = run.episode_seeds
@@ -197,7 +199,7 @@ def freeze(run: Run, result: RunResult) -> Seen:
 
 
 def describe(result: RunResult, seen: Seen) -> Described:
-    """Return what is compared of the policy of a run."""
+    """Return the compared properties of a run's policy."""
     checkpoint = read_checkpoint(result.checkpoint)
     return Described(
         answers(policy_of(checkpoint), seen.inputs, seen.masks),
@@ -217,7 +219,7 @@ def _identical(policies: Sequence[Described]) -> bool:
 
 
 def compare(name: str, policies: Sequence[Described]) -> ArmResult:
-    """Return how far policies are apart, with intervals over runs."""
+    """Return the distances between policies, with intervals over runs."""
     n = len(policies)
     returns = np.array([policy.returns for policy in policies])
     of_run = returns.mean(axis=1)
@@ -252,11 +254,11 @@ def _deviation(values: FloatArray) -> FloatArray:
 
 
 def pair_estimate(of_pairs: FloatArray) -> Interval:
-    """Return the mean over pairs of different runs, with an interval from drawing runs with replacement.
+    """Return the mean over pairs of different runs, with an interval from resampling runs.
 
     Args:
-        of_pairs: Symmetric, shape (n, n); the diagonal does not count, nor do pairs of a run with itself that
-            a resample holds twice.
+        of_pairs: Symmetric matrix, shape (n, n); pairs of a run with itself, on the diagonal or in a
+            resample, are not counted.
     """
     n = len(of_pairs)
     above = np.triu_indices(n, 1)
@@ -296,7 +298,7 @@ def _tools(results: Results, all_threads: int) -> tuple[Tools, ...]:
 
 
 def _ratio(ours: FloatArray, theirs: FloatArray) -> Interval:
-    """Ratio of means less 1; both are drawn anew, independently."""
+    """Return the ratio of means minus 1, with both samples resampled independently."""
     rng = np.random.default_rng(SEED)
     drawn = [
         values[rng.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)

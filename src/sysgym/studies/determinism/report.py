@@ -18,7 +18,7 @@ NOISE = {
 
 
 def _small(interval: Interval) -> str:
-    """Zero is written as such: it is exact."""
+    """Return an interval as text; an exact zero is written as 0."""
     return "0" if interval.low == interval.high == 0.0 else interval_text(interval, 3)
 
 
@@ -31,7 +31,7 @@ def tables(found: Determinism) -> Iterator[Table]:
     arms = found.arms.values()
     yield Table(
         f"Returns on {found.about['n_episodes']} episodes of the validation split",
-        ("arm", "noise", ">runs", ">mean", ">standard deviation", ">of the worst episode"),
+        ("arm", "noise", ">runs", ">mean", ">standard deviation", ">largest of an episode"),
         tuple(
             (
                 arm.name,
@@ -81,26 +81,26 @@ def _words(tools: Tools) -> str:
 
 
 def sentences(found: Determinism) -> Iterator[str]:
-    """Return what the tables mean."""
+    """Yield sentences that interpret the tables."""
     control, tooling = found.arms[CONTROL.name], found.arms["tooling"]
     algorithmic, both = found.arms["algorithmic"], found.arms["both"]
     if found.holds:
-        yield f"The control holds: {control.n_runs} trainings in processes of their own, the same bits."
+        yield f"The control holds: {control.n_runs} trainings in separate processes gave identical policies."
     else:
         yield (
-            "The control does NOT hold: trainings with the same seed and tools ended differently. Nothing"
-            " else in this report can be believed before that is found."
+            "The control does NOT hold: trainings with the same seed and tools ended differently. The other"
+            " results of this report are not valid until the cause is found."
         )
     threads = found.about["all_threads"]
     if tooling.identical:
         yield (
             f"Tooling noise is zero here: with 1 and {threads} threads, deterministic operations only or any,"
-            " trainings ended with the same bits."
+            " trainings gave identical policies."
         )
     else:
         repeats = {
-            True: "; runs with the same number ended with the same bits, so that the noise is that of the"
-            " number alone",
+            True: "; runs with the same number gave identical policies, so that the noise is due to the"
+            " number only",
             False: "; so did runs with the same number",
             None: "",
         }[found.same_threads_identical]
@@ -115,15 +115,15 @@ def sentences(found: Determinism) -> Iterator[str]:
         )
     overhead = found.tools[0].overhead
     assert overhead is not None
-    # A small network is slower on several threads: determinism can be free.
+    # A small network is slower on several threads, so that determinism can cost nothing.
     yield (
-        f"The cost of determinism is {_signed(overhead)} of wall time beside a free training with all threads"
-        " (other work on the machine is part of that), and"
-        f" {_signed(found.operations_overhead)} of processor time beside any operations on 1 thread."
+        f"The cost of determinism is {_signed(overhead)} of wall time relative to a free training with all"
+        " threads (other work on the machine included), and"
+        f" {_signed(found.operations_overhead)} of processor time relative to any operations on 1 thread."
     )
     yield (
-        f"Churn: share of observations on which two policies choose differently, or a number of the action"
-        f" differs by more than {100.0 * TOLERANCE:g} % of the action space's range."
+        f"Churn: share of observations on which two policies choose differently, or on which an element of"
+        f" the action differs by more than {100.0 * TOLERANCE:g} % of the action space's range."
     )
 
 
@@ -132,7 +132,7 @@ def _signed(share: Interval) -> str:
 
 
 def markdown(found: Determinism) -> str:
-    """Return the page."""
+    """Return the report as Markdown."""
     about = found.about
     words = [
         f"# Determinism of {about['agent']} on {about['scenario']}",
@@ -144,7 +144,7 @@ def markdown(found: Determinism) -> str:
     software = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     machine = about["machine"]
     words += [
-        "Intervals: 95 %, bootstrap over runs (pairs of them for policies). Hash seeds are left to chance in"
+        "Intervals: 95 %, bootstrap over runs (pairs of them for policies). Hash seeds are random in"
         " every arm.",
         f"{machine['processor']}, {machine['cpus']} CPUs. {software}.",
     ]

@@ -1,11 +1,10 @@
 """Study of determinism: variance of training due to seeds and due to tools.
 
 After Zhuang et al., Randomness in Neural Network Training: Characterizing the Impact of Tooling, MLSys 2022.
-A policy is trained in four arms: with both kinds of noise, with either, with none. Algorithmic noise is the
-seed (initial weights, exploration, order of batches, episodes); tooling noise is what software and hardware
-do of their own accord: on a processor the number of threads, which changes the order of sums, and operations
-that are not deterministic. The arm without noise is the control: its policies have to be equal to the last
-bit.
+A policy is trained in four arms: with both kinds of noise, with either, with none. Algorithmic noise is due
+to the seed (initial weights, exploration, order of batches, episodes); tooling noise is due to software and
+hardware: on a processor, the number of threads, which changes the order of sums, and operations that are not
+deterministic. The arm without noise is the control: its policies must be equal bit by bit.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ SETTINGS = "settings.json"
 
 
 class Arm(NamedTuple):
-    """Which noise there is.
+    """Arm of the study, with its kinds of noise.
 
     Attributes:
-        name: For folders and tables.
+        name: Name in folders and tables.
         algorithmic: Whether seeds differ between runs.
-        tooling: Whether tools are free, and differ between runs.
+        tooling: Whether tools are free and differ between runs.
     """
 
     name: str
@@ -52,18 +51,18 @@ CONTROL = ARMS[-1]
 
 @dataclass(frozen=True)
 class Settings:
-    """What is trained, how often.
+    """Settings of the study.
 
     Attributes:
-        scenario: Where.
+        scenario: Scenario.
         agent: Learning algorithm.
-        n_seeds: Trainings of each arm, at least 2.
-        total_steps: Environment steps of each.
-        n_episodes: Of the validation split, from its first seed on, played by each policy.
-        n_envs: Environments side by side.
-        all_threads: What free tools may use in every other run; the others use 1.
-        hyper_parameters: For the algorithm.
-        first_seed: Seed of the first training, and of all where seeds are fixed.
+        n_seeds: Number of trainings in each arm, at least 2.
+        total_steps: Number of environment steps of each training.
+        n_episodes: Number of episodes for each policy, from the first seeds of the validation split.
+        n_envs: Number of parallel environments.
+        all_threads: Number of threads in every second run with free tools; the others use 1.
+        hyper_parameters: Hyperparameters of the algorithm.
+        first_seed: Seed of the first training, and of all trainings if seeds are fixed.
     """
 
     scenario: Scenario
@@ -77,22 +76,24 @@ class Settings:
     first_seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the numbers and the agent; raises SysgymError."""
+        """Raise SysgymError if a number or the agent is invalid."""
         if self.n_seeds < 2:
-            raise SysgymError(f"a spread needs at least 2 seeds, got {self.n_seeds}")
+            raise SysgymError(f"--seeds: got {self.n_seeds}, expected at least 2 to measure a spread")
         if self.all_threads < 2:
-            raise SysgymError(f"tools that are free need at least 2 threads, got {self.all_threads}")
+            raise SysgymError(
+                f"threads: got {self.all_threads}, expected at least 2 for the arm with free tools"
+            )
         first, last = self.scenario.splits["validation"].seeds
         if not 1 <= self.n_episodes <= last - first + 1:
-            raise SysgymError(f"{self.n_episodes} episodes of a split with {last - first + 1} seeds")
-        if agent_info(self.agent, self.scenario.family).trainer:
             raise SysgymError(
-                f'"{self.agent}": the report trains with stable-baselines3, this has its own trainer'
+                f"episodes: got {self.n_episodes}, but the validation split has only {last - first + 1} seeds"
             )
+        if agent_info(self.agent, self.scenario.family).trainer:
+            raise SysgymError(f'"{self.agent}" has its own trainer; expected an agent of stable-baselines3')
         get_algorithm(self.agent)
 
     def runs(self, arms: Sequence[Arm] = ARMS) -> list[Run]:
-        """Return the trainings, arms taking turns, so that a machine that slows down slows all of them."""
+        """Return the trainings with arms in turn, so that changes of the machine's speed affect all arms."""
         first, _ = self.scenario.splits["validation"].seeds
         software = versions(learned=True)
         made = []
@@ -118,35 +119,35 @@ class Settings:
 
 
 class Observer:
-    """Told what happens; does nothing itself."""
+    """Observer of the study; its methods do nothing unless overridden."""
 
     def begin(self, n_runs: int, n_kept: int, steps: int) -> None:
-        """The runs begin: so many of so many steps, some of them kept from before."""
+        """Called at the beginning with the numbers of runs, of finished runs, and of steps per run."""
 
     def steps(self, run: Run, steps: int) -> None:
-        """A run has done so many steps."""
+        """Called with the number of steps that a run has done."""
 
     def done(self, run: Run, result: RunResult) -> None:
-        """A run has ended."""
+        """Called after a run."""
 
 
 Results = Mapping[str, Sequence[tuple[Run, RunResult]]]
-"""Arm -> its runs."""
+"""Arm -> its runs with results."""
 
 
 def train_all(
     settings: Settings, folder: Path, observer: Observer | None = None, arms: Sequence[Arm] = ARMS
 ) -> Results:
-    """Train all policies that are not in the folder yet, one after the other, each in a process of its own.
+    """Train all policies that are not in the folder yet, one after the other, each in a new process.
 
     Args:
-        settings: What.
-        folder: Where results go, and are kept.
-        observer: Is told what happens.
-        arms: Which arms.
+        settings: Settings of the study.
+        folder: Folder of results.
+        observer: Observer of the study.
+        arms: Arms to train.
 
     Raises:
-        SysgymError: If the folder is of other settings or software, or a training failed.
+        SysgymError: The folder was made with other settings or software, or a training failed.
     """
     observer = observer or Observer()
     runs = settings.runs(arms)
@@ -168,7 +169,7 @@ def train_all(
 
 
 def _claim(folder: Path, settings: Settings, runs: Sequence[Run]) -> None:
-    """Make the folder this report's; another's is left as it is."""
+    """Write the settings into a new folder, or check those of an existing one."""
     about = {
         **{name: value for name, value in asdict(settings).items() if name not in ("scenario", "n_seeds")},
         "scenario_sha256": settings.scenario.sha256(),
@@ -179,9 +180,9 @@ def _claim(folder: Path, settings: Settings, runs: Sequence[Run]) -> None:
     if path.is_file():
         before = read_json(path)
         if not isinstance(before, dict):
-            raise SysgymError(f"{path}: no settings of such a report; use another --out")
+            raise SysgymError(f"{path}: expected settings of this study; use another --out")
         if other := [name for name in about if about[name] != before.get(name)]:
-            raise SysgymError(f"{folder}: holds runs with other {', '.join(other)}; use another --out")
+            raise SysgymError(f"{folder}: has runs with other {', '.join(other)}; use another --out")
         return
     make_folder(folder)
     write_atomically(path, json.dumps(about, indent=1).encode() + b"\n")

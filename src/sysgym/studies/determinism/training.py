@@ -1,7 +1,8 @@
 """One training of the determinism study: ``python -m sysgym.studies.determinism.training FOLDER``.
 
-A process of its own, because the numbers of threads of the numerical libraries are fixed when they are
-loaded, and because what a process keeps (caches, hash seeds, thread pools) must not tie two runs together.
+Each training has its own process, because the numbers of threads of the numerical libraries are fixed when
+they are loaded, and because the state of a process (caches, hash seeds, thread pools) must not be shared
+between runs.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ TRAINING = "training"
 
 @dataclass(frozen=True)
 class Run:
-    """A training, and how its tools are set.
+    """Training with its settings of tools.
 
     Attributes:
         arm: Name of the arm.
-        number: Of the run within the arm, from 0.
-        scenario: Resolved.
+        number: Number of the run within the arm, from 0.
+        scenario: Resolved scenario.
         agent: Learning algorithm.
-        total_steps: Environment steps.
-        n_envs: Environments side by side.
-        hyper_parameters: For the algorithm.
-        seed: Of everything random: initial weights, exploration, order of batches, environments.
-        n_threads: Of torch, its libraries and the simulator.
+        total_steps: Number of environment steps.
+        n_envs: Number of parallel environments.
+        hyper_parameters: Hyperparameters of the algorithm.
+        seed: Seed of everything random: initial weights, exploration, order of batches, environments.
+        n_threads: Number of threads of torch, its libraries and the simulator.
         deterministic: Whether torch may only use deterministic operations.
-        episode_seeds: Of the validation split, played afterwards.
-        versions: Of the software.
+        episode_seeds: Seeds of the validation split for the evaluation.
+        versions: Versions of the software.
     """
 
     arm: str
@@ -63,25 +64,25 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Name of its folder."""
+        """Name of the run's folder."""
         return f"{self.arm}-{self.number}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return what has to be equal for a result to be of this run; as a file gives it back."""
+        """Return the values by which a result is recognised as one of this run, as JSON data."""
         data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return data
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a training left.
+    """Result of a training.
 
     Attributes:
-        checkpoint: The policy.
-        returns: Of the episodes of the validation split, in order.
+        checkpoint: Checkpoint of the policy.
+        returns: Returns of the episodes of the validation split, in order.
         wall_s: Wall time of the training, s.
         cpu_s: Processor time of the training, s.
-        about: Libraries and threads as they were in the process.
+        about: Libraries and threads of the process.
     """
 
     checkpoint: Path
@@ -92,7 +93,7 @@ class RunResult:
 
 
 def finished(run: Run, folder: Path) -> RunResult | None:
-    """Return the result of a run if it lies in its folder; None for a damaged one, which is made anew."""
+    """Return the result of a run in its folder; None if it is missing or damaged, so that it is repeated."""
     checkpoint = folder / run.name / TRAINING / "final.zip"
     try:
         data = read_json(folder / run.name / RESULT)
@@ -105,24 +106,24 @@ def finished(run: Run, folder: Path) -> RunResult | None:
 
 
 def carry_out(run: Run, folder: Path, tell: Callable[[int], None]) -> RunResult:
-    """Train in a new process and wait for it; one that was stopped begins anew.
+    """Train in a new process and wait for it; an interrupted training is restarted from the beginning.
 
-    Whether trainings that go on end with the same bits is not what the report asks.
+    It is not resumed, since the study does not ask whether resumed trainings are deterministic.
 
     Args:
         run: The training.
-        folder: Of the report.
-        tell: Told the number of steps done.
+        folder: Folder of the study.
+        tell: Callback with the number of steps done.
 
     Raises:
-        SysgymError: If the process failed; its output is in the run's folder.
+        SysgymError: The process failed; its output is in the run's folder.
     """
     place = folder / run.name
     shutil.rmtree(place, ignore_errors=True)
     make_folder(place)
     write_atomically(place / JOB, json.dumps(run.to_json()).encode())
     environment = {**os.environ, **dict.fromkeys(ONE_THREAD, str(run.n_threads))}
-    # Random where the user did not choose: what depends on the order of a set has to show.
+    # Random unless the user chose one, so that dependence on the order of sets becomes visible.
     environment.setdefault("PYTHONHASHSEED", "random")
     with (place / LOG).open("wb") as log:
         process = subprocess.Popen(
@@ -154,7 +155,9 @@ def carry_out(run: Run, folder: Path, tell: Callable[[int], None]) -> RunResult:
 
 
 def _main(place: Path) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the whole process group; the parent stops its workers
     data = json.loads((place / JOB).read_bytes())
     run = Run(**{**data, "episode_seeds": tuple(data["episode_seeds"])})
     import torch
@@ -177,7 +180,7 @@ def _main(place: Path) -> None:
         hyper_parameters=run.hyper_parameters,
         checkpoint_every=run.total_steps,
         n_threads=run.n_threads,
-        # Without a parent to read it, writing fails, and the process ends.
+        # Without a parent that reads it, writing fails and the process ends.
         progress=lambda steps: print(steps, flush=True),
     )
     wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s

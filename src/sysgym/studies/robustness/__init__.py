@@ -1,1 +1,1 @@
-"""Robustness study: whether a deployed policy answers as the trained one does, also under attack."""
+"""Robustness study: agreement of a deployed policy with the trained one, also under attack."""

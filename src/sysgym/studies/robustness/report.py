@@ -1,4 +1,4 @@
-"""Robustness of a twin as tables, for the terminal and as Markdown."""
+"""Robustness of a deployed policy as tables, for the terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tables(found: Robustness) -> Iterator[Table]:
         f"Largest errors of measurement{times}", ("feature", "bound", ">± at 0", ">± at 1"), tuple(bounds)
     )
     agreement = (
-        ("as they are", percent(found.agreement)),
+        ("unchanged", percent(found.agreement)),
         ("random noise", percent(found.agreement_noisy)),
     )
     yield Table(
@@ -30,13 +30,13 @@ def tables(found: Robustness) -> Iterator[Table]:
     )
     if found.attacks:
         yield Table(
-            f"Attacks on the {found.n_agreeing} observations that both agree on",
+            f"Attacks on the {found.n_agreeing} observations on which both agree",
             (
                 "attack",
                 ">twin shifted",
                 ">original unchanged",
-                ">both: evasion",
-                f">twin less original, {of}",
+                ">both (evasion)",
+                f">twin minus original, {of}",
             ),
             tuple(
                 (
@@ -67,7 +67,7 @@ def tables(found: Robustness) -> Iterator[Table]:
 
 def _gap(attack: Attacked) -> str:
     average, most = (significant(100.0 * share, 2) for share in (attack.gap_mean, attack.gap_max))
-    return f"mean {average} %, most {most} %"
+    return f"mean {average} %, maximum {most} %"
 
 
 def _ordinal(number: int) -> str:
@@ -76,24 +76,24 @@ def _ordinal(number: int) -> str:
 
 
 def sentences(found: Robustness) -> Iterator[str]:
-    """Return what the tables mean."""
+    """Yield sentences that interpret the tables."""
     verdict = "passes" if found.passes else "fails"
     noisy = 100.0 * found.agreement_noisy.value
-    yield f"The twin {verdict}: {noisy:.1f} % agreement under random noise, {100.0 * GATE:g} % needed."
+    yield f"The twin {verdict}: {noisy:.1f} % agreement under random noise, {100.0 * GATE:g} % required."
     if not found.discrete:
         tolerance = found.about["settings"]["tolerance"]
         yield (
-            f"An answer counts as the same if no number of the action differs by more than"
+            f"Actions count as equal if no element differs by more than"
             f" {100.0 * tolerance['same']:g} % of the action space's range, and as shifted if one differs by"
-            f" more than {100.0 * tolerance['shifted']:g} %. As they are, answers differ by at most"
-            f" {100.0 * found.difference_max:.2g} %."
+            f" more than {100.0 * tolerance['shifted']:g} %. On unchanged observations, actions differ by at"
+            f" most {100.0 * found.difference_max:.2g} %."
         )
     if not found.attacks:
-        yield "Original and twin agree nowhere; there is nothing to attack."
+        yield "Original and twin agree on no observation; there is nothing to attack."
 
 
 def markdown(found: Robustness) -> str:
-    """Return the page."""
+    """Return the report as Markdown."""
     about = found.about
     parts = [
         f"# Robustness of {about['agent']} on {about['scenario']}",

@@ -1,9 +1,9 @@
-"""Does a deployed policy answer what the trained one answers, also when somebody wants it not to?
+"""Study of robustness: agreement of a deployed policy (twin) with the trained one, also under attack.
 
-Measured on what the policy sees in held-out episodes: agreement as it is and under random noise within
-measurement error; how often such errors can be chosen so that the twin's answer moves and the original's does
-not; and what that costs in episodes. Intervals are bootstrap intervals over episodes, since observations of
-one episode resemble each other.
+Measured on the policy's observations in held-out episodes: agreement on unchanged observations and under
+random noise within measurement error; how often such errors can be chosen so that the twin's action changes
+and the original's does not; and the effect on returns. Intervals are bootstrap intervals over episodes, since
+observations of one episode are correlated.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from sysgym.scenarios import scenario_from_resolved
 FORMAT = 1
 INT8 = "int8"
 GATE = 0.99
-"""Least agreement under random noise of a twin that may be deployed."""
+"""Least agreement under random noise that a twin needs to be deployed."""
 
 IN_THE_LOOP = ("undisturbed", "random", "diva")
 Tell = Callable[[str, int, int], None]
-"""Told what is going on, how much of it is done, and of how much."""
+"""Callback with the present phase, the number of finished parts and the number of all parts."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a twin is tested.
+    """Settings of the study.
 
     Attributes:
         split: Split of the episodes.
-        n_episodes: Episodes, from the split's first seed on.
-        n_observations: Observations to attack, evenly from all episodes.
-        every: In the loop, every so many decisions are attacked; 0: none, and no episodes in the loop.
+        n_episodes: Number of episodes, from the split's first seeds.
+        n_observations: Number of observations to attack, evenly from all episodes.
+        every: Period of attacked decisions in episodes; 0: no attacked episodes.
         bounds: Factor of all bounds.
-        tolerance: When an answer counts as the same.
-        c: Weight of staying unnoticed in DIVA's loss.
-        seed: Of noise.
+        tolerance: Tolerance within which actions count as equal.
+        c: Weight in DIVA's loss on leaving the original's action unchanged.
+        seed: Seed of the noise.
     """
 
     split: str = "test"
@@ -65,15 +65,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class Attacked:
-    """What one attack came to, as shares of the observations on which original and twin agree.
+    """Result of one attack, as shares of the observations on which original and twin agree.
 
     Attributes:
-        name: Of the attack.
-        shifted: The twin's answer moved.
-        unchanged: The original's did not.
-        evades: Both.
-        gap_mean: Mean of the twin's move less the original's, shares of the range (or of the observations).
-        gap_max: Largest.
+        name: Name of the attack.
+        shifted: Share with a changed action of the twin.
+        unchanged: Share with an unchanged action of the original.
+        evades: Share with both.
+        gap_mean: Mean change of the twin minus that of the original, relative to the range (or share of
+            observations).
+        gap_max: Largest such difference.
     """
 
     name: str
@@ -92,7 +93,7 @@ class Played:
         policy: ``original`` or ``twin``.
         disturbance: One of IN_THE_LOOP.
         episode_return: Mean return.
-        loss: Undisturbed return less this one, paired by episode.
+        loss: Undisturbed return minus this one, paired by episode.
     """
 
     policy: str
@@ -103,19 +104,19 @@ class Played:
 
 @dataclass(frozen=True)
 class Robustness:
-    """The whole test.
+    """Results of the study.
 
     Attributes:
-        about: What was tested, how, and with what software.
-        discrete: Whether the policies choose, rather than put out numbers.
-        bounds: Kind of feature -> bound in words, half width at 0 and at 1.
-        n_observations: Observations.
-        n_agreeing: Of which original and twin agree on.
-        agreement: As they are.
-        agreement_noisy: Under random noise.
-        difference_max: Largest difference of answers as they are.
-        attacks: One for each attack; none if original and twin agree nowhere.
-        episodes: In the loop.
+        about: Policies, settings and software.
+        discrete: Whether the actions are discrete.
+        bounds: Kind of feature -> bound in words, half-width at 0 and at 1.
+        n_observations: Number of observations.
+        n_agreeing: Number of observations on which original and twin agree.
+        agreement: Agreement on unchanged observations.
+        agreement_noisy: Agreement under random noise.
+        difference_max: Largest difference of actions on unchanged observations.
+        attacks: Results by attack; empty if original and twin agree on no observation.
+        episodes: Results of episodes with attacked decisions.
     """
 
     about: Mapping[str, Any]
@@ -131,11 +132,11 @@ class Robustness:
 
     @property
     def passes(self) -> bool:
-        """Whether the twin agrees under random noise as often as a deployed policy has to."""
+        """Whether the twin agrees under random noise at least as often as :data:`GATE` requires."""
         return self.agreement_noisy.value >= GATE
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the file holds."""
+        """Return the results as JSON data."""
         return {"format": FORMAT, "gate": GATE, "passes": self.passes, **asdict(self)}
 
 
@@ -144,17 +145,17 @@ def open_twin(original: Checkpoint, twin: str) -> tuple[PolicyGraph, str]:
 
     Args:
         original: The policy.
-        twin: ``int8``, or the path of a checkpoint that sees and does the same, such as a student.
+        twin: ``int8``, or the path of a checkpoint with the same observations and actions, such as a student.
 
     Raises:
-        SysgymError: If it cannot be read, or sees or does something else.
+        SysgymError: The twin cannot be read, or has other observations or actions.
     """
     if twin == INT8:
         return int8_of(policy_of(original)), ""
     found = read_checkpoint(twin)
     for what in ("env_id", "observation_index", "action_scale"):
         if getattr(found.meta, what) != getattr(original.meta, what):
-            raise SysgymError(f"{twin}: no twin of {original.path}, its {what.replace('_', ' ')} is another")
+            raise SysgymError(f"{twin}: no twin of {original.path}, its {what.replace('_', ' ')} differs")
     return policy_of(found), file_sha256(Path(twin))
 
 
@@ -164,13 +165,13 @@ def examine(
     """Test the twin of a policy.
 
     Args:
-        checkpoint: The policy, as trained.
+        checkpoint: Checkpoint of the trained policy.
         twin: As in :func:`open_twin`.
-        settings: How.
-        tell: Progress.
+        settings: Settings of the study.
+        tell: Callback of progress.
 
     Raises:
-        SysgymError: If policy or twin cannot be tested, or the split is too short.
+        SysgymError: Policy or twin cannot be tested, or the split has too few seeds.
     """
     settings, tell = settings or Settings(), tell or (lambda words, done, of: None)
     original = read_checkpoint(checkpoint)
@@ -179,7 +180,7 @@ def examine(
     graph_twin, twin_sha256 = open_twin(original, twin)
     pair = Pair(policy_of(original), graph_twin, bounds, settings.tolerance, settings.c)
     seeds = _seeds(original, settings)
-    tell("watching the policy", 0, 1)
+    tell("recording observations", 0, 1)
     seen = watch(original, settings.split, seeds).thinned(settings.n_observations)
     rng = np.random.default_rng(settings.seed)
     agree = pair.agree(seen.inputs)
@@ -219,12 +220,15 @@ def examine(
 def _seeds(original: Checkpoint, settings: Settings) -> range:
     first, last = scenario_from_resolved(original.meta.scenario).splits[settings.split].seeds
     if settings.n_episodes > last - first + 1:
-        raise SysgymError(f"the split {settings.split} has only {last - first + 1} seeds")
+        raise SysgymError(
+            f"--episodes: got {settings.n_episodes}, but the split {settings.split} has only"
+            f" {last - first + 1} seeds"
+        )
     return range(first, first + settings.n_episodes)
 
 
 def _rate(flags: NDArray[np.bool_], episode: NDArray[np.int64]) -> Interval:
-    """How often something holds, episodes weighing the same."""
+    """Return the share of true flags, with equal weights of episodes."""
     each = [float(flags[episode == number].mean()) for number in np.unique(episode)]
     return estimate(np.array([each]), statistic=mean)
 
@@ -268,7 +272,7 @@ def _in_the_loop(
 
 
 class _Disturbed:
-    """A network that sees every k-th observation with an error that somebody chose."""
+    """Policy that gets every k-th observation with a chosen error."""
 
     def __init__(self, pair: Pair, graph: PolicyGraph, disturbance: str, settings: Settings) -> None:
         self._pair, self._network = pair, graph.network

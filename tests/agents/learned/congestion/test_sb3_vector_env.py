@@ -1,4 +1,4 @@
-"""The worlds that a learner gets: those of DummyVecEnv, to the last bit."""
+"""The vector environment of training equals DummyVecEnv bit by bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One policy for all agents: slots behave as a VecEnv, and a little is learned in seconds."""
+"""One policy for all agents: the VecEnv interface, and a short training that improves the return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small policies of every kind, as they are deployed."""
+"""Small policies of every kind for tests of deployment."""
 
 from __future__ import annotations
 

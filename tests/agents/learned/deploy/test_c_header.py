@@ -1,4 +1,4 @@
-"""C headers: what the compiler makes of them answers as the reference does, within the bytes asked for."""
+"""C headers: compiled code agrees with the reference, within the requested number of bytes."""
 
 from __future__ import annotations
 

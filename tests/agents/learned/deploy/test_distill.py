@@ -1,4 +1,4 @@
-"""Students: they answer as their teachers do, the same again with the same seed, and are checkpoints."""
+"""Students agree with their teachers, are reproducible by seed, and are checkpoints."""
 
 from __future__ import annotations
 

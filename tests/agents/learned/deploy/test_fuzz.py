@@ -1,4 +1,4 @@
-"""Differential testing finds nothing in what ships, and finds what is broken on purpose."""
+"""Differential testing finds no error in the package, and finds deliberate errors."""
 
 from __future__ import annotations
 

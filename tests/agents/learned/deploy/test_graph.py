@@ -1,4 +1,4 @@
-"""A policy as one description: what comes in, what goes out, and checkpoints of every kind."""
+"""Policy graphs: inputs, outputs, and checkpoints of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies in ONNX: they answer as the reference does, say where they come from, and play as agents."""
+"""ONNX files agree with the reference, contain their origin, and run as agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MaskablePPO on placements: trained, resumed, played without torch, refused where it does not fit."""
+"""MaskablePPO on placements: training, resuming, running without torch, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choices: rows in their places, masks beside them, environments that sb3-contrib accepts."""
+"""Choices: order of rows, masks, and environments that sb3-contrib accepts."""
 
 from __future__ import annotations
 

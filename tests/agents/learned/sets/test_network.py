@@ -1,4 +1,4 @@
-"""The network over sets in NumPy: against torch, against reordering, and on file."""
+"""The network over sets in NumPy: agreement with torch, invariance to order, and storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs whose future is known, views of them, and trainings of a second."""
+"""Jobs with known completion times, views of them, and short trainings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies of stable-baselines3 for stragglers: trained on tasks, played on jobs."""
+"""Policies of stable-baselines3 for stragglers: trained on tasks, run on jobs."""
 
 from __future__ import annotations
 

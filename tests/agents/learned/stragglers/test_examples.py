@@ -1,4 +1,4 @@
-"""What training jobs teach, against what is known of the jobs."""
+"""Training examples from jobs, compared with known values."""
 
 from __future__ import annotations
 

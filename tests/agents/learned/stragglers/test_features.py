@@ -1,4 +1,4 @@
-"""Features of a task among its siblings: bounded, and the same whatever a job's order, units and size."""
+"""Features of a task among the job's tasks: bounded, and invariant to order, units and size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks as stable-baselines3 sees them, and what they are paid."""
+"""Tasks as environments of stable-baselines3, and their rewards."""
 
 from __future__ import annotations
 

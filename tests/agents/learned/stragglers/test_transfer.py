@@ -1,4 +1,4 @@
-"""The agent transfer: what it learns, what it writes, what it refuses."""
+"""The agent transfer: training, files, and refusals."""
 
 from __future__ import annotations
 

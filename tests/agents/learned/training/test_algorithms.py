@@ -1,4 +1,4 @@
-"""Hyper-parameters: ours over the package's, the user's over ours, and all of them real."""
+"""Hyperparameters: precedence of the user's, ours and the library's, and their validity."""
 
 from __future__ import annotations
 

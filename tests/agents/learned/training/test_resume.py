@@ -1,4 +1,4 @@
-"""Going on: from the newest checkpoint to the same total, never from the start or with other settings."""
+"""Resuming a training: from the newest checkpoint to the same total, with the same settings only."""
 
 from __future__ import annotations
 

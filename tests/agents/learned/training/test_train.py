@@ -1,4 +1,4 @@
-"""Training: what a run leaves behind, what it repeats, and what it refuses."""
+"""Training: files of a run, reproducibility, and refusals."""
 
 from __future__ import annotations
 

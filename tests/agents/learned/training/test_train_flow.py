@@ -1,4 +1,4 @@
-"""Training the sender of one flow: the existing trainer, its checkpoint, and what it may not be asked."""
+"""Training of the sender of one flow: trainer, checkpoint, and refusals."""
 
 from __future__ import annotations
 

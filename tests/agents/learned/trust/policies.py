@@ -1,4 +1,4 @@
-"""Policies that nobody trained, in checkpoints like those of training."""
+"""Untrained policies in checkpoints like those of training."""
 
 from __future__ import annotations
 

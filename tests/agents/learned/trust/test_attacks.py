@@ -1,4 +1,4 @@
-"""Attacks on policies of which one can see what the best attack is."""
+"""Attacks on policies for which the best attack is known."""
 
 from __future__ import annotations
 

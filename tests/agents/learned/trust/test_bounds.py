@@ -1,4 +1,4 @@
-"""Every feature has a bound, and the bounds mean what they say."""
+"""Bounds of measurement errors: every feature has one, with the documented meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients agree with differences, whatever the network."""
+"""Gradients agree with finite differences for every kind of network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy's network sees in episodes, and what it answers."""
+"""Observations and actions of a policy's network in episodes."""
 
 from __future__ import annotations
 

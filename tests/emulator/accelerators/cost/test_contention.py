@@ -1,4 +1,4 @@
-"""What is read off the first instance is what the fullest of all links takes, by brute force."""
+"""Loads of the first instance equal those of the fullest link, by brute force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost model: known costs of P2's problem, and what holds on every system."""
+"""The cost model: known costs of P2's problem, and properties that hold on every system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flows written by hand, and what holds whatever runs."""
+"""Flows written by hand, and invariants of every simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs run as flows: their data arrive, and where their times differ from the closed forms, why."""
+"""Programs run as flows: delivered data, and explained differences from the closed forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives packet by packet: how near the models come, and what the difference is."""
+"""Collectives packet by packet: accuracy of the models, and causes of differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules of collectives: integers moved along the transfers end as exact sums, in any order allowed."""
+"""Schedules of collectives: integers moved along the transfers give exact sums, in any allowed order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Closed forms of single links, shared links and chains; what no run may break."""
+"""Closed forms of single links, shared links and chains, and invariants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces: what Perfetto needs, no overlap where there can be none, and the end at the simulated time."""
+"""Traces: Perfetto's fields, no overlap on exclusive resources, and the end at the simulated time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs found again in plain Python, from the definitions alone: sets of rows, sets of contributors."""
+"""Programs computed again in plain Python from the definitions: sets of rows, sets of contributors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the checker accepts, and what it says about the rest."""
+"""The checker of programs: accepted programs, and errors for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language: which groups a pattern has, and how programs are spelled."""
+"""The language of programs: groups of each pattern, and spelling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The space of programs: its counts, what its nodes say, and that one space serves all factors."""
+"""The space of programs: counts, nodes, and one space for all factors."""
 
 from __future__ import annotations
 

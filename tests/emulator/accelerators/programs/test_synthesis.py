@@ -1,4 +1,4 @@
-"""The best programs are the best of all programs."""
+"""Synthesised programs are the best of all programs."""
 
 from __future__ import annotations
 

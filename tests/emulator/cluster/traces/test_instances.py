@@ -1,4 +1,4 @@
-"""Traces with one row per instance: what a row says, what is malformed, what a window shows."""
+"""Traces with one row per instance: meaning of rows, malformed rows, windows."""
 
 from __future__ import annotations
 

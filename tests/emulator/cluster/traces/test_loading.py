@@ -1,4 +1,4 @@
-"""What is said of files that are missing, empty, damaged or something else; the log line; the real hour."""
+"""Errors for missing, empty, damaged and other files; the log line; the real trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is missing is named, with what brings it; compiled objects lie where only their user can write."""
+"""Errors for missing requirements with their remedies; compiled objects are in a private folder."""
 
 from __future__ import annotations
 

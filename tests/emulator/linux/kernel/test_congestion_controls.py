@@ -1,4 +1,4 @@
-"""DCTCP and New Vegas as eBPF programs do what their papers say."""
+"""DCTCP and New Vegas as eBPF programs behave as in their papers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random early detection of the port program: the simulator's law, on packets of the real kernel."""
+"""Random early detection of the port program follows the simulator's law on the kernel's packets."""
 
 from __future__ import annotations
 

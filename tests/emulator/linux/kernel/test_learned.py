@@ -1,4 +1,4 @@
-"""Windows and rates written from Python hold in the kernel, and its reports are right."""
+"""Windows and rates set from Python take effect in the kernel, and its reports are correct."""
 
 from __future__ import annotations
 

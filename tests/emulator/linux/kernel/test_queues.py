@@ -1,4 +1,4 @@
-"""Ports of the real kernel: rate, buffer, marks and counters, against tc's own counters."""
+"""Ports of the Linux kernel: rate, buffer, marks and counters, compared with tc's counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services of the packet simulator's worlds: everything but the kernel's part, and no privilege needed."""
+"""Services with worlds of the packet simulator, which need no kernel support and no privileges."""
 
 from __future__ import annotations
 

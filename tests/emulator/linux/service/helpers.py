@@ -1,4 +1,4 @@
-"""What tests of services share."""
+"""Helpers for tests of services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of services of the kernel's worlds share."""
+"""Helpers for tests of services with worlds of the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packet simulator behind the World API: what a service can serve without any privilege.
+"""The packet simulator behind the World API, for services without privileges.
 
 Time is simulated and passes only in ``advance``; everything else is as with the kernel's worlds. Scenarios
 whose names begin with ``unruly-`` make it misbehave, for the tests of a service's supervision.

@@ -1,4 +1,4 @@
-"""Cleaning removes what dead services left, and touches nothing else."""
+"""Cleaning removes the remains of dead services and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever dies, in whatever way, nothing stays behind: clients, services, worlds; time and again.
+"""Deaths of clients, services and worlds leave nothing behind, also repeatedly.
 
 ``SYSGYM_KILL_ROUNDS=20`` kills twenty times in a row; without it, once.
 """

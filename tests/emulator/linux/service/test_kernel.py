@@ -1,4 +1,4 @@
-"""The service with the kernel's worlds: what it serves, and what is left of it when somebody is killed."""
+"""The service with worlds of the kernel: its functions, and cleaning up after kills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services on the network: holders of keys come in, nobody else does."""
+"""Services on the network accept clients with a key only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines that lack something, and one that is too slow: as real as they can be had on one that has all."""
+"""Machines without a requirement, and a slow machine, imitated on a complete machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages: what goes in comes out, and whatever else comes in is an error and no crash."""
+"""Messages: round trips, and errors instead of crashes for invalid input."""
 
 from __future__ import annotations
 

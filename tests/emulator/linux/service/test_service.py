@@ -1,4 +1,4 @@
-"""A service and its clients, well and badly behaved: everything but the kernel's part."""
+"""A service with correct and misbehaving clients, without the kernel."""
 
 from __future__ import annotations
 

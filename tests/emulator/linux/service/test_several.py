@@ -1,4 +1,4 @@
-"""Several environments at once on one machine, with one service and with two. They do not meet."""
+"""Several environments at once on one machine, with one service and with two, are independent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody else has put in the way of a service: files in the caller's folder, folders of sockets."""
+"""Obstacles to a service made by other users: files in the caller's folder, folders of sockets."""
 
 from __future__ import annotations
 

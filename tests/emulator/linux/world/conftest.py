@@ -1,4 +1,4 @@
-"""Worlds of the tests: small networks of the real kernel, and a check that nothing of them stays."""
+"""Small networks of the Linux kernel, and a check that they are removed completely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long cables: what is on its way waits behind the ports, and is in none of their counters."""
+"""Long links: packets in flight are delayed after the ports and not in the ports' counters."""
 
 from __future__ import annotations
 

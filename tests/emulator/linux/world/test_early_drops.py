@@ -1,4 +1,4 @@
-"""Random early detection of a scenario, on the ports of its switches and on no host's."""
+"""Random early detection of a scenario, on ports of switches only."""
 
 from __future__ import annotations
 

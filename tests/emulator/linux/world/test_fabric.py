@@ -1,4 +1,4 @@
-"""Topologies as namespaces: everybody reaches everybody, over the paths that the topology has."""
+"""Topologies as namespaces: all hosts reach each other, over the topology's paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The law `neural` on the kernel: without a network it is DCTCP, with one it does what that says."""
+"""The law `neural` on the kernel: DCTCP without a network, and the network's corrections with one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flows on the kernel go where the simulator's go."""
+"""Flows on the kernel take the simulator's paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The warning that the processors are what limits: when it comes, and when it must not."""
+"""The warning about saturated processors: present and absent when it should be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worlds on the real kernel: what flows achieve, what is counted, and what a reset leaves."""
+"""Worlds on the Linux kernel: throughput of flows, counters, and resets."""
 
 from __future__ import annotations
 

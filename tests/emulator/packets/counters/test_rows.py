@@ -1,4 +1,4 @@
-"""Rows and records of counters have the names of the counters."""
+"""Rows and records of counters have the same field names."""
 
 from __future__ import annotations
 

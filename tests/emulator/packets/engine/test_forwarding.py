@@ -1,4 +1,4 @@
-"""Forwarding tables, packet spraying, links that fail, and flows that wait for others."""
+"""Forwarding tables, packet spraying, failing links, and dependent flows."""
 
 from __future__ import annotations
 

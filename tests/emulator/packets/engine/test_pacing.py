@@ -1,4 +1,4 @@
-"""Pacing, delivery rates, telemetry, notifications and ticks: what rate-based transports need."""
+"""Pacing, delivery rates, telemetry, notifications and timers of rate-based transports."""
 
 from __future__ import annotations
 

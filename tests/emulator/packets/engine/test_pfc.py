@@ -1,4 +1,4 @@
-"""Priority flow control: nothing is dropped, pauses spread, and all goes on when the congestion is over."""
+"""Priority flow control: no drops, spreading of pauses, and recovery after congestion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random loss: a sender counts as lost what was lost, sends that again, and hardly ever times out."""
+"""Random loss: senders detect the lost packets, retransmit them, and rarely time out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links whose rate changes: what they carry, what becomes of a queue, that no packet is lost or made."""
+"""Links with changing rates: throughput, queues, and conservation of packets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delayed ACKs: how many, when, and what their marks say (RFC 5681, 4.2; RFC 8257, 3.2)."""
+"""Delayed ACKs: number, time and marks (RFC 5681, 4.2; RFC 8257, 3.2)."""
 
 from __future__ import annotations
 

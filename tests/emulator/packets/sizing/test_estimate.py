@@ -1,4 +1,4 @@
-"""The estimate of an episode, against what it is; worlds that no machine holds are refused at once."""
+"""Estimates of an episode's size, compared with the real size; oversized worlds are refused at once."""
 
 from __future__ import annotations
 

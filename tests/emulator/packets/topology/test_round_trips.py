@@ -1,4 +1,4 @@
-"""The longest round trip of the empty network, against all pairs and paths, and against a packet."""
+"""The longest round trip of an empty network, compared with all pairs and paths, and with a packet."""
 
 from __future__ import annotations
 

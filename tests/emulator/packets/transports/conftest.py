@@ -1,4 +1,4 @@
-"""What tests of the laws share: the driver by hand, and a network that has settled."""
+"""Fixtures for tests of laws: the driver, and a network in steady state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drives the compiled callbacks of one flow by hand, as the event loop would."""
+"""Driver that calls the compiled callbacks of one flow by hand, like the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transports in a network: the queues and rates that their sources promise."""
+"""Transports in a network: queues and rates according to their sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every law: equal flows get equal shares, incast ends, a seed fixes every byte."""
+"""Properties of every law: fair shares of equal flows, completed incasts, determinism."""
 
 from __future__ import annotations
 

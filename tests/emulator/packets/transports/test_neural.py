@@ -1,4 +1,4 @@
-"""The learned law: DCTCP where the network says nothing, and what it says where it does."""
+"""The learned law: DCTCP with an output of zero, and corrections by other outputs."""
 
 from __future__ import annotations
 

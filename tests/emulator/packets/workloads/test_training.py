@@ -1,4 +1,4 @@
-"""Collectives of training jobs: what is sent, by whom, after what."""
+"""Collectives of training jobs: messages, senders and dependencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment as Gymnasium, stable-baselines3 and a user see it, on every scenario that ships."""
+"""DatacenterCC on every scenario in the package: Gymnasium's and stable-baselines3's checkers, and use."""
 
 from __future__ import annotations
 

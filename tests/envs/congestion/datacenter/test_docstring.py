@@ -1,4 +1,4 @@
-"""The class documentation keeps its promises: tables that match the code."""
+"""Tables in the class documentation match the code."""
 
 from __future__ import annotations
 

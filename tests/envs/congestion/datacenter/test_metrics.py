@@ -1,4 +1,4 @@
-"""Metrics against the counters that they come from, and against what is known of small cases."""
+"""Metrics, compared with the counters and with known small cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The observation: every value where the index says, of the size that the network says."""
+"""The observation: every value at its documented index, with its documented size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewards: the default by what it must and must not pay for, Iroko's by its formulas."""
+"""Rewards: required properties of the default, and the formulas of Iroko's."""
 
 from __future__ import annotations
 

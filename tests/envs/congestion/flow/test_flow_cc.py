@@ -1,4 +1,4 @@
-"""One flow's sender: both checkers, formulas by hand, and answers known beforehand."""
+"""FlowCC: both checkers, formulas by hand, and known results."""
 
 from __future__ import annotations
 

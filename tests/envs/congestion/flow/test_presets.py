@@ -1,4 +1,4 @@
-"""Presets and rewards as objects: a user's own, by name and as it is, and what is wrong with one."""
+"""Presets and rewards as objects: the user's own, by name and as objects, and errors."""
 
 from __future__ import annotations
 

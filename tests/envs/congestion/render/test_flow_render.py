@@ -1,4 +1,4 @@
-"""Pictures of one flow: drawn from what the environment measured, and the world none the wiser."""
+"""Pictures of one flow show measured values, and rendering does not affect the episode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is drawn: frames of one size, which depend on what happened and not on how often they were drawn."""
+"""Rendered frames: constant size, and independent of the number of frames drawn before."""
 
 from __future__ import annotations
 

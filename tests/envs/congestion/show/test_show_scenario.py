@@ -1,4 +1,4 @@
-"""``sysgym show scenario``: what a scenario means, in words and as a picture."""
+"""``sysgym show scenario``: the meaning of a scenario in words and as a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steppers of the kernel, on a simulated network: what the compiled ones give, they give too."""
+"""The kernel's steppers on a simulated network give the results of the compiled ones."""
 
 from __future__ import annotations
 

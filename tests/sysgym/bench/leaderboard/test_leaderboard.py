@@ -1,4 +1,4 @@
-"""The leaderboard: entries hold what a replay takes, and ranks are no finer than the rows can tell."""
+"""The leaderboard: entries are complete for replay, and ranks respect the intervals."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_entry_replays(played: Path, root: Path, command_line: CommandLine) -
     assert (entry.folder / COMPRESSED).stat().st_size < (played / RESULTS).stat().st_size / 3
     done = command_line("validate", entry.folder, "--sample", "2", "--jobs", "1")
     assert done.returncode == 0, done.stderr
-    assert "all 2 equal, bit by bit" in done.stdout
+    assert "all 2 rows are equal, bit by bit" in done.stdout
 
 
 @pytest.mark.parametrize("given", ["--out {}", "--out={}", "--out '{} x'"])
@@ -110,7 +110,7 @@ def test_checkpoints_and_own_files_are_packed(make_row: MakeRow, tmp_path: Path,
     with ResultsFile(out) as results:
         row = make_row("ppo", 200, checkpoint="training/a/final.zip", checkpoint_sha256=digests[0], **who)
         results.append(dataclasses.replace(row, energy=DEFAULT.account(1.0, 1.0)))
-    with pytest.raises(SysgymError, match="has to lie in"):
+    with pytest.raises(SysgymError, match="must be in"):
         _pack(out, root, "mine", "ppo")
     assert not list((root / "results").rglob("*.gz")), "nothing is left of an entry that failed"
     (out / "training" / "a").mkdir(parents=True)
@@ -129,7 +129,7 @@ def test_checkpoints_and_own_files_are_packed(make_row: MakeRow, tmp_path: Path,
     assert (folder / "own.py").read_text() == "x = 1\n"
     assert "| 1 training, 2.00 kWh together, heuristic baseline not reached in 1 |" in render(root)
     (out / "training" / "a" / "final.zip").write_bytes(bytes(6_000_000))
-    with pytest.raises(ResultMismatch, match="not the checkpoint that the rows were made with"):
+    with pytest.raises(ResultMismatch, match="differs from the checkpoint that the rows were made with"):
         _pack(out, root, "large", "ppo", plugins=[own])
     (out / RESULTS).unlink()
     with ResultsFile(out) as results:
@@ -147,11 +147,11 @@ def test_no_file_from_elsewhere_is_packed(make_row: MakeRow, tmp_path: Path, roo
     who = {"agent": "ppo", "learned": True, "checkpoint": "training/a/final.zip"}
     mine = ((str(tmp_path / "own.py"), file_sha256(out / "own.py")),)
     for checkpoint, named, words in (
-        ("link", mine, "has to lie in"),
+        ("link", mine, "must be in"),
         ("file", ((str(secret), file_sha256(secret)),), "rows need this file"),
-        ("file", ((str(tmp_path / "own.py"), "ab"),), "not the file that the rows were made with"),
-        ("record", mine, "has to lie in"),
-        ("run", mine, "has to lie in"),
+        ("file", ((str(tmp_path / "own.py"), "ab"),), "differs from the file that the rows were made with"),
+        ("record", mine, "must be in"),
+        ("run", mine, "must be in"),
         ("file", mine, ""),
     ):
         shutil.rmtree(out / "training")
@@ -284,8 +284,8 @@ def test_energy_of_other_ways_is_not_compared(make_row: MakeRow, tmp_path: Path,
     [
         (ENTRY, 'title = "x"\n', r"entry\.toml: by is nothing; expected a text"),
         (ENTRY, 'title = "x"\nby = "y"\ncontenders = ["nobody"]\n', "no rows of nobody"),
-        (README, "  \n", "no README"),
-        (COMPRESSED, "not gzip", "not a whole gzip file"),
+        (README, "  \n", "README.md is missing"),
+        (COMPRESSED, "not gzip", "expected a complete gzip file"),
     ],
 )
 def test_an_incomplete_entry_is_refused(

@@ -1,4 +1,4 @@
-"""What a report says first, what it draws, and that it can be read: verdict, summary, queues, contrast."""
+"""Content and legibility of a report: verdict, summary, queues, contrast."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_verdict_counts_comparisons(make_study: MakeStudy) -> None:
     benchmark = make_study({"dctcp": (9.5, 1.0), "reno": (9.0, 8.0), "ppo": (9.4, 2.0), "oracle": (9.9, 0.1)})
     assert verdict(benchmark) == (
         "dctcp is best or tied with the best in all 2 comparisons (goodput; queueing delay, p99; on tiny); "
-        "of the learned, ppo in none."
+        "of the learned agents, ppo in none."
     )
 
 
@@ -93,7 +93,7 @@ def test_the_next_is_not_alone_where_several_tie(make_study: MakeStudy) -> None:
     (sentence,) = headline(make_study(levels).results[0]).sentences
     assert "p99: dctcp leads with 1.00" in sentence
     assert (
-        "lower than the next, reno, which the seeds cannot tell from cubic (8.02 ms) and bbr (8." in sentence
+        "lower than the next, reno, not significantly different from cubic (8.02 ms) and bbr (8." in sentence
     )
 
 

@@ -1,4 +1,4 @@
-"""A report of hostile rows: it stays in its folder, and no text of it is a tag, a link or a script."""
+"""Reports of hostile rows stay in their folder, and no text becomes a tag, a link or a script."""
 
 from __future__ import annotations
 

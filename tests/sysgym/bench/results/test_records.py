@@ -1,4 +1,4 @@
-"""Records beside the rows: what a stranger may write into them, and what becomes of damaged ones."""
+"""Records stored with rows: untrusted content, and damaged files."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_run_goes_on_beside_a_broken_record_and_keeps_it(
     outcome = run_plan(make_plan(load_suite(write_suite()), played), played, n_workers=1, observer=heard)
     assert (outcome.n_kept, outcome.n_played) == (4, 0)
     (note,) = heard.notes
-    assert "it is in run.json.broken now, and a new one begins" in note
+    assert "the file was moved to run.json.broken, and a new one was begun" in note
     assert (played / "run.json.broken").read_text() == BROKEN_RUNS[what][0]
     assert len(read_run(played)["sittings"]) == 1
 
@@ -132,7 +132,7 @@ def test_a_broken_record_of_a_training_is_named(tmp_path: Path, what: str) -> No
 
 def test_a_folder_with_a_tag_for_a_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / TRAINING_FOLDER / "<img src=x onerror=alert(1)>").mkdir(parents=True)
-    with pytest.raises(SysgymError, match="is no training's name"):
+    with pytest.raises(SysgymError, match="is no name of a training"):
         check_records(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Rows on disk: whole or torn at the very end, whoever dies when."""
+"""Rows on disk: complete, or incomplete at the very end only, after any interruption."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def test_two_rows_of_one_episode_are_refused_with_cell_and_lines(
     row = make_row()
     rows = [row, make_row(seed=201), dataclasses.replace(row, **changes)]
     (tmp_path / RESULTS).write_bytes(b"".join(one.to_line() for one in rows))
-    expected = rf"results\.jsonl, lines 1 and 3: tiny / dctcp / test seed 200 stands there twice, {words}; "
+    expected = rf"results\.jsonl, lines 1 and 3: two rows of tiny / dctcp / test seed 200, {words}; "
     with pytest.raises(SysgymError, match=expected):
         read_rows(tmp_path)
 
@@ -351,7 +351,7 @@ def test_compressed_rows_are_whole_and_no_bomb(
         read_rows(tmp_path)
     monkeypatch.setattr("sysgym.bench.results.rows.LARGEST_RESULTS_BYTES", 100_000)
     path.write_bytes(gzip.compress(line * 1000))
-    with pytest.raises(SysgymError, match=r"gz: unfolds to more than 0\.1 MB"):
+    with pytest.raises(SysgymError, match=r"gz: decompresses to more than 0\.1 MB"):
         read_rows(tmp_path)
 
 
@@ -359,7 +359,7 @@ def test_no_rows_say_how_to_make_some(tmp_path: Path) -> None:
     with pytest.raises(SysgymError, match="sysgym bench SUITE --out"):
         read_rows(tmp_path / "nothing")
     (tmp_path / RESULTS).touch()
-    with pytest.raises(SysgymError, match=r"results\.jsonl: no rows in it"):
+    with pytest.raises(SysgymError, match=r"results\.jsonl: the file has no rows"):
         read_rows(tmp_path)
 
 
@@ -382,7 +382,10 @@ def test_a_full_disk_costs_one_row(make_row: MakeRow, tmp_path: Path) -> None:
 
 
 def test_two_runs_do_not_write_into_one_folder(make_row: MakeRow, tmp_path: Path) -> None:
-    with ResultsFile(tmp_path), pytest.raises(SysgymError, match="another benchmark is writing there"):
+    with (
+        ResultsFile(tmp_path),
+        pytest.raises(SysgymError, match="another benchmark is writing to this folder"),
+    ):
         ResultsFile(tmp_path)
     _write(tmp_path, make_row())  # the lock went with the run
 

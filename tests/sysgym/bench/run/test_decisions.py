@@ -1,4 +1,4 @@
-"""What a decision costs: measured around the agent alone, in rows and tables, and never compared."""
+"""Time per decision: measured around the agent only, in rows and tables, and never compared."""
 
 from __future__ import annotations
 
@@ -94,17 +94,17 @@ def _rows(make_row: MakeRow, name: str, times_ms: list[float | None]) -> list[Ro
 def test_tables_have_the_median_over_episodes(make_row: MakeRow, tmp_path: Path) -> None:
     rows = _rows(make_row, "dctcp", [0.5, 0.25, 900.0]) + _rows(make_row, "reno", [None, None, None])
     html, markdown = _report(tmp_path, rows)
-    assert '<th scope="col">time a decision<small>median, this machine</small></th></tr>' in html
+    assert '<th scope="col">time per decision<small>median, this machine</small></th></tr>' in html
     assert '<td class="soft" data-sort="0.5"><span>500 µs</span></td></tr>' in html
     assert '<td class="soft"><span>–</span></td></tr>' in html
     lines = [line for line in markdown.partition("\n## ")[2].splitlines() if line.startswith("| ")]
-    assert lines[0].endswith("| time a decision (median, this machine) |")
+    assert lines[0].endswith("| time per decision (median, this machine) |")
     assert lines[2].endswith("| 500 µs |")
     assert lines[3].endswith("| – |")
     assert len({line.count(" | ") for line in lines}) == 1
-    assert '"Time a decision" is the wall time' in markdown
+    assert '"Time per decision" is the wall time' in markdown
 
 
 def test_where_nobody_measured_there_is_no_column(make_row: MakeRow, tmp_path: Path) -> None:
     for text in _report(tmp_path, _rows(make_row, "dctcp", [None, None])):
-        assert "time a decision" not in text
+        assert "time per decision" not in text

@@ -1,4 +1,4 @@
-"""Rows outlive full and failing disks and kills at any moment; long: scripts/fault_injection.py."""
+"""Rows survive full and failing disks and kills at any time; long form: scripts/fault_injection.py."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_part_that_cannot_be_taken_back_ends_the_file(tmp_path: Path) -> None:
                 results.append(second)
         finally:
             os.ftruncate = truncate
-        with pytest.raises(StorageError, match="written in part and could not be taken back"):
+        with pytest.raises(StorageError, match="written in part and could not be removed"):
             results.append(third)
     with ResultsFile(tmp_path) as results:
         assert results.torn_bytes == 50

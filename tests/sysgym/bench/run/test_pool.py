@@ -1,4 +1,4 @@
-"""Worker processes: what they import, and what becomes of one whose job does not end."""
+"""Worker processes: their imports, and jobs that do not end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Sleep:
 
     @property
     def label(self) -> str:
-        """How messages call it."""
+        """Name of the job in messages."""
         return f"sleep {self.ready_s} {self.takes_s}"
 
     def run(self, report: Callable[[Any], None]) -> int:
@@ -59,7 +59,7 @@ def test_a_job_that_is_late_is_given_up_and_its_worker_replaced() -> None:
     assert time.monotonic() - began_s < 50.0
     assert isinstance(late, TimedOut)
     assert isinstance(late, Failed)
-    assert late.reason == "not over within 0.5 s, its process was ended"
+    assert late.reason == "exceeded the time limit of 0.5 s; its process was ended"
     assert isinstance(first, Done)
     assert isinstance(last, Done)
     assert first.result != last.result

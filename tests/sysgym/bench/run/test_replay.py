@@ -1,4 +1,4 @@
-"""Rows are played again: what is right passes, and nothing else does."""
+"""Replay of rows: correct rows pass, all others fail."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def _with(metrics: Mapping[str, float], **changes: float) -> dict[str, float]:
 def test_a_good_folder_passes(played: Path, command_line: CommandLine) -> None:
     done = command_line("validate", played, "--all", "--jobs", "1")
     assert done.returncode == 0, done.stderr
-    assert "playing 4 of 4 rows again\n" in done.stdout
+    assert "replaying 4 of 4 rows\n" in done.stdout
     for row in read_rows(played):
         assert f"equal    {row.label}\n" in done.stdout
-    assert "all 4 equal, bit by bit" in done.stdout
+    assert "all 4 rows are equal, bit by bit" in done.stdout
 
 
 @pytest.mark.parametrize("change", [lambda x: x * (1.0 + 1e-6), lambda x: math.nextafter(x, math.inf)])
@@ -122,8 +122,8 @@ def test_rows_of_other_versions_pass_if_their_numbers_are_the_same(
     label = _rewrite(played, 0, versions=old).label
     done = command_line("validate", played, "--sample", "0", "--jobs", "1")
     assert done.returncode == 0, done.stderr
-    assert f"equal    {label}  (under other versions)" in done.stdout
-    assert done.stdout.count("under other versions") == 1
+    assert f"equal    {label}  (with other versions)" in done.stdout
+    assert done.stdout.count("with other versions") == 1
 
 
 def test_versions_are_named_where_numbers_differ(make_row: MakeRow) -> None:
@@ -131,7 +131,7 @@ def test_versions_are_named_where_numbers_differ(make_row: MakeRow) -> None:
     recorded = make_row(metrics={"goodput_bps": 1.0}, row_versions=here | {"numpy": "1.0.0", "old": "2"})
     result = compare(recorded, make_row(metrics={"goodput_bps": 2.0}))
     assert result.other_versions == {"numpy": ("1.0.0", here["numpy"]), "old": ("2", None)}
-    with pytest.raises(ResultMismatch, match="under other versions than it was recorded with") as caught:
+    with pytest.raises(ResultMismatch, match="with other versions than it was recorded with") as caught:
         result.raise_if_different()
     assert f"numpy: recorded with 1.0.0, here {here['numpy']}" in str(caught.value)
 
@@ -162,7 +162,7 @@ def test_a_checkpoint_has_to_be_the_one_of_the_row(make_row: MakeRow, tmp_path: 
         checkpoint_sha256=file_sha256(checkpoint),
     )
     checkpoint.write_bytes(b"trained again")
-    with pytest.raises(ResultMismatch, match=r"tiny / ppo / test seed 200: checkpoint policy\.zip is not"):
+    with pytest.raises(ResultMismatch, match=r"tiny / ppo / test seed 200: checkpoint policy\.zip differs"):
         list(replay([row], tmp_path))
     checkpoint.unlink()
     with pytest.raises(SysgymError, match=r"policy\.zip: cannot be read"):
@@ -170,7 +170,7 @@ def test_a_checkpoint_has_to_be_the_one_of_the_row(make_row: MakeRow, tmp_path: 
 
 
 def test_a_row_that_cannot_be_played_is_named(make_row: MakeRow, tmp_path: Path) -> None:
-    with pytest.raises(SysgymError, match=r"tiny / gone / test seed 200: cannot be played again: .*vanished"):
+    with pytest.raises(SysgymError, match=r"tiny / gone / test seed 200: cannot be replayed: .*vanished"):
         list(replay([make_row("gone", agent="vanished")], tmp_path))
 
 
@@ -180,20 +180,20 @@ def test_rows_of_a_users_agent_need_the_very_file(
     out, sample = tmp_path / "out", ("--sample", "0", "--jobs", "1")
     suite = write_suite('"fragile"', 1)
     assert command_line("bench", suite, "--plugin", agents_file, "--out", out).returncode == 0
-    with pytest.raises(SysgymError, match=r"rows need this file, and .* has none of that name") as lost:
-        list(replay(read_rows(out), out))  # where a row says that a file lies is not looked at
+    with pytest.raises(SysgymError, match=r"rows need this file, and .* has no file of that name") as lost:
+        list(replay(read_rows(out), out))  # the path in a row is not used
     assert str(agents_file) in str(lost.value)
 
     moved = agents_file.rename(tmp_path / "moved_agents.py")
     found = command_line("validate", out, *sample, "--plugin", moved)
     assert found.returncode == 0, found.stderr
-    assert "all 1 equal" in found.stdout
+    assert "all 1 rows are equal" in found.stdout
 
     beside = out / agents_file.name
     beside.write_text(moved.read_text().replace("0.5", "0.6"))
     changed = command_line("validate", out, *sample, "--trust")
     assert changed.returncode == 1
-    assert f"{beside}: is not the file that the rows were made with" in " ".join(changed.stderr.split())
+    assert f"{beside}: differs from the file that the rows were made with" in " ".join(changed.stderr.split())
     beside.write_bytes(moved.read_bytes())
     assert command_line("validate", out, *sample, "--trust").returncode == 0
 
@@ -240,11 +240,11 @@ def test_nobody_knows_beforehand_which_rows_are_played(
     assert chosen[0] != chosen[1]
     for line, seeds in zip(said, chosen[:2], strict=True):
         head, _, drawn = line.rpartition(" ")
-        assert head == "playing 10 of 60 rows again, chosen with --seed"
+        assert head == "replaying 10 of 60 rows, chosen with --seed"
         assert validate("--seed", drawn) == line
         assert chosen[-1] == seeds
     for everything in (("--all",), ("--sample", "0")):
-        assert validate(*everything) == "playing 60 of 60 rows again"
+        assert validate(*everything) == "replaying 60 of 60 rows"
         assert sorted(chosen[-1]) == list(range(200, 260))
 
 
@@ -266,10 +266,10 @@ def test_ctrl_c_leaves_validate_and_report_cleanly(
     monkeypatch.setattr("sysgym.bench.report.write", interrupted)
     code, out, err = call("report", played)
     assert (code, err) == (130, "")
-    assert "stopped; the report is not finished, the same command begins it anew" in out
+    assert "stopped; the report is not finished; run the same command again" in out
 
 
 def test_a_folder_without_rows_is_an_error_of_its_own(tmp_path: Path, command_line: CommandLine) -> None:
     done = command_line("validate", tmp_path / "nothing")
     assert done.returncode == 2
-    assert "no results.jsonl there" in done.stderr
+    assert "no results.jsonl in this folder" in done.stderr

@@ -1,4 +1,4 @@
-"""A run of the benchmark: every episode once, whatever stops it in between."""
+"""Runs of the benchmark: every episode once, after any interruption."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_resuming_plays_what_is_missing_and_nothing_else(write_suite: WriteSuite
     outcome, ears = _run(suite, out)
     assert set(_cells(ears.played)) == lost
     assert (outcome.n_kept, outcome.n_played, outcome.complete) == (2, 2, True)
-    assert any("torn (40 bytes)" in note for note in ears.notes)
+    assert any("incomplete (40 bytes)" in note for note in ears.notes)
     assert _timeless(read_rows(out)) == _timeless(list(map(Row.from_line, lines)))
 
     content = (out / RESULTS).read_bytes()
@@ -165,7 +165,7 @@ def test_a_scenario_that_changed_is_played_anew_and_old_rows_wait_aside(
     outcome, ears = _run(suite, out)
     assert (outcome.n_kept, outcome.n_played) == (0, 2)
     assert ears.notes == [
-        "2 rows are not of this plan (scenario, contender, checkpoint or seed): moved to aside.jsonl"
+        "2 rows do not belong to this plan (scenario, contender, checkpoint or seed); moved to aside.jsonl"
     ]
     new = read_rows(out)
     assert {row.scenario_resolved["queue"]["buffer_bytes"] for row in new} == {60_000}
@@ -198,7 +198,7 @@ def test_rows_of_other_sources_are_not_mixed_with_ours(write_suite: WriteSuite, 
     (out / RESULTS).write_bytes(b"".join(row.to_line() for row in rows))
     outcome, ears = _run(suite, out)
     assert (outcome.n_kept, outcome.n_played) == (1, 1)
-    assert ears.notes == ["1 rows are of other versions or sources of sysgym: moved to aside.jsonl"]
+    assert ears.notes == ["1 rows were made with other versions or sources of sysgym; moved to aside.jsonl"]
     assert len({row.versions["sources"] for row in read_rows(out)}) == 1
 
 
@@ -221,7 +221,7 @@ def test_what_the_command_line_adds(write_suite: WriteSuite, tiny: Path, tmp_pat
     [
         ('"dctcp"', {"contenders": ["dctpc"]}, 'did you mean "dctcp"'),
         ('"dctcp"', {"contenders": ["dctcp"]}, 'two contenders are named "dctcp"'),
-        ('"dctcp"', {"n_seeds": 101}, "seed 300 is not of the split test"),
+        ('"dctcp"', {"n_seeds": 101}, "seed 300 is outside the split test"),
         ('"ppo"', {}, 'the suite "small" trains no ppo on this scenario'),
         ('"dctcp"', {"scenarios": ["./tiny.toml"]}, 'in the suite "small" already'),
         ('"dctcp"', {"contenders": ["aimd@x.zip"]}, "takes no checkpoint"),
@@ -266,7 +266,7 @@ def test_kill_9_and_resume_give_the_rows_of_a_run_that_nothing_stopped(
 
     resumed = command_line(*arguments(cut))
     assert resumed.returncode == 0, resumed.stderr
-    assert f"12 of 12 episodes, {len(kept)} of them from before" in resumed.stdout
+    assert f"12 of 12 episodes, {len(kept)} of them finished earlier" in resumed.stdout
     assert read_rows(cut)[: len(kept)] == kept, "what was there is not played again"
     uninterrupted = command_line(*arguments(whole))
     assert uninterrupted.returncode == 0, uninterrupted.stderr
@@ -331,7 +331,7 @@ def test_a_failing_episode_names_its_cell_and_stops_no_other(
         in done.stdout
     )
     assert "7 of 9 episodes" in done.stdout
-    assert f"2 episodes are missing, 2 jobs failed; tracebacks in {out / ERRORS}" in done.stdout
+    assert f"2 episodes are missing, 2 jobs failed; see the tracebacks in {out / ERRORS}" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     log = (out / ERRORS).read_text()
     assert "tiny / fragile / test seed 201" in log

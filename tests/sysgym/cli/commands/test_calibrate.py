@@ -1,4 +1,4 @@
-"""``sysgym calibrate`` prints the comparison and says whether it holds."""
+"""``sysgym calibrate``: the comparison and its exit code."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ def test_a_trace_is_not_calibrated(tmp_path: Path) -> None:
         'title = "R"\ndescription = "R"\n[jobs]\nkind = "trace"\nformat = "spar"\n'
         "[splits.train]\nseeds = [0, 1]\n[splits.validation]\nseeds = [2, 3]\n[splits.test]\nseeds = [4, 5]\n"
     )
-    with pytest.raises(ScenarioError, match="a trace is as it is"):
+    with pytest.raises(ScenarioError, match="jobs of a trace are not calibrated"):
         app(["calibrate", str(path)], standalone_mode=False)

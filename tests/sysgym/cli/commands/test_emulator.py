@@ -1,4 +1,4 @@
-"""``sysgym emulator``: what is missing is said, and the commands do what they say."""
+"""``sysgym emulator``: missing requirements, and its commands."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_serving_wants_root_and_keys(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("serve", "--tcp", "127.0.0.1:0", "--kind", "x:y") == 2
-    assert "--tcp needs --keys" in capsys.readouterr().err
+    assert "must be given together" in capsys.readouterr().err
     assert run("serve", "--user", "nobdoy", "--kind", "x:y") == 2
     assert 'did you mean "nobody"' in capsys.readouterr().err
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

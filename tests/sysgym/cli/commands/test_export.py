@@ -1,4 +1,4 @@
-"""``sysgym export``, ``fuzz``, ``study distillation``: what they write works, or they say why it cannot."""
+"""``sysgym export``, ``fuzz`` and ``study distillation``: working files, or clear errors."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def test_a_header_is_what_the_compiler_takes(
 
 
 COMPLAINTS = {
-    (): "nothing to do: give --out FILE, or --measure, or both",
-    ("--out", "policy.txt"): "policy.txt: neither .onnx nor .h",
-    ("--out", "policy.onnx", "--weights", "int8"): "--weights and --bytes-limit are for --format c",
+    (): "nothing to do; give --out FILE, --measure, or both",
+    ("--out", "policy.txt"): "policy.txt: expected a name that ends in .onnx or .h",
+    ("--out", "policy.onnx", "--weights", "int8"): "--weights and --bytes-limit apply to --format c only",
     ("--out", "policy.h", "--weights", "int8"): "the limit is 4096: raise --bytes-limit, or distill",
     ("--out", "policy.h", "--name", "a b"): '"a b" is no name of a C function',
 }
@@ -89,7 +89,7 @@ def test_students_are_compared_and_a_second_call_finds_them_done(
     arguments += ["--updates", "10", "--steps", "32", "--n-envs", "2"]
     code, out, err = call("study", "distillation", trained, "--out", folder, *arguments)
     assert code == 0, err
-    assert "seeds: 2; fewer than 5 say little" in out
+    assert "2 seeds; at least 5 are recommended" in out
     rows = {line.split()[0]: line.split() for line in out.splitlines()[2:7] if line}
     assert [rows[arm][3] for arm in ("student", "alone", "larger")] == ["32", "32", "32"]
     assert rows["student"][1] == rows["alone"][1] != rows["larger"][1]
@@ -112,10 +112,10 @@ def test_students_are_compared_and_a_second_call_finds_them_done(
         fcntl.flock(lock, fcntl.LOCK_EX)
         code, _, err = call("study", "distillation", trained, "--out", folder, *arguments)
         assert code == 2
-        assert "another process is distilling into it" in err
+        assert "another process is distilling into this folder" in err
     code, _, err = call("study", "distillation", trained, "--out", folder, *arguments, "--noise", "0.3")
     assert code == 2
-    assert "of another comparison" in err
+    assert "has a study with another teacher" in err
     code, out, err = call(
         "run", tmp_path / "tiny.toml", "-c", f"ppo@{folder}/student-seed0/final.zip", "--json"
     )

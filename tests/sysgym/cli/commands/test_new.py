@@ -1,4 +1,4 @@
-"""``sysgym new``: files that work at once, by the commands that they name themselves."""
+"""``sysgym new``: files that work unchanged, with the commands that they name."""
 
 from __future__ import annotations
 
@@ -70,21 +70,21 @@ def test_nothing_is_overwritten(tmp_path: Path, call: Call) -> None:
     (tmp_path / "mine.toml").write_text("precious")
     code, _, err = call("new", "suite", "mine", "--folder", tmp_path)
     assert code == 2
-    assert "is there already" in err
+    assert "exists already" in err
     assert (tmp_path / "mine.toml").read_text() == "precious"
 
 
 @pytest.mark.parametrize(
     ("what", "name", "words"),
     [
-        ("suite", "../x", "cannot be the name of a suite"),
-        ("suite", "My Suite", "lower case and digits, words joined by -"),
-        ("scenario", "x" * 5000, "up to 60 characters"),
-        ("law", "my-law", "lower case, digits and _"),
-        ("law", "dctcp", "a transport has this name already"),
-        ("law", "numpy", "a module of Python or of a library"),
-        ("lab", "class", "a module of Python or of a library"),
-        ("lab", "", "cannot be the name of a lab"),
+        ("suite", "../x", "is no valid name of a suite"),
+        ("suite", "My Suite", "lower-case letters and digits, words joined by -"),
+        ("scenario", "x" * 5000, "at most 60 characters"),
+        ("law", "my-law", "lower-case letters, digits and _"),
+        ("law", "dctcp", "the name of an existing transport"),
+        ("law", "numpy", "the name of a Python or library module"),
+        ("lab", "class", "the name of a Python or library module"),
+        ("lab", "", "is no valid name of a lab"),
     ],
 )
 def test_names_are_checked(what: str, name: str, words: str, tmp_path: Path, call: Call) -> None:

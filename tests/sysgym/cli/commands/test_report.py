@@ -1,4 +1,4 @@
-"""``sysgym report``: what is written, and what is said on the screen."""
+"""``sysgym report``: files and output."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def test_the_headlines_are_printed_and_both_forms_written(played: Path, call: Ca
 
 def test_the_reference_is_of_those_who_played(played: Path, call: Call) -> None:
     assert call("report", played)[0] == 0
-    assert "compares with dctcp on the same seeds" in (played / "report.md").read_text()
+    assert "difference to dctcp on the same seeds" in (played / "report.md").read_text()
     assert call("report", played, "--reference", "reno")[0] == 0
-    assert "compares with reno on the same seeds" in (played / "report.md").read_text()
+    assert "difference to reno on the same seeds" in (played / "report.md").read_text()
     code, out, err = call("report", played, "--reference", "renno")
     assert (code, out) == (2, "")
     assert 'did you mean "reno"' in err
@@ -67,4 +67,4 @@ def test_a_run_in_which_no_one_played_is_an_error_of_its_own(
     (tmp_path / RESULTS).touch()
     code, out, err = call(command, tmp_path)
     assert (code, out) == (2, "")
-    assert "no rows in it" in err
+    assert "the file has no rows" in err

@@ -1,4 +1,4 @@
-"""``sysgym submit``: an entry that replays elsewhere, or a sentence that says why there is none."""
+"""``sysgym submit``: a replayable entry, or a clear error."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_it_packs_and_validates(submit: Call, tmp_path: Path, played: Path) -> N
     assert "scripts/leaderboard.py" in out
     again = submit("--contender", "reno")
     assert again[0] == 2
-    assert "is there already" in again[2]
+    assert "exists already" in again[2]
 
 
 def test_what_does_not_replay_is_taken_away(submit: Call, tmp_path: Path, played: Path) -> None:
@@ -56,7 +56,7 @@ def test_what_does_not_replay_is_taken_away(submit: Call, tmp_path: Path, played
             results.append(replace(row, metrics=metrics))
     code, _, err = submit("--contender", "reno", "--sample", "0")
     assert code == 1
-    assert "its entry does not replay, and was taken away" in " ".join(err.split())
+    assert "its entry does not replay and was deleted" in " ".join(err.split())
     assert "goodput_bps" in err
     assert not list((tmp_path / "results").rglob("*.gz"))
 
@@ -79,7 +79,7 @@ def test_a_users_agent_is_packed_where_its_file_is_given(
 
 def test_what_cannot_be_submitted_is_said(submit: Call, tmp_path: Path, played: Path) -> None:
     for options, words in (
-        ((), "nobody in it was trained or brought a file; say who enters with --contender: dctcp, reno"),
+        ((), "no contender was trained or has a file; choose with --contender: dctcp, reno"),
         (("-c", "cubic"), "no rows of cubic"),
     ):
         code, _, err = submit(*options)
@@ -90,5 +90,5 @@ def test_what_cannot_be_submitted_is_said(submit: Call, tmp_path: Path, played: 
     change_run(played, lambda run: run["suite"].update(name="../../x"))
     assert "suite.name is '../../x'; expected" in submit("-c", "reno")[2]
     (played / "run.json").unlink()
-    assert "does not say what was run" in submit("-c", "reno")[2]
+    assert "the record of the run is missing" in submit("-c", "reno")[2]
     assert not (tmp_path / "results").exists()

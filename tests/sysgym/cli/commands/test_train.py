@@ -1,4 +1,4 @@
-"""``sysgym train``: a checkpoint that plays, and goes on where it was left."""
+"""``sysgym train``: a usable checkpoint, and resuming."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sysgym run`: one episode, as the user asked for it."""
+"""`sysgym run`: one episode with the user's options."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_an_agent_of_the_users_own_plays(tiny: Path, agents_file: Path, command_
     ("text", "words"),
     [
         ("import nothing_of_this_name\n", "cannot be imported: ModuleNotFoundError"),
-        ("x = 1\n", "registers no transport, no agent and no environment"),
+        ("x = 1\n", "expected a file that registers"),
         ("def :\n", "cannot be imported: SyntaxError"),
     ],
 )
@@ -141,14 +141,14 @@ def test_traces_that_cannot_be_written_are_refused(tiny: Path, call: Call, tmp_p
     assert "west->east" in err
     code, _, err = call("run", "google-2011", "--trace", str(tmp_path / "t.json"))
     assert code == 2
-    assert "scenarios of networks" in err
+    assert "a scenario with a packet network" in err
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--seed", "25000"], ["outside every split of tiny", "train 0 to 99", "test 200 to 299"]),
-        (["--seed", "3", "--split", "test"], ["is of the split train", "test has the seeds 200 to 299"]),
+        (["--seed", "3", "--split", "test"], ["is in the split train", "test has the seeds 200 to 299"]),
         (["--seed", "25000", "--split", "test"], ["is outside every split", "test has the seeds 200 to 299"]),
     ],
 )
@@ -166,9 +166,9 @@ def test_a_seed_outside_the_split_is_refused(
     [
         (
             ["google-2011", "-c", "dctcp"],
-            ["a transport, and this is no network", "is played by", "nurd", "spark"],
+            ["a transport, and this family has none", "the agents of this family are", "nurd", "spark"],
         ),
-        (["google-2011", "--transport", "dctcp"], ["a transport, and this is no network"]),
+        (["google-2011", "--transport", "dctcp"], ["a transport, and this family has none"]),
         (["dumbbell-10g", "-c", "nurd"], ["an agent of another family", "aimd", "dctcp"]),
         (["google-2011", "-c", "nurdd"], ['did you mean "nurd"', "sysgym list agents lists all"]),
     ],

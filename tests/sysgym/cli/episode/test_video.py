@@ -1,4 +1,4 @@
-"""`sysgym run --video`: files that play, refused before anything is played where they cannot be."""
+"""`sysgym run --video`: playable files, and errors before the episode."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_without_the_library_the_line_that_installs_it_is_said(
         ("--video", "episode.avi", "expected a name that ends in .mp4 or .gif, got '.avi'"),
         ("--video", "episode", "got 'none'"),
         ("--video", "/proc/nothing/episode.gif", "cannot be written"),
-        ("--video", "folder.gif", "it is a folder"),
+        ("--video", "folder.gif", "expected a file, got a folder"),
         ("--picture", "episode.xyz", "expected a name that ends in .png"),
         ("--picture", "/proc/nothing/episode.png", "cannot be written"),
     ],
@@ -176,7 +176,7 @@ def test_an_episode_stopped_by_the_user_says_what_is_left(
     path = tmp_path / "stopped.gif"
     code, out, _ = call("run", tiny, "-c", "dctcp", "--video", path)
     assert code != 0
-    assert "has the 5 frames up to here" in " ".join(out.split())
+    assert "has the first 5 frames" in " ".join(out.split())
     with Image.open(path) as image:
         assert image.n_frames == 5  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""``sysgym study robustness``: twins that are good enough, and twins that are not."""
+"""``sysgym study robustness``: twins that pass, and twins that fail."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_eight_bits_are_enough_for_a_small_policy(policy: Path, call: Call, tmp_
     small = ("--episodes", "2", "--observations", "16", "--every", "4", "--out", tmp_path / "out")
     code, out, err = call("study", "robustness", policy, *small)
     assert (code, err) == (0, "")
-    assert "The twin passes: 100.0 % agreement under random noise, 99 % needed." in out
+    assert "The twin passes: 100.0 % agreement under random noise, 99 % required." in out
     found = json.loads((tmp_path / "out" / "robustness.json").read_bytes())
     assert found["passes"] is True
     assert 0.0 < found["difference_max"] < 0.01
@@ -62,7 +62,7 @@ def test_a_twin_that_is_off_fails(policy: Path, call: Call) -> None:
     code, out, _ = call("study", "robustness", policy, "--twin", twin, "--episodes", "1", "--every", "0")
     assert code == 1
     assert "The twin fails: 0.0 % agreement" in out
-    assert "Original and twin agree nowhere" in out
+    assert "Original and twin agree on no observation" in out
 
 
 def test_the_same_call_gives_the_same_figures(policy: Path) -> None:
@@ -77,9 +77,9 @@ def test_the_same_call_gives_the_same_figures(policy: Path) -> None:
 
 def test_no_twin_of_another_kind(policy: Path, tiny: Path, tmp_path: Path) -> None:
     other = write_policy(tmp_path / "other.zip", load_scenario("iroko-fattree-10m"), 3)
-    with pytest.raises(SysgymError, match=r"no twin of .*, its observation index is another"):
+    with pytest.raises(SysgymError, match=r"no twin of .*, its observation index differs"):
         examine(policy, str(other))
-    with pytest.raises(SysgymError, match="the split test has only 100 seeds"):
+    with pytest.raises(SysgymError, match="but the split test has only 100 seeds"):
         examine(policy, settings=Settings(n_episodes=101))
     placement = write_policy(tmp_path / "placement.zip", load_scenario("placement-unseen"), 3)
     with pytest.raises(SysgymError, match="its observations are exact"):

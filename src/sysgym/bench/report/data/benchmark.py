@@ -1,4 +1,4 @@
-"""Data of a report: samples, intervals and comparisons, which the two writers lay out."""
+"""Data of a report: samples, intervals and comparisons."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from sysgym.scenarios.schema.common import SPLIT_NAMES
 from sysgym.scenarios.units import Unit, unit_of
 
 RETURN = "return"
-"""Not a metric, but may stand for one: the sum of rewards."""
+"""Name of the sum of rewards, which can be used like a metric."""
 
 ALL_IN_COLOUR = 8
-"""Up to so many contenders, none is put into the background of a picture."""
+"""With at most this many contenders, pictures show all of them in colour."""
 
 N_BEST = 3
-"""How many of the best are not, where there are more."""
+"""Number of best contenders shown in colour if there are more."""
 
 
 @dataclass(frozen=True)
 class Player:
-    """A contender as the report knows it."""
+    """Contender in a report."""
 
     name: str
     parts: str
@@ -46,15 +46,15 @@ class Player:
 
 @dataclass(frozen=True)
 class Score:
-    """One cell of a table.
+    """Result of one contender in one metric.
 
     Attributes:
-        estimate: The family's average with its interval, SI.
-        best: Whether it is the best among the competitors.
-        tied: Whether the seeds cannot tell it from the best.
-        difference: To the reference, SI; None for the reference itself.
-        n_runs: Trainings behind it (1 for what is not learned).
-        n_seeds: Episodes of each.
+        estimate: Average over episodes with its interval, in SI units.
+        best: Whether it is the best of the competitors.
+        tied: Whether it does not differ significantly from the best.
+        difference: Difference to the reference, in SI units; None for the reference itself.
+        n_runs: Number of trainings (1 for agents that are not learned).
+        n_seeds: Number of episodes of each.
     """
 
     estimate: Interval
@@ -66,16 +66,16 @@ class Score:
 
 
 class ScenarioResult:
-    """One scenario and split: who scored what.
+    """Results in one scenario and split.
 
     Args:
-        rows: Its rows.
-        evaluation: Of the scenario's environment.
-        players: In the order of the report.
-        metrics: Columns, the most important first; those that no row has are left out.
-        reference: Contender that others are compared with; another one where it does not play.
-        title: Of the scenario.
-        description: Of the scenario.
+        rows: Rows of the scenario and split.
+        evaluation: Evaluation of the scenario's environment.
+        players: Contenders in the order of the report.
+        metrics: Columns, the most important first; metrics without values are left out.
+        reference: Contender that the others are compared with; replaced by another one if it has no rows.
+        title: Title of the scenario.
+        description: Description of the scenario.
     """
 
     def __init__(
@@ -109,28 +109,28 @@ class ScenarioResult:
 
     @property
     def label(self) -> str:
-        """Name, with the split where it is not the usual one."""
+        """Name of the scenario, with the split unless it is the test split."""
         return self.name if self.split == "test" else f"{self.name} ({self.split})"
 
     @property
     def slug(self) -> str:
-        """Name and split for names of files and anchors; no other result has the same."""
+        """Scenario and split as part of names of files and anchors, unique among results."""
         between = "-" if self.split in SPLIT_NAMES else "--"
         return f"{slug(self.name)}{between}{slug(self.split)}"
 
     @property
     def resolved(self) -> Mapping[str, Any]:
-        """The scenario as the rows have it, every default explicit."""
+        """The complete scenario in the rows, with all defaults."""
         return self._rows[0].scenario_resolved
 
     @property
     def sha256(self) -> str:
-        """Digest of that scenario, as the rows have it."""
+        """Digest of the scenario in the rows."""
         return printable(self._rows[0].scenario_sha256, 64)
 
     @property
     def outside_split(self) -> list[int]:
-        """Seeds that are not of the split."""
+        """Seeds outside the split."""
         try:
             first, last = self.resolved["splits"][self.split]["seeds"]
             return [seed for seed in self.seeds if not first <= seed <= last]
@@ -141,7 +141,7 @@ class ScenarioResult:
         """Return values of shape (n_runs, n_seeds) and their seeds; None if there are none.
 
         Args:
-            player: A contender.
+            player: Name of a contender.
             metric: Key in the rows, or :data:`RETURN`.
         """
         key = (player, metric)
@@ -164,19 +164,19 @@ class ScenarioResult:
 
     @cached_property
     def metric_names(self) -> set[str]:
-        """Everything that at least one row has, columns or not."""
+        """Metrics that at least one row has, including those without a column."""
         return {name for row in self._rows for name in row.metrics}
 
     def row(self, player: str, seed: int) -> Row | None:
-        """Return the first row of a contender's episode; None where it was not played."""
+        """Return the first row of a contender's episode; None if there is none."""
         return next((row for row in self._rows if (row.contender.name, row.seed) == (player, seed)), None)
 
     def n_episodes(self, player: str) -> int:
-        """Return how many seeds a contender played."""
+        """Return the number of a contender's seeds."""
         return len({row.seed for row in self._rows if row.contender.name == player})
 
     def decision_ms(self, player: str) -> float | None:
-        """Return the median over episodes of what a decision took, ms; None where nobody measured it."""
+        """Return the median over episodes of the time per decision, ms; None if it was not measured."""
         times_ms = [
             row.decision_ms
             for row in self._rows
@@ -185,24 +185,23 @@ class ScenarioResult:
         return float(np.median(times_ms)) if times_ms else None
 
     def accounts(self, player: str) -> list[Mapping[str, Any]]:
-        """Return energy and emissions of a contender's episodes, of those that have them."""
+        """Return the energy records of a contender's episodes, where present."""
         return [row.energy for row in self._rows if row.contender.name == player and row.energy is not None]
 
     def mean_return(self, player: str) -> float:
-        """Return the mean of a contender's returns."""
+        """Return the mean return of a contender."""
         return float(np.mean([row.total_reward for row in self._rows if row.contender.name == player]))
 
     @property
     def timed(self) -> bool:
-        """Whether it is known for anyone how long decisions took."""
+        """Whether the time per decision is known for any contender."""
         return any(row.decision_ms is not None for row in self._rows)
 
     @cached_property
     def in_colour(self) -> list[str]:
-        """Who is not put into the background of pictures: all, or of many those that people look for first.
+        """Contenders shown in colour in pictures: all, or the most interesting if there are many.
 
-        These are the best by the first metric, the reference, what was learned, and who reads more than the
-        others.
+        These are the best in the first metric, the reference, learned agents and privileged agents.
         """
         if len(self.players) <= ALL_IN_COLOUR:
             return [player.name for player in self.players]
@@ -221,7 +220,7 @@ class ScenarioResult:
 
     @cached_property
     def scores(self) -> dict[tuple[str, str], Score]:
-        """Player and metric -> cell; pairs without values are absent."""
+        """(Contender, metric) -> score; pairs without values are omitted."""
         found: dict[tuple[str, str], Score] = {}
         for metric in self.metrics:
             estimates = {
@@ -261,12 +260,12 @@ class ScenarioResult:
         )
 
     def difference(self, ours: str, theirs: str, metric: str) -> Interval | None:
-        """Return ours less theirs on common seeds; None without any."""
+        """Return ours minus theirs on common seeds; None without common seeds."""
         pair = self.pair(ours, theirs, metric)
         return None if pair is None else statistics.paired_difference(*pair, statistic=self._average)
 
     def pair(self, ours: str, theirs: str, metric: str) -> tuple[FloatArray, FloatArray] | None:
-        """Return the samples of two players on their common seeds."""
+        """Return the samples of two contenders on their common seeds."""
         mine, other = self.sample(ours, metric), self.sample(theirs, metric)
         if mine is None or other is None:
             return None
@@ -279,13 +278,13 @@ class ScenarioResult:
         )
 
     def unit(self, metric: str) -> Unit:
-        """Return the unit that the metric's column is shown in."""
+        """Return the unit of the metric's column."""
         values = [score.estimate.value for (_, name), score in self.scores.items() if name == metric]
         return unit_of(metric, values)
 
     @property
     def focus(self) -> list[Metric]:
-        """The two metrics of a headline: the family's first or, without it, the benefit; and the cost."""
+        """The two metrics of a headline: the family's first metric (or its benefit), and its cost."""
         by_name = {metric.name: metric for metric in self.metrics}
         evaluation = self.evaluation
         first = evaluation.headline if evaluation.headline.name in by_name else evaluation.benefit
@@ -293,7 +292,7 @@ class ScenarioResult:
         return [by_name[name] for name in wanted if name in by_name] or self.metrics[:2]
 
     def enough_benefit(self) -> set[str]:
-        """Return who has enough of the family's benefit for a low cost to count."""
+        """Return the contenders with enough of the family's benefit for their costs to be compared."""
         found = {
             name: score.estimate.value
             for (name, metric), score in self.scores.items()
@@ -311,19 +310,19 @@ class ScenarioResult:
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """All results of a results folder.
+    """All results in a results folder.
 
     Attributes:
-        title: Of the suite.
-        description: Of the suite.
-        results: One for each scenario and split.
-        players: All of them, in the order of the report.
-        reference: Contender that others are compared with.
-        sittings: Runs of the benchmark that made the rows.
+        title: Title of the suite.
+        description: Description of the suite.
+        results: Results by scenario and split.
+        players: All contenders in the order of the report.
+        reference: Contender that the others are compared with.
+        sittings: Sessions of the benchmark that made the rows.
         rows: All rows.
-        warnings: What a reader has to know before believing anything.
-        folder: Where it all lies.
-        matrix: Who was trained on what and played what; None where the suite has no ``[matrix]``.
+        warnings: Reasons to doubt the results.
+        folder: Results folder.
+        matrix: Generalisation matrix; None if the suite has no ``[matrix]``.
     """
 
     title: str
@@ -342,12 +341,12 @@ def read_benchmark(folder: Path, reference: str | None = None) -> BenchmarkResul
     """Read a results folder.
 
     Args:
-        folder: With ``results.jsonl`` and, unless someone took it away, ``run.json``.
-        reference: Contender to compare with; None: the family's if it plays, else the first competitor.
+        folder: Results folder with ``results.jsonl`` and, optionally, ``run.json``.
+        reference: Contender to compare with; None: the family's if it has rows, else the first competitor.
 
     Raises:
         SysgymError: There are no rows.
-        UnknownName: The reference plays nowhere.
+        UnknownName: The reference has no rows.
     """
     rows = [_shown(row) for row in read_rows(folder)]
     record = read_record(folder)
@@ -397,7 +396,7 @@ def read_benchmark(folder: Path, reference: str | None = None) -> BenchmarkResul
 
 
 def _distinct(rows: Sequence[Row], metrics: Sequence[Metric]) -> list[Metric]:
-    """Return the metrics that rows have, less those that repeat one before (where all flows are small)."""
+    """Return the metrics in the rows without repetitions (such as those of small flows if all are small)."""
     columns: dict[tuple[float | None, ...], Metric] = {}
     for metric in metrics:
         column = tuple(row.metrics.get(metric.name) for row in rows)
@@ -407,7 +406,7 @@ def _distinct(rows: Sequence[Row], metrics: Sequence[Metric]) -> list[Metric]:
 
 
 def _shown(row: Row) -> Row:
-    """Return a row whose names can be shown: they are of whoever wrote the file."""
+    """Return a row with names made safe to show, as the file may come from an untrusted source."""
     who = row.contender
     names = (shown_name(row.scenario), shown_name(row.split), shown_name(who.name))
     if names == (row.scenario, row.split, who.name):
@@ -426,5 +425,5 @@ def _players(rows: Sequence[Row], order: Sequence[str]) -> list[Player]:
         for row in rows
     }
     ranks = {name: rank for rank, name in enumerate(order)}
-    # References that read more than others stand at the end of every table.
+    # Privileged references are at the end of every table.
     return sorted(found.values(), key=lambda player: (player.privileged, ranks.get(player.name, len(ranks))))

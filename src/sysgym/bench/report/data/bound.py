@@ -1,4 +1,4 @@
-"""Shares of what a privileged reference reaches: they have no unit, so that scenarios can be put together."""
+"""Scores relative to a privileged reference, which have no unit and can be combined over scenarios."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from sysgym.scenarios.family import Metric
 
 
 def bound_of(benchmark: BenchmarkResult | ScenarioResult) -> str | None:
-    """Return the privileged contender that others are measured against, if one plays."""
+    """Return the privileged contender that defines the gap, if there is one."""
     return next((player.name for player in benchmark.players if player.privileged), None)
 
 
 def shares(result: ScenarioResult, player: str, target: str, metric: Metric) -> FloatArray | None:
-    """Return a contender's episodes as shares of what another reaches on the same seeds.
+    """Return a contender's values relative to another's on the same seeds.
 
-    Where less is better, the share is the other's value over the contender's: twice the delay is a half.
+    If lower is better, the ratio is inverted, so that twice the delay is 0.5.
 
     Args:
-        result: One scenario.
-        player: Who is measured.
-        target: Whose value is 1, the mean of its runs.
-        metric: Of what.
+        result: Results of one scenario.
+        player: Contender to measure.
+        target: Contender whose value, the mean over its runs, is 1.
+        metric: The metric.
 
     Returns:
-        Shape (n_runs, n_seeds); None without common seeds, and where the other's values are not above zero.
+        Shape (n_runs, n_seeds); None without common seeds or if the other's values are not all above zero.
     """
     pair = result.pair(player, target, metric.name)
     if pair is None:
@@ -41,13 +41,13 @@ def shares(result: ScenarioResult, player: str, target: str, metric: Metric) -> 
 
 
 def gap(result: ScenarioResult, player: str) -> Interval | None:
-    """Return the optimality gap of the result's first metric: what is missing to the bound's value.
+    """Return the optimality gap of the result's first metric: the mean shortfall from the bound's value.
 
-    An episode that is better than the bound's counts as one without a gap.
+    Episodes that are better than the bound's have no gap.
 
     Args:
-        result: One scenario.
-        player: Who is measured; None is returned for the bound itself.
+        result: Results of one scenario.
+        player: Contender to measure; None is returned for the bound itself.
     """
     bound = bound_of(result)
     if bound is None or player == bound:
@@ -57,7 +57,7 @@ def gap(result: ScenarioResult, player: str) -> Interval | None:
 
 
 def has_gaps(result: ScenarioResult) -> bool:
-    """Return whether anyone's gap is known."""
+    """Return whether any contender's gap is known."""
     bound = bound_of(result)
     return bound is not None and any(
         shares(result, player.name, bound, result.focus[0]) is not None
@@ -67,7 +67,7 @@ def has_gaps(result: ScenarioResult) -> bool:
 
 
 def overall_gap(benchmark: BenchmarkResult, player: str) -> Interval | None:
-    """Return the gap over all scenarios, each by its own first metric, every episode weighing the same."""
+    """Return the gap over all scenarios, each by its own first metric, with equal weights of episodes."""
     strata = []
     for result in benchmark.results:
         bound = bound_of(result)

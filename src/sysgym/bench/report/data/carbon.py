@@ -1,4 +1,4 @@
-"""Energy and carbon in the report: what an episode and a training cost, and what it bought."""
+"""Energy and carbon in the report: cost of episodes and trainings, and results per gram of CO2e."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _ENERGIES = ((1e3, "MWh"), (1.0, "kWh"), (1e-3, "Wh"), (1e-6, "mWh"), (1e-9, "µ
 
 @dataclass(frozen=True)
 class Cost:
-    """What a training cost.
+    """Cost of a training.
 
     Attributes:
-        name: Of the training.
-        steps: Environment steps.
-        account: Energy and emissions, as in rows; None where they were not measured, or not in one way.
-        reached: When it was as good as the best heuristic; None where nobody looked.
+        name: Name of the training.
+        steps: Number of environment steps.
+        account: Energy record, as in rows; None if it was not measured, or in different ways.
+        reached: Effort to reach the best heuristic; None if it was not evaluated.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Cost:
     reached: Reached | None
 
     def cells(self, *, measured: bool) -> tuple[str, ...]:
-        """Return the line of the table: name, steps, energy, emissions, energy to the best heuristic."""
+        """Return the row of the table: name, steps, energy, emissions, energy to reach the best heuristic."""
         energy = mass = "–"
         if measured and self.account is not None:
             energy = energy_text(self.account["energy_kwh"])
@@ -48,7 +48,7 @@ class Cost:
 
     def _to_heuristic(self, measured: bool) -> str:
         if self.reached is None:
-            return "not looked at"
+            return "not evaluated"
         if self.reached.steps is None:
             return f"not reached ({self.reached.heuristic})"
         steps = f"{self.reached.steps:,}".replace(",", " ")
@@ -62,7 +62,7 @@ COST_COLUMNS = ("training", "steps", "energy", "CO2e", "training energy to reach
 
 
 def costs(folder: Path) -> list[Cost]:
-    """Return what the finished trainings of a results folder cost, by name."""
+    """Return the costs of the finished trainings in a results folder, by name."""
     found = []
     for path in sorted((folder / TRAINING_FOLDER).glob(f"*/{FINISHED}")):
         if path.parent.name.startswith("aside-"):
@@ -77,7 +77,7 @@ def costs(folder: Path) -> list[Cost]:
 
 
 def is_measured(benchmark: BenchmarkResult, trainings: list[Cost]) -> bool:
-    """Return whether there is any energy, and all of it was measured in one way."""
+    """Return whether there are energy records and all were measured in the same way."""
     return len(_ways(benchmark, trainings)) == 1
 
 
@@ -87,35 +87,35 @@ def _ways(benchmark: BenchmarkResult, trainings: list[Cost]) -> dict[tuple[Any, 
 
 
 def refusal(benchmark: BenchmarkResult, trainings: list[Cost]) -> str | None:
-    """Return why energy is not compared; None where it is, or there is none."""
+    """Return why energy is not compared; None if it is compared or was not measured."""
     ways = _ways(benchmark, trainings)
     if len(ways) < 2:
         return None
     return (
-        f"Energy was measured in {len(ways)} ways ({'; '.join(sorted(ways.values()))}), which cannot be "
-        "compared: the report shows none. Play all of it with the same --energy, --grid, --pue and "
-        "--watts-per-core."
+        f"Energy was measured in {len(ways)} ways ({'; '.join(sorted(ways.values()))}), which are not "
+        "comparable, so the report shows none. Run the whole benchmark with the same --energy, --grid, --pue "
+        "and --watts-per-core."
     )
 
 
 @dataclass(frozen=True)
 class Worth:
-    """The column of one result: what a gram bought.
+    """Result per gram of CO2e, a column of one scenario's table.
 
     Attributes:
-        label: Of what: the return, or the first metric where returns can be negative.
-        values: Contender -> amount per gram, grams an episode; those without energy are absent.
+        label: Quantity: the return, or the first metric if returns can be negative.
+        values: Contender -> (amount per gram, grams per episode); contenders without energy are omitted.
     """
 
     label: str
     values: Mapping[str, tuple[float | None, float]]
 
     def cell(self, player: str) -> tuple[str, str]:
-        """Return the amount per gram and what an episode emits, as texts."""
+        """Return the amount per gram and the emissions per episode as texts."""
         if player not in self.values:
             return "–", ""
         worth, grams = self.values[player]
-        return "–" if worth is None else _with_prefix(worth), f"{mass_text(grams)} an episode"
+        return "–" if worth is None else _with_prefix(worth), f"{mass_text(grams)} per episode"
 
 
 def worth_of(result: ScenarioResult) -> Worth | None:
@@ -124,7 +124,7 @@ def worth_of(result: ScenarioResult) -> Worth | None:
     for player in result.players:
         accounts = result.accounts(player.name)
         if accounts:
-            # The median: a process's first episode also pays for loading the compiled simulator.
+            # The median, because a process's first episode includes loading the compiled simulator.
             grams[player.name] = float(np.median([total_g(account) for account in accounts]))
     if not grams:
         return None
@@ -143,7 +143,7 @@ def worth_of(result: ScenarioResult) -> Worth | None:
 
 
 def _positive_metric(result: ScenarioResult, names: list[str]) -> Metric | None:
-    """The first metric of which more is better and that all have above zero: a quotient needs both."""
+    """Return the first metric that is better if higher and positive for all, as a quotient requires."""
     for metric in result.metrics:
         scores = [result.scores.get((name, metric.name)) for name in names]
         if metric.higher_is_better and all(one is not None and one.estimate.value > 0.0 for one in scores):
@@ -152,14 +152,14 @@ def _positive_metric(result: ScenarioResult, names: list[str]) -> Metric | None:
 
 
 def guide(benchmark: BenchmarkResult, trainings: list[Cost]) -> list[str]:
-    """Return how to read energy and carbon, a paragraph each; none where there is nothing to read."""
+    """Return instructions for reading energy and carbon, as paragraphs; empty without energy."""
     if not is_measured(benchmark, trainings):
         return []
     (words,) = _ways(benchmark, trainings).values()
     return [
-        '"per g CO2e" is the mean of the episodes over what the median episode emits, electricity and '
-        f"embodied share together. Measured as: {words}. {ASSUMPTIONS} Energy is no result: it depends on "
-        "the machine and is not replayed."
+        '"per g CO2e" is the mean over episodes divided by the emissions of the median episode, electricity '
+        f"and embodied share together. Measured as: {words}. {ASSUMPTIONS} Energy is not part of the "
+        "results: it depends on the machine and is not replayed."
     ]
 
 
@@ -171,12 +171,12 @@ def _with_prefix(value: float) -> str:
 
 
 def mass_text(grams: float) -> str:
-    """Return a mass as people read it."""
+    """Return a mass as text in suitable units."""
     return _text(grams, _MASSES)
 
 
 def energy_text(energy_kwh: float) -> str:
-    """Return an energy as people read it."""
+    """Return an energy as text in suitable units."""
     return _text(energy_kwh, _ENERGIES)
 
 

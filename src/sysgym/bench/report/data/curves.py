@@ -1,4 +1,4 @@
-"""Training curves, from the ``progress.csv`` that each training leaves in its folder."""
+"""Training curves, from ``progress.csv`` in the folder of each training."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ RETURN = "episode_return_mean"
 
 @dataclass(frozen=True)
 class Curve:
-    """How a training went.
+    """Learning curve of a training.
 
     Attributes:
-        name: Of the training.
+        name: Name of the training.
         agent: Learning algorithm.
-        scenario_sha256: Digest of the scenario that it was trained on; empty where it is not known.
-        steps: Environment steps, shape (n,).
-        mean_return: Mean return of the latest episodes at those, shape (n,).
+        scenario_sha256: Digest of the training's scenario; empty if unknown.
+        steps: Numbers of environment steps, shape (n,).
+        mean_return: Mean return of the latest episodes at these steps, shape (n,).
     """
 
     name: str
@@ -46,17 +46,17 @@ class Curve:
     mean_return: FloatArray
 
     def scenario(self, names: Mapping[str, str]) -> str:
-        """Return what it was trained on, in words.
+        """Return the name of the training's scenario.
 
         Args:
-            names: Digest of a scenario -> its name; without an entry, what the training's own name says.
+            names: Digest of a scenario -> name; without an entry, the name is taken from the training's.
         """
         own = re.sub(r"-seed\d+$", "", self.name).removeprefix(f"{self.agent}-")
         return names.get(self.scenario_sha256, own)
 
 
 def read_curves(folder: Path) -> list[Curve]:
-    """Return the curves of a results folder, by name; trainings without a readable one are left out."""
+    """Return the curves in a results folder, by name; unreadable ones are omitted."""
     found = []
     for path in sorted((folder / TRAINING_FOLDER).glob(f"*/{PROGRESS}")):
         if not path.parent.name.startswith("aside-") and (curve := _read(path)) is not None:

@@ -11,23 +11,23 @@ from sysgym.bench.results.versions import must_match
 
 
 class ContestFacts(Protocol):
-    """One scenario and split, as far as it gives reasons to doubt."""
+    """Properties of one scenario's results that can give reasons to doubt."""
 
     name: str
     seeds: list[int]
 
     @property
     def label(self) -> str:
-        """Name, with the split where it is not the usual one."""
+        """Name of the scenario, with the split unless it is the test split."""
 
 
 def warnings_of(rows: Sequence[Row], record: RunFields, results: Sequence[ContestFacts]) -> list[str]:
-    """Return what a reader has to know before the figures, a sentence each.
+    """Return the reasons to doubt the results, one sentence each.
 
     Args:
         rows: All rows.
-        record: What the folder says of its runs.
-        results: The rows by scenario and split.
+        record: Record of the runs in the folder.
+        results: Properties by scenario and split.
     """
     found = []
     if len({must_match(row.versions) for row in rows}) > 1:
@@ -35,7 +35,9 @@ def warnings_of(rows: Sequence[Row], record: RunFields, results: Sequence[Contes
             "The rows were made with different versions or sources of sysgym and should not be compared."
         )
     if record.sittings and (missing := record.sittings[-1].missing):
-        found.append(f"{missing} episodes of the suite are missing; the same command as before plays them.")
+        found.append(
+            f"{missing} episodes of the suite are missing; run the same command again to finish them."
+        )
         found += _failures(record.sittings[-1].failures)
     for result in results:
         hashes = {row.scenario_sha256 for row in rows if row.scenario == result.name}
@@ -43,13 +45,13 @@ def warnings_of(rows: Sequence[Row], record: RunFields, results: Sequence[Contes
             found.append(f"{result.name}: the rows are of {len(hashes)} different scenarios of this name.")
         if len(result.seeds) < 5:
             found.append(
-                f"{result.label}: {len(result.seeds)} seeds are too few; intervals of so few are too short."
+                f"{result.label}: {len(result.seeds)} seeds are too few; their intervals are too narrow."
             )
     return found
 
 
 def _failures(failures: Sequence[FailureFields]) -> list[str]:
-    """Return what a run says of the jobs that failed, a reason a sentence."""
+    """Return one sentence for each reason of failed jobs."""
     jobs_of: dict[str, list[str]] = {}
     for failure in failures:
         jobs_of.setdefault(failure.reason, []).append(failure.job)

@@ -11,12 +11,12 @@ from sysgym.scenarios.family import Metric
 from sysgym.scenarios.units import significant, with_interval
 
 MOST_TIED = 5
-"""How many names a sentence lists."""
+"""Maximum number of names in a sentence."""
 
 
 @dataclass(frozen=True)
 class Headline:
-    """What there is to say of a scenario."""
+    """Main findings in a scenario, as sentences."""
 
     scenario: str
     sentences: tuple[str, ...]
@@ -44,7 +44,7 @@ def _leader(result: ScenarioResult, metric: Metric) -> str:
         condition = f" (of those with at least {100 * evaluation.enough_benefit:.0f} % of the most {benefit})"
     if found.tied:
         others = _some(result, found.tied, metric.name)
-        tied_with = f"which the seeds cannot tell from {others}"
+        tied_with = f"not significantly different from {others}"
         return f"{metric.label}: {found.best} with {shown}, {tied_with}{condition}"
     if not found.worse:
         return f"{metric.label}: {found.best} with {shown}{condition}"
@@ -54,12 +54,12 @@ def _leader(result: ScenarioResult, metric: Metric) -> str:
     equals = [name for name in found.worse[1:] if not differs(result, name, second, metric.name)]
     following = f"the next, {second}"
     if equals:
-        following += f", which the seeds cannot tell from {_some(result, equals, metric.name)}"
+        following += f", not significantly different from {_some(result, equals, metric.name)}"
     return f"{metric.label}: {found.best} leads with {shown}, {than} {following}{condition}"
 
 
 def _some(result: ScenarioResult, names: Sequence[str], metric: str) -> str:
-    """Return names with their values, the first few of many."""
+    """Return names with their values; of many, the first few and the number of the others."""
     told = names if len(names) <= MOST_TIED else names[: MOST_TIED - 1]
     words = [f"{name} ({_shown(result, name, metric)})" for name in told]
     if len(told) < len(names):
@@ -90,7 +90,7 @@ def _against_reference(result: ScenarioResult, name: str) -> str:
 
 
 def relative(difference: float, base: float) -> str:
-    """Return a difference in words, ``12 % lower``; empty where the base is not above zero."""
+    """Return a relative difference such as ``12 % lower``; empty if the base is not above zero."""
     if base <= 0.0:
         return ""
     share = difference / base
@@ -103,10 +103,10 @@ def shown_interval(result: ScenarioResult, name: str, metric: str, *, bounds: bo
     """Return ``9.71 [9.70, 9.72] Mb/s``, or ``9.71 Mb/s``.
 
     Args:
-        result: One scenario.
-        name: A contender.
-        metric: Of what.
-        bounds: Whether the interval is written.
+        result: Results of one scenario.
+        name: Name of a contender.
+        metric: Name of a metric.
+        bounds: Whether to include the interval.
     """
     estimate, unit = result.scores[name, metric].estimate, result.unit(metric)
     value, low, high = with_interval(*(unit.shown(number) for number in estimate))
@@ -120,7 +120,7 @@ def _shown(result: ScenarioResult, name: str, metric: str) -> str:
 
 
 def uncapitalized(text: str) -> str:
-    """Return a label as it stands inside a sentence; FCT and RTT stay as they are."""
+    """Return a label in lower case for use inside a sentence; acronyms such as FCT and RTT are unchanged."""
     return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
 

@@ -1,4 +1,4 @@
-"""All scenarios together, without mixing units: who beats the reference how often, what is left unused."""
+"""Results over all scenarios without mixing units: probability of improvement and optimality gap."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sysgym.scenarios.family import Metric
 
 @dataclass(frozen=True)
 class Overall:
-    """One contender over the scenarios that it shares with the reference.
+    """Results of one contender over the scenarios that it shares with the reference.
 
     Attributes:
-        player: Its name.
-        n_scenarios: How many.
-        wins: Metric -> chance to beat the reference on a scenario and seed taken at random, ties half.
-        gap: Mean share of the privileged reference's value that is not reached, of every scenario's first
-            metric; None without one.
+        player: Name of the contender.
+        n_scenarios: Number of these scenarios.
+        wins: Metric -> probability of beating the reference on a random scenario and seed, ties count half.
+        gap: Mean shortfall from the privileged reference's value in every scenario's first metric; None
+            without such a reference.
     """
 
     player: str
@@ -35,7 +35,7 @@ def metrics_of(benchmark: BenchmarkResult) -> list[Metric]:
 
 
 def overall(benchmark: BenchmarkResult) -> list[Overall]:
-    """Return a line for every contender that met the reference."""
+    """Return the results of every contender that shares a scenario with the reference."""
     found = []
     for player in benchmark.players:
         if player.name == benchmark.reference:

@@ -15,15 +15,15 @@ Kind = Literal["best", "tied", "worse", "unranked", "reference", "absent"]
 
 @dataclass(frozen=True)
 class Ranking:
-    """The competitors of a scenario by one metric.
+    """Ranking of a scenario's competitors in one metric.
 
     Attributes:
-        metric: By what.
-        best: Who has the best estimate.
-        tied: Whom the seeds cannot tell from the best, the better first.
-        worse: The other competitors, the better first.
-        unranked: Competitors with too little of the family's benefit for a low cost to count.
-        estimates: Of all, privileged ones included.
+        metric: The metric.
+        best: Contender with the best estimate.
+        tied: Competitors not significantly different from the best, in order of their estimates.
+        worse: The other competitors, in order of their estimates.
+        unranked: Competitors with too little of the family's benefit for their costs to be compared.
+        estimates: Estimates of all contenders, privileged ones included.
     """
 
     metric: Metric
@@ -34,7 +34,7 @@ class Ranking:
     estimates: Mapping[str, Interval]
 
     def kind(self, name: str) -> Kind:
-        """Return where a contender stands."""
+        """Return the group of a contender in the ranking."""
         for kind, names in (("tied", self.tied), ("worse", self.worse), ("unranked", self.unranked)):
             if name in names:
                 return kind  # type: ignore[return-value]
@@ -44,11 +44,11 @@ class Ranking:
 
 
 def ranking(result: ScenarioResult, metric: Metric) -> Ranking | None:
-    """Return the ranking of a scenario by a metric; None where no competitor has it.
+    """Return the ranking of a scenario in a metric; None if no competitor has the metric.
 
     Args:
-        result: One scenario.
-        metric: One of its columns.
+        result: Results of one scenario.
+        metric: One of its metrics.
     """
     estimates = {name: score.estimate for (name, key), score in result.scores.items() if key == metric.name}
     privileged = {player.name for player in result.players if player.privileged}
@@ -71,6 +71,6 @@ def ranking(result: ScenarioResult, metric: Metric) -> Ranking | None:
 
 
 def differs(result: ScenarioResult, ours: str, theirs: str, metric: str) -> bool:
-    """Return whether the common seeds tell two contenders apart."""
+    """Return whether two contenders differ significantly on their common seeds."""
     difference = result.difference(ours, theirs, metric)
     return difference is not None and difference.excludes_zero

@@ -18,7 +18,7 @@ def read_record(folder: Path) -> RunFields:
         folder: The results folder; without the file the record is empty.
 
     Raises:
-        SysgymError: The file cannot be read, or holds something else.
+        SysgymError: The file cannot be read, or is invalid.
     """
     return RunFields.model_validate(_shown(read_run(folder)))
 
@@ -31,18 +31,18 @@ def metrics_of(record: RunFields) -> list[Metric]:
 
 
 def matrix_of(record: RunFields) -> Matrix | None:
-    """Return the generalisation matrix; None where the suite has none."""
+    """Return the generalisation matrix; None if the suite has none."""
     return None if record.suite.matrix is None else Matrix.from_json(record.suite.matrix.model_dump())
 
 
 def machine_text(machine: MachineFields) -> str:
-    """Return a machine in a line."""
+    """Return the description of a machine in one line."""
     memory = f", {machine.memory_bytes / 2**30:.0f} GiB" if machine.memory_bytes else ""
     return f"{machine.processor or '?'}, {machine.cpus or '?'} CPUs{memory}, {machine.platform or '?'}"
 
 
 def _shown(value: Any) -> Any:
-    """Return JSON whose texts, keys included, are printable."""
+    """Return JSON data with all texts, keys included, made printable."""
     if isinstance(value, dict):
         return {printable(key): _shown(one) for key, one in value.items()}
     if isinstance(value, list):

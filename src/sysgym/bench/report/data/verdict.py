@@ -1,4 +1,4 @@
-"""The verdict in one sentence, and the summary behind it: who is best, tied or worse where."""
+"""Verdict of a benchmark in one sentence, and the rankings that it is based on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sysgym.bench.report.data.ranking import Ranking, ranking
 
 
 def rankings(benchmark: BenchmarkResult) -> list[tuple[ScenarioResult, list[Ranking]]]:
-    """Return the rankings by the headline's metrics of every scenario that has any."""
+    """Return the rankings in the headline's metrics of every scenario that has any."""
     found = []
     for result in benchmark.results:
         ranked = [one for metric in result.focus if (one := ranking(result, metric)) is not None]
@@ -20,7 +20,7 @@ def rankings(benchmark: BenchmarkResult) -> list[tuple[ScenarioResult, list[Rank
 
 
 def verdict(benchmark: BenchmarkResult) -> str:
-    """Return who is best most often, in one sentence; empty where nobody competes."""
+    """Return one sentence on which contenders are best most often; empty without competitors."""
     ranked = rankings(benchmark)
     comparisons = [one for _, several in ranked for one in several]
     if not comparisons:
@@ -37,7 +37,7 @@ def verdict(benchmark: BenchmarkResult) -> str:
     words = f"{who} {verb} best or tied with the best in {_share(most, len(comparisons))} ({_what(ranked)})"
     learned = [player.name for player in players if player.learned and player.name not in leaders]
     if learned:
-        words += f"; of the learned, {_counts({name: wins[name] for name in learned})}"
+        words += f"; of the learned agents, {_counts({name: wins[name] for name in learned})}"
     return f"{words}."
 
 
@@ -65,7 +65,7 @@ def _counts(wins: dict[str, int]) -> str:
 
 
 def behind(found: Ranking, name: str) -> str:
-    """Return by how much a contender differs from the best, in words; empty where no share tells it.
+    """Return the relative difference of a contender from the best as text; empty if there is none.
 
     Args:
         found: A ranking.

@@ -1,1 +1,1 @@
-"""The pictures of a report, each drawn for the page (SVG) and as a file (PNG)."""
+"""Pictures of a report, each drawn for the page (SVG) and as a file (PNG)."""

@@ -1,4 +1,4 @@
-"""The pictures of a report and where they belong."""
+"""Pictures of a report by their place in it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Gallery:
 
     Attributes:
         results: Slug of a result -> its pictures.
-        overall: Over all scenarios.
-        training: Of trainings.
-        matrix: Page of the generalisation matrix with its picture; None without one.
+        overall: Pictures over all scenarios.
+        training: Pictures of trainings.
+        matrix: Page of the generalisation matrix with its picture; None without a matrix.
     """
 
     results: Mapping[str, Sequence[Shown]] = field(default_factory=dict)

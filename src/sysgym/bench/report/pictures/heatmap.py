@@ -1,4 +1,4 @@
-"""The generalisation matrix: a heat map of policies by what they were trained on and what they play."""
+"""Heat map of the generalisation matrix: scenarios of training by scenarios of test."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from sysgym.bench.report.texts import in_picture
 from sysgym.bench.statistics import FloatArray, Interval
 from sysgym.bench.surveys import Page
 
-PAGE = "Generalisation: trained on (rows), played (columns)"
+PAGE = "Generalisation: trained on (rows), tested on (columns)"
 NO_FIT = "·"
 UNKNOWN = "?"
 CELL_IN = (0.98, 0.52)
 COLOURS = "PuOr"
-"""Of matplotlib, after ColorBrewer: orange below 0, white at it, violet up to 1; told apart by all eyes."""
+"""Matplotlib's colour map after ColorBrewer: orange below 0, white, violet up to 1; colour-blind safe."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The matrix, filled.
+    """Scores of a generalisation matrix.
 
     Attributes:
-        matrix: What was planned.
-        cells: (trained on, played) -> score with its interval; None where bound and floor are too close to
-            measure between them. Pairs that do not fit or were not played are absent.
+        matrix: The planned matrix.
+        cells: (trained on, tested on) -> score with its interval; None if bound and floor are too close to
+            define a scale. Pairs that do not fit or were not run are omitted.
     """
 
     matrix: Matrix
     cells: dict[tuple[str, str], Interval | None]
 
     def text(self, trained_on: str, played: str, *, interval: bool = False) -> str:
-        """Return a cell as people read it."""
+        """Return the text of a cell."""
         if (trained_on, played) not in self.cells:
             return NO_FIT
         score = self.cells[trained_on, played]
@@ -52,13 +52,13 @@ class Scores:
 
 
 def number(value: float) -> str:
-    """Return a score with two decimals, and fewer where it is far from what the scale is for."""
+    """Return a score with two decimals, or with none from 10 on."""
     text = f"{value:.2f}" if abs(value) < 10.0 else f"{value:.0f}"
     return text.replace("-0.00", "0.00").replace("-", "−")
 
 
 def scores_of(benchmark: BenchmarkResult) -> Scores | None:
-    """Return the filled matrix of a benchmark; None where it has none, or nobody played it."""
+    """Return the scores of a benchmark's matrix; None if it has no matrix or no scores."""
     matrix = benchmark.matrix
     if matrix is None:
         return None
@@ -75,7 +75,7 @@ def scores_of(benchmark: BenchmarkResult) -> Scores | None:
 def _samples(
     matrix: Matrix, result: ScenarioResult | None, trained_on: str
 ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """Policies', floor's and bound's values on the seeds that all three played."""
+    """Return the values of the policies, the floor and the bound on their common seeds."""
     if result is None:
         return None
     names = (player_name(matrix.agent, trained_on), matrix.floor, matrix.bound)
@@ -90,7 +90,7 @@ def _samples(
 
 
 def draw(scores: Scores) -> Picture:
-    """Draw the heat map: a row for what was trained on, a column for what is played."""
+    """Draw the heat map: a row for each scenario of training, a column for each scenario of test."""
     names, n = scores.matrix.scenarios, len(scores.matrix.scenarios)
     values = np.full((n, n), np.nan)
     for (trained_on, played), score in scores.cells.items():
@@ -126,7 +126,7 @@ def draw(scores: Scores) -> Picture:
             )
         axes.set_xticks(np.arange(n) + 0.5, shown, rotation=35, ha="right", rotation_mode="anchor")
         axes.set_yticks(np.arange(n) + 0.5, shown)
-        axes.set_xlabel("played (held-out episodes)")
+        axes.set_xlabel("tested on (held-out episodes)")
         axes.set_ylabel("trained on")
         axes.invert_yaxis()
         axes.set_aspect(CELL_IN[1] / CELL_IN[0])
@@ -139,11 +139,11 @@ def draw(scores: Scores) -> Picture:
         )
         bar.outline.set_visible(False)
         if bar.solids is not None:
-            bar.solids.set(rasterized=False, edgecolor="face")  # a page that loads nothing has no bitmaps
+            bar.solids.set(rasterized=False, edgecolor="face")  # a self-contained page has no bitmaps
 
     label = max(map(len, shown)) * 0.085
     size = (label + CELL_IN[0] * n + 1.9, 0.75 * label + CELL_IN[1] * n + 0.9)
-    words = f"Heat map: {scores.matrix.agent} trained on one of {', '.join(names)} and played on each of them"
+    words = f"Heat map: {scores.matrix.agent} trained on one of {', '.join(names)} and tested on each of them"
     return make_picture("generalisation", words, paint, size)
 
 
@@ -153,27 +153,27 @@ def _readable(colour: Any) -> str:
 
 
 def what(scores: Scores) -> str:
-    """Return what the numbers are, in words."""
+    """Return an explanation of the scores."""
     matrix = scores.matrix
     measure = "mean return" if matrix.score == RETURN else f"mean {matrix.score}"
     text = (
-        f"Policies of {matrix.agent}, trained on the scenario of the row and played on held-out episodes of "
-        f"the column's. The score is where the {measure} lies between {matrix.floor} (0) and {matrix.bound} "
-        f"(1) on the same seeds; below 0 is worse than {matrix.floor}."
+        f"Policies of {matrix.agent}, trained on the scenario of the row and tested on held-out episodes of "
+        f"the column's. The score is the position of the {measure} between {matrix.floor} (0) and "
+        f"{matrix.bound} (1) on the same seeds; below 0 is worse than {matrix.floor}."
     )
     if len(scores.cells) < len(matrix.scenarios) ** 2:
-        text += f" {NO_FIT}: the policy's observation is another scenario's, it cannot play."
+        text += f" {NO_FIT}: the policy does not fit, because the observation has another form."
     if None in scores.cells.values():
-        text += f" {UNKNOWN}: {matrix.floor} and {matrix.bound} are too close to measure between them."
+        text += f" {UNKNOWN}: {matrix.floor} and {matrix.bound} are too close to define a scale."
     return text
 
 
 def caption(scores: Scores) -> str:
-    """Return what stands below the picture."""
+    """Return the caption of the picture."""
     floor, bound = scores.matrix.floor, scores.matrix.bound
     return (
         f"The same scores in colour, violet towards {bound}, orange below {floor}. "
-        "Framed: trained and played on the same scenario."
+        "Framed: trained and tested on the same scenario."
     )
 
 
@@ -184,5 +184,5 @@ def page(scores: Scores) -> Page:
         (trained_on, *(scores.text(trained_on, played, interval=True) for played in names))
         for trained_on in names
     )
-    text = f"{what(scores)} In brackets 95 % intervals over trainings and episodes."
+    text = f"{what(scores)} In brackets: 95 % intervals over trainings and episodes."
     return Page(PAGE, text, ("trained on", *names), rows)

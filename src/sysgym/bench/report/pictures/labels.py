@@ -1,4 +1,4 @@
-"""Names of lines, written at the lines' ends: no reader has to look from a legend to a line and back."""
+"""Names of lines and points in pictures, written beside them instead of in a legend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME_IN = 0.165
 """Height of a line's name, inches."""
 
 BESIDE = 1.06
-"""Where names begin, in widths of the panel."""
+"""Position of the beginning of names, in widths of the panel."""
 
 
 def name_lines(
@@ -23,16 +23,16 @@ def name_lines(
     ink: str,
     height_in: float,
 ) -> None:
-    """Write every name to the right of its line's end, as near as the other names let it stand.
+    """Write every name to the right of its line's end, as near as the other names allow.
 
-    The names are in ink, which has a text's contrast, with a line in the curve's colour to where it ends.
+    Names are in the text colour, for contrast, and connected to the line's end in the line's colour.
 
     Args:
-        axes: Of matplotlib; its limits are fixed by this.
-        ends: Name -> where its line ends, data coordinates.
-        colours: Name -> colour of its line; those without one are in the background.
+        axes: Matplotlib axes; this function fixes their limits.
+        ends: Name -> end of its line, data coordinates.
+        colours: Name -> colour of its line; names without a colour are in the background.
         ink: Colour of texts.
-        height_in: Of the panel, inches.
+        height_in: Height of the panel, inches.
     """
     low, high = axes.get_ylim()
     axes.set_ylim(low, high)
@@ -66,20 +66,20 @@ def name_lines(
 
 
 def spread(heights: Sequence[float], room: float) -> list[float]:
-    """Return heights of names: each as near to where it belongs as it can be, ``room`` apart, within 0 and 1.
+    """Return heights of names: as near to the desired ones as possible, ``room`` apart, from 0 to 1.
 
     Args:
-        heights: Where they belong, rising.
-        room: Height of one; there is room for all.
+        heights: Desired heights, ascending.
+        room: Height of one name; all names must fit.
     """
-    # Names that would overlap form a block, which stands where the mean of its members belongs.
+    # Names that would overlap form a block, which is placed at the mean of its members' desired heights.
     blocks: list[tuple[float, int]] = []  # lowest member's height, number of members
     for wanted in heights:
         low, number = wanted, 1
         low = min(max(low, 0.0), 1.0)
         while blocks and blocks[-1][0] + blocks[-1][1] * room > low:
             below, below_number = blocks.pop()
-            # The members' wishes for the lowest one's place, averaged.
+            # Mean over the members of the lowest position that would put each at its desired height.
             low = (below * below_number + (low - below_number * room) * number) / (below_number + number)
             number += below_number
             low = max(min(low, 1.0 - (number - 1) * room), 0.0)
@@ -88,27 +88,27 @@ def spread(heights: Sequence[float], room: float) -> list[float]:
 
 
 NEAR_PT = (9.0, 15.0, 24.0, 36.0, 52.0)
-"""Distances from a point at which there may be room for its name."""
+"""Distances from a point at which its name may be placed."""
 
 DIRECTIONS = (
     (1.0, 0.35), (-1.0, 0.35), (1.0, -0.9), (-1.0, -0.9), (0.0, 1.0), (0.0, -1.2), (1.0, 1.2), (-1.0, 1.2),
 )  # fmt: skip
-"""Where a name may stand, the preferred first."""
+"""Positions of a name relative to its point, the preferred first."""
 
 
 def name_points(
     axes: Any, points: Mapping[str, tuple[float, float]], strong: Sequence[str], ink: str
 ) -> None:
-    """Write every name beside its point, where it covers neither another name nor another point.
+    """Write every name beside its point, where possible without covering other names or points.
 
     Args:
-        axes: Of matplotlib; everything else is drawn, its limits do not change any more.
-        points: Name -> where it is, data coordinates.
-        strong: Which names are large; they also choose first.
+        axes: Matplotlib axes with everything else drawn and final limits.
+        points: Name -> position of the point, data coordinates.
+        strong: Names in large letters, which are placed first.
         ink: Colour of texts.
     """
     figure = axes.figure
-    figure.draw_without_rendering()  # from now on it is known how many pixels everything has
+    figure.draw_without_rendering()  # determines the sizes in pixels
     per_point = figure.dpi / 72.0
     places = {name: axes.transData.transform(point) for name, point in points.items()}
     mark = 8.0 * per_point
@@ -139,7 +139,7 @@ def name_points(
 
 
 def _candidates(x: float, y: float, width: float, height: float, per_point: float) -> Iterator[Bbox]:
-    """Yield boxes around a point, the nearest first; a wide box hangs at its near end."""
+    """Yield boxes around a point, the nearest first."""
     for distance in NEAR_PT:
         for right, up in DIRECTIONS:
             step = distance * per_point
@@ -148,13 +148,13 @@ def _candidates(x: float, y: float, width: float, height: float, per_point: floa
 
 
 def _covered(box: Bbox, taken: Sequence[Bbox], room: Bbox) -> float:
-    """Return what a box covers of others, and four times what it has outside the room."""
+    """Return the area of other boxes that a box covers, plus four times its area outside the room."""
     outside = box.width * box.height - _overlap(box, room)
     return sum(_overlap(box, one) for one in taken) + 4.0 * round(outside, 3)
 
 
 def _overlap(one: Bbox, other: Bbox) -> float:
-    """Area that two boxes share, square pixels."""
+    """Return the common area of two boxes, square pixels."""
     width = min(one.x1, other.x1) - max(one.x0, other.x0)
     height = min(one.y1, other.y1) - max(one.y0, other.y0)
     return width * height if width > 0.0 and height > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""The picture of what changes during an episode: a line for each contender, a few in colour."""
+"""Picture of metrics over time in an episode: a line for each contender, a few in colour."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from sysgym.scenarios.family import Curve
 from sysgym.scenarios.units import Unit
 
 COINCIDES = 0.03
-"""Of the range of all lines: two that are never further apart look like one."""
+"""Largest distance of two coinciding lines, relative to the range of all lines."""
 
 ENOUGH_EPISODES = 0.5
-"""Share of a contender's episodes that need to have a metric for a point of its line."""
+"""Least share of a contender's episodes that must have the metric for a point of its line."""
 
 
 class Line(NamedTuple):
-    """One contender's line: interquartile means over episodes, shape (n_points,)."""
+    """Line of one contender: interquartile means over episodes, shape (n_points,)."""
 
     at: FloatArray
     value: FloatArray
 
 
 def line_of(result: ScenarioResult, player: str, curve: Curve) -> Line | None:
-    """Return a contender's line, in the unit that is shown; None where no point has enough episodes."""
+    """Return a contender's line in the displayed unit; None if no point has enough episodes."""
     unit = _unit(result, curve)
     found = [
         (float(at), unit.shown(float(statistics.iqm(sample[0].ravel()))))
@@ -42,14 +42,14 @@ def line_of(result: ScenarioResult, player: str, curve: Curve) -> Line | None:
 
 
 def over_time(result: ScenarioResult, looks: Mapping[str, Style]) -> Picture | None:
-    """All curves of the family; the first one large, with names at the ends of its lines.
+    """Draw all curves of the family; the first one large, with names at the ends of its lines.
 
     Args:
-        result: One scenario.
-        looks: Style of every contender.
+        result: Results of one scenario.
+        looks: Contender -> style.
 
     Returns:
-        The picture; None where the family or the rows have no curves.
+        The picture; None if the family or the rows have no curves.
     """
     curves = [curve for curve in result.evaluation.curves if len(curve.points(result.metric_names)) > 1]
     lines = {
@@ -100,27 +100,27 @@ def over_time(result: ScenarioResult, looks: Mapping[str, Style]) -> Picture | N
 
 
 def caption(result: ScenarioResult) -> str:
-    """Return what stands below the picture."""
-    lines = "Interquartile mean over episodes of what was reached up to then"
+    """Return the caption of the picture."""
+    lines = "Interquartile mean over episodes of the value up to each time"
     if len(result.in_colour) == len(result.players):
         who = f"{lines}, with its 95 % band."
     else:
         best = result.focus[0].label
         who = (
-            f"{lines}. In colour, with a 95 % band: the {N_BEST} best by {best}, {result.reference}, what "
-            "was learned and what reads more than the others. All others are thin and grey."
+            f"{lines}. In colour, with a 95 % band: the {N_BEST} best by {best}, {result.reference}, "
+            "learned agents and privileged agents. All others are thin and grey."
         )
     who += " A line has points where at least half of the contender's episodes have the metric."
     if coinciding(result):
-        who += f" The last panel has the differences of the lines that lie on {result.reference}'s, paired."
+        who += f" The last panel has the paired differences of lines that coincide with {result.reference}'s."
     return who
 
 
 def coinciding(result: ScenarioResult) -> list[str]:
-    """Return the competitors in colour whose line of the first curve cannot be told from the reference's.
+    """Return the competitors in colour whose line of the first curve coincides with the reference's.
 
     Args:
-        result: One scenario.
+        result: Results of one scenario.
     """
     curve = _first(result)
     if curve is None:
@@ -153,7 +153,7 @@ def _first(result: ScenarioResult) -> Curve | None:
 def _differences(
     axes: Any, result: ScenarioResult, names: Sequence[str], looks: Mapping[str, Style], ink: str
 ) -> None:
-    """Draw what lines that lie on the reference's differ by, with 95 % bands of the paired difference."""
+    """Draw the paired differences of lines that coincide with the reference's, with 95 % bands."""
     curve = _first(result)
     assert curve is not None
     unit = _unit(result, curve)

@@ -1,4 +1,4 @@
-"""The report's pictures: drawn once for the page (SVG, in the page's own ink) and once as a file (PNG)."""
+"""Plots of a report, each drawn for the page (SVG, in the page's text colour) and as a file (PNG)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from sysgym.scenarios.family import Metric
 from sysgym.scenarios.units import Unit, significant
 
 # After Okabe and Ito's palette for all kinds of colour vision, without black and yellow, which vanish on one
-# background or the other, and darker where theirs are pale. Markers differ too: colour is never all there is.
-# Each has a contrast of at least 3:1 to the page's light and to its dark background: lines need that much,
-# and texts, which need more, are written in ink.
+# of the backgrounds, and with darker versions of pale colours. Markers differ as well as colours. Each colour
+# has a contrast of at least 3:1 to the page's light and dark backgrounds, as lines require; texts require
+# more and are written in the text colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#C466A0", "#B07A00", "#2B95CC", "#8C6BB1", "#9A5B2C")
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "p")
 REFERENCE_COLOUR = "#808080"
@@ -37,12 +37,12 @@ INK_ON_PAPER = "#222222"
 PNG_DPI = 150.0
 
 LOG_FROM = 20.0
-"""A scale is logarithmic where the largest value is this many times the smallest."""
+"""Ratio of the largest to the smallest value from which a scale is logarithmic."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How one contender is drawn, everywhere."""
+    """Colour and marker of one contender in all pictures."""
 
     colour: str
     marker: str
@@ -61,13 +61,13 @@ class Style:
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture.
+    """Picture in two formats.
 
     Attributes:
         name: File stem.
-        description: What it shows, for those who cannot see it.
-        svg: For the page; text in the page's colour and font.
-        png: For files; dark on white.
+        description: Alternative text, for those who cannot see it.
+        svg: For the page, with text in the page's colour and font.
+        png: For files, dark on white.
     """
 
     name: str
@@ -80,9 +80,9 @@ def styles(players: Sequence[Player], important: Iterable[str] = ()) -> dict[str
     """Return the style of every contender, by name; privileged references are grey stars.
 
     Args:
-        players: All of them.
-        important: Who gets a colour that no other has, in full markers, where there are more contenders than
-            colours; from then on colours are repeated with other, empty markers.
+        players: All contenders.
+        important: Contenders that get unique colours with filled markers if there are more contenders than
+            colours; the others repeat colours with other, empty markers.
     """
     found = {}
     names = [player.name for player in players if not player.privileged]
@@ -99,7 +99,7 @@ def styles(players: Sequence[Player], important: Iterable[str] = ()) -> dict[str
 
 
 def tradeoff(result: ScenarioResult, looks: dict[str, Style]) -> Picture | None:
-    """The family's benefit against its cost with intervals; None where a scenario lacks one of them."""
+    """Draw the family's benefit against its cost with intervals; None if the scenario lacks one of them."""
     names = _with_tradeoff(result)
     if len(names) < 2:
         return None
@@ -119,7 +119,7 @@ def tradeoff(result: ScenarioResult, looks: dict[str, Style]) -> Picture | None:
 
 
 def tradeoff_caption(result: ScenarioResult) -> str:
-    """Return what stands below that picture."""
+    """Return the caption of the picture of benefit against cost."""
     benefit, cost = result.evaluation.benefit.label, result.evaluation.cost.label
     words = (
         f"{benefit} against {cost[:1].lower()}{cost[1:]}: up and to the left is better. Bars are 95 % "
@@ -131,13 +131,13 @@ def tradeoff_caption(result: ScenarioResult) -> str:
 
 
 def draw_tradeoff(axes: Any, result: ScenarioResult, looks: dict[str, Style], ink: str) -> None:
-    """Draw the family's benefit against its cost, and the line of those that none beats in both.
+    """Draw the family's benefit against its cost, and the Pareto front.
 
     Args:
-        axes: Of matplotlib.
-        result: One scenario.
-        looks: Style of every contender.
-        ink: Colour of that line.
+        axes: Matplotlib axes.
+        result: Results of one scenario.
+        looks: Contender -> style.
+        ink: Colour of the front.
     """
     cost, benefit = result.evaluation.cost, result.evaluation.benefit
     across, up = result.unit(cost.name), result.unit(benefit.name)
@@ -181,7 +181,7 @@ def draw_tradeoff(axes: Any, result: ScenarioResult, looks: dict[str, Style], in
 
 
 def shown_points(result: ScenarioResult) -> dict[str, tuple[float, float]]:
-    """Return where every contender is drawn."""
+    """Return the position of every contender."""
     across, up = result.unit(result.evaluation.cost.name), result.unit(result.evaluation.benefit.name)
     return {name: (across.shown(x.value), up.shown(y.value)) for name, (x, y) in _points(result).items()}
 
@@ -196,7 +196,7 @@ def _points(result: ScenarioResult) -> dict[str, tuple[Interval, Interval]]:
 
 
 def _front_of(result: ScenarioResult) -> list[tuple[float, float]]:
-    """Return the points of the competitors that no other beats in both, by rising cost."""
+    """Return the Pareto-optimal points of the competitors, by ascending cost."""
     competing = {player.name for player in result.players if not player.privileged}
     points = _points(result).items()
     return _pareto_front([(x.value, y.value) for name, (x, y) in points if name in competing])
@@ -219,7 +219,7 @@ def _with_tradeoff(result: ScenarioResult) -> list[str]:
 
 
 def dots(result: ScenarioResult, metrics: Sequence[Metric], looks: dict[str, Style]) -> Picture | None:
-    """A row for each contender, a panel for each metric: episodes as ticks, IQM and interval over them."""
+    """Draw a row for each contender, a panel for each metric: episodes as ticks, average with interval."""
     metrics = [metric for metric in metrics if any(key == metric.name for _, key in result.scores)]
     if not metrics:
         return None
@@ -269,7 +269,7 @@ def dots(result: ScenarioResult, metrics: Sequence[Metric], looks: dict[str, Sty
 
 
 def _pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Points that no other has both less delay and more goodput than, by rising delay."""
+    """Return the points for which no other has both lower cost and higher benefit, by ascending cost."""
     front: list[tuple[float, float]] = []
     for x, y in sorted(points, key=lambda point: (point[0], -point[1])):
         if not front or y > front[-1][1]:
@@ -288,9 +288,9 @@ def log_scale(axes: Any, which: str, *, wide: bool) -> None:
     """Make an axis logarithmic, with plain numbers at its ticks.
 
     Args:
-        axes: Of matplotlib.
+        axes: Matplotlib axes.
         which: ``"x"`` or ``"y"``.
-        wide: Whether it spans so much that powers of ten are enough ticks.
+        wide: Whether its range is so wide that powers of ten are enough ticks.
     """
     axis = getattr(axes, f"{which}axis")
     getattr(axes, f"set_{which}scale")("log")
@@ -300,7 +300,7 @@ def log_scale(axes: Any, which: str, *, wide: bool) -> None:
 
 
 def tidy(axes: Any, ink: str, *, grid: str) -> None:
-    """Draw a faint grid and leave the frame out but for the axes."""
+    """Draw a faint grid, and no frame except the axes."""
     axes.grid(axis=grid, color=ink, alpha=0.14, linewidth=0.8)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
@@ -311,16 +311,16 @@ def tidy(axes: Any, ink: str, *, grid: str) -> None:
 def make_picture(
     name: str, description: str, draw: Callable[[Figure, str], None], size: tuple[float, float]
 ) -> Picture:
-    """Draw a picture in both forms.
+    """Draw a picture in both formats.
 
     Args:
         name: File stem; a slug.
-        description: What it shows, for those who cannot see it.
-        draw: Draws into a figure, in an ink.
+        description: Alternative text, for those who cannot see it.
+        draw: Function that draws into a figure with a given text colour.
         size: Width and height, inches.
     """
     with warnings.catch_warnings():
-        # A name may have letters that the font of the files lacks; the page has them all.
+        # Names may have letters that the font of the files lacks; the page shows them all.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from")
         return Picture(name, description, _svg(name, description, draw, size), _png(draw, size))
 
@@ -350,7 +350,7 @@ def _settings(ink: str) -> Any:
     return {
         "font.size": 10.0,
         "font.family": ["DejaVu Sans"],
-        "text.parse_math": False,  # a dollar in a name is a dollar
+        "text.parse_math": False,  # a dollar sign in a name is no formula
         "text.color": ink,
         "axes.labelcolor": ink,
         "axes.edgecolor": ink,

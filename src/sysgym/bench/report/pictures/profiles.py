@@ -1,4 +1,4 @@
-"""Performance profiles: how often a contender is at least how good, over all scenarios that all play."""
+"""Performance profiles: share of episodes better than each threshold, over common scenarios."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from sysgym.scenarios.family import Metric
 FEWEST_SEEDS = 5
 POINTS = 201
 LOG_BELOW = 0.1
-"""The scale is logarithmic where a middling contender reaches less than this share."""
+"""The scale is logarithmic if the median contender reaches less than this share."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One profile.
+    """Panel of performance profiles.
 
     Attributes:
-        title: What is measured.
-        x_label: What a threshold is.
+        title: Metric.
+        x_label: Meaning of a threshold.
         higher_is_better: Direction of the scores.
         strata: Contender -> scores, one array of shape (n_runs, n_seeds) for each scenario.
-        relative: Whether scores are shares of someone's value.
+        relative: Whether scores are relative to a contender's value.
     """
 
     title: str
@@ -43,10 +43,10 @@ class Panel:
 
 
 def panels(benchmark: BenchmarkResult) -> tuple[list[ScenarioResult], list[Panel]]:
-    """Return scenarios whose episodes are put together, and a panel for each of the headlines' two metrics.
+    """Return scenarios whose episodes are combined, and a panel for each of the two metrics of headlines.
 
-    The scenarios are those that every trained agent plays; where that leaves fewer than two or no scores,
-    all of them; and else those that share their first metric.
+    The scenarios are those that every trained agent has run; if these are fewer than two or have no scores,
+    all of them; otherwise those that share their first metric.
     """
     enough = [result for result in benchmark.results if len(result.seeds) >= FEWEST_SEEDS]
     learned = {player.name for player in benchmark.players if player.learned}
@@ -99,7 +99,7 @@ def _panel(
         if kept:
             return Panel(title, f"share of {target}'s value", True, kept, relative=True)
     if len(set(metrics)) > 1:
-        return None  # different metrics in their own units cannot be put together
+        return None  # metrics in different units cannot be combined
     (metric,) = set(metrics)
     own = {name: [one.sample(name, metric.name) for one in results] for name in names}
     complete = {
@@ -114,7 +114,7 @@ def _panel(
 
 
 def thresholds_of(panel: Panel) -> tuple[FloatArray, bool]:
-    """Return where a panel's profiles are looked at, and whether the scale is logarithmic."""
+    """Return the thresholds of a panel, and whether the scale is logarithmic."""
     pooled = [np.concatenate([one.ravel() for one in strata]) for strata in panel.strata.values()]
     values = np.concatenate(pooled)
     values = values[np.isfinite(values)]
@@ -130,7 +130,7 @@ def thresholds_of(panel: Panel) -> tuple[FloatArray, bool]:
 
 
 def draw_profiles(benchmark: BenchmarkResult, looks: Mapping[str, Style]) -> tuple[Picture, str] | None:
-    """Return their picture and what stands below it; None unless several scenarios have enough seeds."""
+    """Return the picture of profiles and its caption; None unless several scenarios have enough seeds."""
     results, shown = panels(benchmark)
     if not shown:
         return None
@@ -151,7 +151,7 @@ def draw_profiles(benchmark: BenchmarkResult, looks: Mapping[str, Style]) -> tup
             if panel.relative:
                 axes.axvline(1.0, color=ink, linestyle=":", linewidth=1.0, alpha=0.6)
             if not panel.higher_is_better:
-                axes.invert_xaxis()  # to the right is better, as in the other panels
+                axes.invert_xaxis()  # better is to the right, as in the other panels
             axes.set_title(in_picture(panel.title, 60, lines=2), fontsize=10, loc="left")
             axes.set_xlabel(in_picture(f"τ: {panel.x_label}", 60, lines=2))
             axes.set_ylim(-0.02, 1.02)
@@ -187,7 +187,7 @@ def _curve(
     name: str,
     ink: str,
 ) -> None:
-    """Draw one contender's curve, in the background if it has no style."""
+    """Draw the curve of one contender, in the background if it has no style."""
     sign = 1.0 if panel.higher_is_better else -1.0
     order = slice(None, None, int(sign))
     profile = statistics.performance_profile([sign * one for one in strata], (sign * thresholds)[order])
@@ -212,14 +212,15 @@ def _curve(
 
 
 def _place(name: str) -> int:
-    """A number of a name that is the same in every process: where its first marker stands."""
+    """Return a number derived from a name, equal in all processes: the position of the first marker."""
     return sum(index * byte for index, byte in enumerate(name.encode(), 1))
 
 
 def _caption(results: Sequence[ScenarioResult], everyone: bool) -> str:
     labels = ", ".join(result.label for result in results)
     return (
-        f"Performance profiles over {labels}, scenarios weighing the same: the share of episodes that are "
-        "better than a threshold τ, for every threshold. A curve that lies above another everywhere is "
-        "better, whatever one counts; where two cross, it depends. Bands are 95 %, pointwise."
-    ) + ("" if everyone else " Whom the other pictures leave in the background is thin and grey here too.")
+        f"Performance profiles over {labels}, with equal weights of scenarios: the share of episodes that "
+        "are better than a threshold τ, for every threshold. A contender whose curve is above another's "
+        "everywhere is better at every threshold; if curves cross, it depends on the threshold. Bands are "
+        "95 %, pointwise."
+    ) + ("" if everyone else " Contenders in the background of other pictures are thin and grey here too.")

@@ -1,4 +1,4 @@
-"""The picture of queues over time: a panel for each contender, the reference behind it."""
+"""Picture of queues over time: a panel for each contender, with the reference in the background."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ PANEL_IN = (2.4, 1.55)
 """Width and height of a panel, inches."""
 
 COINCIDES = 0.02
-"""Of the highest queue: lines that are never further apart look like one."""
+"""Largest distance of two coinciding lines, relative to the longest queue."""
 
 
 def queues_over_time(result: ScenarioResult, folder: Path, looks: Mapping[str, Style]) -> Shown | None:
-    """Return the picture and what stands below it; None where nobody's queue was kept.
+    """Return the picture and its caption; None if no queue was stored.
 
     Args:
-        result: One scenario.
-        folder: The results folder.
-        looks: Style of every contender.
+        result: Results of one scenario.
+        folder: Results folder.
+        looks: Contender -> style.
     """
     seed = result.seeds[0]
     found = {
@@ -90,14 +90,14 @@ def _shown(
 
 
 def _coincide(one: QueueSeries, other: QueueSeries) -> bool:
-    """Return whether two lines cannot be told apart in the picture."""
+    """Return whether two lines coincide in the picture."""
     there = np.interp(one.time_s, other.time_s, other.queue_bytes)
     highest = max(one.queue_bytes.max(), other.queue_bytes.max())
     return bool(np.abs(one.queue_bytes - there).max() <= COINCIDES * highest)
 
 
 def _level(result: ScenarioResult, key: str) -> float | None:
-    """Return a setting of the queues; None where it is absent or varies from episode to episode."""
+    """Return a setting of the queues; None if it is absent or varies between episodes."""
     try:
         split = result.resolved["splits"][result.split]
         value = result.resolved["queue"][key]

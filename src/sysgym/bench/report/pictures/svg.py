@@ -1,4 +1,4 @@
-"""Matplotlib's SVG as part of a page: no styles of its own, unique names, the page's ink and font."""
+"""Conversion of Matplotlib's SVG to a part of a page: no styles, unique ids, the page's colour and font."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 INK = "#0a0b0c"
-"""Stands for the page's text colour until the picture is written out."""
+"""Placeholder of the page's text colour until the picture is written."""
 
 FONT = "system-ui, sans-serif"
 
@@ -17,15 +17,15 @@ _LEFT_OUT = frozenset({"metadata", "style"})
 
 
 def part_of_page(svg: str, *, prefix: str, description: str, width_px: float) -> str:
-    """Return a picture as an element that may stand in a page with others.
+    """Return a picture as an element for a page with several pictures.
 
-    Styles become attributes, so that a page whose policy forbids styles can show it.
+    Styles become attributes, so that a page whose policy forbids inline styles can show it.
 
     Args:
-        svg: As matplotlib writes it, with texts as texts.
-        prefix: Of all names within it; a slug.
-        description: For those who cannot see it.
-        width_px: Its natural width.
+        svg: Matplotlib's output, with texts as texts.
+        prefix: Prefix of all ids; a slug.
+        description: Alternative text, for those who cannot see it.
+        width_px: Natural width.
     """
     root = ElementTree.fromstring(_NOT_XML.sub("\ufffd", svg))
     for parent in list(root.iter()):
@@ -62,7 +62,9 @@ def _declarations(style: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for declaration in style.split(";"):
         name, _, value = (part.strip() for part in declaration.partition(":"))
-        if name == "font" and (match := _FONT.fullmatch(value)):  # the short form of older matplotlibs
+        if name == "font" and (
+            match := _FONT.fullmatch(value)
+        ):  # the shorthand of older versions of Matplotlib
             found |= {f"font-{part}": text for part, text in match.groupdict().items() if text}
             found["font-family"] = FONT
         elif name:

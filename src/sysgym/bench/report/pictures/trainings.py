@@ -1,4 +1,4 @@
-"""The picture of trainings: a panel for each scenario, every training a line, an agent's in its colour."""
+"""Picture of training curves: a panel for each scenario, a line for each training in its agent's colour."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ POINTS = 101
 def training_curves(
     curves: Sequence[Curve], looks: Mapping[str, Style], scenarios: Mapping[str, str]
 ) -> Picture | None:
-    """Return of training episodes over environment steps; None without trainings.
+    """Draw the return of training episodes over environment steps; None without trainings.
 
-    Thin lines are trainings, the thick one is an agent's median training where it has several.
+    Thin lines are trainings; a thick line is the median of an agent's trainings if it has several.
 
     Args:
-        curves: Of all trainings.
-        looks: Style of every contender.
-        scenarios: Digest of a scenario -> its name.
+        curves: Curves of all trainings.
+        looks: Contender -> style.
+        scenarios: Digest of a scenario -> name.
     """
     panels: dict[str, dict[str, list[Curve]]] = {}
     for curve in curves:
@@ -65,7 +65,7 @@ def training_curves(
 
 
 def caption(curves: Sequence[Curve]) -> str:
-    """Return what stands below the picture."""
+    """Return the caption of the picture."""
     words = "Return of training episodes with exploration, mean of the last 20, a panel for each scenario."
     agents = [curve.agent for curve in curves]
     if len(set(agents)) < len(agents):
@@ -74,7 +74,7 @@ def caption(curves: Sequence[Curve]) -> str:
 
 
 def _draw_agent(axes: Any, trainings: Sequence[Curve], look: Style) -> tuple[float, float]:
-    """Draw an agent's trainings; returns where its line ends."""
+    """Draw an agent's trainings and return the end of its line."""
     several = len(trainings) > 1
     for curve in trainings:
         axes.plot(

@@ -1,4 +1,4 @@
-"""One network for every host: what it sees, that it is blind to order, and that it plays anywhere."""
+"""Shared policy of hosts: observation, invariance to the order of hosts, and transfer to other networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The learned law as C and ONNX: the network answers as the compiled simulator's does."""
+"""The learned law as C and ONNX gives the outputs of the compiled simulator."""
 
 from __future__ import annotations
 

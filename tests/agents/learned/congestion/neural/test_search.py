@@ -1,4 +1,4 @@
-"""The search for a law: what counts, that it goes on where it was stopped, and its checkpoints."""
+"""Search for a learned law: fitness, resuming, and checkpoints."""
 
 from __future__ import annotations
 

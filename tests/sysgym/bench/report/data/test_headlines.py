@@ -1,4 +1,4 @@
-"""Sentences of the report: what is said of differences that a share does not tell."""
+"""Headlines of the report, including differences that have no percentage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines over time: the interquartile means of the rows, the few that matter in colour, all of them named."""
+"""Lines over time: interquartile means of the rows, a few in colour, all with names."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_the_differences_are_from_the_reference(make_contest: MakeContest) -> No
     picture = over_time(result, styles(result.players))
     assert picture is not None
     assert "F1: difference from nurd" in picture.svg
-    assert "The last panel has the differences of the lines that lie on nurd's, paired." in caption(result)
+    assert "The last panel has the paired differences of lines that coincide with nurd's." in caption(result)
 
 
 def test_a_suite_says_what_is_a_column_and_curves_are_drawn(make_folder: Callable[..., Path]) -> None:

@@ -1,4 +1,4 @@
-"""Performance profiles and gaps: what they are of hand-made scores, and when a report draws them."""
+"""Performance profiles and gaps of scores made by hand, and when a report draws them."""
 
 from __future__ import annotations
 
