@@ -26,23 +26,30 @@ def main() -> None:
     compile_loops()
     for env_id in ENVIRONMENTS:
         _step(gym.make(env_id, disable_env_checker=True))
-    for preset in ("aurora", "orca"):
-        _step(gym.make("sysgym/FlowCC-v0", disable_env_checker=True, preset=preset))
-    for env_id in ("sysgym/DatacenterCC-v0", "sysgym/FlowCC-v0"):
-        worlds = gym.make_vec(env_id, num_envs=2, vectorization_mode="vector_entry_point")
-        worlds.reset(seed=0)
-        worlds.step(worlds.action_space.sample())
-        worlds.close()
+    _step(gym.make("sysgym/DatacenterCC-v0", scenario="leafspine-link-failure", disable_env_checker=True))
+    _step_two("sysgym/DatacenterCC-v0")
+    for preset in ("datacenter", "aurora", "orca"):
+        _step(gym.make("sysgym/FlowCC-v0", preset=preset, disable_env_checker=True))
+        _step_two("sysgym/FlowCC-v0", preset=preset)
     _advance([*list_transports(), neural_transport([0.0] * N_PARAMETERS)])
-    env = gym.make("sysgym/CollectivePlacement-v0", disable_env_checker=True)
-    play_episode(env, make_agent("topk", family="placement"))  # simulates flows
-    env.close()
+    # One simulates flows, the other searches programs.
+    for env_id, agent in (("CollectivePlacement", "topk"), ("ReductionProgram", "exhaustive")):
+        env = gym.make(f"sysgym/{env_id}-v0", disable_env_checker=True)
+        play_episode(env, make_agent(agent, family="placement"))
+        env.close()
 
 
 def _step(env: gym.Env[Any, Any]) -> None:
     _, info = env.reset(seed=0)
     env.step(env.action_space.sample(mask=info.get("action_mask")))
     env.close()
+
+
+def _step_two(env_id: str, **arguments: Any) -> None:
+    worlds = gym.make_vec(env_id, num_envs=2, vectorization_mode="vector_entry_point", **arguments)
+    worlds.reset(seed=0)
+    worlds.step(worlds.action_space.sample())
+    worlds.close()
 
 
 def _advance(transports: Iterable[str | Transport]) -> None:
