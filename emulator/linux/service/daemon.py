@@ -382,6 +382,7 @@ class Service:
             self._bury(session)
         kill_tagged(lambda environment: environment[FOLDER_VARIABLE] == str(self.folder))
         if self._spare is not None:
+            self._spare.kill()  # just after its start its environment cannot be read yet
             self._spare.bury()
         with contextlib.suppress(SysgymError):
             self._kind.release()
