@@ -200,7 +200,7 @@ def test_ctrl_c_ends_a_service_whole(short_path: Path, number: int) -> None:
         try:
             assert served.stderr is not None
             words = served.stderr.readline()
-            assert "Ctrl-C ends it" in words
+            assert "press Ctrl-C to stop it" in words
             endpoint = next(word for word in words.split() if word.startswith("ipc://")).rstrip(";")
             network = LinuxNetwork(small("unruly-child"), service=endpoint)
             world = world_pid(network)
@@ -208,7 +208,7 @@ def test_ctrl_c_ends_a_service_whole(short_path: Path, number: int) -> None:
             os.killpg(served.pid, number)  # as a terminal does
             _, rest = served.communicate(timeout=20)
             assert served.returncode == 0
-            assert "nothing is left behind" in rest
+            assert "everything was removed" in rest
         finally:
             served.kill()
     assert not alive(world)
