@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.commands import Commands
+
+# Two workers on two cores, each with a thread for every core, mostly wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # How long an example takes is the machine's business: no test is about it.
 settings.register_profile("sysgym", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -20,6 +26,13 @@ def pytest_configure() -> None:
     """A run that a shell has put into the background ignores Ctrl-C, which several tests are about."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Commands]:
+    """Run commands of sysgym in processes of their own."""
+    with Commands() as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
+
+from tests.commands import Commands
 
 BLOCK = re.compile(r"^```(python|toml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"# file: (\S+)\n")
@@ -29,29 +31,40 @@ def programs_of(page: Path) -> list[tuple[str, str]]:
     return [(language, block) for language, block in found if language != "toml" and not NAMED.match(block)]
 
 
-def run(command: list[str] | str, folder: Path, variables: Mapping[str, str] | None = None) -> str:
-    """Run a program, or a line of the shell, that has to succeed; return what it prints."""
+def run_in_shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line of the shell."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        command,
+    return subprocess.run(
+        line,
         cwd=folder,
-        shell=isinstance(command, str),
-        env={**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "200", **(variables or {})},
+        shell=True,
+        env={**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "200"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
-def type_commands(block: str, folder: Path, variables: Mapping[str, str] | None = None) -> None:
-    """Type the commands of a console block and look for the lines of output that it shows."""
+def type_commands(block: str, folder: Path, commands: Commands) -> None:
+    """Type the commands of a console block and look for the lines of output that it shows.
+
+    Those with more than words, such as pipes, start the installed ``sysgym`` from a shell.
+    """
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, *shown = part.rstrip("\n").split("\n")
-        output = " ".join(run(command, folder, variables).split())
+        if re.match(r"sysgym [^|<>$'\"]+$", command):
+            done = commands.run(shlex.split(command, comments=True)[1:], folder)
+        else:
+            done = run_in_shell(command, folder)
+        output = " ".join(succeeded(done).split())
         for line in shown:
             if line.strip() not in {"", "..."}:
                 assert " ".join(line.split()) in output, (
                     f"'$ {command}' did not print {line!r} but:\n{output}"
                 )
+
+
+def succeeded(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a program printed that has to have succeeded."""
+    assert done.returncode == 0, f"{done.args}\n{done.stdout}\n{done.stderr}"
+    return done.stdout

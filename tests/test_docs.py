@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.pages import BLOCK, NAMED, run, type_commands
+from tests.commands import Commands
+from tests.pages import BLOCK, NAMED, succeeded, type_commands
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -25,20 +25,28 @@ PAGES = [
 ]
 
 
+def shortened(block: str) -> str:
+    """Return a program or commands with less to do where the README trains or films for long.
+
+    Whether they are right shows sooner.
+    """
+    block = block.replace("learn(30_000)", "learn(2_000)")
+    return block.replace("--video hadoop.mp4", "--set control.episode_steps=20 --video hadoop.mp4")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_page_works_as_it_says(page: Path, tmp_path: Path) -> None:
+def test_page_works_as_it_says(page: Path, tmp_path: Path, commands: Commands) -> None:
     ran = 0
     for language, block in BLOCK.findall(page.read_text()):
         named = NAMED.match(block)
         if named:
             (tmp_path / named[1]).write_text(block[named.end() :])
         elif language == "python":
-            # The README trains until it is good; whether the program is right shows sooner.
-            run([sys.executable, "-c", block.replace("learn(30_000)", "learn(2_100)")], tmp_path)
+            succeeded(commands.run_python(shortened(block), tmp_path))
             ran += 1
         elif language == "console":
-            type_commands(block, tmp_path)
+            type_commands(shortened(block), tmp_path, commands)
             ran += 1
     assert ran, "a page without anything to run"
 

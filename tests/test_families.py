@@ -20,7 +20,8 @@ from sysgym.registration import ENVIRONMENTS
 from sysgym.scenarios import list_scenarios
 from sysgym.scenarios.families import families, get_family, scenario_model
 from sysgym.scenarios.family import load_entry
-from tests.pages import files_of, programs_of, run, type_commands
+from tests.commands import Commands
+from tests.pages import files_of, programs_of, succeeded, type_commands
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "adding-a-family.md"
@@ -192,43 +193,28 @@ def test_an_unknown_family_is_an_error_with_what_is_close() -> None:
 # A package with a family, as docs/adding-a-family.md has it.
 
 
-@pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """A folder, and the variables with which a process there finds the page's package installed."""
-    folder = tmp_path_factory.mktemp("family")
+@pytest.mark.slow
+def test_every_command_treats_a_foreign_family_like_any_other(tmp_path: Path) -> None:
     for name, text in files_of(PAGE).items():
-        path = folder / "source" / name
+        path = tmp_path / "source" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    site = folder / "site"
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-index",
-        "--no-deps",
-        "--no-build-isolation",
-    ]
-    run([*pip, "--target", str(site), str(folder / "source")], folder)
-    (folder / "work").mkdir()
-    return folder / "work", {"PYTHONPATH": str(site)}
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("toy-family")
-def test_every_command_treats_a_foreign_family_like_any_other(
-    workplace: tuple[Path, dict[str, str]],
-) -> None:
-    folder, variables = workplace
+    site, folder = tmp_path / "site", tmp_path / "work"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run(
+        [*pip, "--no-build-isolation", "--target", str(site), str(tmp_path / "source")], check=True
+    )
+    folder.mkdir()
     ran = 0
-    for language, block in programs_of(PAGE):
-        if language == "console":
-            type_commands(block, folder, variables)
-        else:
-            run([sys.executable, "-W", "error", "-c", block], folder, variables)
-        ran += 1
+    with Commands({"PYTHONPATH": str(site)}) as commands:
+        for language, block in programs_of(PAGE):
+            if language == "console":
+                type_commands(block, folder, commands)
+            else:
+                succeeded(
+                    commands.run_python(f"import warnings; warnings.simplefilter('error')\n{block}", folder)
+                )
+            ran += 1
     assert ran == 2
 
 
@@ -331,7 +317,9 @@ class Quiet(CollectivePlacement):
 
 
 @pytest.mark.slow
-def test_an_environment_of_a_plugin_plays_its_scenario_and_rows_name_the_file(tmp_path: Path) -> None:
+def test_an_environment_of_a_plugin_plays_its_scenario_and_rows_name_the_file(
+    tmp_path: Path, commands: Commands
+) -> None:
     (tmp_path / "quiet.py").write_text(PLUGIN)
     text = (ROOT / "scenarios" / "placement" / "placement-unseen.toml").read_text()
     text = text.replace("sysgym/CollectivePlacement-v0", "mine/Quiet-v0").replace(
@@ -342,20 +330,18 @@ def test_an_environment_of_a_plugin_plays_its_scenario_and_rows_name_the_file(tm
         'schema = 1\nname = "mine-suite"\ntitle = "x"\ndescription = "x"\n'
         '[[tasks]]\nscenario = "./mine.toml"\ncontenders = ["default"]\nseeds = [20000]\n'
     )
-    listed = run("sysgym list envs --plugin quiet.py", tmp_path)
+
+    def sysgym(line: str) -> subprocess.CompletedProcess[str]:
+        return commands.run(line.split(), tmp_path)
+
+    listed = succeeded(sysgym("list envs --plugin quiet.py"))
     assert "mine/Quiet-v0\tPlaces axes and says nothing.\tenvironment" in listed
-    assert "regret" in run("sysgym run mine.toml --plugin quiet.py --agent greedy", tmp_path)
-    run("sysgym bench ./mine-suite.toml --plugin quiet.py --jobs 1 --out rows", tmp_path)
+    assert "regret" in succeeded(sysgym("run mine.toml --plugin quiet.py --agent greedy"))
+    succeeded(sysgym("bench ./mine-suite.toml --plugin quiet.py --jobs 1 --out rows"))
     assert "quiet.py" in (tmp_path / "rows" / "results.jsonl").read_text()
-    run("sysgym report rows", tmp_path)
-    run("sysgym validate rows --plugin quiet.py", tmp_path)
-    without = subprocess.run(
-        [str(Path(sys.executable).parent / "sysgym"), "run", "mine.toml"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    succeeded(sysgym("report rows"))
+    succeeded(sysgym("validate rows --plugin quiet.py"))
+    without = sysgym("run mine.toml")
     assert without.returncode == 2, "a name that is not known"
     assert "mine/Quiet-v0" in without.stderr
     assert "Traceback" not in without.stderr

@@ -21,6 +21,8 @@ import pytest
 from numba.core import config
 from numba.core.caching import FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 
+import sysgym.emulator
+import sysgym.envs
 from sysgym.emulator import compiling, first_start
 from sysgym.emulator.packets.counters.single_flows import read_flows
 from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN
@@ -252,13 +254,15 @@ def test_a_simulator_with_truncated_indexes_runs(tmp_path: Path) -> None:
     code = "import gymnasium, sysgym; gymnasium.make('sysgym/DatacenterCC-v0').reset(seed=1)"
     subprocess.run([sys.executable, "-c", code], check=True)  # so that everything is in the cache
     routes: Any = distances
-    for kernel in (PLAIN.run_until._pyfunc, routes.py_func):
-        subpath = UserProvidedCacheLocator.get_suitable_cache_subpath(inspect.getfile(kernel))  # type: ignore[no-untyped-call]
-        copy = tmp_path / subpath
-        copy.mkdir()
-        kept = Path(FunctionCache(kernel).cache_path)  # type: ignore[no-untyped-call]
-        for path in (*kept.glob("*.nbi"), *kept.glob("*.nbc")):
-            shutil.copy(path, copy)
+    locator = type(FunctionCache(routes.py_func)._impl.locator)  # type: ignore[no-untyped-call]
+    packages = [Path(package.__path__[0]) for package in (sysgym.emulator, sysgym.envs)]
+    for folder in {path.parent for package in packages for path in package.rglob("*.py")}:
+        kept = Path(locator(routes.py_func, str(folder / "any.py")).get_cache_path())
+        if any(kept.glob("*.nbi")):
+            subpath = UserProvidedCacheLocator.get_suitable_cache_subpath(str(folder / "any.py"))  # type: ignore[no-untyped-call]
+            shutil.copytree(kept, tmp_path / subpath)
+    source = inspect.getfile(routes.py_func)
+    copy = tmp_path / UserProvidedCacheLocator.get_suitable_cache_subpath(source)  # type: ignore[no-untyped-call]
     damaged = list(copy.glob("routing.*.nbi"))
     assert damaged
     for path in damaged:

@@ -21,6 +21,7 @@ from sysgym.bench.results.versions import versions
 from sysgym.bench.run.runner import run_plan
 from sysgym.cli import main
 from sysgym.scenarios import load_scenario, load_suite
+from tests.commands import Commands
 
 TINY = """\
 schema = 1
@@ -252,19 +253,11 @@ COMMAND = (sys.executable, "-c", "from sysgym.cli import main; main()")
 
 
 @pytest.fixture
-def command_line(tmp_path: Path) -> CommandLine:
+def command_line(tmp_path: Path, commands: Commands) -> CommandLine:
     """Run a command of sysgym in a process of its own, in the test's folder."""
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *map(str, arguments)],
-            cwd=tmp_path,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        return commands.run([*map(str, arguments)], tmp_path)
 
     return run
 

@@ -23,6 +23,7 @@ from typing import Any
 import msgpack
 import zmq
 
+from sysgym.emulator.linux.child import run_and_leave
 from sysgym.emulator.linux.service import messages as m
 from sysgym.emulator.linux.service import protocol as p
 from sysgym.emulator.linux.service import session as sessions
@@ -381,6 +382,7 @@ class Service:
             self._bury(session)
         kill_tagged(lambda environment: environment[FOLDER_VARIABLE] == str(self.folder))
         if self._spare is not None:
+            self._spare.kill()  # just after its start its environment cannot be read yet
             self._spare.bury()
         with contextlib.suppress(SysgymError):
             self._kind.release()
@@ -428,4 +430,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)

@@ -6,7 +6,7 @@ See :mod:`sysgym.emulator.linux.service.protocol` for their encoding.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,10 @@ from pydantic import (
     model_validator,
 )
 
-from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 from sysgym.scenarios.errors import SysgymError
+
+if TYPE_CHECKING:  # the simulator's imports take as long as all others together
+    from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 
 MAX_FLOWS = 30_000
 """Most flows of a schedule, whose table has to fit into a message."""
@@ -214,7 +216,7 @@ class Schedule(Message):
         n_flows = len(self.src)
         if n_flows > MAX_FLOWS:
             raise ValueError(f"{n_flows} flows; the Linux backend has room for {MAX_FLOWS}")
-        for name in FlowSchedule._fields:
+        for name in Schedule.model_fields:
             if len(getattr(self, name)) != n_flows:
                 raise ValueError(f"{name} has {len(getattr(self, name))} rows, src has {n_flows}")
         if np.any(self.src == self.dst) or np.any(self.src < 0) or np.any(self.dst < 0):
@@ -238,7 +240,9 @@ class Schedule(Message):
 
     def flows(self) -> FlowSchedule:
         """Return the schedule of the message."""
-        return FlowSchedule(*(getattr(self, name) for name in FlowSchedule._fields))
+        from sysgym.emulator.packets.workloads.schedule import FlowSchedule
+
+        return FlowSchedule(**{name: getattr(self, name) for name in Schedule.model_fields})
 
 
 class Controls(Message):

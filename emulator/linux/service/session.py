@@ -20,20 +20,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgpack
 import numpy as np
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from sysgym.emulator.linux.child import run_and_leave
 from sysgym.emulator.linux.service import messages as m
 from sysgym.emulator.linux.service import protocol as p
 from sysgym.emulator.linux.service.keys import guard
 from sysgym.emulator.linux.service.wire_errors import to_wire
 from sysgym.emulator.linux.service.worlds import Kind, WorldOfSession, get_kind
-from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 from sysgym.scenarios.errors import BackendError, SysgymError
+
+if TYPE_CHECKING:  # the simulator's imports take as long as all others together
+    from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 
 LARGEST_FRAME_TAKEN = 4 * p.MAX_MESSAGE_BYTES
 """Frames up to this size are answered with an error if they are too large; beyond it ZeroMQ disconnects."""
@@ -361,4 +364,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_and_leave(main)

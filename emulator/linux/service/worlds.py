@@ -11,13 +11,15 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 from sysgym.scenarios.errors import SysgymError
+
+if TYPE_CHECKING:  # the simulator's imports take as long as all others together
+    from sysgym.emulator.packets.workloads.schedule import FlowSchedule
 
 FloatArray = NDArray[np.float64]
 Pairs = tuple[NDArray[np.int64], FloatArray]

@@ -49,14 +49,6 @@ LOSS_METRICS = (
     "fct_slowdown_p50",
     "fct_slowdown_p99",
 )
-TRANSPORTS = ("cubic", "reno", "dctcp")
-LOSS_METRICS = (
-    "drop_fraction",
-    "timeouts",
-    "round_completion_mean_s",
-    "fct_slowdown_p50",
-    "fct_slowdown_p99",
-)
 TRANSPORTS = ("cubic", "reno", "dctcp", "bbr", "newvegas", "neural")
 SEEDS = (20_000, 20_001, 20_002)
 METRICS = {

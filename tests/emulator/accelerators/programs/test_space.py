@@ -65,15 +65,11 @@ def counts(space: ProgramSpace) -> Counts:
     )
 
 
-@pytest.mark.parametrize("factors", [*ONE_LEVEL, *TWO_LEVELS, *THREE_LEVELS, *FOUR_LEVELS])
-def test_programs_by_length_depend_on_the_levels_only(factors: tuple[int, ...]) -> None:
-    assert explore(factors, 5).counts_by_length(5) == BY_LENGTH[len(factors)]
-
-
 @pytest.mark.parametrize("factors", [*ONE_LEVEL, *TWO_LEVELS, *THREE_LEVELS, *FOUR_LEVELS, (4, 4, 4), (64,)])
 def test_one_space_serves_all_factors(factors: tuple[int, ...]) -> None:
     steps = 6 if len(factors) < 4 else 5
     own, common = explore(factors, steps), program_space(len(factors), steps)
+    assert own.counts_by_length(5) == BY_LENGTH[len(factors)]
     mine, theirs = program_edges(own, steps), program_edges(common, steps)
     # Edges are numbered differently; -1 pads both.
     assert (np.append(own.edge_action, -1)[mine] == np.append(common.edge_action, -1)[theirs]).all()

@@ -11,18 +11,16 @@ import select
 import subprocess
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.linux.service.worlds import FloatArray, Kind, Pairs, WorldOfSession
-from sysgym.emulator.packets.counters.rows import as_rows
-from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.workloads import FlowSchedule
-from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import BackendUnavailable
-from sysgym.scenarios.loader import scenario_from_resolved
+
+if TYPE_CHECKING:  # services and processes that wait for their order do without the simulator
+    from sysgym.emulator.packets.workloads import FlowSchedule
 
 
 class PacketWorld:
@@ -31,6 +29,9 @@ class PacketWorld:
     warnings = ("time is simulated",)
 
     def __init__(self, scenario: dict[str, Any], transport: str, flow_transports: dict[int, str]) -> None:
+        from sysgym.emulator.packets.network import PacketNetwork
+        from sysgym.scenarios import CongestionScenario, scenario_from_resolved
+
         self._scenario = scenario_from_resolved(scenario, expect=CongestionScenario)
         self._network = PacketNetwork(self._scenario, transport=transport, flow_transports=flow_transports)
         if self._scenario.name == "unruly-child":  # a program that outlives a kill
@@ -81,6 +82,8 @@ class PacketWorld:
         return self._network.flows()._asdict()
 
     def flow_counters(self, flow_ids: NDArray[np.int64]) -> FloatArray:
+        from sysgym.emulator.packets.counters.rows import as_rows
+
         return as_rows(self._network.flow_counters(flow_ids))
 
     def queue_quantiles(self, quantile: float) -> FloatArray:

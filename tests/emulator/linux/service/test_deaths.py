@@ -16,14 +16,17 @@ from pathlib import Path
 import pytest
 
 from sysgym.emulator.linux.client import LinuxNetwork
+from sysgym.emulator.linux.service import daemon
 from sysgym.emulator.linux.service import messages as m
 from sysgym.emulator.linux.service.cleaning import clean, leftovers
 from sysgym.emulator.linux.service.connection import Connection
+from sysgym.emulator.linux.service.daemon import Service
 from sysgym.emulator.linux.service.discovery import PrivateService
 from sysgym.scenarios.errors import BackendError
 from tests.emulator.linux.service.helpers import (
     KIND,
     alive,
+    child,
     children,
     forked,
     n_sessions,
@@ -197,7 +200,7 @@ def test_ctrl_c_ends_a_service_whole(short_path: Path, number: int) -> None:
         try:
             assert served.stderr is not None
             words = served.stderr.readline()
-            assert "Ctrl-C ends it" in words
+            assert "press Ctrl-C to stop it" in words
             endpoint = next(word for word in words.split() if word.startswith("ipc://")).rstrip(";")
             network = LinuxNetwork(small("unruly-child"), service=endpoint)
             world = world_pid(network)
@@ -205,7 +208,7 @@ def test_ctrl_c_ends_a_service_whole(short_path: Path, number: int) -> None:
             os.killpg(served.pid, number)  # as a terminal does
             _, rest = served.communicate(timeout=20)
             assert served.returncode == 0
-            assert "nothing is left behind" in rest
+            assert "everything was removed" in rest
         finally:
             served.kill()
     assert not alive(world)
@@ -213,6 +216,23 @@ def test_ctrl_c_ends_a_service_whole(short_path: Path, number: int) -> None:
     assert list(short_path.iterdir()) == []
     with pytest.raises(BackendError, match="its service does not answer: has it been stopped"):
         network.advance(1e-3)
+
+
+def test_a_service_ends_with_a_world_process_that_has_just_been_started(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment by which cleaning finds a process cannot be read until a moment after its start."""
+    monkeypatch.setattr(daemon, "kill_tagged", lambda wanted: 0)
+    pid = child(lambda: Service(root=short_path, kind=KIND).run())
+    try:
+        wait_until(lambda: children(pid) != [])
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not alive(pid))
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+    assert status == 0
+    assert list(short_path.iterdir()) == []
 
 
 def test_a_client_that_forgets_to_close(own_service: PrivateService) -> None:

@@ -36,7 +36,7 @@ def serving_at(address: str, folder: Path) -> Iterator[tuple[str, Path]]:
     while "listens at" not in (line := served.stderr.readline()):
         assert line
         lines.append(line)
-    assert len([line for line in lines if "a client needs this file" in line]) == 2
+    assert len([line for line in lines if "remote clients need this file" in line]) == 2
     yield next(word for word in line.split() if word.startswith("tcp://")).rstrip(";"), keys
     served.send_signal(signal.SIGINT)
     assert served.wait(timeout=20) == 0

@@ -109,8 +109,12 @@ def test_tables_inside_a_mix_are_shown_key_by_key(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("name", "kind", "reason"),
     [
-        ("google-2011", "scenario", "scenarios of the family congestion have a picture"),
-        ("dctcp", "transport", "only scenarios have a picture"),
+        (
+            "google-2011",
+            "scenario",
+            "of the family congestion; google-2011 is of stragglers",
+        ),
+        ("dctcp", "transport", "expected a scenario, dctcp was given as transport"),
     ],
 )
 def test_what_has_no_picture_is_refused(name: str, kind: str, reason: str, tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ from sysgym.bench.surveys import Page
 from sysgym.errors import SysgymError
 from sysgym.scenarios import load_scenario
 
+# One report serves the whole file, so one worker takes it.
+pytestmark = pytest.mark.xdist_group("report-safety")
+
 MARK = "document.documentElement.dataset.pwned=1"
 PAYLOADS = (
     f"<script>{MARK}</script>",

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sysgym.cli.commands.new import What, commands_in
+from tests.commands import Commands
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -19,25 +20,30 @@ Call = Callable[..., tuple[int, str, str]]
 @pytest.mark.slow
 @pytest.mark.parametrize("what", What)
 def test_a_starting_file_works_as_its_comment_says(
-    what: What, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+    what: What, tmp_path: Path, call: Call, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, out, err = call("new", what, "first")
     assert code == 0, err
     (path,) = tmp_path.iterdir()
     assert out.splitlines()[0] == path.name
-    commands = commands_in(path.read_text())
-    assert commands
-    assert [line.strip() for line in out.splitlines()[1:]] == commands
-    for command in commands:
-        done = subprocess.run(
-            shlex.split(command),
-            env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    lines = commands_in(path.read_text())
+    assert lines
+    assert [line.strip() for line in out.splitlines()[1:]] == lines
+    for line in lines:
+        program, *words = shlex.split(line)
+        if program == "sysgym":
+            done = commands.run(words, tmp_path)
+        else:
+            path_with_python = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+            done = subprocess.run(
+                [program, *words],
+                env={**os.environ, "PATH": path_with_python},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         if what is What.lab:
             assert "score  50.0" in done.stdout
             assert "not yet: 80 points are needed" in done.stdout
