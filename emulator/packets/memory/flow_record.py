@@ -27,7 +27,7 @@ REORDERING = 2
 FRTO_RESENT = 1
 FRTO_SENDS_NEW = 2
 FRTO_SPURIOUS = 3
-"""Steps after a time-out (RFC 5682, 3.1): the first packet was sent again, new ones may leave; proof has come."""
+"""Steps after a time-out (RFC 5682, 3.1): the first packet was sent again; new ones may leave; proof came."""
 
 IN_FLIGHT = 0
 LOST = 1
