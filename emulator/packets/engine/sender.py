@@ -50,6 +50,7 @@ from sysgym.emulator.packets.engine.recovery.timer import set_retransmission_tim
 from sysgym.emulator.packets.engine.recovery.undo import remember_window
 from sysgym.emulator.packets.memory.flow_record import (
     FLOW,
+    FRTO_RESENT,
     PROBE,
     RACK,
     REORDERING,
@@ -286,7 +287,7 @@ def time_out(world: Any, flow: Any, now_ns: int, extras: Any) -> None:
     host_at(world.hosts, flow.src).timeouts += 1
     if flow.una >= flow.recover:
         remember_window(flow)
-    flow.frto_step = 0 if flow.in_recovery else 1
+    flow.frto_step = 0 if flow.in_recovery else FRTO_RESENT
     flow.recover = flow.high
     flow.in_recovery = 0
     flow.duplicate_acks = 0

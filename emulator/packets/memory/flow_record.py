@@ -24,6 +24,11 @@ PROBE = 1
 REORDERING = 2
 """Meanings of a flow's timer: retransmission time-out, tail loss probe, end of the reordering window."""
 
+FRTO_RESENT = 1
+FRTO_SENDS_NEW = 2
+FRTO_SPURIOUS = 3
+"""Steps after a time-out (RFC 5682, 3.1): the first packet was sent again; new ones may leave; proof came."""
+
 IN_FLIGHT = 0
 LOST = 1
 ARRIVED = 2

@@ -14,7 +14,15 @@ import numpy as np
 from numba import njit
 
 from sysgym.emulator.packets.engine.recovery.flight import has_new_packet, pipe_packets, window_packets
-from sysgym.emulator.packets.memory.flow_record import ARRIVED, IN_FLIGHT, LOST, sent_time_at, transmission_at
+from sysgym.emulator.packets.memory.flow_record import (
+    ARRIVED,
+    FRTO_SENDS_NEW,
+    FRTO_SPURIOUS,
+    IN_FLIGHT,
+    LOST,
+    sent_time_at,
+    transmission_at,
+)
 from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY, note_at, segment_at
 
 DUPLICATE_THRESHOLD = 3
@@ -44,7 +52,7 @@ def next_by_time(world: Any, flow: Any) -> int:
             return NOBODY
     elif pipe_packets(flow) >= window_packets(world, flow):
         return NOBODY
-    if flow.lost > 0 and flow.frto_step != 2:
+    if flow.lost > 0 and flow.frto_step != FRTO_SENDS_NEW:
         return next_lost(world, flow)
     if has_new_packet(world, flow):
         return int(flow.nxt)
@@ -113,7 +121,7 @@ def forget_acknowledged(world: Any, flow: Any, ack: int) -> int:
 def note_first_transmission(flow: Any, seq: int, sent: Any) -> None:
     """Remember if a packet from before a time-out arrives that was not sent again (RFC 5682, 3.1 step 3)."""
     if flow.frto_step > 0 and not sent.resent and seq < flow.recover:
-        flow.frto_step = 3
+        flow.frto_step = FRTO_SPURIOUS
 
 
 @njit(forceinline=True)

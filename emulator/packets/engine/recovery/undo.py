@@ -13,6 +13,7 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.engine.recovery.rack import withdraw_losses
+from sysgym.emulator.packets.memory.flow_record import FRTO_RESENT, FRTO_SENDS_NEW, FRTO_SPURIOUS
 
 
 @njit(forceinline=True)
@@ -57,7 +58,7 @@ def undo_if_spurious(world: Any, flow: Any, filled_by_sent_ns: int) -> bool:
     if not flow.undo_possible:
         return False
     delayed = filled_by_sent_ns < flow.first_resent_ns
-    if not delayed and flow.frto_step != 3:
+    if not delayed and flow.frto_step != FRTO_SPURIOUS:
         return False
     withdraw_losses(world, flow)
     restore_window(flow)
@@ -67,7 +68,7 @@ def undo_if_spurious(world: Any, flow: Any, filled_by_sent_ns: int) -> bool:
 @njit(forceinline=True)
 def continue_frto(flow: Any, advances: bool, has_new_packet: bool) -> None:
     """Continue the doubt after a time-out, or end it with the time-out taken as justified."""
-    if flow.frto_step == 1 and advances and flow.una < flow.recover and has_new_packet:
-        flow.frto_step = 2
+    if flow.frto_step == FRTO_RESENT and advances and flow.una < flow.recover and has_new_packet:
+        flow.frto_step = FRTO_SENDS_NEW
     else:
         flow.frto_step = 0
