@@ -151,7 +151,8 @@ class DatacenterCC(CongestionLifecycle, gym.Env[Array, Array]):
     `iroko-dumbbell-10m`, `iroko-dumbbell-1g`, `iroko-fattree-10m`, `iroko-fattree-1g`,
     `leafspine-2to1-websearch`, `leafspine-hadoop`, `leafspine-link-failure`, `leafspine-slow-spine`,
     `leafspine-storage`, `linux-dumbbell-100m`, `linux-dumbbell-1g`, `linux-fattree-incast`,
-    `linux-fattree-stride`, `onoff-dumbbell`, `parking-lot-4`, or a file of your own.
+    `linux-fattree-incast-shallow`, `linux-fattree-stride`, `onoff-dumbbell`,
+    `parking-lot-4`, or a file of your own.
 
     ## Baselines
 

@@ -9,6 +9,8 @@ import pytest
 from sysgym.emulator.packets.memory.records import NEVER_NS
 from tests.emulator.packets.engine.recovery.scripted_sender import ScriptedSender
 
+pytestmark = pytest.mark.xdist_group("scripted sender")  # compiled once, in one worker
+
 RTT_MS = 20.0
 
 
