@@ -230,6 +230,17 @@ def test_the_page_shows_all_that_a_family_must_have() -> None:
     assert lines <= 160, "a toy family is small"
 
 
+def _in_a_process(code: str, folder: Path, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+    )
+
+
 def _package(folder: Path, entry: str, **modules: str) -> dict[str, str]:
     """Write a package `broken` with a family's entry point; return the variables that install it."""
     info = folder / "broken-1.0.dist-info"
@@ -262,14 +273,7 @@ def test_a_family_that_cannot_be_used_is_a_warning_and_the_others_work(
 ) -> None:
     variables = _package(tmp_path, entry, module_of_broken=source)
     code = "import sysgym; from sysgym.scenarios import list_scenarios; print(len(list_scenarios()))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
+    done = _in_a_process(code, tmp_path, variables)
     assert int(done.stdout) == len(list_scenarios())
     (warning,) = [line for line in done.stderr.splitlines() if "FamilyWarning" in line]
     assert 'the family "broken" of the package broken cannot be used' in warning
@@ -282,21 +286,11 @@ def test_agents_of_a_family_that_cannot_be_imported_are_a_warning_too(tmp_path: 
         "from sysgym.envs.placement import FAMILY as other\n"
         "FAMILY = replace(other, name='broken', environments=(), agents='nowhere:AGENTS')\n"
     )
-
-    def listed(**added: str) -> subprocess.CompletedProcess[str]:
-        # In a process of its own: other tests may have registered agents in this one.
-        code = "from sysgym.agents import list_agents; print(*list_agents())"
-        return subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, **added},
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=tmp_path,
-        )
-
-    before = listed()
-    broken = listed(**_package(tmp_path, "module_of_broken:FAMILY", module_of_broken=source))
+    # In processes of their own: other tests may have registered agents in this one.
+    code = "from sysgym.agents import list_agents; print(*list_agents())"
+    before = _in_a_process(code, tmp_path, {})
+    variables = _package(tmp_path, "module_of_broken:FAMILY", module_of_broken=source)
+    broken = _in_a_process(code, tmp_path, variables)
     assert broken.stdout == before.stdout
     assert 'the agents of the family "broken" of the package nowhere cannot be used' in broken.stderr
     assert not before.stderr

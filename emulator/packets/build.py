@@ -19,7 +19,12 @@ from sysgym.emulator.packets.engine.events import (
     TIMER_TICK,
     TRANSPORT_TICK,
 )
-from sysgym.emulator.packets.engine.forwarding import flow_hashes, forwarding_table, host_places
+from sysgym.emulator.packets.engine.forwarding import (
+    flow_hashes,
+    forwarding_table,
+    host_places,
+    looks_up_paths,
+)
 from sysgym.emulator.packets.engine.pfc import FRAME_BYTES, FRAMES_A_LINK
 from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
 from sysgym.emulator.packets.engine.recovery.duplicate_acks import DUPLICATE_THRESHOLD
@@ -133,7 +138,9 @@ class Assembly:
         n_flowlets = routes.size if world["by_flowlet"][0] else 1
         flowlets = np.zeros(n_flowlets, records.FLOWLET)
         flowlets["last_ns"] = -MAX_TIME_NS
-        memories, memory_ports = switch_memories(self.topology)
+        memories, memory_ports = np.zeros(1, records.MEMORY), np.zeros(1, np.int32)
+        if world["shared_buffer_bytes"][0]:
+            memories, memory_ports = switch_memories(self.topology)
         capacity = max(1024, 64 * self.n_hosts) + int(world["reserved_packets"][0])
         packets = np.zeros(capacity, records.PACKET)
         link_free_packets(packets, 0, NOBODY)
@@ -152,7 +159,7 @@ class Assembly:
             n_sources += SOURCES_PER_FLOW * self.n_flows + self.n_links
         heap = np.full(n_sources + 2, NO_EVENT)
         heap[: len(events)] = events
-        by_time = self.scenario.transport.loss_detection == "rack"
+        n_transmissions = 64 * bitmap_words if self.scenario.transport.detects_by_time else 1
         state = State(
             world=world,
             links=self._new_links(),
@@ -164,8 +171,8 @@ class Assembly:
             heap=heap,
             received=np.zeros(bitmap_words, np.uint64),
             sacked=np.zeros(bitmap_words, np.uint64),
-            transmissions=np.zeros(64 * bitmap_words if by_time else 1, TRANSMISSION),
-            sent_times=np.zeros(64 * bitmap_words if by_time else 1, np.int64),
+            transmissions=np.zeros(n_transmissions, TRANSMISSION),
+            sent_times=np.zeros(n_transmissions, np.int64),
             queue_histogram=np.zeros((self.n_links, QUEUE_BUCKETS), np.uint32),
             event=np.zeros(1, records.EVENT),
             callbacks=callback_addresses((self.transport,)),
@@ -238,7 +245,7 @@ class Assembly:
 
     @property
     def _by_table(self) -> bool:
-        return self.scenario.routing.ecmp != "flow" or len(self.scenario.faults.links) > 0
+        return looks_up_paths(self.scenario)
 
     def _first_events(self, world: Records, schedule: FlowSchedule) -> list[int]:
         scheduled = schedule.start_ns[schedule.start_ns < NEVER_NS]
@@ -303,7 +310,7 @@ class Assembly:
         flows["line_rate_bps"] = self.line_rate_bps[schedule.src]
         flows["packet_bytes"] = ends.mtu_bytes
         # The handshake has measured one RTT, so 4 RTTVAR is twice that RTT (RFC 6298, 2.2).
-        if ends.loss_detection == "rack":  # see sender.update_rtt
+        if ends.detects_by_time:  # see sender.update_rtt
             first_rto_s = base_rtt_s + np.maximum(2.0 * base_rtt_s, ends.min_rto_s)
         else:
             first_rto_s = np.maximum(3.0 * base_rtt_s, ends.min_rto_s)
@@ -316,7 +323,7 @@ class Assembly:
         flows["start_ns"] = schedule.start_ns
         flows["src"] = schedule.src
         flows["dst"] = schedule.dst
-        flows["recovery"] = self.transport.recovery_code(ends.loss_detection)
+        flows["recovery"] = self.transport.recovery_code(by_time=ends.detects_by_time)
         flows["reduces_by_prr"] = not self.transport.sets_window_in_recovery
         flows["first_transmission"] = 64 * flows["bitmap_offset"]
         flows["oldest_resent_ns"] = NEVER_NS

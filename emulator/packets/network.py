@@ -377,7 +377,7 @@ class PacketNetwork:
         flows = self._state.flows
         for number, (flow_id, own) in enumerate(self.flow_transports.items(), start=1):
             flows["transport"][flow_id] = number
-            flows["recovery"][flow_id] = own.recovery_code(self.scenario.transport.loss_detection)
+            flows["recovery"][flow_id] = own.recovery_code(by_time=self.scenario.transport.detects_by_time)
             flows["reduces_by_prr"][flow_id] = not own.sets_window_in_recovery
             flows["ecn_capable"][flow_id] = own.ecn_capable
 

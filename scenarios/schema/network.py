@@ -377,6 +377,11 @@ class Transport(GrownTable):
     )
 
     @property
+    def detects_by_time(self) -> bool:
+        """Whether senders detect losses by time."""
+        return self.loss_detection == "rack"
+
+    @property
     def payload_bytes(self) -> int:
         """Payload of a full packet (the maximum segment size), bytes."""
         return self.mtu_bytes - self.header_bytes

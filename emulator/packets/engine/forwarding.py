@@ -30,9 +30,15 @@ from sysgym.emulator.packets.memory.records import (
 )
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.topology.routing import SwitchGraph, _flow_hashes, _mix, distances, switch_graph
+from sysgym.scenarios import CongestionScenario
 
 ARRIVED = -2
 """Result of :func:`next_link` for a packet that has reached its destination host."""
+
+
+def looks_up_paths(scenario: CongestionScenario) -> bool:
+    """Return whether switches look up each packet's next link; else routes are fixed at a flow's start."""
+    return scenario.routing.ecmp != "flow" or len(scenario.faults.links) > 0
 
 
 def host_places(topology: Topology) -> tuple[NDArray[np.void], int]:

@@ -47,10 +47,9 @@ from sysgym.emulator.packets.engine.recovery.rack import (
 )
 from sysgym.emulator.packets.engine.recovery.rate_reduction import reduce_rate
 from sysgym.emulator.packets.engine.recovery.timer import set_retransmission_timer, set_timer
-from sysgym.emulator.packets.engine.recovery.undo import remember_window
+from sysgym.emulator.packets.engine.recovery.undo import doubt_time_out
 from sysgym.emulator.packets.memory.flow_record import (
     FLOW,
-    FRTO_RESENT,
     PROBE,
     RACK,
     REORDERING,
@@ -285,9 +284,8 @@ def time_out(world: Any, flow: Any, now_ns: int, extras: Any) -> None:
     describe_timer_event(flow, event, now_ns)
     flow.timeouts += 1
     host_at(world.hosts, flow.src).timeouts += 1
-    if flow.una >= flow.recover:
-        remember_window(flow)
-    flow.frto_step = 0 if flow.in_recovery else FRTO_RESENT
+    if flow.recovery == RACK:
+        doubt_time_out(flow)
     flow.recover = flow.high
     flow.in_recovery = 0
     flow.duplicate_acks = 0

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sysgym.emulator.packets.engine.events import SOURCES_PER_FLOW
+from sysgym.emulator.packets.engine.forwarding import looks_up_paths
 from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
 from sysgym.emulator.packets.memory import records
 from sysgym.emulator.packets.memory.flow_record import FLOW, SENT_TIME, TRANSMISSION
@@ -168,8 +169,8 @@ def _memory_bytes(scenario: CongestionScenario, size: TopologySize, parts: list[
     )
     per_link = records.LINK.itemsize + records.PORT.itemsize + 4 * QUEUE_BUCKETS
     packets = max(1024, 64 * size.n_hosts)
-    by_table = scenario.routing.ecmp != "flow" or len(scenario.faults.links) > 0
-    tables = size.n_edges * (size.n_nodes + (size.n_nodes + size.n_links if by_table else 0)) * 4
+    looked_up = size.n_nodes + size.n_links if looks_up_paths(scenario) else 0
+    tables = size.n_edges * (size.n_nodes + looked_up) * 4
     return (
         sum(part.flows * (per_flow + _window_bytes(part.window_packets, scenario)) for part in parts)
         + max(part.drawing_bytes for part in parts)
@@ -182,7 +183,7 @@ def _memory_bytes(scenario: CongestionScenario, size: TopologySize, parts: list[
 
 def _window_bytes(window_packets: float, scenario: CongestionScenario) -> float:
     words = math.ceil(window_packets / 64)
-    by_time = scenario.transport.loss_detection == "rack"
+    by_time = scenario.transport.detects_by_time
     return 2 * 8 * words + (64 * words * (TRANSMISSION.itemsize + SENT_TIME.itemsize) if by_time else 0)
 
 

@@ -135,13 +135,13 @@ class Transport:
         """Parameters as callbacks read them, by address; the array lives as long as the transport."""
         return np.array(self.parameters, np.float64)
 
-    def recovery_code(self, loss_detection: str) -> int:
+    def recovery_code(self, *, by_time: bool) -> int:
         """Return the number of the loss recovery in the compiled loop.
 
         Args:
-            loss_detection: The scenario's ``transport.loss_detection``.
+            by_time: Whether the scenario's senders detect losses by time.
         """
-        return RACK if loss_detection == "rack" else _RECOVERIES[self.recovery]
+        return RACK if by_time else _RECOVERIES[self.recovery]
 
     def callbacks(self) -> tuple[Any, Any, Any, Any, Any]:
         """Return the compiled on_start, on_ack, on_loss, on_timeout and on_tick, cached on disk.

@@ -94,7 +94,7 @@ def packets_that_wait(network: PacketNetwork) -> list[int]:
 def check_flows(network: PacketNetwork) -> None:
     state = network._state
     flows = state.flows
-    if network.scenario.transport.loss_detection == "rack":
+    if network.scenario.transport.detects_by_time:
         for flow in flows:
             check_scoreboard(network, flow)
     assert np.all(flows["una"] <= flows["rcv_nxt"]), "acknowledged before it arrived"

@@ -50,7 +50,8 @@ def take_ack_by_time(world: Any, flow: Any, event: Any, slot: int, now_ns: int, 
     if advances:
         set_timer(world, flow, now_ns)
     news = 0
-    if packet_at(world.packets, slot).flags & PACKET_DUPLICATE:
+    duplicate = packet_at(world.packets, slot).flags & PACKET_DUPLICATE != 0
+    if duplicate:
         widen_reordering_window(flow)
         take_duplicate_report(flow)
     if flow.in_recovery or flow.frto_step > 0:
@@ -58,8 +59,7 @@ def take_ack_by_time(world: Any, flow: Any, event: Any, slot: int, now_ns: int, 
         if not undo_if_spurious(world, flow, filled_by_ns) and flow.frto_step > 0:
             continue_frto(flow, advances, has_new_packet(world, flow))
     if flow.probe_below > 0:
-        duplicate = packet_at(world.packets, slot).flags & PACKET_DUPLICATE
-        news |= end_probe(flow, event.acked_packets == 0 and not advances, duplicate != 0)
+        news |= end_probe(flow, event.acked_packets == 0 and not advances, duplicate)
     if flow.sacked > 0 or flow.oldest_resent_ns != NEVER_NS:
         news |= look_for_losses(world, flow, flight_packets, now_ns)
     return int(news)

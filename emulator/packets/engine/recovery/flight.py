@@ -36,13 +36,19 @@ def has_new_packet(world: Any, flow: Any) -> bool:
     return flow.nxt < flow.n_packets and flow.nxt - flow.una < world.max_window_packets
 
 
+@njit(forceinline=True)
+def repairs(flow: Any) -> bool:
+    """Return whether losses are being repaired, in fast recovery or after a time-out."""
+    return flow.una < flow.recover
+
+
 @njit
 def enter_recovery(flow: Any) -> bool:
     """Begin fast recovery, unless the loss belongs to a window that has already been answered.
 
     See RFC 6582, 3.2 step 2.
     """
-    if flow.in_recovery or flow.una < flow.recover:
+    if repairs(flow):
         return False
     flow.in_recovery = 1
     flow.recover = flow.high

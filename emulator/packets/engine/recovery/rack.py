@@ -13,7 +13,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sysgym.emulator.packets.engine.recovery.flight import has_new_packet, pipe_packets, window_packets
+from sysgym.emulator.packets.engine.recovery.flight import (
+    has_new_packet,
+    pipe_packets,
+    repairs,
+    window_packets,
+)
 from sysgym.emulator.packets.memory.flow_record import (
     ARRIVED,
     FRTO_SENDS_NEW,
@@ -189,8 +194,7 @@ def count_recovery(flow: Any) -> None:
 @njit(forceinline=True)
 def reordering_window_ns(flow: Any) -> int:
     """Return the reordering window: none in a recovery of a path on which no reordering was seen."""
-    recovers = flow.in_recovery or flow.una < flow.recover
-    if not flow.reordering_seen and (recovers or flow.sacked >= DUPLICATE_THRESHOLD):
+    if not flow.reordering_seen and (repairs(flow) or flow.sacked >= DUPLICATE_THRESHOLD):
         return 0
     return int(min(flow.reordering_steps * flow.min_rtt_ns >> 2, flow.srtt_ns))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from numba import njit
 
+from sysgym.emulator.packets.engine.recovery.flight import repairs
 from sysgym.emulator.packets.memory.flow_record import PROBE, RETRANSMISSION
 from sysgym.emulator.packets.memory.records import NEVER_NS
 
@@ -28,7 +29,7 @@ def set_timer(world: Any, flow: Any, now_ns: int) -> None:
 
     A probe is allowed if nothing is known to be missing and no probe is in flight (RFC 8985, 7.2).
     """
-    in_doubt = flow.sacked + flow.lost + flow.in_recovery + flow.probe_below > 0 or flow.una < flow.recover
+    in_doubt = flow.sacked + flow.lost + flow.probe_below > 0 or repairs(flow)
     set_retransmission_timer(flow, now_ns)
     if flow.high > flow.una and not in_doubt:
         flow.timer = PROBE

@@ -12,6 +12,7 @@ from typing import Any
 
 from numba import njit
 
+from sysgym.emulator.packets.engine.recovery.flight import repairs
 from sysgym.emulator.packets.engine.recovery.rack import withdraw_losses
 from sysgym.emulator.packets.memory.flow_record import FRTO_RESENT, FRTO_SENDS_NEW, FRTO_SPURIOUS
 
@@ -24,6 +25,14 @@ def remember_window(flow: Any) -> None:
     flow.undo_ssthresh = flow.ssthresh
     flow.undo_resent = 0
     flow.first_resent_ns = 0
+
+
+@njit(forceinline=True)
+def doubt_time_out(flow: Any) -> None:
+    """Prepare for a time-out that may turn out to be spurious; one amid a fast recovery is not doubted."""
+    if not repairs(flow):
+        remember_window(flow)
+    flow.frto_step = 0 if flow.in_recovery else FRTO_RESENT
 
 
 @njit(forceinline=True)

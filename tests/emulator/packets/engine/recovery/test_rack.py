@@ -23,6 +23,14 @@ def sender(window: int, **settings: float) -> ScriptedSender:
     return scripted
 
 
+def sender_in_recovery() -> ScriptedSender:
+    """A sender of eight packets whose packet 1 was lost and has just been sent again."""
+    scripted = sender(8)
+    for later in (2, 3, 4):
+        scripted.ack(1, by=later)
+    return scripted
+
+
 def test_three_later_packets_make_a_hole_a_loss_at_once() -> None:
     scripted = sender(10)
     scripted.ack(1, by=2)
@@ -185,9 +193,7 @@ def test_after_many_losses_the_rate_grows_by_slow_start_up_to_the_target() -> No
 
 
 def test_a_recovery_ends_when_all_that_was_sent_before_it_is_acknowledged() -> None:
-    scripted = sender(8)
-    for later in (2, 3, 4):
-        scripted.ack(1, by=later)
+    scripted = sender_in_recovery()
     assert scripted.flow.in_recovery
     high = int(scripted.flow.recover)
     scripted.at(2 * RTT_MS).ack(5, by=1)
@@ -263,9 +269,7 @@ def test_after_a_time_out_a_new_packet_that_overtakes_confirms_the_losses() -> N
 
 
 def test_a_recovery_is_undone_when_the_original_arrives() -> None:
-    scripted = sender(8)
-    for later in (2, 3, 4):
-        scripted.ack(1, by=later)
+    scripted = sender_in_recovery()
     assert scripted.sent()[-1] == 1
     assert scripted.window == 4
     scripted.at(RTT_MS + 2).ack(5, by=1, sent_ms=0.0)
@@ -274,9 +278,7 @@ def test_a_recovery_is_undone_when_the_original_arrives() -> None:
 
 
 def test_a_recovery_is_undone_when_all_retransmissions_are_reported_as_duplicates() -> None:
-    scripted = sender(8)
-    for later in (2, 3, 4):
-        scripted.ack(1, by=later)
+    scripted = sender_in_recovery()
     scripted.sent()
     high = int(scripted.flow.high)
     scripted.at(2 * RTT_MS).ack(high, by=high - 1)
