@@ -19,6 +19,7 @@ from sysgym.scenarios.errors import NOTHING, Problem, ScenarioError, UnknownName
 from sysgym.scenarios.families import families, scenario_model
 from sysgym.scenarios.reading import check_dots, check_shape, parse_toml, read_text
 from sysgym.scenarios.schema.common import Scenario, ScenarioT, overridden
+from sysgym.scenarios.schema.later_keys import as_written
 from sysgym.scenarios.schema.problems import KeyPath, dotted_key, validated
 from sysgym.scenarios.schema.suite import (
     MOST_ENTRIES,
@@ -118,7 +119,8 @@ def scenario_from_resolved(resolved: Mapping[str, Any], *, expect: type[Scenario
     """
     shown = "<resolved scenario>"
     check_shape(resolved, shown)
-    return validated(_model_of(resolved, shown, expect, {}), resolved, shown)
+    model = _model_of(resolved, shown, expect, {})
+    return validated(model, as_written(model, resolved), shown)
 
 
 def load_suite(suite: str | os.PathLike[str]) -> Suite:

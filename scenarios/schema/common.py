@@ -53,6 +53,9 @@ MOST_VARIED_VALUES = 500
 _WITHOUT_VARY = {"check_vary": False}
 """Validation context for drawn scenarios, whose possible values have been checked already."""
 
+FOR_DIGEST = {"for": "digest"}
+"""Serialization context of the form that digests are made from."""
+
 Prose = Annotated[str, Field(pattern=PROSE)]
 
 ScalarMembers = (
@@ -250,8 +253,9 @@ class Scenario(Table):
         return self.model_dump(mode="json", by_alias=True)
 
     def sha256(self) -> str:
-        """Return the hex digest of the resolved form, the same in every process and on every machine."""
-        text = json.dumps(self.resolved(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """Return the hex digest of all values, the same in every process and on every machine."""
+        data = self.model_dump(mode="json", by_alias=True, context=FOR_DIGEST)
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Self:

@@ -329,7 +329,7 @@ class Transport(GrownTable):
         default=1.0, description="longest retransmission time-out, s"
     )
     loss_detection: Literal["rack", "dupack"] = Field(
-        default="dupack",
+        default="rack",
         description=(
             "rack: by time, with tail loss probes, proportional rate reduction and undo, as in Linux (RFC"
             " 8985, 9937, 5682); dupack: by three duplicate ACKs, as in ns-3 (RFC 6675, or RFC 6582 where a"
