@@ -132,3 +132,17 @@ def _host_problems(scenario: CongestionScenario) -> Iterator[Problem]:
             ends.host_jitter_s,
             f"at most {OWN_DELAY_S:g}: real hosts have their own jitter, and no more is added",
         )
+    if ends.receive_window_bytes is not None:
+        yield Problem(
+            "transport.receive_window_bytes",
+            ends.receive_window_bytes,
+            "none: the kernel sizes its receive windows by itself",
+            'use backend="packets" for this scenario, or override the field',
+        )
+    if ends.slow_start == "hystart++":
+        yield Problem(
+            "transport.slow_start",
+            ends.slow_start,
+            '"hystart", which the kernel\'s CUBIC does, or "standard"',
+            'use backend="packets" for this scenario, or override the field',
+        )

@@ -32,7 +32,13 @@ from sysgym.emulator.packets.engine.shared_buffer import switch_memories
 from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
 from sysgym.emulator.packets.growth import link_free_packets, new_ports
 from sysgym.emulator.packets.memory import records
-from sysgym.emulator.packets.memory.flow_record import FLOW, TRANSMISSION
+from sysgym.emulator.packets.memory.flow_record import (
+    FLOW,
+    HYSTART,
+    HYSTART_PLUS_PLUS,
+    STANDARD_SLOW_START,
+    TRANSMISSION,
+)
 from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NEVER_NS, NOBODY
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology
@@ -47,6 +53,7 @@ Records = NDArray[np.void]
 
 QUEUE_SAMPLES_PER_INTERVAL = 16
 TIMER_TICKS_PER_MIN_RTO = 8
+SLOW_STARTS = {"standard": STANDARD_SLOW_START, "hystart": HYSTART, "hystart++": HYSTART_PLUS_PLUS}
 
 
 class Assembly:
@@ -318,6 +325,7 @@ class Assembly:
         flows["timer_deadline_ns"] = NEVER_NS
         flows["n_packets"] = n_packets
         flows["last_packet_bytes"] = last_packet_bytes
+        flows["receive_window_packets"] = ends.receive_window_packets
         flows["window_mask"] = ends.max_window_packets - 1
         flows["bitmap_offset"] = np.cumsum(words) - words
         flows["start_ns"] = schedule.start_ns
@@ -329,6 +337,7 @@ class Assembly:
         flows["oldest_resent_ns"] = NEVER_NS
         flows["highest_resent"] = NOBODY
         flows["reordering_steps"] = 1
+        flows["slow_start"] = SLOW_STARTS[ends.slow_start]
         flows["ecn_capable"] = self.transport.ecn_capable
         flows["finish_ns"] = -1
         if self._by_table:

@@ -10,7 +10,7 @@ from pydantic import Field
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.schema.common import Reward, Scenario, Table
 from sysgym.scenarios.schema.flow import Flow, flow_problems
-from sysgym.scenarios.schema.network import Faults, LinkFault, Queue, RateChange, Routing, Transport
+from sysgym.scenarios.schema.network import Faults, LinkFault, Queue, RateChange, Routing
 from sysgym.scenarios.schema.offered import offered_problems
 from sysgym.scenarios.schema.topology import (
     DumbbellTopology,
@@ -34,6 +34,7 @@ from sysgym.scenarios.schema.traffic import (
     WorkloadTable,
     workload_problems,
 )
+from sysgym.scenarios.schema.transport import Transport
 
 __all__ = [
     "CongestionScenario",

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sysgym.scenarios.errors import Problem
-from sysgym.scenarios.schema.network import Transport
 from sysgym.scenarios.schema.topology import Cut, TopologyTable
 from sysgym.scenarios.schema.traffic import (
     IncastWorkload,
@@ -19,6 +18,7 @@ from sysgym.scenarios.schema.traffic import (
     WorkloadTable,
     parts_of,
 )
+from sysgym.scenarios.schema.transport import Transport
 
 HOSTS_PER_HOT_HOST = 8
 """Number of hosts per receiving host in the matrix hotspot."""

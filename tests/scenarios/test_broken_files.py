@@ -442,6 +442,11 @@ CROSS = {
         "transport.initial_window_packets",
         "at most max_window_packets = 8",
     ),
+    "receive window": (
+        {"transport.receive_window_bytes": 1000},
+        "transport.receive_window_bytes",
+        "at least the payload of a full packet, 1460",
+    ),
     "time-outs": ({"transport.min_rto_s": 2.0}, "transport.min_rto_s", "at most max_rto_s = 1.0"),
     "headers": (
         {"transport.mtu_bytes": 128, "transport.header_bytes": 128},

@@ -25,7 +25,7 @@ from sysgym.emulator.linux.kernel.netlink import Netlink
 from sysgym.emulator.linux.kernel.nodes import Namespace, VethLink, WaitingNode, make_links
 from sysgym.emulator.packets.topology import Topology
 from sysgym.scenarios.errors import BackendError
-from sysgym.scenarios.schema.network import Transport
+from sysgym.scenarios.schema.transport import Transport
 
 MOST_HOSTS_A_SWITCH = 254
 """Hosts of a switch share a /24."""

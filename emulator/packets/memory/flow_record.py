@@ -34,6 +34,11 @@ LOST = 1
 ARRIVED = 2
 """States of a packet that was sent and is not acknowledged yet (RACK)."""
 
+STANDARD_SLOW_START = 0
+HYSTART = 1
+HYSTART_PLUS_PLUS = 2
+"""Rules by which slow start ends: at a loss or mark, by HyStart (CUBIC alone) or by HyStart++ (RFC 9406)."""
+
 TRANSMISSION = np.dtype(
     [
         ("status", np.uint8),
@@ -111,6 +116,7 @@ FLOW = np.dtype(
         # Constant.
         ("n_packets", np.int64),
         ("last_packet_bytes", np.int64),
+        ("receive_window_packets", np.int64),
         ("window_mask", np.int64),
         ("bitmap_offset", np.int64),
         ("start_ns", np.int64),
@@ -119,6 +125,7 @@ FLOW = np.dtype(
         ("transport", np.int32),
         ("recovery", np.int32),
         ("reduces_by_prr", np.int32),  # else its transport sets the window during recovery too
+        ("slow_start", np.int32),  # STANDARD_SLOW_START ...
         ("ecn_capable", np.int32),
         # List of the host's active flows.
         ("next_active", np.int32),
@@ -133,6 +140,18 @@ FLOW = np.dtype(
         ("retransmitted_packets", np.int64),
         ("timeouts", np.int64),
         ("begun", np.int64),
+        # Rounds of slow start, for HyStart and HyStart++.
+        ("round_samples", np.int64),
+        ("round_end", np.int64),  # the round ends when this packet is acknowledged
+        ("round_rtt_ns", np.int64),  # shortest round trip of the round
+        ("previous_round_rtt_ns", np.int64),
+        (
+            "css_baseline_ns",
+            np.int64,
+        ),  # HyStart++: the round trip that began conservative slow start; 0: none
+        ("css_rounds", np.int64),
+        ("round_began_ns", np.int64),  # HyStart
+        ("train_until_ns", np.int64),  # last ACK of the train that began with the round
         # Read by the extended loop only; last, so that the plain loop never touches these cache lines.
         ("pace_in_force_bps", np.float64),  # the pacing rate behind the next two fields
         ("pace_ns_per_byte_q20", np.int64),

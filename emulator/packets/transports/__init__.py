@@ -13,7 +13,6 @@ from sysgym.emulator.packets.transports.base import (
     reno_increase,
     restart_from_one,
     slow_line_stretch,
-    slow_start,
 )
 from sysgym.emulator.packets.transports.bbr import BBR, BBR_IDEAL
 from sysgym.emulator.packets.transports.cubic import CUBIC
@@ -23,6 +22,7 @@ from sysgym.emulator.packets.transports.hpcc import HPCC
 from sysgym.emulator.packets.transports.newvegas import NEWVEGAS
 from sysgym.emulator.packets.transports.paced import PACED
 from sysgym.emulator.packets.transports.reno import RENO
+from sysgym.emulator.packets.transports.slow_start import slow_start
 from sysgym.emulator.packets.transports.swift import SWIFT
 from sysgym.emulator.packets.transports.timely import TIMELY, TIMELY_PATCHED
 from sysgym.scenarios.errors import SysgymError, UnknownName

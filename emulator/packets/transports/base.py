@@ -25,6 +25,7 @@ from sysgym.emulator.compiling import address_of, compile_for
 from sysgym.emulator.packets.memory.flow_record import FLOW, NEW_RENO, RACK, SACK
 from sysgym.emulator.packets.memory.numba_records import record_accessor
 from sysgym.emulator.packets.memory.records import EVENT
+from sysgym.emulator.packets.transports.slow_start import slow_start
 from sysgym.scenarios.errors import SysgymError
 
 Callback = Callable[[Any, Any], None]
@@ -220,12 +221,6 @@ def parameter(event: Any, index: int) -> float:
     if not 0 <= index < event.n_parameters:
         raise IndexError("a parameter that the transport does not have")
     return float(_parameter_at(event.parameters, index).value)
-
-
-@njit(forceinline=True)
-def slow_start(flow: Any, event: Any) -> None:
-    """Grow the window by each acknowledged packet, at most two per ACK (RFC 5681, 3.1; RFC 3465, 2.3)."""
-    flow.cwnd += min(event.acked_packets, 2)
 
 
 @njit(forceinline=True)

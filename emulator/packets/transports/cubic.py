@@ -10,8 +10,8 @@ from sysgym.emulator.packets.transports.base import (
     Transport,
     multiplicative_decrease,
     restart_from_one,
-    slow_start,
 )
+from sysgym.emulator.packets.transports.slow_start import hystart, slow_start
 
 C = 0.4  # packets/s^3, RFC 9438, 5.1
 BETA = 0.7  # multiplicative decrease, RFC 9438, 4.6
@@ -50,6 +50,7 @@ def on_ack(flow: Any, event: Any) -> None:
     state[LAST_ACK_NS] = event.now_ns
     if flow.in_recovery or event.duplicate or event.acked_packets == 0:
         return
+    hystart(flow, event)
     if not event.window_limited:
         if state[EPOCH_START_NS] > 0.0:  # app-limited time does not count (RFC 9438, 5.8)
             state[EPOCH_START_NS] += since_last_ack_ns

@@ -15,8 +15,8 @@ from sysgym.emulator.packets.transports.base import (
     Transport,
     multiplicative_decrease,
     restart_from_one,
-    slow_start,
 )
+from sysgym.emulator.packets.transports.slow_start import slow_start
 
 PAD_PACKETS = 10.0  # allowed to queue
 GROWTH_GAP_PACKETS = 2.0

@@ -57,7 +57,7 @@ def take_ack_by_time(world: Any, flow: Any, event: Any, slot: int, now_ns: int, 
     if flow.in_recovery or flow.frto_step > 0:
         filled_by_ns = int(segment.sent_ns) if una <= segment.seq < segment.ack else int(NEVER_NS)
         if not undo_if_spurious(world, flow, filled_by_ns) and flow.frto_step > 0:
-            continue_frto(flow, advances, has_new_packet(world, flow))
+            continue_frto(flow, advances, has_new_packet(flow))
     if flow.probe_below > 0:
         news |= end_probe(flow, event.acked_packets == 0 and not advances, duplicate)
     if flow.sacked > 0 or flow.oldest_resent_ns != NEVER_NS:

@@ -50,7 +50,7 @@ def next_by_duplicates(world: Any, flow: Any) -> int:
         return NOBODY
     if flow.lost > 0:
         return next_hole(world, flow)
-    if has_new_packet(world, flow):
+    if has_new_packet(flow):
         return flow.nxt
     return NOBODY
 

@@ -31,9 +31,9 @@ def pipe_packets(flow: Any) -> int:
 
 
 @njit(forceinline=True)
-def has_new_packet(world: Any, flow: Any) -> bool:
+def has_new_packet(flow: Any) -> bool:
     """Return whether there is a packet that was never sent and that the receiver's window allows."""
-    return flow.nxt < flow.n_packets and flow.nxt - flow.una < world.max_window_packets
+    return flow.nxt < flow.n_packets and flow.nxt - flow.una < flow.receive_window_packets
 
 
 @njit(forceinline=True)

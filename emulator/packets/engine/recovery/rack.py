@@ -59,7 +59,7 @@ def next_by_time(world: Any, flow: Any) -> int:
         return NOBODY
     if flow.lost > 0 and flow.frto_step != FRTO_SENDS_NEW:
         return next_lost(world, flow)
-    if has_new_packet(world, flow):
+    if has_new_packet(flow):
         return int(flow.nxt)
     return NOBODY
 
@@ -67,7 +67,7 @@ def next_by_time(world: Any, flow: Any) -> int:
 @njit
 def probe_sequence(world: Any, flow: Any) -> int:
     """Return the packet to probe with: a new one, or the last that has not arrived (RFC 8985, 7.3)."""
-    if has_new_packet(world, flow):
+    if has_new_packet(flow):
         return int(flow.nxt)
     seq = flow.nxt - 1
     while transmission_of(world, flow, seq).status == ARRIVED:

@@ -1,0 +1,126 @@
+"""Slow start, and two rules that end it before packets are lost: HyStart and HyStart++.
+
+Sources: RFC 5681, 3.1, and RFC 3465 (slow start); Ha and Rhee, "Taming the elephants: New TCP slow start",
+Computer Networks 55(9), 2011, with the constants of Linux (tcp_cubic.c); RFC 9406 (HyStart++). A round begins
+when the first packet sent in it is acknowledged, and lasts for a window.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.memory.flow_record import HYSTART, HYSTART_PLUS_PLUS
+from sysgym.emulator.packets.memory.records import NEVER_NS
+
+LEAST_SAMPLES = 8  # HYSTART_MIN_SAMPLES; N_RTT_SAMPLE of RFC 9406, 4.3
+LEAST_DELAY_NS = 4_000_000  # HYSTART_DELAY_MIN; MIN_RTT_THRESH
+LARGEST_DELAY_NS = 16_000_000  # HYSTART_DELAY_MAX; MAX_RTT_THRESH
+ROUND_TRIPS_DIVISOR = 8  # MIN_RTT_DIVISOR
+
+LEAST_WINDOW_PACKETS = 16.0  # hystart_low_window
+TRAIN_GAP_NS = 2_000_000  # hystart_ack_delta_us
+LARGEST_AGGREGATE_NS = 1e6
+FOUR_AGGREGATES_BYTES = 4 * 65_536
+
+MOST_PACKETS_AN_ACK = 8  # L of RFC 9406, 4.3, without pacing
+CSS_GROWTH_DIVISOR = 4.0
+CSS_ROUNDS = 5
+
+
+@njit(forceinline=True)
+def slow_start(flow: Any, event: Any) -> None:
+    """Grow the window by each acknowledged packet, at most two per ACK (RFC 5681, 3.1; RFC 3465, 2.3).
+
+    With HyStart++ grow as RFC 9406, 4.2, asks for, until the threshold is set for the first time.
+    """
+    if flow.slow_start == HYSTART_PLUS_PLUS and flow.ssthresh == math.inf:
+        grow_and_watch_round_trips(flow, event)
+    else:
+        flow.cwnd += min(event.acked_packets, 2)
+
+
+@njit(forceinline=True)
+def delay_threshold_ns(round_trip_ns: float) -> float:
+    """Return by how much round trips must have become longer, an eighth within 4 and 16 ms."""
+    return min(max(round_trip_ns / ROUND_TRIPS_DIVISOR, LEAST_DELAY_NS), LARGEST_DELAY_NS)
+
+
+@njit(forceinline=True)
+def begin_round(flow: Any) -> None:
+    """Begin a round: it ends when what is sent next is acknowledged."""
+    flow.previous_round_rtt_ns = flow.round_rtt_ns if flow.round_samples > 0 else NEVER_NS
+    flow.round_rtt_ns = NEVER_NS
+    flow.round_samples = 0
+    flow.round_end = flow.nxt
+
+
+@njit
+def grow_and_watch_round_trips(flow: Any, event: Any) -> None:
+    """Grow the window; slow down while round trips are longer than in the round before (RFC 9406, 4.2).
+
+    Conservative slow start (CSS) grows by a quarter. It ends with slow start after five rounds, or goes back
+    to it if round trips become shorter again.
+    """
+    if flow.una >= flow.round_end:
+        begin_round(flow)
+        if flow.css_baseline_ns > 0:
+            flow.css_rounds += 1
+            if flow.css_rounds >= CSS_ROUNDS:
+                flow.ssthresh = flow.cwnd
+                return
+    flow.round_rtt_ns = min(flow.round_rtt_ns, event.rtt_ns)
+    flow.round_samples += 1
+    growth = min(event.acked_packets, MOST_PACKETS_AN_ACK)
+    flow.cwnd += growth / CSS_GROWTH_DIVISOR if flow.css_baseline_ns > 0 else growth
+    if flow.round_samples < LEAST_SAMPLES:
+        return
+    if flow.css_baseline_ns > 0:
+        if flow.round_rtt_ns < flow.css_baseline_ns:
+            flow.css_baseline_ns = 0
+    elif flow.previous_round_rtt_ns < NEVER_NS:
+        before_ns = float(flow.previous_round_rtt_ns)
+        if flow.round_rtt_ns >= before_ns + delay_threshold_ns(before_ns):
+            flow.css_baseline_ns = flow.round_rtt_ns
+            flow.css_rounds = 0
+
+
+@njit
+def hystart(flow: Any, event: Any) -> None:
+    """End CUBIC's slow start when ACKs or round trips say that the path is full, as Linux does.
+
+    Either ACKs no more than 2 ms apart have come for half a round trip since the round began, or the
+    shortest of the round's first round trips exceeds the shortest of all by an eighth, 4 to 16 ms. Linux
+    forgets the shortest round trip after a time-out; here it is that of the flow.
+    """
+    if flow.slow_start != HYSTART or flow.cwnd >= flow.ssthresh:
+        return
+    now_ns = event.now_ns
+    if flow.una > flow.round_end or flow.round_end == 0:
+        begin_round(flow)
+        flow.round_began_ns = now_ns
+        flow.train_until_ns = now_ns
+    if flow.cwnd < LEAST_WINDOW_PACKETS:
+        return
+    shortest_ns = float(flow.min_rtt_ns)
+    if now_ns - flow.train_until_ns <= TRAIN_GAP_NS:
+        flow.train_until_ns = now_ns
+        if 2.0 * (now_ns - flow.round_began_ns) > shortest_ns + aggregation_ns(flow):
+            flow.ssthresh = flow.cwnd
+    flow.round_rtt_ns = min(flow.round_rtt_ns, event.rtt_ns)
+    if flow.round_samples < LEAST_SAMPLES:
+        flow.round_samples += 1
+    elif flow.round_rtt_ns > shortest_ns + delay_threshold_ns(shortest_ns):
+        flow.ssthresh = flow.cwnd
+
+
+@njit(forceinline=True)
+def aggregation_ns(flow: Any) -> float:
+    """Return how long segmentation offload may hold ACKs back: four aggregates at the rate, at most 1 ms.
+
+    The rate is Linux's in slow start, two windows a round trip.
+    """
+    rate = 2.0 * flow.cwnd * flow.packet_bytes / max(flow.srtt_ns, 1.0)  # bytes per ns
+    return min(FOUR_AGGREGATES_BYTES / rate, LARGEST_AGGREGATE_NS)
