@@ -15,9 +15,11 @@ from sysgym.emulator.packets.counters.recording import MOST_ROWS, Recording
 from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS, FlowCounterArray
 from sysgym.emulator.packets.counters.single_flows import multiply_windows, read_flows, set_paces
 from sysgym.emulator.packets.counters.statistics import (
+    ClassCounters,
     FlowTable,
     HostCounters,
     PortCounters,
+    class_counters,
     counters,
     flow_table,
     queue_quantile_bytes,
@@ -320,6 +322,10 @@ class PacketNetwork:
     def ports(self) -> PortCounters:
         """Return the counters of all output ports."""
         return counters(self._address, self.n_links, self.n_hosts)[0]
+
+    def classes(self) -> ClassCounters:
+        """Return the counters of all classes of all output ports."""
+        return class_counters(self._state)
 
     def hosts(self) -> HostCounters:
         """Return the counters of all hosts."""

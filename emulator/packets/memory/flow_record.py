@@ -186,6 +186,10 @@ FLOW = np.dtype(
         ("waits_for", np.int32),  # number of flows that must end before this one starts
         ("first_successor", np.int32),
         ("n_successors", np.int32),
+        ("priority", np.int32),  # class of its data
+        ("ack_priority", np.int32),  # class of its ACKs; NOBODY: that of the data that caused them
+        ("trimmed_packets", np.int64),  # that arrived without their data
+        ("nacks", np.int64),  # reports of such packets that reached the sender
         ("failed", np.int64),  # its transport raised, or wrote an invalid window or rate
     ],
     align=True,

@@ -38,6 +38,7 @@ class State(NamedTuple):
     memories: NDArray[Any]  # (n_switches,) MEMORY
     memory_ports: NDArray[np.int32]  # links from switches, by switch
     flowlets: NDArray[Any]  # (n_flows, 2, max_hops + 1) FLOWLET
+    class_queues: NDArray[Any]  # (n_links, n_classes) CLASS_QUEUE
     caps: NDArray[np.int64]  # (n_hosts,) rate caps asked for, ns per byte in fixed point; 0: none
 
     def bind(self) -> None:
