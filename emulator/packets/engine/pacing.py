@@ -12,6 +12,7 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source, push
+from sysgym.emulator.packets.engine.recovery.flight import losses, pipe_packets
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS, ns_per_byte_q20
 from sysgym.emulator.packets.memory.flow_record import flow_at
 from sysgym.emulator.packets.memory.records import (
@@ -111,6 +112,8 @@ def begin_sample(world: Any, flow: Any, slot: int, alone: bool, now_ns: int) -> 
     note.delivered_ns = flow.delivered_ns
     note.first_sent_ns = flow.first_sent_ns
     note.app_limited = 1 if flow.app_limited_until > 0 else 0
+    note.in_flight = pipe_packets(flow)
+    note.losses = losses(flow)
     note.endpoint_delay_ns = 0
     note.covers = 1
     if world.keeps_stamps:
@@ -135,6 +138,8 @@ def finish_sample(world: Any, flow: Any, event: Any, slot: int, now_ns: int) -> 
     event.delivered_at_send = note.delivered_packets
     event.delivery_interval_ns = max(sent_ns - note.first_sent_ns, now_ns - note.delivered_ns)
     event.app_limited = note.app_limited
+    event.in_flight_at_send = note.in_flight
+    event.lost_since_send = max(losses(flow) - note.losses, 0)
     if sent_ns > flow.first_sent_ns:
         flow.first_sent_ns = sent_ns
 

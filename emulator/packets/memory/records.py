@@ -139,6 +139,11 @@ EVENT = np.dtype(
         ("delivered_at_send", np.int64),  # the same when the acknowledged packet was sent
         ("delivery_interval_ns", np.int64),  # the longer of the sending and the acknowledging interval
         ("app_limited", np.int64),  # the application limited the sample, not the path
+        (
+            "in_flight_at_send",
+            np.int64,
+        ),  # packets in flight when the acknowledged one had left
+        ("lost_since_send", np.int64),  # packets found to be lost since then
         # In-band telemetry of the switches on the data packet's path, in order: int_hops entries.
         ("int_hops", np.int64),
         ("int_queue_bytes", np.int64, (INT_HOPS,)),
@@ -157,6 +162,8 @@ NOTE = np.dtype(
         ("delivered_ns", np.int64),
         ("first_sent_ns", np.int64),
         ("app_limited", np.int64),
+        ("in_flight", np.int32),
+        ("losses", np.int32),
         # Written by the receiver.
         ("received_ns", np.int64),
         ("endpoint_delay_ns", np.int64),

@@ -15,6 +15,7 @@ from sysgym.emulator.packets.transports.base import (
     slow_line_stretch,
 )
 from sysgym.emulator.packets.transports.bbr import BBR, BBR_IDEAL
+from sysgym.emulator.packets.transports.bbr3 import BBR3, BBR3_ECN
 from sysgym.emulator.packets.transports.cubic import CUBIC
 from sysgym.emulator.packets.transports.dcqcn import DCQCN
 from sysgym.emulator.packets.transports.dctcp import DCTCP
@@ -49,6 +50,8 @@ _TRANSPORTS = {
         NEWVEGAS,
         BBR,
         BBR_IDEAL,
+        BBR3,
+        BBR3_ECN,
         SWIFT,
         TIMELY,
         TIMELY_PATCHED,

@@ -34,8 +34,10 @@ _SIGNATURE = numba.void(numba.from_dtype(FLOW), numba.from_dtype(EVENT))
 
 SHORTEST_TICK_S, LONGEST_TICK_S = 100e-9, 3600.0
 
-EXTRA_FIELDS = frozenset({"pacing_rate_bps", "lost_packets", "endpoint_delay_ns", "cnp", "hops"}) | frozenset(
-    name for name in EVENT.names or () if name.startswith(("delivered_", "delivery_", "app_limited", "int_"))
+_EXTRA_GROUPS = ("delivered_", "delivery_", "app_limited", "in_flight_at_", "lost_", "int_")
+
+EXTRA_FIELDS = frozenset({"pacing_rate_bps", "endpoint_delay_ns", "cnp", "hops"}) | frozenset(
+    name for name in EVENT.names or () if name.startswith(_EXTRA_GROUPS)
 )
 """Fields of flow and event that the plain event loop neither reads nor writes."""
 

@@ -26,60 +26,63 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.transports.base import Transport, parameter
+from sysgym.emulator.packets.transports.bbr_common import (
+    DRAIN,
+    EXTRA_ROUNDS,
+    FIRST_CWND,
+    FIRST_OWN,
+    FULL_BANDWIDTH,
+    FULL_PIPE_ROUNDS,
+    FULL_ROUNDS,
+    MIN_CWND,
+    MIN_RTT_AT_NS,
+    MIN_RTT_NS,
+    MIN_RTT_WINDOW_NS,
+    MODE,
+    PIPE_IS_FULL,
+    PROBE_BW,
+    PROBE_RTT,
+    PROBE_RTT_NS,
+    QUANTA,
+    REPAIRS,
+    ROUND_END,
+    STARTUP,
+    STARTUP_GROWTH,
+    begins_round,
+    delivery_rate,
+    ends_repairs,
+    extra_packets,
+    ignore_low_samples,
+    in_flight,
+    offload_quantum,
+    pace_first_window,
+    restore_window,
+    save_window,
+    set_pacing_rate,
+    spread,
+)
+from sysgym.emulator.packets.transports.bbr_common import update_aggregation as update_extra_packets
 
 HIGH_GAIN = 2.0 / math.log(2.0)  # 2.885: doubles the rate each round (4.3.2.1)
-STARTUP_GROWTH = 1.25  # the pipe is full after three rounds of less growth (4.3.2.2)
-FULL_PIPE_ROUNDS = 3.0
 PROBE_GAIN = 1.25
 DRAIN_GAIN = 0.75
 CYCLE_LENGTH = 8  # phases of PROBE_BW: probe, drain, six at the estimated rate (4.3.4.1)
 CWND_GAIN = 2.0
 BANDWIDTH_ROUNDS = 10  # window of the maximum filter of the bandwidth (4.1.1.2)
-MIN_RTT_WINDOW_NS = 10e9  # (4.1.2.2)
-PROBE_RTT_NS = 200e6  # (4.3.5)
-MIN_CWND = 4.0  # (4.2.3.3)
-QUANTA = 3.0  # send quanta beyond the product, to keep end hosts busy (4.2.3.2)
 
-# Linux: a quantum is what the pacing rate sends in 2^-10 s, from two packets up to what offload takes.
-QUANTA_PER_S = 1024.0
-LEAST_QUANTUM = 2.0
-LARGEST_QUANTUM_BYTES = 65_215.0
-EXTRA_ROUNDS = 5.0  # rounds of each of the two windows of the maximum of the packets acknowledged early
-LONGEST_EXTRA_NS = 100e6
-
-STARTUP = 0.0
-DRAIN = 1.0
-PROBE_BW = 2.0
-PROBE_RTT = 3.0
-
-# Slots of flow.state. Bandwidths are in packets per ns.
-BANDWIDTHS = 0  # one for each of the last ten rounds
-MODE = 10
-ROUND = 11
-ROUND_END = 12  # delivered packets
-ROUND_STARTS = 13  # 1: this ACK is the first of its round
-MIN_RTT_NS = 14
-MIN_RTT_AT_NS = 15
-MIN_RTT_EXPIRED = 16
-FULL_BANDWIDTH = 17
-FULL_ROUNDS = 18
-PIPE_IS_FULL = 19
-CYCLE = 20
-CYCLE_AT_NS = 21
-PROBE_RTT_UNTIL_NS = 22
-PROBE_RTT_ROUND_DONE = 23
-PRIOR_CWND = 24
-REPAIRS = 25  # 1: losses are being repaired
-CONSERVES_UNTIL = 26  # delivered packets; packet conservation holds until then
-FIRST_CWND = 27
-PACING_GAIN = 28
-WINDOW_GAIN = 29
-SAMPLED_ROUND = 30  # of the last sample that counted
-EXTRA_ACKED = 31  # most packets acknowledged early, in this window of rounds ...
-EXTRA_ACKED_BEFORE = 32  # ... and in the one before
-EXTRA_AGE = 33  # rounds of this window that have begun
-EPOCH_AT_NS = 34  # since then, ...
-EPOCH_ACKED = 35  # ... so many packets were acknowledged
+# Slots of flow.state, behind those that all versions have. Bandwidths are in packets per ns.
+BANDWIDTHS = FIRST_OWN  # one for each of the last ten rounds
+ROUND = 25
+ROUND_STARTS = 26  # 1: this ACK is the first of its round
+MIN_RTT_EXPIRED = 27
+CYCLE = 28
+CYCLE_AT_NS = 29
+PROBE_RTT_UNTIL_NS = 30
+PROBE_RTT_ROUND_DONE = 31
+CONSERVES_UNTIL = 32  # delivered packets; packet conservation holds until then
+PACING_GAIN = 33
+WINDOW_GAIN = 34
+SAMPLED_ROUND = 35  # of the last sample that counted
 
 AS_LINUX = 0  # parameter: 1 for the window of Linux, 0 for the ideal one
 
@@ -98,8 +101,7 @@ def quantum(flow: Any, event: Any) -> float:
     """Return the packets that are sent at once (4.2.2): one by one, or as Linux's segmentation offload."""
     if parameter(event, AS_LINUX) == 0.0:
         return 1.0
-    quantum_bytes = min(flow.pacing_rate_bps / 8.0 / QUANTA_PER_S, LARGEST_QUANTUM_BYTES)
-    return max(math.floor(quantum_bytes / flow.packet_bytes), LEAST_QUANTUM)
+    return offload_quantum(flow)
 
 
 @njit(forceinline=True)
@@ -123,46 +125,23 @@ def target_in_flight(flow: Any, event: Any, gain: float) -> float:
 @njit(forceinline=True)
 def update_aggregation(flow: Any, event: Any) -> None:
     """Update by how many packets ACKs are ahead of the bandwidth, as aggregated ACKs are (Linux)."""
-    state = flow.state
-    if parameter(event, AS_LINUX) == 0.0 or event.acked_packets == 0 or event.delivery_interval_ns <= 0:
-        return
-    if state[ROUND_STARTS]:
-        state[EXTRA_AGE] += 1.0
-        if state[EXTRA_AGE] >= EXTRA_ROUNDS:
-            state[EXTRA_AGE] = 0.0
-            state[EXTRA_ACKED_BEFORE] = state[EXTRA_ACKED]
-            state[EXTRA_ACKED] = 0.0
-    expected = bandwidth(flow) * (event.now_ns - state[EPOCH_AT_NS])
-    if state[EPOCH_ACKED] <= expected:
-        state[EPOCH_ACKED] = 0.0
-        state[EPOCH_AT_NS] = event.now_ns
-        expected = 0.0
-    state[EPOCH_ACKED] += event.acked_packets
-    state[EXTRA_ACKED] = max(state[EXTRA_ACKED], min(state[EPOCH_ACKED] - expected, flow.cwnd))
+    if parameter(event, AS_LINUX) != 0.0:
+        starts = flow.state[ROUND_STARTS] != 0.0
+        update_extra_packets(flow, event, bandwidth(flow), starts, EXTRA_ROUNDS)
 
 
 @njit(forceinline=True)
 def aggregation_packets(flow: Any) -> float:
     """Return how many packets more may be in flight because of aggregated ACKs (Linux); 0 for the ideal."""
-    extra = max(flow.state[EXTRA_ACKED], flow.state[EXTRA_ACKED_BEFORE])
-    return min(extra, bandwidth(flow) * LONGEST_EXTRA_NS) if flow.state[PIPE_IS_FULL] else 0.0
-
-
-@njit(forceinline=True)
-def in_flight(flow: Any, event: Any) -> float:
-    """Return the sender's estimate of the packets in flight before this ACK."""
-    return float(event.in_flight_packets - flow.sacked - flow.lost)
+    return extra_packets(flow, bandwidth(flow)) if flow.state[PIPE_IS_FULL] else 0.0
 
 
 @njit(forceinline=True)
 def update_round(flow: Any, event: Any) -> None:
     """Begin a new round when a packet sent in the present one is acknowledged (4.1.1.3)."""
     state = flow.state
-    state[ROUND_STARTS] = 0.0
-    if event.delivered_at_send >= state[ROUND_END]:
-        state[ROUND_END] = event.delivered_packets
-        state[ROUND] += 1.0
-        state[ROUND_STARTS] = 1.0
+    state[ROUND_STARTS] = 1.0 if begins_round(flow, event) else 0.0
+    state[ROUND] += state[ROUND_STARTS]
 
 
 @njit(forceinline=True)
@@ -173,9 +152,9 @@ def update_bandwidth(flow: Any, event: Any) -> None:
     """
     state = flow.state
     update_round(flow, event)
+    sample = delivery_rate(event)
     if event.delivery_interval_ns <= 0:
         return
-    sample = (event.delivered_packets - event.delivered_at_send) / float(event.delivery_interval_ns)
     if not event.app_limited or sample >= bandwidth(flow):
         this, sampled = int(state[ROUND]), int(state[SAMPLED_ROUND])
         for ended in range(max(sampled, this - BANDWIDTH_ROUNDS), this):
@@ -205,9 +184,7 @@ def begin_phase(flow: Any, cycle: int, now_ns: int) -> None:
 def enter_probe_bw(flow: Any, now_ns: int) -> None:
     """Begin the cycle anywhere but in the drain phase, so that flows do not probe together (4.3.4.2)."""
     set_gains(flow, PROBE_BW, 1.0, CWND_GAIN)
-    # Multiples of the golden ratio spread the flows, in place of a random number.
-    seed = flow.start_ns % 1009 + 37 * flow.src + 101 * flow.dst + now_ns % 997
-    cycle = int((0.618033988749895 * seed) % 1.0 * (CYCLE_LENGTH - 1))
+    cycle = int(spread(flow, now_ns) * (CYCLE_LENGTH - 1))
     begin_phase(flow, cycle if cycle == 0 else cycle + 1, now_ns)
 
 
@@ -275,7 +252,7 @@ def check_probe_rtt(flow: Any, event: Any) -> None:
         set_gains(flow, PROBE_RTT, 1.0, 1.0)
         save_window(flow)
         state[PROBE_RTT_UNTIL_NS] = 0.0
-    flow.app_limited_until = max(flow.delivered_packets + int(in_flight(flow, event)), 1)
+    ignore_low_samples(flow, event)
     if state[PROBE_RTT_UNTIL_NS] == 0.0:
         if in_flight(flow, event) <= MIN_CWND:
             state[PROBE_RTT_UNTIL_NS] = event.now_ns + PROBE_RTT_NS
@@ -286,38 +263,11 @@ def check_probe_rtt(flow: Any, event: Any) -> None:
         state[PROBE_RTT_ROUND_DONE] = 1.0
     if state[PROBE_RTT_ROUND_DONE] and event.now_ns > state[PROBE_RTT_UNTIL_NS]:
         state[MIN_RTT_AT_NS] = event.now_ns
-        flow.cwnd = max(flow.cwnd, state[PRIOR_CWND])
+        restore_window(flow)
         if state[PIPE_IS_FULL]:
             enter_probe_bw(flow, event.now_ns)
         else:
             set_gains(flow, STARTUP, HIGH_GAIN, HIGH_GAIN)
-
-
-@njit(forceinline=True)
-def save_window(flow: Any) -> None:
-    """Save the window before losses and PROBE_RTT (4.2.3.4)."""
-    state = flow.state
-    if not state[REPAIRS] and state[MODE] != PROBE_RTT:
-        state[PRIOR_CWND] = flow.cwnd
-    else:
-        state[PRIOR_CWND] = max(state[PRIOR_CWND], flow.cwnd)
-
-
-@njit(forceinline=True)
-def set_pacing_rate(flow: Any) -> None:
-    """Set the pacing rate, which does not fall until the pipe is full (4.2.1)."""
-    rate_bps = 8e9 * flow.packet_bytes * flow.state[PACING_GAIN] * bandwidth(flow)
-    if flow.state[PIPE_IS_FULL] or rate_bps > flow.pacing_rate_bps:
-        flow.pacing_rate_bps = rate_bps
-
-
-@njit(forceinline=True)
-def end_repairs(flow: Any) -> None:
-    """Restore the window from before the losses once all of them are repaired (4.2.3.4)."""
-    if flow.state[REPAIRS] and not flow.in_recovery and flow.una >= flow.recover:
-        flow.state[REPAIRS] = 0.0
-        flow.state[CONSERVES_UNTIL] = 0.0
-        flow.cwnd = max(flow.cwnd, flow.state[PRIOR_CWND])
 
 
 @njit(forceinline=True)
@@ -344,7 +294,7 @@ def on_start(flow: Any, event: Any) -> None:
     state[MIN_RTT_NS] = flow.base_rtt_ns
     state[MIN_RTT_AT_NS] = event.now_ns
     set_gains(flow, STARTUP, HIGH_GAIN, HIGH_GAIN)
-    flow.pacing_rate_bps = 8e9 * flow.packet_bytes * HIGH_GAIN * flow.cwnd / flow.base_rtt_ns
+    pace_first_window(flow, HIGH_GAIN)
 
 
 def on_ack(flow: Any, event: Any) -> None:
@@ -356,8 +306,9 @@ def on_ack(flow: Any, event: Any) -> None:
     check_drain(flow, event)
     update_min_rtt(flow, event)
     check_probe_rtt(flow, event)
-    end_repairs(flow)
-    set_pacing_rate(flow)
+    if ends_repairs(flow):
+        flow.state[CONSERVES_UNTIL] = 0.0
+    set_pacing_rate(flow, flow.state[PACING_GAIN], bandwidth(flow))
     set_window(flow, event)
 
 

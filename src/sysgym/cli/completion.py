@@ -17,6 +17,8 @@ TRANSPORTS = (
     "newvegas",
     "bbr",
     "bbr_ideal",
+    "bbr3",
+    "bbr3_ecn",
     "swift",
     "timely",
     "timely_patched",

@@ -31,6 +31,15 @@ def pipe_packets(flow: Any) -> int:
 
 
 @njit(forceinline=True)
+def losses(flow: Any) -> int:
+    """Return how many packets have been lost so far: those sent again and those that will be.
+
+    A tail loss probe that sends a packet again counts too.
+    """
+    return flow.retransmitted_packets + flow.lost
+
+
+@njit(forceinline=True)
 def has_new_packet(flow: Any) -> bool:
     """Return whether there is a packet that was never sent and that the receiver's window allows."""
     return flow.nxt < flow.n_packets and flow.nxt - flow.una < flow.receive_window_packets

@@ -80,6 +80,10 @@ class Driver:
         self.flow.nxt = max(self.flow.una + int(self.flow.cwnd), self.flow.nxt)
         self._notify(ON_ACK)
 
+    def call_on_ack(self) -> None:
+        """Calls on_ack with the event as it stands."""
+        self._notify(ON_ACK)
+
     def lose(self) -> None:
         """The beginning of a fast recovery; it is over at once."""
         self.event.in_flight_packets = int(self.flow.cwnd)

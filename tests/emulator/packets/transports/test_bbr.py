@@ -17,21 +17,23 @@ from sysgym.emulator.packets.transports.bbr import (
     BANDWIDTH_ROUNDS,
     BANDWIDTHS,
     CYCLE,
+    HIGH_GAIN,
+    PACING_GAIN,
+    aggregation_packets,
+    quantum,
+    with_quanta,
+)
+from sysgym.emulator.packets.transports.bbr_common import (
     DRAIN,
     EXTRA_ACKED,
-    HIGH_GAIN,
     MIN_RTT_NS,
     MODE,
-    PACING_GAIN,
     PIPE_IS_FULL,
     PROBE_BW,
     PROBE_RTT,
     PROBE_RTT_NS,
     QUANTA,
     STARTUP,
-    aggregation_packets,
-    quantum,
-    with_quanta,
 )
 
 Drive = Callable[..., Any]
