@@ -53,9 +53,6 @@ MOST_VARIED_VALUES = 500
 _WITHOUT_VARY = {"check_vary": False}
 """Validation context for drawn scenarios, whose possible values have been checked already."""
 
-FOR_DIGEST = {"for": "digest"}
-"""Serialization context of the form that digests are made from."""
-
 Prose = Annotated[str, Field(pattern=PROSE)]
 
 ScalarMembers = (
@@ -254,7 +251,7 @@ class Scenario(Table):
 
     def sha256(self) -> str:
         """Return the hex digest of all values, the same in every process and on every machine."""
-        data = self.model_dump(mode="json", by_alias=True, context=FOR_DIGEST)
+        data = self.model_dump(mode="json", by_alias=True, context={"digest": True})
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 
-from sysgym.scenarios.schema.common import FOR_DIGEST, Table
+from sysgym.scenarios.schema.common import Table
 
 
 class GrownTable(Table):
@@ -32,7 +32,8 @@ class GrownTable(Table):
     @model_serializer(mode="wrap")
     def _as_before(self, to_data: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
         data: dict[str, Any] = to_data(self)
-        kept = () if info.context == FOR_DIGEST else self.changed_defaults()
+        for_digest = info.context is not None and info.context.get("digest", False)
+        kept = () if for_digest else self.changed_defaults()
         for key, before in self.LATER.items():
             if key in data and key not in kept and data[key] == before:
                 del data[key]

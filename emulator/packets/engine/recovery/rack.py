@@ -28,7 +28,7 @@ from sysgym.emulator.packets.memory.flow_record import (
     sent_time_at,
     transmission_at,
 )
-from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY, note_at, segment_at
+from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY, note_at
 
 DUPLICATE_THRESHOLD = 3
 LARGEST_STEPS = 255

@@ -69,9 +69,7 @@ def test_sprayed_packets_share_all_paths_evenly(make_network: MakeNetwork) -> No
 
 
 def test_sprayed_packets_are_not_taken_for_lost(make_network: MakeNetwork) -> None:
-    network = fat_tree(
-        make_network, "paced", routing={"ecmp": "packet"}, transport__loss_detection="dupack"
-    )
+    network = fat_tree(make_network, "paced", routing={"ecmp": "packet"}, transport__loss_detection="dupack")
     network.set_host_rate_caps(np.full(16, 5e9))
     network.advance(20e-3)
     assert network.hosts().retransmitted_packets.sum() == 0
