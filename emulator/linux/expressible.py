@@ -139,6 +139,13 @@ def _host_problems(scenario: CongestionScenario) -> Iterator[Problem]:
             "none: the kernel sizes its receive windows by itself",
             'use backend="packets" for this scenario, or override the field',
         )
+    if ends.connections != "per_flow":
+        yield Problem(
+            "transport.connections",
+            ends.connections,
+            '"per_flow": each flow opens a connection on the kernel',
+            'use backend="packets" for this scenario, or override the field',
+        )
     if ends.slow_start == "hystart++":
         yield Problem(
             "transport.slow_start",

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.counters.statistics import ideal_completion_s
+from sysgym.emulator.packets.engine.connections.reuse import DECAY, KEEP, RESTART
 from sysgym.emulator.packets.engine.discipline import Q31
 from sysgym.emulator.packets.engine.events import (
     FLOW_START,
@@ -53,6 +54,7 @@ Records = NDArray[np.void]
 
 QUEUE_SAMPLES_PER_INTERVAL = 16
 TIMER_TICKS_PER_MIN_RTO = 8
+IDLE_WINDOWS = {"keep": KEEP, "decay": DECAY, "restart": RESTART}
 SLOW_STARTS = {"standard": STANDARD_SLOW_START, "hystart": HYSTART, "hystart++": HYSTART_PLUS_PLUS}
 
 
@@ -216,6 +218,10 @@ class Assembly:
         world["min_rto_ns"] = round(ends.min_rto_s * 1e9)
         world["max_rto_ns"] = round(ends.max_rto_s * 1e9)
         world["max_window_packets"] = ends.max_window_packets
+        world["initial_window_packets"] = ends.initial_window_packets
+        world["receive_window_packets"] = ends.receive_window_packets
+        world["handshake"] = ends.handshake
+        world["idle_window"] = IDLE_WINDOWS[ends.idle_rule]
         world["reserved_packets"] = self._reserved_packets()
         world["keeps_stamps"] = self.transport.needs_int
         world["cnp_interval_ns"] = self.transport.cnp_interval_ns
@@ -367,6 +373,7 @@ class Assembly:
         flows["slow_start"] = SLOW_STARTS[ends.slow_start]
         flows["ecn_capable"] = self.transport.ecn_capable
         flows["finish_ns"] = -1
+        flows["pool"], flows["first_idle"] = self._pools(schedule), NOBODY
         if self._by_table:
             ends_out = (schedule.src, schedule.dst, schedule.src_port, schedule.dst_port)
             ends_back = (schedule.dst, schedule.src, schedule.dst_port, schedule.src_port)
@@ -387,6 +394,14 @@ class Assembly:
         )
         self.ideal_fct_s = np.where(sized, ideal_s, np.nan)
         return flows, int(words.sum())
+
+    def _pools(self, schedule: FlowSchedule) -> NDArray[np.int64]:
+        """Return the first flow between the same hosts, which keeps their idle connections; else NOBODY."""
+        if self.scenario.transport.connections == "per_flow":
+            return np.full(len(schedule.src), NOBODY)
+        pairs = schedule.src.astype(np.int64) * self.n_hosts + schedule.dst
+        _, first, pair = np.unique(pairs, return_index=True, return_inverse=True)
+        return np.where(schedule.size_bytes >= 0, first[pair], NOBODY)
 
     def _make_flows_wait(self, flows: Records, schedule: FlowSchedule) -> NDArray[np.int32]:
         """Write the dependencies into the flows, and return the waiting flows, by the flows they wait for."""

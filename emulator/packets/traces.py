@@ -16,7 +16,7 @@ import numpy as np
 
 from sysgym.emulator.chrome_trace import Event, counter, named_process, rounded_us, trace_text
 from sysgym.emulator.packets.counters.recording import Recording
-from sysgym.emulator.packets.memory.records import PACKET_CE, PACKET_ECN_CAPABLE, PACKET_IS_ACK
+from sysgym.emulator.packets.memory.records import PACKET_CE, PACKET_ECN_CAPABLE, PACKET_IS_ACK, SYN
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.scenarios.errors import SysgymError
@@ -29,7 +29,7 @@ SNAP_BYTES = 134
 ETHERNET_BYTES = 14
 
 _IPV4, _TCP, _TTL, _DO_NOT_FRAGMENT = 0x0800, 6, 64, 0x4000
-_ACK_FLAG, _ECE_FLAG = 0x10, 0x40
+_SYN_FLAG, _ACK_FLAG, _ECE_FLAG = 0x02, 0x10, 0x40
 _ECT_0, _CE = 0b10, 0b11
 _NOP, _SACK_OPTION, _SACK_BYTES = 1, 5, 10
 _MOST_OPTION_BYTES = 40
@@ -135,13 +135,17 @@ class _Frames:
     def frame(self, packet: Any) -> tuple[bytes, int]:
         """Return the frame without its payload, and its length on the wire."""
         is_ack = bool(packet["flags"] & PACKET_IS_ACK)
+        is_syn = packet["seq"] == SYN
         flow = int(packet["flow"])
         src, dst = int(self._schedule.src[flow]), int(self._schedule.dst[flow])
         ports = int(self._schedule.src_port[flow]), int(self._schedule.dst_port[flow])
         if is_ack:
             src, dst, ports = dst, src, ports[::-1]
         marked = bool(packet["flags"] & PACKET_CE)
-        if is_ack:
+        if is_syn:
+            tcp = self._syn_header(ports, is_ack)
+            payload_bytes, ecn = 0, 0
+        elif is_ack:
             tcp = self._ack_header(ports, flow, int(packet["seq"]), int(packet["ack"]), marked)
             payload_bytes, ecn = 0, 0
         else:
@@ -157,6 +161,10 @@ class _Frames:
         ethernet = _hardware_address(dst) + _hardware_address(src) + struct.pack(">H", _IPV4)
         wire_bytes = ETHERNET_BYTES + max(total_bytes, int(packet["size_bytes"]))
         return ethernet + ip + tcp, wire_bytes
+
+    def _syn_header(self, ports: tuple[int, int], is_answer: bool) -> bytes:
+        options = bytes([_NOP]) * self._ack_options
+        return _tcp_header(ports, 0, int(is_answer), _SYN_FLAG | (_ACK_FLAG if is_answer else 0), options)
 
     def _data_header(self, ports: tuple[int, int], seq: int) -> bytes:
         options = bytes([_NOP]) * self._data_options

@@ -16,7 +16,7 @@ from sysgym.scenarios.errors import TransportError
 
 _raise_known: Any = raise_known
 
-CALLBACKS = ("on_start", "on_ack", "on_loss", "on_timeout", "on_tick")
+CALLBACKS = ("on_start", "on_ack", "on_loss", "on_timeout", "on_tick", "on_restart")
 """Names of the callbacks by their number in the event loop."""
 
 

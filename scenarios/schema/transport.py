@@ -20,6 +20,9 @@ class Transport(GrownTable):
         "quick_acks": 0,
         "receive_window_bytes": None,
         "slow_start": "standard",
+        "connections": "per_flow",
+        "idle_window": None,
+        "handshake": False,
     }
 
     mtu_bytes: Annotated[int, Field(ge=128, le=9216)] = Field(
@@ -70,6 +73,28 @@ class Transport(GrownTable):
             " order, bytes; the receiving program reads at once. absent: max_window_packets alone limits"
         ),
     )
+    connections: Literal["per_flow", "persistent"] = Field(
+        default="per_flow",
+        description=(
+            "per_flow: every flow has a connection of its own; persistent: it continues, with window and"
+            " path, the connection between its hosts that became idle last, and opens one if none is idle"
+        ),
+    )
+    idle_window: Literal["decay", "restart", "keep"] | None = Field(
+        default=None,
+        description=(
+            "window of a persistent connection that sends again. decay: half for every time-out that has"
+            " passed, down to the initial one (RFC 2861; Linux's default); restart: the initial one after a"
+            " time-out (RFC 5681, 4.1); keep: as it was, for five minutes (RFC 7661). absent: decay"
+        ),
+    )
+    handshake: bool = Field(
+        default=False,
+        description=(
+            "a new connection sends a SYN and waits for the answer before its data; else it is open when the"
+            " flow starts"
+        ),
+    )
     host_queue_packets: Annotated[int, Field(ge=1, le=4096)] = Field(
         default=8,
         description=(
@@ -114,6 +139,11 @@ class Transport(GrownTable):
         return self.mtu_bytes - self.header_bytes
 
     @property
+    def idle_rule(self) -> str:
+        """What becomes of an idle connection's window, default applied."""
+        return self.idle_window or "decay"
+
+    @property
     def receive_window_packets(self) -> int:
         """Most packets that may be sent beyond those acknowledged in order."""
         if self.receive_window_bytes is None:
@@ -146,6 +176,13 @@ class Transport(GrownTable):
                 self.receive_window_bytes,
                 f"at least the payload of a full packet, {self.payload_bytes}",
                 "a sender would never send one",
+            )
+        if self.idle_window is not None and self.connections != "persistent":
+            yield Problem(
+                "idle_window",
+                self.idle_window,
+                f'no such key with connections = "{self.connections}"',
+                'set connections = "persistent"',
             )
         if self.delayed_ack_packets > 1 and self.delayed_ack_timeout_s >= self.min_rto_s:
             yield Problem(

@@ -90,6 +90,6 @@ def undelivered_bytes(world: Any, out: Any) -> None:
             if flow.n_packets == LONG_LIVED_PACKETS:
                 out[host_id] = np.inf
             elif flow.finish_ns < 0:
-                size_bytes = (flow.n_packets - 1) * world.payload_bytes + flow.last_packet_bytes
-                out[host_id] += size_bytes - flow.rcv_nxt * world.payload_bytes
+                missing = flow.n_packets - flow.rcv_nxt
+                out[host_id] += (missing - 1) * world.payload_bytes + flow.last_packet_bytes
             flow_id = flow.next_active

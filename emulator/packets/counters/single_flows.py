@@ -24,11 +24,11 @@ def read_flow(world: Any, flow_id: int, out: FlowCounters) -> None:
     """Read one flow's counters into a record."""
     flow = flow_at(world.flows, flow_id)
     # A packet sent is either the first with its sequence number or a retransmission.
-    out.sent_packets = flow.high + flow.retransmitted_packets
+    out.sent_packets = flow.high - flow.first_packet + flow.retransmitted_packets
     out.acked_packets = flow.acked_packets
     out.marked_packets = flow.marked_packets
     out.lost_packets = flow.retransmitted_packets + flow.lost
-    out.delivered_packets = flow.rcv_nxt
+    out.delivered_packets = flow.rcv_nxt - flow.first_packet
     out.rtt_sum_s = flow.rtt_sum_ns * _S
     out.rtt_samples = flow.rtt_samples
     out.timeouts = flow.timeouts

@@ -115,6 +115,7 @@ class FlowTable(NamedTuple):
     rtt_mean_s: FloatArray
     """nan without a sample."""
     rtt_min_s: FloatArray
+    """Of the connection, where flows share one."""
 
     @property
     def slowdown(self) -> FloatArray:
@@ -179,10 +180,11 @@ def flow_table(state: State, size_bytes: IntArray, group: IntArray, ideal_fct_s:
 def delivered_bytes(state: State, flow_ids: IntArray | slice = slice(None)) -> IntArray:
     """Return the payload that all or some flows have delivered in order."""
     flows = state.flows
-    packets, payload_bytes = flows["rcv_nxt"][flow_ids], int(state.world["payload_bytes"][0])
+    packets = flows["rcv_nxt"][flow_ids] - flows["first_packet"][flow_ids]
+    payload_bytes = int(state.world["payload_bytes"][0])
     short_bytes = payload_bytes - flows["last_packet_bytes"][flow_ids]
     delivered: IntArray = packets * payload_bytes
-    return delivered - np.where(packets == flows["n_packets"][flow_ids], short_bytes, 0)
+    return delivered - np.where(flows["rcv_nxt"][flow_ids] == flows["n_packets"][flow_ids], short_bytes, 0)
 
 
 def queue_quantile_bytes(state: State, quantile: float) -> FloatArray:

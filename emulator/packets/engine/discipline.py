@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from sysgym.emulator.packets.memory.flow_record import flow_at
 from sysgym.emulator.packets.memory.records import (
     INT_HOPS,
     NOBODY,
     PACKET_CE,
     PACKET_ECN_CAPABLE,
     PACKET_IS_ACK,
+    SYN,
     captured_at,
     link_at,
     packet_at,
@@ -156,8 +158,9 @@ def capture(world: Any, link_id: int, slot: int, marked: bool, time_ns: int) -> 
     captured.time_ns = time_ns
     captured.flow = packet.flow
     captured.link = link_id
-    captured.seq = segment.seq
-    captured.ack = segment.ack
+    first_packet = flow_at(world.flows, packet.flow).first_packet
+    captured.seq = segment.seq if segment.seq == SYN else segment.seq - first_packet
+    captured.ack = segment.ack - first_packet
     captured.size_bytes = packet.size_bytes
     captured.flags = packet.flags
     if marked and packet.flags & PACKET_ECN_CAPABLE:

@@ -12,10 +12,17 @@ from typing import Any
 
 from numba import njit
 
+from sysgym.emulator.packets.engine.connections.handshake import begin_handshake, end_handshake
+from sysgym.emulator.packets.engine.connections.reuse import (
+    continue_connection,
+    keep_connection,
+    take_idle_connection,
+)
 from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source, push
 from sysgym.emulator.packets.engine.pacing import waits_for_pace
 from sysgym.emulator.packets.engine.queues.host_port import fills_port, waits_for_port
 from sysgym.emulator.packets.engine.sender import (
+    ON_RESTART,
     ON_START,
     ON_TICK,
     ack_flow,
@@ -23,17 +30,20 @@ from sysgym.emulator.packets.engine.sender import (
     next_sequence,
     notify,
     transmit,
+    update_rtt,
 )
 from sysgym.emulator.packets.engine.wire import release_packet, serialisation_ns
-from sysgym.emulator.packets.memory.flow_record import flow_at
+from sysgym.emulator.packets.memory.flow_record import CONNECTING, flow_at
 from sysgym.emulator.packets.memory.records import (
     NEVER_NS,
     NOBODY,
     OUT_OF_PACKETS,
+    SYN,
     event_at,
     host_at,
     link_at,
     packet_at,
+    segment_at,
     successor_at,
 )
 
@@ -168,14 +178,22 @@ def send_round_robin(world: Any, host_id: int, now_ns: int, extras: Any) -> None
 
 @njit
 def begin_flow(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Start a flow now."""
+    """Start a flow now, on an idle connection between its hosts or on a new one."""
     flow = flow_at(world.flows, flow_id)
     flow.begun = 1
     event = event_at(world.event, 0)
     event.now_ns = now_ns
-    notify(world, flow, ON_START, event, extras)
+    last_id = take_idle_connection(world, flow)
+    if last_id == NOBODY:
+        notify(world, flow, ON_START, event, extras)
+    else:
+        continue_connection(world, flow_id, last_id, now_ns)
+        notify(world, flow, ON_RESTART, event, extras)
     activate(world, flow_id)
-    send(world, flow_id, now_ns, extras)
+    if world.handshake and last_id == NOBODY:
+        begin_handshake(world, flow_id, now_ns, extras)
+    else:
+        send(world, flow_id, now_ns, extras)
 
 
 @njit
@@ -235,13 +253,21 @@ def receive_ack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     """Process an ACK, then let its flow send."""
     flow_id = packet_at(world.packets, slot).flow
     flow = flow_at(world.flows, flow_id)
-    if flow.active:
+    segment = segment_at(world.segments, slot)
+    sent_ns = segment.sent_ns
+    if segment.seq == SYN:
+        if flow.timer == CONNECTING:
+            update_rtt(world, flow, now_ns - sent_ns)
+            end_handshake(world, flow)
+    elif flow.active:
         ack_flow(world, slot, now_ns, extras)
     release_packet(world, slot)
     if not flow.active:
         return
     if flow.una >= flow.n_packets:
         deactivate(world, flow_id)
+        if flow.pool != NOBODY:
+            keep_connection(world, flow_id, sent_ns)
     else:
         send(world, flow_id, now_ns, extras)
 
@@ -257,6 +283,6 @@ def check_timers(world: Any, now_ns: int, extras: Any) -> None:
         while flow_id != NOBODY:
             flow = flow_at(world.flows, flow_id)
             if flow.timer_deadline_ns <= now_ns:
-                expire_timer(world, flow, now_ns, extras)
+                expire_timer(world, flow_id, now_ns, extras)
                 send(world, flow_id, now_ns, extras)
             flow_id = flow.next_active

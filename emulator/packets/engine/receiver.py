@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from sysgym.emulator.packets.engine.connections.handshake import answer_syn
 from sysgym.emulator.packets.engine.events import RECEIVER_ACKS, event_key, flow_source, push
 from sysgym.emulator.packets.engine.ports import enqueue, first_link
 from sysgym.emulator.packets.engine.wire import release_packet
@@ -18,6 +19,7 @@ from sysgym.emulator.packets.memory.records import (
     PACKET_DUPLICATE,
     PACKET_IS_ACK,
     PACKET_TRIMMED,
+    SYN,
     host_at,
     note_at,
     packet_at,
@@ -120,10 +122,13 @@ def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     if extras is not None and packet.flags & PACKET_TRIMMED:
         send_nack(world, slot, now_ns, extras)
         return
+    segment = segment_at(world.segments, slot)
+    if segment.seq == SYN:
+        answer_syn(world, slot, now_ns, extras)
+        return
     if extras is not None and world.delayed_ack_packets > 1:
         receive_and_wait(world, packet.flow, slot, now_ns, extras)
         return
-    segment = segment_at(world.segments, slot)
     repeated = 0 if accept_data(world, flow, segment.seq, now_ns) else PACKET_DUPLICATE
     ce = packet.flags & PACKET_CE
     segment.ack = flow.rcv_nxt

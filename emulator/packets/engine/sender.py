@@ -12,6 +12,7 @@ from typing import Any
 
 from numba import njit
 
+from sysgym.emulator.packets.engine.connections.handshake import send_syn_again
 from sysgym.emulator.packets.engine.pacing import (
     begin_sample,
     bring_pace_into_force,
@@ -50,6 +51,7 @@ from sysgym.emulator.packets.engine.recovery.rate_reduction import reduce_rate
 from sysgym.emulator.packets.engine.recovery.timer import set_retransmission_timer, set_timer
 from sysgym.emulator.packets.engine.recovery.undo import doubt_time_out
 from sysgym.emulator.packets.memory.flow_record import (
+    CONNECTING,
     FLOW,
     PROBE,
     RACK,
@@ -78,8 +80,9 @@ ON_ACK = 1
 ON_LOSS = 2
 ON_TIMEOUT = 3
 ON_TICK = 4
-N_CALLBACKS = 5
-PARAMETERS, N_PARAMETERS, N_ENTRIES = 5, 6, 7
+ON_RESTART = 5
+N_CALLBACKS = 6
+PARAMETERS, N_PARAMETERS, N_ENTRIES = 6, 7, 8
 """Entries of a transport behind its callbacks: address and number of its parameters; entries in all."""
 
 call_callback = callback_caller(FLOW, EVENT)
@@ -260,8 +263,9 @@ def describe_timer_event(flow: Any, event: Any, now_ns: int) -> None:
 
 
 @njit
-def expire_timer(world: Any, flow: Any, now_ns: int, extras: Any) -> None:
-    """Handle a flow's timer: a time-out, a tail loss probe, or the end of the reordering window."""
+def expire_timer(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
+    """Handle a flow's timer: time-out, tail loss probe, end of the reordering window, or a SYN's time-out."""
+    flow = flow_at(world.flows, flow_id)
     if flow.timer == PROBE:
         flow.probe_due = 1
         set_retransmission_timer(flow, now_ns)
@@ -272,6 +276,8 @@ def expire_timer(world: Any, flow: Any, now_ns: int, extras: Any) -> None:
         if look_for_losses(world, flow, pipe_packets(flow), now_ns) & REDUCE:
             notify(world, flow, ON_LOSS, event, extras)
             reduce_rate(world, flow, 0, False)
+    elif flow.timer == CONNECTING:
+        send_syn_again(world, flow_id, now_ns, extras)
     else:
         time_out(world, flow, now_ns, extras)
 

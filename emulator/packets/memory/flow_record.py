@@ -22,7 +22,9 @@ RACK = 2
 RETRANSMISSION = 0
 PROBE = 1
 REORDERING = 2
-"""Meanings of a flow's timer: retransmission time-out, tail loss probe, end of the reordering window."""
+CONNECTING = 3
+"""Meanings of a flow's timer: retransmission time-out, tail loss probe, end of the reordering window, and
+time-out of the handshake."""
 
 FRTO_RESENT = 1
 FRTO_SENDS_NEW = 2
@@ -152,6 +154,12 @@ FLOW = np.dtype(
         ("css_rounds", np.int64),
         ("round_began_ns", np.int64),  # HyStart
         ("train_until_ns", np.int64),  # last ACK of the train that began with the round
+        # Connections that outlive a flow.
+        ("first_packet", np.int64),  # number of its first packet, 0 unless its connection had flows before
+        ("idle_since_ns", np.int64),  # sending time of the connection's last packet before this flow
+        ("pool", np.int32),  # the first flow between the same hosts, which keeps their idle connections
+        ("first_idle", np.int32),
+        ("next_idle", np.int32),
         # Read by the extended loop only; last, so that the plain loop never touches these cache lines.
         ("pace_in_force_bps", np.float64),  # the pacing rate behind the next two fields
         ("pace_ns_per_byte_q20", np.int64),

@@ -21,6 +21,9 @@ NOBODY = -1
 NEVER_NS = np.int64(2**62)
 """Time of an event that never happens."""
 
+SYN = -1
+"""Packet number of a SYN and of its answer."""
+
 LONG_LIVED_PACKETS = np.int64(2**30)
 """Length in packets of a flow that does not end within any episode; also the largest sequence number."""
 
@@ -339,6 +342,10 @@ WORLD = np.dtype(
         ("min_rto_ns", np.int64),
         ("max_rto_ns", np.int64),
         ("max_window_packets", np.int64),
+        ("initial_window_packets", np.int64),
+        ("receive_window_packets", np.int64),
+        ("handshake", np.int64),  # a new connection begins with one
+        ("idle_window", np.int64),  # KEEP, DECAY or RESTART
         ("hops", np.int64),
         ("queue_samples", np.int64),
         # Read by the extended loop only.

@@ -65,6 +65,9 @@ class Transport:
         on_start: Runs when a flow starts. ``cwnd`` is then the scenario's initial window, ``ssthresh``
             infinite.
         on_tick: Runs for every active flow at all multiples of ``tick_s``, for transports with timers.
+        on_restart: Runs when a flow continues an idle connection, instead of ``on_start``; all of ``flow`` is
+            as the flow before has left it, but packets are numbered on and the scenario's rule for idle
+            windows was applied. ``flow.idle_since_ns`` is the time at which that flow sent its last packet.
         tick_s: Period of ``on_tick``, s; 0: never.
         needs_int: Whether switches stamp its packets with in-band telemetry (``event.int_...``).
         cnp_interval_ns: Least interval between the notifications (``event.cnp``) with which the receiver
@@ -87,6 +90,7 @@ class Transport:
     on_timeout: Callback
     on_start: Callback = do_nothing
     on_tick: Callback = do_nothing
+    on_restart: Callback = do_nothing
     tick_s: float = 0.0
     needs_int: bool = False
     cnp_interval_ns: int = 0
@@ -125,7 +129,7 @@ class Transport:
         This is read from the code of its callbacks and of the functions that they call: a field that they
         name is maintained.
         """
-        callbacks = (self.on_start, self.on_ack, self.on_loss, self.on_timeout)
+        callbacks = (self.on_start, self.on_ack, self.on_loss, self.on_timeout, self.on_restart)
         return (
             self.needs_int
             or self.cnp_interval_ns > 0
@@ -146,8 +150,8 @@ class Transport:
         """
         return RACK if by_time else _RECOVERIES[self.recovery]
 
-    def callbacks(self) -> tuple[Any, Any, Any, Any, Any]:
-        """Return the compiled on_start, on_ack, on_loss, on_timeout and on_tick, cached on disk.
+    def callbacks(self) -> tuple[Any, ...]:
+        """Return the compiled on_start, on_ack, on_loss, on_timeout, on_tick and on_restart, cached on disk.
 
         Raises:
             SysgymError: If numba cannot compile one of them; the message names the callback and the reason.
@@ -158,6 +162,7 @@ class Transport:
             _compiled(self.on_loss),
             _compiled(self.on_timeout),
             _compiled(self.on_tick),
+            _compiled(self.on_restart),
         )
 
 

@@ -93,6 +93,16 @@ def on_timeout(flow: Any, event: Any) -> None:
     restart_from_one(flow, event, BETA)
 
 
+def on_restart(flow: Any, event: Any) -> None:
+    """Leave the idle time out of the curve, as time in which the data limited the flow (RFC 9438, 5.8)."""
+    state = flow.state
+    if state[EPOCH_START_NS] > 0.0:
+        state[EPOCH_START_NS] = min(
+            state[EPOCH_START_NS] + event.now_ns - flow.idle_since_ns, float(event.now_ns)
+        )
+    state[LAST_ACK_NS] = event.now_ns
+
+
 CUBIC = Transport(
     name="cubic",
     summary="CUBIC, the default of Linux: cubic growth around the last loss",
@@ -100,4 +110,5 @@ CUBIC = Transport(
     on_ack=on_ack,
     on_loss=on_loss,
     on_timeout=on_timeout,
+    on_restart=on_restart,
 )
