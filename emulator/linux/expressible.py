@@ -139,11 +139,18 @@ def _host_problems(scenario: CongestionScenario) -> Iterator[Problem]:
             "none: the kernel sizes its receive windows by itself",
             'use backend="packets" for this scenario, or override the field',
         )
-    if ends.connections != "per_flow":
+    if ends.idle_rule == "restart":
         yield Problem(
-            "transport.connections",
-            ends.connections,
-            '"per_flow": each flow opens a connection on the kernel',
+            "transport.idle_window",
+            ends.idle_window,
+            '"decay" (tcp_slow_start_after_idle) or "keep": the kernel has no other rule',
+            'use backend="packets" for this scenario, or override the field',
+        )
+    if ends.handshake:
+        yield Problem(
+            "transport.handshake",
+            ends.handshake,
+            "false: connections are open before their flows start",
             'use backend="packets" for this scenario, or override the field',
         )
     if ends.slow_start == "hystart++":

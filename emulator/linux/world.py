@@ -26,6 +26,7 @@ from sysgym.emulator.linux.traffic.clock import now_ns, sharpen_timers
 from sysgym.emulator.linux.traffic.congestion_controls import Laws
 from sysgym.emulator.linux.traffic.flow_records import FlowRecords, no_flows
 from sysgym.emulator.linux.traffic.paths import Paths
+from sysgym.emulator.linux.traffic.pool import ConnectionPool
 from sysgym.emulator.linux.traffic.runner import Traffic
 from sysgym.emulator.linux.traffic.sockets import ConnectionMaker
 from sysgym.emulator.linux.traffic.windows import largest_window_bytes
@@ -333,7 +334,9 @@ class World:
         )
         law_of_flow = self._laws.of_flows(schedule)
         paths = Paths(self._fabric, schedule)
-        self._traffic = Traffic(schedule, self._records, self._maker, self._laws, law_of_flow, paths)
+        persistent = ends.connections == "persistent"
+        pool = ConnectionPool(schedule, law_of_flow.tolist()) if persistent else None
+        self._traffic = Traffic(schedule, self._records, self._maker, self._laws, law_of_flow, paths, pool)
         if paths.n_astray:
             self.warnings.append(f"{paths.n_astray} flows take other paths than on the simulator")
         self._way_of_flow: dict[int, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}

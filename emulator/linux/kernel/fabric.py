@@ -318,7 +318,9 @@ def _host_sysctls(ends: Transport, n_ahead: int) -> dict[str, str]:
         "ipv4/tcp_ecn": "2",
         "ipv4/tcp_ecn_fallback": "0",
         "ipv4/tcp_no_metrics_save": "1",
-        "ipv4/tcp_slow_start_after_idle": "0",
+        "ipv4/tcp_slow_start_after_idle": str(
+            int(ends.connections == "persistent" and ends.idle_rule == "decay")
+        ),
         # Twelve bytes of every packet, beyond the 40 of IPv4 and TCP without options.
         "ipv4/tcp_timestamps": str(int(ends.header_bytes > 40)),
         "ipv4/tcp_rto_min_us": str(round(ends.min_rto_s * 1e6)),

@@ -61,6 +61,7 @@ class FlowRecords:
         self.started = np.zeros(n_flows, dtype=np.bool_)
         self.start_s, self.finish_s = np.full(n_flows, np.nan), np.full(n_flows, np.nan)
         self._sums = np.zeros((n_flows, _N_SUMS))
+        self._before = np.zeros((n_flows, _N_SUMS))  # what their connections had counted when they started
         self._of_host = np.zeros((n_hosts, _N_SUMS))
         self._round_trips_before = np.zeros((n_flows, 2))  # sums and samples at the last take_off
         self._taken_off_s, self._owed_s = np.zeros(n_flows), np.zeros(n_flows)
@@ -72,16 +73,28 @@ class FlowRecords:
             return
         flows = np.array([one.flow for one in connections])
         infos = read_infos(connections)
+        sums = self._counted(connections, infos) - self._before[flows]
+        slots = np.array([one.slot for one in connections])
+        silent = slots == 0 if self._reports is not None else np.ones(len(flows), np.bool_)
         before = self._sums[flows]
-        sums = np.empty_like(before)
+        new = np.maximum(sums[:, _ACKED] - before[:, _ACKED], 0)
+        sums[silent, _RTT_SUM_S] = (before[:, _RTT_SUM_S] + new * infos["rtt_us"] * 1e-6)[silent]
+        sums[silent, _RTT_SAMPLES] = (before[:, _RTT_SAMPLES] + new)[silent]
+        self.info[flows] = infos
+        self._put(flows, sums)
+
+    def continue_connection(self, flow: int, connection: Connection) -> None:
+        """Count for a flow only what its connection, which others have used, counts from now on."""
+        self._before[flow] = self._counted([connection], read_infos([connection]))[0]
+
+    def _counted(self, connections: Sequence[Connection], infos: NDArray[np.void]) -> FloatArray:
+        """Return what connections have counted since they were opened; round trips only in reports."""
+        sums = np.zeros((len(connections), _N_SUMS))
         sums[:, _SENT_PACKETS] = infos["data_segs_out"]
         sums[:, _SENT_BYTES] = infos["bytes_sent"] + infos["data_segs_out"] * np.float64(self._header_bytes)
         # The kernel counts the SYN as a byte and as a packet.
         sums[:, _DELIVERED_BYTES] = np.maximum(infos["bytes_acked"].astype(np.float64) - 1, 0)
         sums[:, _ACKED] = np.maximum(infos["delivered"].astype(np.float64) - 1, 0)
-        new = np.maximum(sums[:, _ACKED] - before[:, _ACKED], 0)
-        sums[:, _RTT_SUM_S] = before[:, _RTT_SUM_S] + new * infos["rtt_us"] * 1e-6
-        sums[:, _RTT_SAMPLES] = before[:, _RTT_SAMPLES] + new
         if self._reports is not None:
             slots = np.array([one.slot for one in connections])
             reporting = slots > 0
@@ -91,8 +104,7 @@ class FlowRecords:
         sums[:, _MARKED] = infos["delivered_ce"]
         sums[:, _RETRANSMITTED] = infos["total_retrans"]
         sums[:, _TIMEOUTS] = infos["total_rto"]
-        self.info[flows] = infos
-        self._put(flows, sums)
+        return sums
 
     def finish(self, flow: int, time_s: float) -> None:
         """Record that all of a flow has been received."""

@@ -19,6 +19,7 @@ from sysgym.emulator.linux.traffic.clock import Waiter, now_ns
 from sysgym.emulator.linux.traffic.congestion_controls import Laws
 from sysgym.emulator.linux.traffic.flow_records import FlowRecords
 from sysgym.emulator.linux.traffic.paths import Paths
+from sysgym.emulator.linux.traffic.pool import ConnectionPool
 from sysgym.emulator.linux.traffic.sockets import Connection, ConnectionMaker, Wanted
 from sysgym.emulator.packets.memory.records import NEVER_NS
 from sysgym.emulator.packets.workloads.schedule import FlowSchedule
@@ -60,6 +61,7 @@ class Traffic:
         laws: Congestion controls, and initial controls of managed flows.
         law_of_flow: Index of each flow's law.
         paths: Chooser of the flows' source ports.
+        pool: Connections between flows, if they are persistent; None if every flow has its own.
 
     Attributes:
         failures: Failures of single flows, in words.
@@ -77,6 +79,7 @@ class Traffic:
         laws: Laws,
         law_of_flow: NDArray[np.int64],
         paths: Paths,
+        pool: ConnectionPool | None = None,
     ) -> None:
         self._schedule, self._records, self._maker = schedule, records, maker
         self._law_of_flow = law_of_flow.tolist()
@@ -104,7 +107,7 @@ class Traffic:
         self._waits_for = schedule.needs.tolist()
         self._first_waiting, self._waiting = (array.tolist() for array in schedule.successors())
         self._released: list[tuple[int, int]] = []
-        self._paths = paths
+        self._paths, self._pool = paths, pool
         self._zero_ns = _FOREVER
         self._next_sample_ns = _FOREVER
         self.failures: list[str] = []
@@ -182,9 +185,9 @@ class Traffic:
 
     def close(self) -> None:
         """Reset all connections."""
-        for connection in self._connections.values():
+        for connection in (*self._connections.values(), *(self._pool or ())):
             connection.close()
-        self._connections = {}
+        self._connections, self._pool = {}, None
         self._active, self._ending = {}, {}
         self._maker.forget()
         self._epoll.close()
@@ -192,6 +195,12 @@ class Traffic:
 
     def _open_first(self) -> None:
         n_flows = len(self._starts)
+        if self._pool is not None:
+            self._unopened = n_flows
+            flows = filter(self._has_slot, self._pool.first_flows(FIRST_CONNECTIONS))
+            for connection in self._maker.open([self._wanted(flow) for flow in flows]):
+                self._pool.add(connection)
+            return
         wanted = []
         while self._unopened < min(n_flows, FIRST_CONNECTIONS) and self._has_slot(self._unopened):
             wanted.append(self._wanted(self._unopened))
@@ -216,19 +225,44 @@ class Traffic:
 
     def _open(self, flow: int) -> None:
         """Begin to open a flow's connection; its other end is attached when it is accepted."""
+        connection = self._begin(flow)
+        if connection is not None:
+            self._connections[flow] = connection
+
+    def _begin(self, flow: int) -> Connection | None:
         if not self._has_slot(flow):
-            return
+            return None
         try:
             connection = self._maker.begin(self._wanted(flow))
         except BackendError as error:
             self.failures.append(str(error))
-            return
-        self._connections[flow] = connection
+            return None
         for listener in self._maker.listeners:
             if listener.fileno() not in self._listeners:
                 self._listeners[listener.fileno()] = listener
                 self._handlers[listener.fileno()] = (_LISTENER, 0)
                 self._epoll.register(listener, select.EPOLLIN)
+        return connection
+
+    def _take(self, flow: int, pool: ConnectionPool) -> None:
+        """Give a flow a connection of the pool, and open another one in place of a fresh one."""
+        pair = pool.pair(flow)
+        if any(pool.pair(ending) == pair for ending in self._ending):
+            self.sample()  # its last ACK may have arrived
+        connection = pool.take(flow)
+        spare = pool.next_flow(pair) if connection is None or connection.fresh else None
+        if connection is None and spare is not None:
+            connection = self._begin(spare)
+        elif spare is not None and (opened := self._begin(spare)) is not None:
+            pool.add(opened)
+        if connection is None:
+            return
+        if not connection.fresh:
+            self._records.continue_connection(flow, connection)
+        connection.flow, connection.fresh = flow, False
+        self._connections[flow] = connection
+        if connection.receiver is not None:
+            self._attach_receiver(connection)
 
     def _attach_receiver(self, connection: Connection) -> None:
         receiver = connection.receiver
@@ -270,7 +304,9 @@ class Traffic:
             self._next_sample_ns = present_ns + pause_ns
 
     def _start(self, flow: int, due_ns: int) -> None:
-        if flow not in self._connections:
+        if self._pool is not None:
+            self._take(flow, self._pool)
+        elif flow not in self._connections:
             self._open(flow)
         connection = self._connections.get(flow)
         if connection is None:
@@ -292,7 +328,8 @@ class Traffic:
             return
         if kind == _LISTENER:
             for connection in self._maker.accept(self._listeners[fd]):
-                self._attach_receiver(connection)
+                if self._pool is None or not connection.fresh:
+                    self._attach_receiver(connection)
             return
         connection = self._connections[flow]
         if kind == _SENDER:
@@ -361,9 +398,17 @@ class Traffic:
             if end is not None and end.fileno() >= 0:
                 self._forget(end.fileno())
         self._to_send[flow] = 0
-        self._let_go(connection)
+        self._close(connection)
 
     def _let_go(self, connection: Connection) -> None:
+        """Keep the connection of a flow that has ended for another one, or close it."""
+        if self._pool is None:
+            self._close(connection)
+        else:
+            self._connections.pop(connection.flow, None)
+            self._pool.put_back(connection)
+
+    def _close(self, connection: Connection) -> None:
         connection.close()
         if connection.slot:
             self._free_slots.append(connection.slot)

@@ -115,12 +115,17 @@ class Wanted(NamedTuple):
 
 
 class Connection:
-    """Two ends of a connection, neither of which blocks."""
+    """Two ends of a connection, neither of which blocks.
 
-    __slots__ = ("flow", "receiver", "sender", "slot", "src_port")
+    Attributes:
+        flow: The flow that uses it, that used it last, or for which it was opened.
+        fresh: Whether no flow has used it yet.
+    """
+
+    __slots__ = ("flow", "fresh", "receiver", "sender", "slot", "src_port")
 
     def __init__(self, flow: int, sender: socket.socket, slot: int) -> None:
-        self.flow, self.sender, self.slot = flow, sender, slot
+        self.flow, self.sender, self.slot, self.fresh = flow, sender, slot, True
         self.src_port = int(sender.getsockname()[1])
         self.receiver: socket.socket | None = None
 
