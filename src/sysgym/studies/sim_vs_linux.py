@@ -32,15 +32,18 @@ LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
     "20 packets": (INCAST, _FEWER),
     "40 packets": (INCAST, {}),
     "40 packets, 15 senders": (INCAST, _MORE),
+    "40 packets, persistent": (INCAST, {"transport.connections": "persistent"}),
     "0.1 % at random": (DUMBBELL, {"faults.loss_probability": 0.001}),
     "1 % at random": (DUMBBELL, {"faults.loss_probability": 0.01}),
 }
-"""Variants that lose packets: in the buffer of an incast, or at random on every link of a dumbbell."""
+"""Variants that lose packets: in the buffer of an incast, or at random on every link of a dumbbell.
+
+Answers that continue a connection begin with the window that it had."""
 
 LOSS_SEEDS = tuple(range(20_000, 20_010))
 """More than :data:`SEEDS`: which packets are lost differs a lot between episodes."""
 
-LOSS_TRANSPORTS = ("cubic", "reno", "dctcp", "bbr")
+LOSS_TRANSPORTS = ("cubic", "reno", "dctcp", "bbr", "neural")
 LOSS_METRICS = (
     "goodput_bps",
     "drop_fraction",
