@@ -146,6 +146,13 @@ def _host_problems(scenario: CongestionScenario) -> Iterator[Problem]:
             '"per_flow": each flow opens a connection on the kernel',
             'use backend="packets" for this scenario, or override the field',
         )
+    if ends.handshake:
+        yield Problem(
+            "transport.handshake",
+            ends.handshake,
+            "false: connections are opened before the episode",
+            'use backend="packets" for this scenario, or override the field',
+        )
     if ends.slow_start == "hystart++":
         yield Problem(
             "transport.slow_start",
