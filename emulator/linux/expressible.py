@@ -153,6 +153,13 @@ def _host_problems(scenario: CongestionScenario) -> Iterator[Problem]:
             "false: connections are open before their flows start",
             'use backend="packets" for this scenario, or override the field',
         )
+    if ends.handshake:
+        yield Problem(
+            "transport.handshake",
+            ends.handshake,
+            "false: connections are opened before the episode",
+            'use backend="packets" for this scenario, or override the field',
+        )
     if ends.slow_start == "hystart++":
         yield Problem(
             "transport.slow_start",

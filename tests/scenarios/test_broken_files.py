@@ -447,6 +447,7 @@ CROSS = {
         "transport.receive_window_bytes",
         "at least the payload of a full packet, 1460",
     ),
+    "idle rule": ({"transport.idle_window": "keep"}, "transport.idle_window", "no such key with connections"),
     "time-outs": ({"transport.min_rto_s": 2.0}, "transport.min_rto_s", "at most max_rto_s = 1.0"),
     "headers": (
         {"transport.mtu_bytes": 128, "transport.header_bytes": 128},

@@ -21,6 +21,17 @@ DIGEST_BEFORE_LOSS_DETECTION = "0e6139873df22db35208a1cffb7c15b0d3d715c30dac7958
             {"shared_buffer_bytes", "shared_buffer_alpha"},
         ),
         ({"routing": {"ecmp": "flowlet", "flowlet_gap_s": 1e-4}}, "routing", {"flowlet_gap_s"}),
+        (
+            {
+                "transport.receive_window_bytes": 65_536,
+                "transport.slow_start": "hystart",
+                "transport.connections": "persistent",
+                "transport.idle_window": "keep",
+                "transport.handshake": True,
+            },
+            "transport",
+            {"receive_window_bytes", "slow_start", "connections", "idle_window", "handshake"},
+        ),
     ],
 )
 def test_a_digest_names_later_keys_where_they_are_used(
