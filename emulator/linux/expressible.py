@@ -98,6 +98,10 @@ def _queue_problems(scenario: CongestionScenario) -> Iterator[Problem]:
             "none: every queue of a Linux router has its own limit",
             advice,
         )
+    if queue.classes > 1:
+        yield Problem(
+            "queue.classes", queue.classes, "1: queues of the Linux backend do not know classes", advice
+        )
     if faults.links:
         yield Problem("faults.links", [fault.link for fault in faults.links], "no failing links", advice)
     if faults.rate_changes:

@@ -251,7 +251,7 @@ class Assembly:
         world["n_classes"] = queue.classes if queue.is_list else 0
         world["weighted"] = queue.scheduler == "wrr"
         world["trims"] = queue.trim
-        world["lossless_classes"] = (1 << queue.classes) - 1 if self._lossless else 0
+        world["lossless_classes"] = sum(1 << number for number in set(queue.lossless_classes))
         world["pause_bytes"] = queue.pfc_pause_bytes or 0
         world["resume_bytes"] = queue.resume_bytes
         world["ingress_bytes"] = queue.buffer_bytes
@@ -381,6 +381,7 @@ class Assembly:
             flows["hash_back"] = flow_hashes(*ends_back)
         flows["hops"] = (routes[:, 0] != NOBODY).sum(axis=1)
         flows["held_ack_slot"] = NOBODY
+        flows["priority"] = schedule.priority
         ack_class = self.scenario.queue.ack_class
         flows["ack_priority"] = NOBODY if ack_class is None else ack_class
         flows["quick_acks"] = ends.quick_acks

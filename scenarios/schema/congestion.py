@@ -33,6 +33,7 @@ from sysgym.scenarios.schema.traffic import (
     TrainingWorkload,
     Workload,
     WorkloadTable,
+    parts_of,
     workload_problems,
 )
 from sysgym.scenarios.schema.transport import Transport
@@ -144,6 +145,14 @@ class CongestionScenario(Scenario):
     def cross_checks(self) -> Iterator[Problem]:
         """Check tables against each other."""
         yield from self._check_queue()
+        for key, part in parts_of(self.workload).items():
+            if part.priority >= self.queue.classes:
+                yield Problem(
+                    f"{key}.priority",
+                    part.priority,
+                    f"less than queue.classes = {self.queue.classes}",
+                    "give the ports more classes",
+                )
         if self.flow is not None:
             yield from flow_problems(self.flow, self.topology, self.workload)
         yield from self._check_faults()

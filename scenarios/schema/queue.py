@@ -27,6 +27,7 @@ class Queue(GrownTable):
         "class_buffer_bytes": None,
         "class_ecn_threshold_bytes": None,
         "ack_class": None,
+        "pfc_classes": None,
         "trim": False,
     }
 
@@ -127,6 +128,15 @@ class Queue(GrownTable):
     ack_class: Annotated[int, Field(ge=0, lt=MOST_CLASSES)] | None = Field(
         default=None, description="class of ACKs; absent: that of the data that they acknowledge"
     )
+    pfc_classes: (
+        Annotated[tuple[Annotated[int, Field(ge=0, lt=MOST_CLASSES)], ...], FromList, Field(min_length=1)]
+        | None
+    ) = Field(
+        default=None,
+        description=(
+            "classes that flow control pauses, each by itself, and that so lose nothing; absent: all"
+        ),
+    )
     trim: bool = Field(
         default=False,
         description=(
@@ -144,6 +154,13 @@ class Queue(GrownTable):
     def shares(self) -> tuple[float, ...]:
         """Weights of the classes, default applied."""
         return (1.0,) * self.classes if self.weights is None else self.weights
+
+    @property
+    def lossless_classes(self) -> tuple[int, ...]:
+        """Classes that flow control protects, default applied; none without it."""
+        if self.pfc_pause_bytes is None:
+            return ()
+        return tuple(range(self.classes)) if self.pfc_classes is None else self.pfc_classes
 
     @property
     def alpha(self) -> float:
@@ -265,6 +282,13 @@ class Queue(GrownTable):
             ):
                 if value != absent:
                     yield Problem(key, value, needs)
+        if self.pfc_classes is not None:
+            if self.pfc_pause_bytes is None:
+                yield Problem("pfc_classes", list(self.pfc_classes), "pfc_pause_bytes beside it")
+            if max(self.pfc_classes) >= self.classes:
+                yield Problem(
+                    "pfc_classes", list(self.pfc_classes), f"numbers less than classes = {self.classes}"
+                )
         if self.scheduler != "wrr" and self.weights is not None:
             yield Problem("weights", list(self.weights), 'scheduler = "wrr" beside it')
         if self.ack_class is not None and self.ack_class >= self.classes:

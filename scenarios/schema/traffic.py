@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
 from sysgym.scenarios.errors import NOTHING, Problem
 from sysgym.scenarios.schema.common import Table
+from sysgym.scenarios.schema.later_keys import GrownTable
+from sysgym.scenarios.schema.queue import MOST_CLASSES
 from sysgym.scenarios.schema.topology import MOST_HOSTS, RateBps, TopologyTable
 
 LONGEST_EPISODE_S = 7200.0
@@ -60,7 +62,18 @@ PodShare = Annotated[
 ]
 
 
-class LongLivedWorkload(Table):
+class TrafficPart(GrownTable):
+    """Workload that can be a part of a mix."""
+
+    LATER: ClassVar[Mapping[str, Any]] = {"priority": 0}
+
+    priority: Annotated[int, Field(ge=0, lt=MOST_CLASSES)] = Field(
+        default=0,
+        description="class of its packets where queue.classes is more than 1; a law may set others",
+    )
+
+
+class LongLivedWorkload(TrafficPart):
     """Flows that never end, between the pairs of a traffic matrix."""
 
     kind: Literal["long_lived"] = Field(description="form of the traffic")
@@ -85,7 +98,7 @@ class LongLivedWorkload(Table):
         yield from _share_problems(self.p_edge, self.p_pod)
 
 
-class IncastWorkload(Table):
+class IncastWorkload(TrafficPart):
     """Synchronised N-to-1 bursts: in every round, all senders answer one receiver at once."""
 
     kind: Literal["incast"] = Field(description="form of the traffic")
@@ -106,7 +119,7 @@ class IncastWorkload(Table):
             yield Problem("jitter_s", self.jitter_s, f"at most period_s = {self.period_s:g}")
 
 
-class PoissonWorkload(Table):
+class PoissonWorkload(TrafficPart):
     """Flows of random sizes that arrive as a Poisson process at every sending host."""
 
     kind: Literal["poisson"] = Field(description="form of the traffic")
@@ -156,7 +169,7 @@ class PoissonWorkload(Table):
             )
 
 
-class OnOffWorkload(Table):
+class OnOffWorkload(TrafficPart):
     """On-off traffic: each pair of hosts alternates between silence and sending messages at a rate."""
 
     kind: Literal["on_off"] = Field(description="form of the traffic")
@@ -193,7 +206,7 @@ class OnOffWorkload(Table):
         yield from _share_problems(self.p_edge, self.p_pod)
 
 
-class TrainingWorkload(Table):
+class TrainingWorkload(TrafficPart):
     """Jobs that train a model on several hosts: iterations of computation and a collective.
 
     A collective consists of steps: a host sends when the messages that it waits for have arrived.

@@ -20,6 +20,32 @@ DIGEST_BEFORE_LOSS_DETECTION = "0e6139873df22db35208a1cffb7c15b0d3d715c30dac7958
             "queue",
             {"shared_buffer_bytes", "shared_buffer_alpha"},
         ),
+        (
+            {
+                "queue.classes": 2,
+                "queue.scheduler": "wrr",
+                "queue.weights": [1, 2],
+                "queue.class_buffer_bytes": [100_000, 50_000],
+                "queue.class_ecn_threshold_bytes": [20_000, 30_000],
+                "queue.ack_class": 1,
+            },
+            "queue",
+            {
+                "classes",
+                "scheduler",
+                "weights",
+                "class_buffer_bytes",
+                "class_ecn_threshold_bytes",
+                "ack_class",
+            },
+        ),
+        ({"queue.classes": 2, "queue.trim": True}, "queue", {"trim"}),
+        (
+            {"queue.classes": 2, "queue.pfc_pause_bytes": 90_000, "queue.pfc_classes": [1]},
+            "queue",
+            {"pfc_classes"},
+        ),
+        ({"queue.classes": 2, "workload.priority": 1}, "workload", {"priority"}),
         ({"routing": {"ecmp": "flowlet", "flowlet_gap_s": 1e-4}}, "routing", {"flowlet_gap_s"}),
         (
             {

@@ -210,6 +210,7 @@ class Schedule(Message):
     group: SmallIntegers
     after: SmallIntegerRows
     after_delay_ns: Integers
+    priority: SmallIntegers
 
     @model_validator(mode="after")
     def _consistent(self) -> Schedule:

@@ -219,5 +219,5 @@ def no_flows() -> FlowSchedule:
     """Return a schedule without flows."""
     nobody, never = np.empty(0, np.int32), np.empty(0, np.int64)
     return FlowSchedule(
-        nobody, nobody, never, never, nobody, nobody, nobody, np.full((0, 0), NOBODY, np.int32), never
+        nobody, nobody, never, never, nobody, nobody, nobody, np.full((0, 0), NOBODY, np.int32), never, nobody
     )

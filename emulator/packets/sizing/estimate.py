@@ -167,7 +167,10 @@ def _memory_bytes(scenario: CongestionScenario, size: TopologySize, parts: list[
         + SOURCES_PER_FLOW * 8
         + BYTES_PER_FLOW_DRAWN
     )
+    queue = scenario.queue
+    class_queues = queue.classes if queue.is_list else 0
     per_link = records.LINK.itemsize + records.PORT.itemsize + 4 * QUEUE_BUCKETS
+    per_link += class_queues * records.CLASS_QUEUE.itemsize
     packets = max(1024, 64 * size.n_hosts)
     looked_up = size.n_nodes + size.n_links if looks_up_paths(scenario) else 0
     tables = size.n_edges * (size.n_nodes + looked_up) * 4

@@ -1,7 +1,7 @@
 """Workloads: flows drawn from a scenario's ``[workload]`` table.
 
 To add a workload, write a module with a function that returns a :class:`FlowSchedule`, and add a branch to
-:func:`build_flows`.
+:func:`_flows_of`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from sysgym.scenarios.schema.congestion import (
     PoissonWorkload,
     WorkloadTable,
 )
+from sysgym.scenarios.schema.traffic import PartTable
 
 __all__ = [
     "LONG_LIVED",
@@ -88,10 +89,6 @@ def build_flows(
         UnknownName: If the workload names an unknown matrix or distribution.
         SysgymError: If the workload does not fit the topology, or has more flows than fit in memory.
     """
-    if isinstance(workload, LongLivedWorkload):
-        return long_lived(workload, topology, rng)
-    if isinstance(workload, IncastWorkload):
-        return incast(workload, topology, rng, horizon_s)
     if isinstance(workload, MixWorkload):
         # Each part has its own generator, so changing one part does not affect the others.
         parts = [
@@ -99,8 +96,24 @@ def build_flows(
             for part, generator in zip(workload.parts.values(), rng.spawn(len(workload.parts)), strict=True)
         ]
         return merged(rng, parts)
-    if isinstance(workload, PoissonWorkload):
-        return poisson(workload, topology, rng, horizon_s, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
-    if isinstance(workload, OnOffWorkload):
-        return on_off(workload, topology, rng, horizon_s, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
-    return training(workload, topology, rng, horizon_s, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
+    flows = _flows_of(workload, topology, rng, horizon_s, mtu_bytes, header_bytes)
+    return flows._replace(priority=np.full_like(flows.src, workload.priority))
+
+
+def _flows_of(
+    part: PartTable,
+    topology: Topology,
+    rng: np.random.Generator,
+    horizon_s: float,
+    mtu_bytes: int,
+    header_bytes: int,
+) -> FlowSchedule:
+    if isinstance(part, LongLivedWorkload):
+        return long_lived(part, topology, rng)
+    if isinstance(part, IncastWorkload):
+        return incast(part, topology, rng, horizon_s)
+    if isinstance(part, PoissonWorkload):
+        return poisson(part, topology, rng, horizon_s, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
+    if isinstance(part, OnOffWorkload):
+        return on_off(part, topology, rng, horizon_s, mtu_bytes=mtu_bytes, header_bytes=header_bytes)
+    return training(part, topology, rng, horizon_s, mtu_bytes=mtu_bytes, header_bytes=header_bytes)

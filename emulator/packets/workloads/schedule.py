@@ -51,6 +51,8 @@ class FlowSchedule(NamedTuple):
     """
     after_delay_ns: NDArray[np.int64]
     """Time from the last of these ends to the start; 0 for a flow that does not wait."""
+    priority: NDArray[np.int32]
+    """Class of its packets, where queues have classes."""
 
     @property
     def needs(self) -> NDArray[np.int32]:
@@ -86,6 +88,7 @@ def make_schedule(
     after: ArrayLike | None = None,
     after_delay_ns: ArrayLike = 0,
     connection: ArrayLike | None = None,
+    priority: ArrayLike = 0,
 ) -> FlowSchedule:
     """Return flows sorted by start time, equal times in the given order, with random source ports.
 
@@ -105,6 +108,7 @@ def make_schedule(
         after_delay_ns: Time from the last end to the start, one for each flow or one for all.
         connection: Connection numbers; flows with the same number share a source port. None: every flow has
             its own connection.
+        priority: Classes, one for each flow or one for all.
 
     Raises:
         SysgymError: If there are more than ``MOST_FLOWS`` flows, or a flow waits for itself or a later one.
@@ -137,6 +141,7 @@ def make_schedule(
         group=np.broadcast_to(np.asarray(group, dtype=np.int32), senders.shape)[order],
         after=place[awaited][order],
         after_delay_ns=np.where(waits, np.asarray(after_delay_ns, dtype=np.int64), 0)[order],
+        priority=np.broadcast_to(np.asarray(priority, dtype=np.int32), senders.shape)[order],
     )
 
 
@@ -165,6 +170,7 @@ def merged(rng: np.random.Generator, parts: Sequence[FlowSchedule]) -> FlowSched
         after=after,
         after_delay_ns=_joined([part.after_delay_ns for part in parts]),
         connection=_joined(connections),
+        priority=_joined([part.priority for part in parts]),
     )
 
 

@@ -12,6 +12,7 @@ from sysgym.emulator.packets.workloads.poisson import arrival_rate_per_s, flow_s
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.schema.congestion import Flow, TopologyTable, WorkloadTable
 from sysgym.scenarios.schema.network import Routing
+from sysgym.scenarios.schema.queue import Queue
 from sysgym.scenarios.units import metric_text, significant
 
 _COLLECTIVES = {
@@ -185,6 +186,16 @@ def _queues(scenario: CongestionScenario) -> str:
         text += f" and marks packets that find more than {time(queue.ecn_threshold_bytes)}."
     if queue.pfc_pause_bytes is not None:
         text += f" What comes over a link is paused when {time(queue.pfc_pause_bytes)} of it are held."
+    return text + _classes(queue)
+
+
+def _classes(queue: Queue) -> str:
+    if queue.classes == 1:
+        return ""
+    order = "each by its weight" if queue.scheduler == "wrr" else "a higher one before all lower ones"
+    text = f" All this holds for each of {queue.classes} classes of packets, which are served {order}."
+    if queue.trim:
+        text += " A data packet that finds no room is cut to its header."
     return text
 
 

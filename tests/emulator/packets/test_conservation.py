@@ -163,7 +163,9 @@ FAT_TREE = {"kind": "fat_tree", "k": 4, "link_rate_bps": 1e9, "link_delay_s": 2e
     action=st.sampled_from(["mark", "drop"]),
     loss=st.sampled_from([0.0, 1e-3, 0.05]),
     ecmp=st.sampled_from(["flow", "flowlet", "packet"]),
-    trouble=st.sampled_from(["none", "links fail", "lossless", "shared buffer", "classes"]),
+    trouble=st.sampled_from(
+        ["none", "links fail", "lossless", "shared buffer", "classes", "classes and failing links"]
+    ),
     loss_detection=st.sampled_from(["rack", "dupack"]),
     buffer_packets=st.integers(4, 80),
 )
@@ -185,7 +187,7 @@ def test_conservation_with_every_feature(
         action = "mark"
     if trouble == "shared buffer":
         queue |= {"shared_buffer_bytes": 1500 * buffer_packets, "shared_buffer_alpha": 2.0}
-    if trouble == "classes":
+    if trouble.startswith("classes"):
         queue |= {"classes": 3, "scheduler": "wrr", "trim": loss_detection == "rack", "ack_class": 1}
     if discipline == "red":
         queue |= {"red_min_bytes": 1500, "red_max_bytes": 1500 * buffer_packets // 2, "red_action": action}
@@ -203,7 +205,7 @@ def test_conservation_with_every_feature(
         routing={"ecmp": ecmp, "flowlet_gap_s": 2e-5 if ecmp == "flowlet" else None},
         faults={
             "loss_probability": loss,
-            "links": fails if trouble == "links fail" else [],
+            "links": fails if "link" in trouble else [],
             "reroute_s": 1e-3,
         },
     )

@@ -43,7 +43,7 @@ from sysgym.scenarios.schema.congestion import (
 )
 
 LINE_RATE_BPS = 1e10
-TYPES = (*[np.int32] * 2, *[np.int64] * 2, *[np.int32] * 4, np.int64)
+TYPES = (*[np.int32] * 2, *[np.int64] * 2, *[np.int32] * 4, np.int64, np.int32)
 FAT_TREE = build_topology(
     FatTreeTopology(kind="fat_tree", k=4, link_rate_bps=LINE_RATE_BPS, link_delay_s=1e-6)
 )
@@ -427,6 +427,12 @@ def test_a_mix_has_the_flows_of_all_its_parts() -> None:
     assert set(found.group.tolist()) == {-1, 0, 1, 2, 3, 4}
     offered = found.size_bytes[~of_rounds].sum() * 8 / (16 * LINE_RATE_BPS * 5e-3)
     assert 0.05 < offered < 0.6
+
+
+def test_parts_of_a_mix_have_classes_of_their_own() -> None:
+    found = flows(mix(background=BACKGROUND, rounds={**ROUNDS, "priority": 3}), FAT_TREE, horizon_s=5e-3)
+    assert np.array_equal(found.priority, np.where(found.group >= 0, 3, 0))
+    assert set(flows(incast(priority=2), FAT_TREE).priority.tolist()) == {2}
 
 
 def test_a_part_of_a_mix_does_not_depend_on_the_other() -> None:

@@ -11,6 +11,7 @@ import pytest
 from sysgym.emulator.packets.memory.records import NOBODY
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.workloads.schedule import make_schedule
+from sysgym.errors import ScenarioError
 
 MakeNetwork = Callable[..., PacketNetwork]
 
@@ -130,3 +131,96 @@ def test_everything_stops_and_starts_on_a_fat_tree_without_deadlock(
     assert np.all(state.ports["queued_bytes"] == 0)
     assert np.all(state.class_queues["paused"] == 0)
     assert state.world["free_packets"][0] == len(state.packets)
+
+
+CLASSES = {"classes": 2, "scheduler": "wrr"}
+
+
+def test_a_pause_of_one_class_does_not_hold_up_another(make_network: MakeNetwork) -> None:
+    """As above, but the victim is of another class: it has what the full link leaves, as if alone."""
+    network = make_network(
+        "paced", topology={"kind": "dumbbell", "hosts_per_side": 4, "link_rate_bps": 10e9,
+                           "core_rate_bps": 40e9, "link_delay_s": 1e-6},
+        queue={"buffer_bytes": 400_000, "pfc_pause_bytes": 100_000, **CLASSES},
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    network.reset(0, make_schedule(rng, [0, 1, 2, 3], [4, 4, 4, 5], size_bytes=-1, start_ns=0,
+                                   priority=[0, 0, 0, 1]))  # fmt: skip
+    network.advance(5e-3)
+    goodputs_bps = 8 * network.flows().delivered_bytes / 5e-3
+    core = network.topology.links_named("west->east")[0]
+    assert network.classes().pauses[core, 0] > 0
+    assert network.classes().pauses[:, 1].sum() == 0
+    assert network.ports().dropped_packets.sum() == 0
+    assert goodputs_bps[3] == pytest.approx(10e9 * 1460 / 1500, rel=0.01)
+    assert goodputs_bps[:3].sum() == pytest.approx(10e9 * 1460 / 1500, rel=0.01)
+
+
+@pytest.mark.parametrize("classes", [1, 2])
+def test_a_paused_class_leaves_its_host_to_the_other(make_network: MakeNetwork, classes: int) -> None:
+    """Host 1 sends a third of what host 0 takes; its other flow has the rest of the link, or waits too."""
+    queue = {"buffer_bytes": 400_000, "pfc_pause_bytes": 100_000, **(CLASSES if classes == 2 else {})}
+    network = make_network("paced", topology={**SWITCH, "hosts": 5}, queue=queue)
+    rng = np.random.default_rng(0)
+    network.reset(0, make_schedule(rng, [1, 2, 3, 1], [0, 0, 0, 4], size_bytes=-1, start_ns=0,
+                                   priority=[0, 0, 0, classes - 1]))  # fmt: skip
+    network.advance(5e-3)
+    before = network.flows().delivered_bytes
+    network.advance(20e-3)
+    goodputs = (network.flows().delivered_bytes - before) * 8 / 20e-3 / (10e9 * 1460 / 1500)
+    by_sender = dict(zip(zip(network.flows().src, network.flows().dst, strict=True), goodputs, strict=True))
+    assert by_sender[1, 0] + by_sender[2, 0] + by_sender[3, 0] == pytest.approx(1.0, rel=0.01)
+    assert by_sender[1, 0] == pytest.approx(1 / 3, rel=0.15)
+    if classes == 2:
+        assert by_sender[1, 4] == pytest.approx(1.0 - by_sender[1, 0], rel=0.01)
+    else:  # both take turns in the card, and wait for the same pauses
+        assert by_sender[1, 4] == pytest.approx(by_sender[1, 0], rel=0.05)
+
+
+@pytest.mark.parametrize("scheduler", ["strict", "wrr"])
+@pytest.mark.parametrize("pfc_classes", [None, [0, 2]])
+def test_no_class_with_flow_control_loses_anything(
+    make_network: MakeNetwork, scheduler: str, pfc_classes: list[int] | None
+) -> None:
+    """Three classes of incasts on a fat tree; the class that is not protected has the port's own limit."""
+    network = make_network(
+        "cubic", topology={"kind": "fat_tree", "k": 4, "link_rate_bps": 10e9, "link_delay_s": 1e-6},
+        workload={"kind": "incast", "senders": 15, "request_bytes": 100_000, "period_s": 2e-3,
+                  "receiver": "drawn"},
+        queue={"buffer_bytes": 60_000, "pfc_pause_bytes": 20_000, "classes": 3, "scheduler": scheduler,
+               "pfc_classes": pfc_classes}, transport__min_rto_s=1e-3,
+    )  # fmt: skip
+    state = network._state
+    state.flows["priority"] = np.arange(len(state.flows)) % 3
+    lossless = [0, 1, 2] if pfc_classes is None else pfc_classes
+    at_switch = network.topology.switch_ports
+    for _ in range(200):
+        network.advance(1e-4)
+        queues = state.class_queues
+        assert queues["held_bytes"].max() <= 60_000
+        # What is held by the way in is what is held by the way out, class by class.
+        out = queues["waiting_bytes"][at_switch].sum(axis=0)
+        np.add.at(out, state.ports["sending_class"][at_switch], state.ports["sending_bytes"][at_switch])
+        assert np.array_equal(queues["held_bytes"].sum(axis=0)[lossless], out[lossless])
+    counters = network.classes()
+    assert np.all(counters.pauses.sum(axis=0)[lossless] > 0)
+    assert counters.dropped_packets.sum(axis=0)[lossless].sum() == 0
+    if pfc_classes is not None:
+        assert counters.dropped_packets[:, 1].sum() > 0
+        assert counters.pauses[:, 1].sum() == 0
+    network.advance(0.1)
+    assert np.all(np.isfinite(network.flows().finish_s[network.flows().start_s < 20e-3]))
+
+
+@pytest.mark.parametrize(
+    ("queue", "message"),
+    [
+        ({"pfc_classes": [0]}, "pfc_pause_bytes beside it"),
+        ({"pfc_classes": [0, 2], "classes": 2, "pfc_pause_bytes": 50_000}, "numbers less than classes = 2"),
+    ],
+)
+def test_classes_that_cannot_be_paused_are_refused(
+    make_network: MakeNetwork, queue: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        make_network(queue={"buffer_bytes": 400_000, **queue})

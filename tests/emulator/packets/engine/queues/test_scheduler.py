@@ -37,14 +37,14 @@ def start(
 ) -> None:
     """Start flows of the given classes, by start time."""
     rng = np.random.default_rng(0)
-    network.reset(1, make_schedule(rng, src, dst, size_bytes=size_bytes, start_ns=start_ns))
-    network._state.flows["priority"] = classes
+    network.reset(1, make_schedule(rng, src, dst, size_bytes=size_bytes, start_ns=start_ns, priority=classes))
 
 
 def sent_by_class(network: PacketNetwork, link_id: int) -> NDArray[np.int64]:
     """Bytes of each class that a port has begun to send, shape (n_classes,)."""
     counters = network.classes()
-    return counters.accepted_bytes[link_id] - counters.waiting_bytes[link_id]
+    sent: NDArray[np.int64] = counters.accepted_bytes[link_id] - counters.waiting_bytes[link_id]
+    return sent
 
 
 def test_a_higher_class_starves_a_lower_one(make_network: MakeNetwork) -> None:
@@ -158,6 +158,37 @@ def test_one_used_class_of_many_is_like_one_queue_but_for_rounding(make_network:
         flows.append(network.flows())
     assert flows[0].delivered_bytes.sum() == pytest.approx(flows[1].delivered_bytes.sum(), rel=1e-3)
     assert flows[0].rtt_mean_s == pytest.approx(flows[1].rtt_mean_s, rel=0.05)
+
+
+@pytest.mark.parametrize("classes", [1, 2])
+def test_a_class_is_marked_for_its_own_queue_only(make_network: MakeNetwork, classes: int) -> None:
+    """Class 0 fills its buffer, above its threshold; class 1 takes a fifth of the link and never waits."""
+    queue: dict[str, Any] = {"buffer_bytes": 150_000, "ecn_threshold_bytes": 60_000, "classes": classes}
+    network = make_network("dctcp", topology=switch(4), queue=queue)
+    start(network, [1, 2, 3], [0, 0, 0], [0, 0, classes - 1], [-1, -1, 1_000_000])
+    network.advance(5e-3)
+    counters = network.classes() if classes == 2 else None
+    port = network.topology.host_downlink[0]
+    if counters is None:
+        assert network.flows().marked_packets[2] > 0
+    else:
+        assert counters.marked_packets[port, 0] > 0 == counters.marked_packets[port, 1]
+        assert counters.marked_packets.sum() == network.ports().marked_packets.sum()
+
+
+@pytest.mark.parametrize("thresholds", [[30_000, 90_000], [90_000, 30_000]])
+def test_each_class_is_kept_at_its_own_threshold(make_network: MakeNetwork, thresholds: list[int]) -> None:
+    """Two DCTCP flows in each of two classes that share the link: queues settle around the thresholds."""
+    queue = {"buffer_bytes": 500_000, "classes": 2, "scheduler": "wrr",
+             "class_ecn_threshold_bytes": thresholds}  # fmt: skip
+    network = make_network("dctcp", topology=switch(5), queue=queue)
+    start(network, [1, 2, 3, 4], [0] * 4, [0, 0, 1, 1])
+    network.advance(10e-3)
+    port, queues = network.topology.host_downlink[0], []
+    for _ in range(400):
+        network.advance(5e-5)
+        queues.append(network.classes().waiting_bytes[port])
+    assert np.mean(queues, axis=0) == pytest.approx(thresholds, rel=0.3)
 
 
 @settings(max_examples=30, deadline=None)
