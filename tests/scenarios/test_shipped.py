@@ -25,8 +25,12 @@ CONGESTION = {
     "dumbbell-10g",
     "fattree-k4-rpc",
     "fattree-k4-websearch",
+    "fattree-k4-websearch-lossless",
+    "fattree-k4-websearch-shared",
     "fattree-k8-permutation",
     "incast-32",
+    "incast-32-lossless",
+    "incast-32-shared",
     "incast-64",
     "incast-websearch-mix",
     "iroko-dumbbell-10m",
@@ -170,7 +174,11 @@ def test_quick_holds_the_main_contest() -> None:
     assert [task.scenario for task in suite.tasks] == [
         "iroko-dumbbell-10m",
         "incast-32",
+    "incast-32-lossless",
+    "incast-32-shared",
         "fattree-k4-websearch",
+    "fattree-k4-websearch-lossless",
+    "fattree-k4-websearch-shared",
     ]
     for task in suite.tasks:
         assert {"reno", "cubic", "dctcp", "newvegas", "oracle"} <= set(task.contender_names)

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports.hpcc import ETA, EXPECTED_FLOWS, MAX_STAGE, REFERENCE, STAGE, WINDOW
+from sysgym.emulator.packets.transports.hpcc import (
+    ETA,
+    EXPECTED_FLOWS,
+    MAX_STAGE,
+    REFERENCE,
+    STAGE,
+    UTILISATION,
+    WINDOW,
+)
 
 Drive = Callable[..., Any]
 MakeNetwork = Callable[..., PacketNetwork]
@@ -137,3 +145,57 @@ def test_loses_nothing_with_flow_control(make_network: MakeNetwork) -> None:
     assert np.isfinite(flows.finish_s[: 3 * 16]).all()
     assert network.ports().dropped_packets.sum() == 0
     assert flows.retransmitted_packets.sum() == 0
+
+
+def references_and_utilisations(network: PacketNetwork) -> tuple[Any, Any]:
+    """Means over 20 ms of every flow's reference window and of the utilisation that it measures."""
+    samples = []
+    for _ in range(400):
+        network.advance(50e-6)
+        samples.append(network._state.flows["state"][:, [REFERENCE, UTILISATION]].copy())
+    references, utilisations = np.mean(samples, axis=0).T
+    return references, utilisations
+
+
+def test_flows_in_step_keep_shares_that_follow_from_the_utilisation_that_each_measures(
+    make_network: MakeNetwork,
+) -> None:
+    """Equal flows in lock step always meet the same queue ahead of them.
+
+    At rest a round reduces W by as much as it adds, W (U / eta - 1) = W_AI: a difference of 0.3 % in U is one
+    of half in W. A host that takes some microseconds to answer lets the flows change places.
+    """
+    shares = {}
+    for jitter_s in (0.0, 5e-6):
+        network = make_network("hpcc", transport__host_jitter_s=jitter_s)
+        network.advance(0.3)
+        before = network.flows().delivered_bytes
+        references, utilisations = references_and_utilisations(network)
+        goodput = (network.flows().delivered_bytes - before).astype(float)
+        shares[jitter_s] = goodput.min() / goodput.max()
+        if jitter_s == 0.0:
+            first_window = 10e9 * 64.3e-6 / 8 / 1500
+            additive = first_window * (1 - ETA) / EXPECTED_FLOWS
+            assert references == pytest.approx(additive / (utilisations / ETA - 1), rel=0.2)
+            assert np.ptp(utilisations) < 0.005
+    assert 0.6 < shares[0.0] < 0.75
+    assert shares[5e-6] > 0.9
+
+
+@pytest.mark.parametrize("flows_per_pair", [3, 25])
+def test_many_flows_share_equally(make_network: MakeNetwork, measure: Measure, flows_per_pair: int) -> None:
+    network = make_network("hpcc", workload__flows_per_pair=flows_per_pair)
+    network.advance(50e-3)
+    assert measure(network, 50e-3).jain > 0.999
+
+
+def test_the_long_queue_is_that_of_the_first_windows(make_network: MakeNetwork) -> None:
+    """24 flows begin with a bandwidth-delay product each; from 10 ms on the queue is a few packets."""
+    network = make_network("hpcc", workload__flows_per_pair=6)
+    network.advance(10e-3)
+    assert network.ports().queue_max_bytes.max() > 300_000
+    longest = []
+    for _ in range(400):
+        network.advance(50e-6)
+        longest.append(network.ports().queue_bytes.max())
+    assert max(longest) < 20_000
