@@ -136,6 +136,13 @@ def _host_problems(scenario: CongestionScenario) -> Iterator[Problem]:
             ends.host_jitter_s,
             f"at most {OWN_DELAY_S:g}: real hosts have their own jitter, and no more is added",
         )
+    if ends.loss_detection in ("go_back_n", "selective_repeat"):
+        yield Problem(
+            "transport.loss_detection",
+            ends.loss_detection,
+            '"rack", which the kernel does, or "dupack"',
+            'use backend="packets" for this scenario, or override the field',
+        )
     if ends.receive_window_bytes is not None:
         yield Problem(
             "transport.receive_window_bytes",

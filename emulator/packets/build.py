@@ -230,7 +230,7 @@ class Assembly:
         world["quick_acks"] = ends.quick_acks
         world["delayed_ack_ns"] = round(ends.delayed_ack_timeout_s * 1e9)
         routing, faults, queue = self.scenario.routing, self.scenario.faults, self.scenario.queue
-        world["duplicate_threshold"] = routing.duplicate_threshold
+        world["duplicate_threshold"] = self.scenario.duplicate_threshold
         world["sprays"] = routing.ecmp == "packet"
         world["by_flowlet"] = routing.ecmp == "flowlet"
         world["flowlet_gap_ns"] = round((routing.flowlet_gap_s or 0.0) * 1e9)
@@ -364,7 +364,7 @@ class Assembly:
         flows["start_ns"] = schedule.start_ns
         flows["src"] = schedule.src
         flows["dst"] = schedule.dst
-        flows["recovery"] = self.transport.recovery_code(by_time=ends.detects_by_time)
+        flows["recovery"] = self.transport.recovery_code(ends.loss_detection)
         flows["reduces_by_prr"] = not self.transport.sets_window_in_recovery
         flows["first_transmission"] = 64 * flows["bitmap_offset"]
         flows["oldest_resent_ns"] = NEVER_NS
@@ -440,7 +440,7 @@ def world_needs_extras(scenario: CongestionScenario) -> bool:
         or queue.is_list
         or queue.shared_buffer_bytes is not None
         or routing.ecmp != "flow"
-        or routing.duplicate_threshold != DUPLICATE_THRESHOLD
+        or scenario.duplicate_threshold != DUPLICATE_THRESHOLD
         or faults.loss_probability > 0.0
         or len(faults.links) > 0
         or len(faults.rate_changes) > 0

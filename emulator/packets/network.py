@@ -268,7 +268,7 @@ class PacketNetwork:
         self._state.world["capture_size"] = max_packets if len(kept) else 0
         self._state.world["n_captured"] = 0
         self._state.world["n_missed"] = 0
-        self._state.world["duplicate_threshold"] = self.scenario.routing.duplicate_threshold
+        self._state.world["duplicate_threshold"] = self.scenario.duplicate_threshold
         self._state.bind()
         self._loop = EXTENDED
         self._recording = Recording(
@@ -383,7 +383,7 @@ class PacketNetwork:
         flows = self._state.flows
         for number, (flow_id, own) in enumerate(self.flow_transports.items(), start=1):
             flows["transport"][flow_id] = number
-            flows["recovery"][flow_id] = own.recovery_code(by_time=self.scenario.transport.detects_by_time)
+            flows["recovery"][flow_id] = own.recovery_code(self.scenario.transport.loss_detection)
             flows["reduces_by_prr"][flow_id] = not own.sets_window_in_recovery
             flows["ecn_capable"][flow_id] = own.ecn_capable
 

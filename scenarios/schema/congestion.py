@@ -142,6 +142,18 @@ class CongestionScenario(Scenario):
         """Simulated time of an episode, warm-up included, s."""
         return self.control.episode_s
 
+    @property
+    def duplicate_threshold(self) -> int:
+        """Number of packets beyond a hole that make it a loss: one for selective repeat on a single path."""
+        routing = self.routing
+        if (
+            self.transport.loss_detection == "selective_repeat"
+            and routing.reordering_packets is None
+            and routing.ecmp != "packet"
+        ):
+            return 1
+        return routing.duplicate_threshold
+
     def cross_checks(self) -> Iterator[Problem]:
         """Check tables against each other."""
         yield from self._check_queue()

@@ -51,12 +51,14 @@ class Transport(GrownTable):
     max_rto_s: Annotated[float, Field(ge=1e-6, le=3600.0)] = Field(
         default=1.0, description="longest retransmission time-out, s"
     )
-    loss_detection: Literal["rack", "dupack"] = Field(
+    loss_detection: Literal["rack", "dupack", "go_back_n", "selective_repeat"] = Field(
         default="rack",
         description=(
             "rack: by time, with tail loss probes, proportional rate reduction and undo, as in Linux (RFC"
             " 8985, 9937, 5682); dupack: by three duplicate ACKs, as in ns-3 (RFC 6675, or RFC 6582 where a"
-            " law has no SACK)"
+            " law has no SACK); go_back_n: receivers discard what is out of order and send a NAK, senders"
+            " send everything from there again, as RDMA over RoCEv2; selective_repeat: a packet beyond a hole"
+            " makes it a loss, and only losses are sent again (IRN, Mittal et al., 2018)"
         ),
     )
     timer_tick_s: Annotated[float, Field(ge=1e-6, le=1.0)] | None = Field(

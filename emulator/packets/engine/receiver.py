@@ -10,8 +10,9 @@ from numba import njit
 from sysgym.emulator.packets.engine.connections.handshake import answer_syn
 from sysgym.emulator.packets.engine.events import RECEIVER_ACKS, event_key, flow_source, push
 from sysgym.emulator.packets.engine.ports import enqueue, first_link
+from sysgym.emulator.packets.engine.recovery.go_back_n import is_discarded
 from sysgym.emulator.packets.engine.wire import release_packet
-from sysgym.emulator.packets.memory.flow_record import flow_at
+from sysgym.emulator.packets.memory.flow_record import GO_BACK_N, flow_at
 from sysgym.emulator.packets.memory.records import (
     NOBODY,
     PACKET_CE,
@@ -84,6 +85,8 @@ def deliver_held_packets(world: Any, flow: Any) -> None:
 def accept_data(world: Any, flow: Any, seq: int, now_ns: int) -> bool:
     """Deliver a packet and those that it makes deliverable, or hold it until the gap before it is filled.
 
+    With go-back-N a packet beyond a gap is not held, and its ACK is a NAK.
+
     Return False if it had arrived before.
     """
     if seq == flow.rcv_nxt:
@@ -91,6 +94,8 @@ def accept_data(world: Any, flow: Any, seq: int, now_ns: int) -> bool:
         deliver_held_packets(world, flow)
         credit_delivery(world, flow, seq, now_ns)
         return True
+    if flow.recovery == GO_BACK_N:
+        return bool(seq > flow.rcv_nxt)
     index = seq & flow.window_mask
     if seq < flow.rcv_nxt or test_bit(world.received, flow.bitmap_offset, index):
         return False
@@ -125,6 +130,9 @@ def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     segment = segment_at(world.segments, slot)
     if segment.seq == SYN:
         answer_syn(world, slot, now_ns, extras)
+        return
+    if is_discarded(flow, segment.seq):
+        release_packet(world, slot)
         return
     if extras is not None and world.delayed_ack_packets > 1:
         receive_and_wait(world, packet.flow, slot, now_ns, extras)

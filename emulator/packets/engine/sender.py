@@ -41,6 +41,7 @@ from sysgym.emulator.packets.engine.recovery.flight import (
     pipe_packets,
     window_packets,
 )
+from sysgym.emulator.packets.engine.recovery.go_back_n import take_ack_going_back
 from sysgym.emulator.packets.engine.recovery.rack import (
     declare_timed_out,
     next_by_time,
@@ -53,6 +54,7 @@ from sysgym.emulator.packets.engine.recovery.undo import doubt_time_out
 from sysgym.emulator.packets.memory.flow_record import (
     CONNECTING,
     FLOW,
+    GO_BACK_N,
     PROBE,
     RACK,
     REORDERING,
@@ -214,7 +216,10 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
         news = take_ack_by_time(world, flow, event, slot, now_ns, extras)
         reduces = news & REDUCE != 0
     else:
-        reduces = take_ack_by_duplicates(world, flow, event, slot, now_ns, extras)
+        if flow.recovery == GO_BACK_N:
+            reduces = take_ack_going_back(flow, event, segment.seq, segment.ack)
+        else:
+            reduces = take_ack_by_duplicates(world, flow, event, slot, now_ns, extras)
         if advances:
             set_retransmission_timer(flow, now_ns)
     if extras is not None:

@@ -19,6 +19,9 @@ and lost packets do not count as in flight.
 RACK = 2
 """Loss detection by time, with tail loss probes, as in Linux (RFC 8985)."""
 
+GO_BACK_N = 3
+"""Everything again from the packet of a NAK or a time-out, as network cards for RDMA do it."""
+
 RETRANSMISSION = 0
 PROBE = 1
 REORDERING = 2
@@ -160,6 +163,7 @@ FLOW = np.dtype(
         ("pool", np.int32),  # the first flow between the same hosts, which keeps their idle connections
         ("first_idle", np.int32),
         ("next_idle", np.int32),
+        ("nak_sent", np.int32),  # GO_BACK_N: the receiver has asked for the packet that it expects
         # Read by the extended loop only; last, so that the plain loop never touches these cache lines.
         ("pace_in_force_bps", np.float64),  # the pacing rate behind the next two fields
         ("pace_ns_per_byte_q20", np.int64),

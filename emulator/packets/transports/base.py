@@ -22,7 +22,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sysgym.emulator.compiling import address_of, compile_for
-from sysgym.emulator.packets.memory.flow_record import FLOW, NEW_RENO, RACK, SACK
+from sysgym.emulator.packets.memory.flow_record import FLOW, GO_BACK_N, NEW_RENO, RACK, SACK
 from sysgym.emulator.packets.memory.numba_records import record_accessor
 from sysgym.emulator.packets.memory.records import EVENT
 from sysgym.emulator.packets.transports.slow_start import slow_start
@@ -44,6 +44,8 @@ EXTRA_FIELDS = frozenset({"pacing_rate_bps", "endpoint_delay_ns", "cnp", "hops"}
 _parameter_at = record_accessor(np.dtype([("value", np.float64)]))
 
 _RECOVERIES = {"new_reno": NEW_RENO, "sack": SACK}
+_FOR_ALL_LAWS = {"rack": RACK, "go_back_n": GO_BACK_N, "selective_repeat": SACK}
+"""Kinds of loss detection that do not ask for the law's own recovery."""
 
 
 def do_nothing(flow: Any, event: Any) -> None:
@@ -75,7 +77,7 @@ class Transport:
         ecn_capable: Whether its packets may be marked (ECT).
         rate_driven: Whether its rate is set from outside, so that a host always has a cap.
         recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``; where a scenario's
-            ``transport.loss_detection`` is ``"rack"``, losses are detected by time instead.
+            ``transport.loss_detection`` is not ``"dupack"``, that decides instead.
         sets_window_in_recovery: Whether its callbacks set the window in recovery too, as BBR's do. For all
             others, where losses are detected by time, the sender reduces its rate in proportion to what is
             delivered (PRR).
@@ -142,13 +144,13 @@ class Transport:
         """Parameters as callbacks read them, by address; the array lives as long as the transport."""
         return np.array(self.parameters, np.float64)
 
-    def recovery_code(self, *, by_time: bool) -> int:
+    def recovery_code(self, loss_detection: str) -> int:
         """Return the number of the loss recovery in the compiled loop.
 
         Args:
-            by_time: Whether the scenario's senders detect losses by time.
+            loss_detection: The scenario's ``transport.loss_detection``.
         """
-        return RACK if by_time else _RECOVERIES[self.recovery]
+        return _FOR_ALL_LAWS.get(loss_detection, _RECOVERIES[self.recovery])
 
     def callbacks(self) -> tuple[Any, ...]:
         """Return the compiled on_start, on_ack, on_loss, on_timeout, on_tick and on_restart, cached on disk.

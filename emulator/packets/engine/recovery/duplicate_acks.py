@@ -149,7 +149,7 @@ def take_ack_by_duplicates(world: Any, flow: Any, event: Any, slot: int, now_ns:
 @njit(forceinline=True)
 def restart_from_una(world: Any, flow: Any) -> None:
     """Begin again from the first unacknowledged packet after a time-out (RFC 6298, 5.4)."""
-    if flow.recovery == NEW_RENO:
+    if flow.recovery != SACK:
         flow.nxt = flow.una
     else:
         flow.hole_cursor = flow.una
