@@ -16,7 +16,13 @@ import numpy as np
 
 from sysgym.emulator.chrome_trace import Event, counter, named_process, rounded_us, trace_text
 from sysgym.emulator.packets.counters.recording import Recording
-from sysgym.emulator.packets.memory.records import PACKET_CE, PACKET_ECN_CAPABLE, PACKET_IS_ACK, SYN
+from sysgym.emulator.packets.memory.records import (
+    PACKET_CE,
+    PACKET_ECN_CAPABLE,
+    PACKET_IS_ACK,
+    PACKET_TRIMMED,
+    SYN,
+)
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.scenarios.errors import SysgymError
@@ -146,7 +152,9 @@ class _Frames:
             tcp = self._syn_header(ports, is_ack)
             payload_bytes, ecn = 0, 0
         elif is_ack:
-            tcp = self._ack_header(ports, flow, int(packet["seq"]), int(packet["ack"]), marked)
+            # A report of a trimmed packet has nothing to acknowledge beyond what arrived in order.
+            seq = int(packet["ack" if packet["flags"] & PACKET_TRIMMED else "seq"])
+            tcp = self._ack_header(ports, flow, seq, int(packet["ack"]), marked)
             payload_bytes, ecn = 0, 0
         else:
             tcp = self._data_header(ports, int(packet["seq"]))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sysgym.emulator.packets.memory.records import PACKET_CE, PACKET_IS_ACK
+from sysgym.emulator.packets.memory.records import PACKET_CE, PACKET_IS_ACK, PACKET_TRIMMED
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.traces import checksum, write_chrome_trace, write_pcap
 from sysgym.errors import SysgymError, UnknownName
@@ -167,6 +167,28 @@ def test_pcap_says_what_was_recorded(lossy: PacketNetwork, tmp_path: Path, link:
             assert total == packet["size_bytes"]
     assert len(frames) > 100
     assert (n_sacks > 0) == (link == "east->west")
+
+
+def test_reports_of_trimmed_packets_acknowledge_nothing_selectively(
+    make_network: MakeNetwork, tmp_path: Path
+) -> None:
+    """Data are never lost here, only trimmed, and packets arrive in order but for those sent again."""
+    queue = {"buffer_bytes": 12_000, "classes": 2, "trim": True}
+    network = make_network("cubic", queue=queue, transport__host_jitter_s=0.0)
+    recording = network.record(["east->west"])
+    network.advance(3e-3)
+    packets = recording.packets
+    nack = PACKET_IS_ACK | PACKET_TRIMMED
+    reports = (packets["flags"] & nack) == nack
+    assert (packets["seq"] > packets["ack"])[reports].any()
+    write_pcap(tmp_path / "acks.pcap", network, recording, "east->west")
+    content, place = (tmp_path / "acks.pcap").read_bytes(), 24
+    for is_report, packet in zip(reports, packets, strict=True):
+        (length,) = struct.unpack_from("<I", content, place + 8)
+        frame = content[place + 16 : place + 16 + length]
+        place += 16 + length
+        has_sack = bytes([1, 1, 5, 10]) in frame[54:]
+        assert has_sack == (not is_report and packet["seq"] > packet["ack"])
 
 
 def test_a_link_that_was_not_recorded_is_refused(lossy: PacketNetwork, tmp_path: Path) -> None:
