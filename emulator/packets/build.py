@@ -15,9 +15,9 @@ from sysgym.emulator.packets.engine.events import (
     NO_EVENT,
     SAMPLE_TICK,
     SOURCE_BITS,
-    SOURCES_PER_FLOW,
     TIMER_TICK,
     TRANSPORT_TICK,
+    extended_sources,
 )
 from sysgym.emulator.packets.engine.forwarding import (
     flow_hashes,
@@ -27,12 +27,14 @@ from sysgym.emulator.packets.engine.forwarding import (
 )
 from sysgym.emulator.packets.engine.pfc import FRAME_BYTES, FRAMES_A_LINK
 from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
+from sysgym.emulator.packets.engine.receivers.layout import new_inboxes, new_messages
 from sysgym.emulator.packets.engine.recovery.duplicate_acks import DUPLICATE_THRESHOLD
 from sysgym.emulator.packets.engine.shared_buffer import switch_memories
 from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
 from sysgym.emulator.packets.growth import link_free_packets, new_ports
 from sysgym.emulator.packets.memory import records
 from sysgym.emulator.packets.memory.flow_record import FLOW, TRANSMISSION
+from sysgym.emulator.packets.memory.message_records import ARRIVAL, CREDIT, INBOX, MESSAGE
 from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NEVER_NS, NOBODY
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology
@@ -47,6 +49,8 @@ Records = NDArray[np.void]
 
 QUEUE_SAMPLES_PER_INTERVAL = 16
 TIMER_TICKS_PER_MIN_RTO = 8
+GRANTS_A_HOST = 16
+"""Packet slots reserved for the grants of each host; without a slot a grant waits for the next answer."""
 
 
 class Assembly:
@@ -87,14 +91,18 @@ class Assembly:
         self.state = self._new_state(schedule)
 
     def _check_sources(self) -> None:
-        sources = self.n_links + self.n_hosts + N_CLOCKS
-        if self.extended:
-            sources += SOURCES_PER_FLOW * self.n_flows + self.n_links
+        sources = self._n_sources
         if sources > MAX_SOURCES:
             raise SysgymError(
                 f"{self.scenario.name}: {self.n_links} links, {self.n_hosts} hosts and {self.n_flows} flows"
                 f" are {sources} sources of events; at most {MAX_SOURCES} are possible"
             )
+
+    @property
+    def _n_sources(self) -> int:
+        if self.extended:
+            return extended_sources(self.n_links, self.n_hosts, self.n_flows)
+        return self.n_links + self.n_hosts + N_CLOCKS
 
     def _check_headroom(self) -> None:
         """Check that buffers have room for the data that a port sends until it obeys a pause request.
@@ -154,12 +162,15 @@ class Assembly:
         hosts["backlog_limit_ns"] = np.rint(self.scenario.transport.host_queue_packets * full_packet_ns)
         events = self._first_events(world, schedule)
         world["heap_size"] = len(events)
-        n_sources = self.n_links + self.n_hosts + N_CLOCKS
-        if self.extended:
-            n_sources += SOURCES_PER_FLOW * self.n_flows + self.n_links
-        heap = np.full(n_sources + 2, NO_EVENT)
+        heap = np.full(self._n_sources + 2, NO_EVENT)
         heap[: len(events)] = events
-        n_transmissions = 64 * bitmap_words if self.scenario.transport.detects_by_time else 1
+        driven = self.transport.receiver is not None
+        keeps_transmissions = driven or self.scenario.transport.detects_by_time
+        n_transmissions = 64 * bitmap_words if keeps_transmissions else 1
+        messages, inboxes = np.zeros(1, MESSAGE), np.zeros(1, INBOX)
+        if driven:
+            messages = new_messages(flows, self.scenario.transport.mtu_bytes)
+            inboxes = new_inboxes(self.topology)
         state = State(
             world=world,
             links=self._new_links(),
@@ -187,6 +198,10 @@ class Assembly:
             memories=memories,
             memory_ports=memory_ports,
             flowlets=flowlets,
+            messages=messages,
+            inboxes=inboxes,
+            credits=np.zeros(capacity if driven else 1, CREDIT),
+            arrival=np.zeros(1, ARRIVAL),
             caps=np.zeros(self.n_hosts, np.int64),
         )
         state.bind()
@@ -231,6 +246,10 @@ class Assembly:
         world["red_max_probability"] = queue.red_max_probability
         world["red_gentle"] = queue.red_gentle
         world["red_marks"] = queue.red_action == "mark"
+        if self.transport.receiver is not None:
+            world["receivers"] = 1
+            world["pull_spacing"] = self.transport.receiver.pull_spacing
+            world["reserved_packets"] += GRANTS_A_HOST * self.n_hosts
         world["shared_buffer_bytes"] = queue.shared_buffer_bytes or 0
         world["shared_buffer_alpha"] = queue.alpha
         world["lossless"] = self._lossless
@@ -324,7 +343,11 @@ class Assembly:
         flows["src"] = schedule.src
         flows["dst"] = schedule.dst
         flows["recovery"] = self.transport.recovery_code(by_time=ends.detects_by_time)
-        flows["reduces_by_prr"] = not self.transport.sets_window_in_recovery
+        flows["reduces_by_prr"] = self.transport.reduces_by_prr
+        flows["needs_credit"] = self.transport.receiver is not None
+        flows["credit_packets"] = ends.initial_window_packets
+        if self.transport.receiver is not None:
+            flows["cwnd"] = ends.max_window_packets
         flows["first_transmission"] = 64 * flows["bitmap_offset"]
         flows["oldest_resent_ns"] = NEVER_NS
         flows["highest_resent"] = NOBODY

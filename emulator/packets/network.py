@@ -378,7 +378,10 @@ class PacketNetwork:
         for number, (flow_id, own) in enumerate(self.flow_transports.items(), start=1):
             flows["transport"][flow_id] = number
             flows["recovery"][flow_id] = own.recovery_code(by_time=self.scenario.transport.detects_by_time)
-            flows["reduces_by_prr"][flow_id] = not own.sets_window_in_recovery
+            flows["reduces_by_prr"][flow_id] = own.reduces_by_prr
+            flows["needs_credit"][flow_id] = own.receiver is not None
+            if own.receiver is None and self.transport.receiver is not None:
+                flows["cwnd"][flow_id] = self.scenario.transport.initial_window_packets
             flows["ecn_capable"][flow_id] = own.ecn_capable
 
     def _resolve_halts(self) -> None:
@@ -428,11 +431,11 @@ def _one_each(value: FloatArray | float, flow_ids: NDArray[np.int64]) -> FloatAr
 def _check_world_has_what_they_need(common: Transport, own: Iterable[Transport]) -> None:
     """Check that flows' own transports need only the ticks, telemetry and notifications of the common one."""
     for transport in own:
-        if (transport.needs_int, transport.cnp_interval_ns, transport.tick_s) not in (
-            (False, 0, 0.0),
-            (common.needs_int, common.cnp_interval_ns, common.tick_s),
+        if (transport.needs_int, transport.cnp_interval_ns, transport.tick_s, transport.receiver) not in (
+            (False, 0, 0.0, None),
+            (common.needs_int, common.cnp_interval_ns, common.tick_s, common.receiver),
         ):
             raise SysgymError(
-                f'the transport "{transport.name}" needs telemetry, notifications or ticks, which the network'
-                f' has for its common transport only, "{common.name}"'
+                f'the transport "{transport.name}" needs telemetry, notifications, ticks or receivers, which'
+                f' the network has for its common transport only, "{common.name}"'
             )

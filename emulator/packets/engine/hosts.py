@@ -14,9 +14,9 @@ from numba import njit
 
 from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source, push
 from sysgym.emulator.packets.engine.pacing import waits_for_pace
+from sysgym.emulator.packets.engine.receivers.credit import request_if_short, take_credit
+from sysgym.emulator.packets.engine.receivers.inbox import release_control
 from sysgym.emulator.packets.engine.sender import (
-    ON_START,
-    ON_TICK,
     ack_flow,
     expire_timer,
     next_sequence,
@@ -24,7 +24,8 @@ from sysgym.emulator.packets.engine.sender import (
     transmit,
 )
 from sysgym.emulator.packets.engine.wire import release_packet, serialisation_ns
-from sysgym.emulator.packets.memory.flow_record import flow_at
+from sysgym.emulator.packets.memory.callbacks import ON_GRANT, ON_START, ON_TICK
+from sysgym.emulator.packets.memory.flow_record import RETRANSMISSION, flow_at
 from sysgym.emulator.packets.memory.records import (
     NEVER_NS,
     NOBODY,
@@ -34,6 +35,7 @@ from sysgym.emulator.packets.memory.records import (
     link_at,
     packet_at,
     port_at,
+    segment_at,
     successor_at,
 )
 
@@ -133,7 +135,7 @@ def send(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     """Let a flow send all that it may, unless flows of its host are already waiting for their turn."""
     flow = flow_at(world.flows, flow_id)
     while host_at(world.hosts, flow.src).awake == 0:
-        seq = next_sequence(world, flow)
+        seq = next_sequence(world, flow, extras)
         if seq == NOBODY:
             return
         if extras is not None and waits_for_pace(world, flow_id, now_ns):
@@ -152,7 +154,7 @@ def next_in_turn(world: Any, host: Any, now_ns: int, extras: Any) -> int:
             flow_id = host.first_active
             if flow_id == NOBODY:
                 return NOBODY
-        if next_sequence(world, flow_at(world.flows, flow_id)) != NOBODY and (
+        if next_sequence(world, flow_at(world.flows, flow_id), extras) != NOBODY and (
             extras is None or not waits_for_pace(world, flow_id, now_ns)
         ):
             return flow_id
@@ -169,7 +171,7 @@ def send_round_robin(world: Any, host_id: int, now_ns: int, extras: Any) -> None
         flow_id = next_in_turn(world, host, now_ns, extras)
         if flow_id == NOBODY or not may_send_now(world, host_id, now_ns, extras):
             return
-        seq = next_sequence(world, flow_at(world.flows, flow_id))
+        seq = next_sequence(world, flow_at(world.flows, flow_id), extras)
         transmit_in_turn(world, flow_id, seq, now_ns, extras)
 
 
@@ -194,8 +196,11 @@ def begin_flow(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     event = event_at(world.event, 0)
     event.now_ns = now_ns
     notify(world, flow, ON_START, event, extras)
+    flow.credit_packets = min(flow.credit_packets, flow.n_packets)
     activate(world, flow_id)
     send(world, flow_id, now_ns, extras)
+    if extras is not None and flow.needs_credit:
+        wait_for_credit(world, flow_id, now_ns, extras)
 
 
 @njit
@@ -255,6 +260,9 @@ def receive_ack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     """Process an ACK, then let its flow send."""
     flow_id = packet_at(world.packets, slot).flow
     flow = flow_at(world.flows, flow_id)
+    if extras is not None and flow.needs_credit:
+        receive_answer(world, slot, now_ns, extras)
+        return
     if flow.active:
         ack_flow(world, slot, now_ns, extras)
     release_packet(world, slot)
@@ -264,6 +272,43 @@ def receive_ack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
         deactivate(world, flow_id)
     else:
         send(world, flow_id, now_ns, extras)
+
+
+@njit
+def receive_answer(world: Any, slot: int, now_ns: int, extras: Any) -> None:
+    """Process an ACK or a grant of a receiver-driven flow, then let the flow send."""
+    flow_id = packet_at(world.packets, slot).flow
+    flow = flow_at(world.flows, flow_id)
+    is_ack = segment_at(world.segments, slot).seq != NOBODY
+    if flow.active:
+        if is_ack:
+            ack_flow(world, slot, now_ns, extras)
+        event = event_at(world.event, 0)
+        event.now_ns = now_ns
+        event.granted_packets = take_credit(world, slot)
+        if event.granted_packets > 0:
+            notify(world, flow, ON_GRANT, event, extras)
+    if is_ack:
+        release_packet(world, slot)
+    else:
+        release_control(world, slot)
+    if not flow.active:
+        return
+    if flow.una >= flow.n_packets:
+        deactivate(world, flow_id)
+    else:
+        send(world, flow_id, now_ns, extras)
+        wait_for_credit(world, flow_id, now_ns, extras)
+
+
+@njit
+def wait_for_credit(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
+    """Keep the timer of an unfinished flow running; request credit if the receiver expects to give none."""
+    flow = flow_at(world.flows, flow_id)
+    if flow.timer_deadline_ns == NEVER_NS:
+        flow.timer = RETRANSMISSION
+        flow.timer_deadline_ns = now_ns + flow.rto_ns
+    request_if_short(world, flow_id, now_ns, extras)
 
 
 @njit
@@ -277,6 +322,8 @@ def check_timers(world: Any, now_ns: int, extras: Any) -> None:
         while flow_id != NOBODY:
             flow = flow_at(world.flows, flow_id)
             if flow.timer_deadline_ns <= now_ns:
-                expire_timer(world, flow, now_ns, extras)
+                expire_timer(world, flow, flow_id, now_ns, extras)
                 send(world, flow_id, now_ns, extras)
+                if extras is not None and flow.needs_credit:
+                    request_if_short(world, flow_id, now_ns, extras)
             flow_id = flow.next_active

@@ -19,6 +19,9 @@ and lost packets do not count as in flight.
 RACK = 2
 """Loss detection by time, with tail loss probes, as in Linux (RFC 8985)."""
 
+TOLD = 3
+"""The receiver tells the sender of losses: of trimmed packets at once, of others by asking for them again."""
+
 RETRANSMISSION = 0
 PROBE = 1
 REORDERING = 2
@@ -167,6 +170,13 @@ FLOW = np.dtype(
         ("first_successor", np.int32),
         ("n_successors", np.int32),
         ("failed", np.int64),  # its transport raised, or wrote an invalid window or rate
+        # Receiver-driven transports: a packet leaves only if the receiver has granted it.
+        ("credit_packets", np.int64),  # transmissions granted in all; at the start, the first window
+        ("spent_packets", np.int64),  # of these, made
+        ("free_packets", np.int64),  # that may leave beyond them: asked for again, or after a time-out
+        ("announced_packets", np.int64),  # that the receiver knows to be wanted
+        ("needs_credit", np.int32),
+        ("priority", np.int32),  # class of its packets, chosen by the receiver
     ],
     align=True,
 )

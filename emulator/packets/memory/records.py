@@ -34,6 +34,8 @@ PACKET_RESUME = 32
 """Frames of priority flow control, which travel only from one end of a cable to the other."""
 PACKET_DUPLICATE = 64
 """On an ACK: the packet that caused it had arrived before (DSACK, RFC 2883)."""
+PACKET_TRIMMED = 128
+"""On data: only its header is left. On an ACK: that is how the packet that caused it arrived (a NACK)."""
 
 OUT_OF_PACKETS = 1
 TRANSPORT_FAILED = 2
@@ -143,6 +145,7 @@ EVENT = np.dtype(
         ("int_tx_bytes", np.int64, (INT_HOPS,)),
         ("int_time_ns", np.int64, (INT_HOPS,)),
         ("int_rate_bps", np.int64, (INT_HOPS,)),
+        ("granted_packets", np.int64),  # newly granted by the receiver
     ],
     align=True,
 )
@@ -275,6 +278,10 @@ WORLD = np.dtype(
         ("memories", np.int64),
         ("memory_ports", np.int64),
         ("flowlets", np.int64),
+        ("messages", np.int64),
+        ("inboxes", np.int64),
+        ("credits", np.int64),
+        ("arrival", np.int64),
         ("now_ns", np.int64),
         ("random_state", np.uint64),
         ("n_links", np.int64),
@@ -325,6 +332,8 @@ WORLD = np.dtype(
         ("by_flowlet", np.int64),
         ("flowlet_gap_ns", np.int64),
         ("n_columns", np.int64),
+        ("receivers", np.int64),  # some flows are driven by their receivers
+        ("pull_spacing", np.float64),  # time between two pulls of a host, in full packets
         ("shared_buffer_bytes", np.int64),  # 0: every port has its own
         ("shared_buffer_alpha", np.float64),
         ("lossless", np.int64),

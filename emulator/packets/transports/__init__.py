@@ -7,6 +7,7 @@ name to ``src/sysgym/cli/completion.py``, or call :func:`register_transport` fro
 from __future__ import annotations
 
 from sysgym.emulator.packets.transports.base import (
+    Receiver,
     Transport,
     multiplicative_decrease,
     parameter,
@@ -19,6 +20,7 @@ from sysgym.emulator.packets.transports.bbr import BBR, BBR_IDEAL
 from sysgym.emulator.packets.transports.cubic import CUBIC
 from sysgym.emulator.packets.transports.dcqcn import DCQCN
 from sysgym.emulator.packets.transports.dctcp import DCTCP
+from sysgym.emulator.packets.transports.eqds import EQDS
 from sysgym.emulator.packets.transports.hpcc import HPCC
 from sysgym.emulator.packets.transports.newvegas import NEWVEGAS
 from sysgym.emulator.packets.transports.paced import PACED
@@ -28,6 +30,7 @@ from sysgym.emulator.packets.transports.timely import TIMELY, TIMELY_PATCHED
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
 __all__ = [
+    "Receiver",
     "Transport",
     "get_transport",
     "list_transports",
@@ -54,6 +57,7 @@ _TRANSPORTS = {
         TIMELY_PATCHED,
         DCQCN,
         HPCC,
+        EQDS,
         PACED,
     )
 }

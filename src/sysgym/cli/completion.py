@@ -22,6 +22,7 @@ TRANSPORTS = (
     "timely_patched",
     "dcqcn",
     "hpcc",
+    "eqds",
     "paced",
 )
 """Transports of this package; listed because importing them imports numba. A test compares the lists."""

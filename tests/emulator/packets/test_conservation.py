@@ -62,8 +62,13 @@ def check_invariants(network: PacketNetwork) -> None:
     in_flight = [
         slot for slot, flag in zip(in_flight, flags, strict=True) if not flag & (PACKET_PAUSE | PACKET_RESUME)
     ]
+    control = [slot for slot in in_flight if state.segments["seq"][slot] == NOBODY]
+    in_flight = [slot for slot in in_flight if slot not in set(control)]
+    messages = state.messages
+    dropped_control = messages["control_sent"].sum() - messages["control_arrived"].sum() - len(control)
+    assert dropped_control >= 0, "grants came from nowhere"
     sent = state.hosts["sent_packets"].sum()
-    dropped = state.links["dropped_packets"].sum()
+    dropped = state.links["dropped_packets"].sum() - dropped_control
     if state.world["delayed_ack_packets"][0] > 1:
         check_flows(network)
         return
