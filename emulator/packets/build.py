@@ -25,8 +25,8 @@ from sysgym.emulator.packets.engine.forwarding import (
     host_places,
     looks_up_paths,
 )
-from sysgym.emulator.packets.engine.pfc import FRAME_BYTES, FRAMES_A_LINK
 from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
+from sysgym.emulator.packets.engine.queues.pfc import FRAME_BYTES, FRAMES_A_LINK
 from sysgym.emulator.packets.engine.receivers.layout import new_inboxes, new_messages
 from sysgym.emulator.packets.engine.recovery.duplicate_acks import DUPLICATE_THRESHOLD
 from sysgym.emulator.packets.engine.shared_buffer import switch_memories
@@ -171,9 +171,10 @@ class Assembly:
         if driven:
             messages = new_messages(flows, self.scenario.transport.mtu_bytes)
             inboxes = new_inboxes(self.topology)
+        links = self._new_links()
         state = State(
             world=world,
-            links=self._new_links(),
+            links=links,
             packets=packets,
             segments=np.zeros(capacity, records.SEGMENT),
             flows=flows,
@@ -202,6 +203,7 @@ class Assembly:
             inboxes=inboxes,
             credits=np.zeros(capacity if driven else 1, CREDIT),
             arrival=np.zeros(1, ARRIVAL),
+            class_queues=self._new_class_queues(links),
             caps=np.zeros(self.n_hosts, np.int64),
         )
         state.bind()
@@ -222,7 +224,7 @@ class Assembly:
         world["min_rto_ns"] = round(ends.min_rto_s * 1e9)
         world["max_rto_ns"] = round(ends.max_rto_s * 1e9)
         world["max_window_packets"] = ends.max_window_packets
-        world["reserved_packets"] = FRAMES_A_LINK * self.n_links if self._lossless else 0
+        world["reserved_packets"] = self._reserved_packets()
         world["keeps_stamps"] = self.transport.needs_int
         world["cnp_interval_ns"] = self.transport.cnp_interval_ns
         world["transport_tick_ns"] = round(self.transport.tick_s * 1e9)
@@ -252,11 +254,17 @@ class Assembly:
             world["reserved_packets"] += GRANTS_A_HOST * self.n_hosts
         world["shared_buffer_bytes"] = queue.shared_buffer_bytes or 0
         world["shared_buffer_alpha"] = queue.alpha
-        world["lossless"] = self._lossless
+        world["n_classes"] = queue.classes if queue.is_list else 0
+        world["weighted"] = queue.scheduler == "wrr"
+        world["trims"] = queue.trim
+        world["lossless_classes"] = (1 << queue.classes) - 1 if self._lossless else 0
         world["pause_bytes"] = queue.pfc_pause_bytes or 0
         world["resume_bytes"] = queue.resume_bytes
         world["ingress_bytes"] = queue.buffer_bytes
         return world
+
+    def _reserved_packets(self) -> int:
+        return FRAMES_A_LINK * self.n_links * self.scenario.queue.classes if self._lossless else 0
 
     @property
     def _lossless(self) -> bool:
@@ -301,6 +309,25 @@ class Assembly:
         links["head"] = NOBODY
         links["tail"] = NOBODY
         return links
+
+    def _new_class_queues(self, links: Records) -> Records:
+        queue = self.scenario.queue
+        if not queue.is_list:
+            return np.zeros(1, records.CLASS_QUEUE)
+        queues = np.zeros((self.n_links, queue.classes), records.CLASS_QUEUE)
+        for key in ("head", "tail", "before_tail"):
+            queues[key] = NOBODY
+        queues["quantum_bytes"] = np.rint(np.array(queue.shares) * self.scenario.transport.mtu_bytes)
+        for key in ("buffer_ns", "mark_above_ns"):
+            queues[key] = links[key][:, None]
+        ns_per_byte = 8e9 / self.topology.link_rate_bps
+        if queue.class_buffer_bytes is not None:
+            own_ns = np.rint(np.outer(ns_per_byte, queue.class_buffer_bytes))
+            queues["buffer_ns"] = np.where(self.topology.from_host[:, None], NEVER_NS, own_ns)
+        if queue.class_ecn_threshold_bytes is not None:
+            own_ns = np.rint(np.outer(ns_per_byte, queue.class_ecn_threshold_bytes))
+            queues["mark_above_ns"] = np.where(self.topology.from_host[:, None], NEVER_NS, own_ns)
+        return queues
 
     def _new_routes(self, schedule: FlowSchedule) -> NDArray[np.int32]:
         forward = ecmp_routes(self.topology, schedule.src, schedule.dst, schedule.src_port, schedule.dst_port)
@@ -361,6 +388,10 @@ class Assembly:
             flows["hash_back"] = flow_hashes(*ends_back)
         flows["hops"] = (routes[:, 0] != NOBODY).sum(axis=1)
         flows["held_ack_slot"] = NOBODY
+        ack_class = self.scenario.queue.ack_class
+        if self.transport.receiver is not None and ack_class is None:
+            ack_class = self.scenario.queue.classes - 1  # ACKs and grants are the receiver's clock
+        flows["ack_priority"] = NOBODY if ack_class is None else ack_class
         flows["quick_acks"] = ends.quick_acks
         flows["last_cnp_ns"] = -MAX_TIME_NS
         ideal_s = ideal_completion_s(
@@ -406,7 +437,7 @@ def world_needs_extras(scenario: CongestionScenario) -> bool:
     return (
         scenario.transport.delayed_ack_packets > 1
         or queue.discipline != "fifo"
-        or queue.pfc_pause_bytes is not None
+        or queue.is_list
         or queue.shared_buffer_bytes is not None
         or routing.ecmp != "flow"
         or routing.duplicate_threshold != DUPLICATE_THRESHOLD

@@ -41,8 +41,6 @@ def new_ports(topology: Topology) -> Records:
     ports["drain_scale"] = 1.0
     ports["target"] = topology.link_target
     ports["memory"] = np.where(topology.from_host, NOBODY, topology.link_source - topology.n_hosts)
-    ports["waiting_head"] = NOBODY
-    ports["waiting_tail"] = NOBODY
     ports["sending_from"] = NOBODY
     ports["sends_for_host"] = np.where(topology.from_host, topology.link_source, NOBODY)
     return ports

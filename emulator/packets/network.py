@@ -15,9 +15,11 @@ from sysgym.emulator.packets.counters.recording import MOST_ROWS, Recording
 from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS, FlowCounterArray
 from sysgym.emulator.packets.counters.single_flows import multiply_windows, read_flows, set_paces
 from sysgym.emulator.packets.counters.statistics import (
+    ClassCounters,
     FlowTable,
     HostCounters,
     PortCounters,
+    class_counters,
     counters,
     flow_table,
     queue_quantile_bytes,
@@ -28,6 +30,7 @@ from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN, Loop
 from sysgym.emulator.packets.growth import extended, with_more_packets
 from sysgym.emulator.packets.memory.records import CAPTURED, TRANSPORT_FAILED
 from sysgym.emulator.packets.memory.state import State
+from sysgym.emulator.packets.requirements import check_requirements
 from sysgym.emulator.packets.sizing.estimate import check_size
 from sysgym.emulator.packets.stepping import cap_hosts
 from sysgym.emulator.packets.topology import Topology, build_topology
@@ -70,7 +73,7 @@ class PacketNetwork:
             flow_id: get_transport(own) if isinstance(own, str) else own
             for flow_id, own in (flow_transports or {}).items()
         }
-        _check_world_has_what_they_need(self.transport, self.flow_transports.values())
+        check_requirements(scenario, self.transport, self.flow_transports.values())
         self.topology: Topology = build_topology(scenario.topology)
         self.line_rate_bps: FloatArray = self.topology.link_rate_bps[self.topology.host_uplink]
         self._faults = LinkFaults(scenario, self.topology)
@@ -321,6 +324,10 @@ class PacketNetwork:
         """Return the counters of all output ports."""
         return counters(self._address, self.n_links, self.n_hosts)[0]
 
+    def classes(self) -> ClassCounters:
+        """Return the counters of all classes of all output ports."""
+        return class_counters(self._state)
+
     def hosts(self) -> HostCounters:
         """Return the counters of all hosts."""
         return counters(self._address, self.n_links, self.n_hosts)[1]
@@ -426,16 +433,3 @@ def links_of(topology: Topology, names: Iterable[str]) -> NDArray[np.int64]:
 
 def _one_each(value: FloatArray | float, flow_ids: NDArray[np.int64]) -> FloatArray:
     return np.full(flow_ids.shape, value, dtype=np.float64)
-
-
-def _check_world_has_what_they_need(common: Transport, own: Iterable[Transport]) -> None:
-    """Check that flows' own transports need only the ticks, telemetry and notifications of the common one."""
-    for transport in own:
-        if (transport.needs_int, transport.cnp_interval_ns, transport.tick_s, transport.receiver) not in (
-            (False, 0, 0.0, None),
-            (common.needs_int, common.cnp_interval_ns, common.tick_s, common.receiver),
-        ):
-            raise SysgymError(
-                f'the transport "{transport.name}" needs telemetry, notifications, ticks or receivers, which'
-                f' the network has for its common transport only, "{common.name}"'
-            )

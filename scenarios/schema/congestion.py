@@ -10,8 +10,9 @@ from pydantic import Field
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.schema.common import Reward, Scenario, Table
 from sysgym.scenarios.schema.flow import Flow, flow_problems
-from sysgym.scenarios.schema.network import Faults, LinkFault, Queue, RateChange, Routing, Transport
+from sysgym.scenarios.schema.network import Faults, LinkFault, RateChange, Routing, Transport
 from sysgym.scenarios.schema.offered import offered_problems
+from sysgym.scenarios.schema.queue import Queue
 from sysgym.scenarios.schema.topology import (
     DumbbellTopology,
     FatTreeTopology,
@@ -151,12 +152,19 @@ class CongestionScenario(Scenario):
             yield from offered_problems(self.workload, self.topology, self.transport)
 
     def _check_faults(self) -> Iterator[Problem]:
-        if self.topology.link_model == "shaper" and self.queue.pfc_pause_bytes is not None:
+        queues = "queue.pfc_pause_bytes" if self.queue.pfc_pause_bytes is not None else "queue.classes"
+        if self.topology.link_model == "shaper" and self.queue.is_list:
             yield Problem(
                 "topology.link_model",
                 "shaper",
-                '"wire" with queue.pfc_pause_bytes',
-                "pauses stop bits on wires",
+                f'"wire" with {queues}',
+                "pauses and priorities are a matter of when bits are on wires",
+            )
+        if self.queue.trim and not self.transport.detects_by_time:
+            yield Problem(
+                "transport.loss_detection",
+                self.transport.loss_detection,
+                '"rack" with queue.trim: reports of trimmed packets are no duplicate ACKs',
             )
         if self.faults.links and self.queue.pfc_pause_bytes is not None:
             yield Problem(
@@ -166,12 +174,12 @@ class CongestionScenario(Scenario):
                 "a link that fails while it is paused would stop its neighbours for good",
             )
         for index, change in enumerate(self.faults.rate_changes):
-            if self.queue.pfc_pause_bytes is not None:
+            if self.queue.is_list:
                 yield Problem(
                     f"faults.rate_changes[{index}].link",
                     change.link,
-                    "no changing links with queue.pfc_pause_bytes",
-                    "how much room a pause needs hangs on the link's rate",
+                    f"no changing links with {queues}",
+                    "how much room a pause needs hangs on the link's rate, and so do the limits of classes",
                 )
             most = self.control.episode_s / float(change.interval_s.low)
             if most > MOST_RATE_CHANGES:

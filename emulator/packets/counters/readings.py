@@ -13,7 +13,7 @@ from sysgym.emulator.compiling import cached_kernel
 from sysgym.emulator.packets.counters.fair_share import fair_host_rates
 from sysgym.emulator.packets.counters.rows import HOST_ROW, PORT_ROW
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
-from sysgym.emulator.packets.memory.records import host_at, link_at, port_at, world_at
+from sysgym.emulator.packets.memory.records import class_queue_at, host_at, link_at, port_at, world_at
 
 N_PORT_COUNTERS = len(PORT_ROW)
 N_HOST_COUNTERS = len(HOST_ROW)
@@ -27,7 +27,7 @@ def backlog_ns(world: Any, link_id: int) -> int:
     """Return the time that a port needs to send its present queue."""
     link = link_at(world.links, link_id)
     backlog: int = max(link.busy_until_ns - world.now_ns, 0)
-    if world.lossless:
+    if world.n_classes:
         port = port_at(world.ports, link_id)
         backlog += ((port.queued_bytes - port.sending_bytes) * link.ns_per_byte_q20) >> FIXED_POINT_BITS
     return backlog
@@ -60,10 +60,12 @@ def read_ports(world: Any, out: Any) -> None:
         out[PORT_ROW.paused_s, link_id] = 0.0
         if world.extended:
             port = port_at(world.ports, link_id)
-            going_on_ns = world.now_ns - port.paused_since_ns if port.paused > 0 else 0
             out[PORT_ROW.lost_packets, link_id] = port.lost_packets
-            out[PORT_ROW.pauses, link_id] = port.pauses
-            out[PORT_ROW.paused_s, link_id] = (port.paused_ns + going_on_ns) * _S
+        for number in range(world.n_classes):
+            queue = class_queue_at(world.class_queues, link_id * world.n_classes + number)
+            going_on_ns = world.now_ns - queue.paused_since_ns if queue.paused > 0 else 0
+            out[PORT_ROW.pauses, link_id] += queue.pauses
+            out[PORT_ROW.paused_s, link_id] += (queue.paused_ns + going_on_ns) * _S
 
 
 @njit

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sysgym.emulator.packets.counters.readings import N_HOST_COUNTERS, N_PORT_COUNTERS, read_counters
 from sysgym.emulator.packets.engine.ports import SUB_BUCKET_BITS
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
-from sysgym.emulator.packets.memory.records import NOBODY
+from sysgym.emulator.packets.memory.records import CLASS_QUEUE, NOBODY
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology
 
@@ -41,9 +41,31 @@ class PortCounters(NamedTuple):
     lost_packets: IntArray
     """Packets lost on the link by faults; ``dropped_packets`` includes them."""
     pauses: IntArray
-    """Number of times that flow control has paused the port."""
+    """Number of times that flow control has paused a class of the port."""
     paused_s: FloatArray
-    """Total time for which flow control has paused the port."""
+    """Total time for which flow control has paused the port's classes, added up."""
+
+
+class ClassCounters(NamedTuple):
+    """Counters of every class of every output queue, arrays of shape (n_links, n_classes).
+
+    Without classes and flow control, ports do not distinguish packets, and there are no columns.
+    """
+
+    waiting_bytes: IntArray
+    """Present queue, without the packet being sent."""
+    accepted_bytes: IntArray
+    """Bytes that were queued, of trimmed packets only the headers."""
+    accepted_packets: IntArray
+    marked_packets: IntArray
+    dropped_packets: IntArray
+    dropped_bytes: IntArray
+    trimmed_packets: IntArray
+    """Data packets of this class that were cut to their headers, which then joined the highest class."""
+    trimmed_bytes: IntArray
+    """Bytes cut off."""
+    pauses: IntArray
+    paused_s: FloatArray
 
 
 class HostCounters(NamedTuple):
@@ -105,6 +127,15 @@ def counters(world_address: int, n_links: int, n_hosts: int) -> tuple[PortCounte
     ports, hosts = np.empty((N_PORT_COUNTERS, n_links)), np.empty((N_HOST_COUNTERS, n_hosts))
     read_counters(world_address, ports, hosts)
     return _as_counters(PortCounters, ports), _as_counters(HostCounters, hosts)
+
+
+def class_counters(state: State) -> ClassCounters:
+    """Return the counters of all classes of all ports."""
+    n_classes = int(state.world["n_classes"][0])
+    queues = state.class_queues[:, :n_classes] if n_classes else np.zeros((len(state.links), 0), CLASS_QUEUE)
+    going_on_ns = np.where(queues["paused"] > 0, state.world["now_ns"][0] - queues["paused_since_ns"], 0)
+    counts = {name: queues[name].copy() for name in ClassCounters._fields if name != "paused_s"}
+    return ClassCounters(**counts, paused_s=(queues["paused_ns"] + going_on_ns) * _NS)
 
 
 def _as_counters(kind: type[Counters], rows: FloatArray) -> Counters:

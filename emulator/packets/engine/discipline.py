@@ -69,24 +69,42 @@ def red_probability(average: Any, low: Any, high: Any, largest: Any, gentle: Any
 
 
 @njit
-def red_verdict(world: Any, link: Any, link_id: int, packet: Any, backlog_ns: int, now_ns: int) -> int:
+def red_verdict(
+    world: Any,
+    link: Any,
+    port: Any,
+    queue: Any,
+    busy_until_ns: int,
+    packet: Any,
+    backlog_ns: int,
+    now_ns: int,
+) -> int:
     """Apply random early detection (Floyd and Jacobson, ToN 1993) with independent draws (their method 1).
 
     While the queue is empty, the average decays as if small packets had arrived at an empty queue, one per
     transmission time of a full packet (equation 3 of the paper).
+
+    Args:
+        world: The world.
+        link: The link.
+        port: Its port, with the limits.
+        queue: Record that keeps the average: the port, or its class queue.
+        busy_until_ns: When the queue was or will be empty.
+        packet: The packet that arrives.
+        backlog_ns: The queue, as a drain time.
+        now_ns: Present time.
     """
-    port = port_at(world.ports, link_id)
     if port.red_max_ns <= 0.0:
         return NOT_MARKED
     weight = world.red_weight
     if weight < 1.0 and backlog_ns == 0:
         full_packet_ns = float((world.payload_bytes + world.header_bytes) * link.ns_per_byte_q20 >> 20)
-        idle_ns = now_ns - max(link.busy_until_ns, port.red_until_ns)
-        port.red_average_ns *= (1.0 - weight) ** (max(float(idle_ns), 0.0) / max(full_packet_ns, 1.0))
-    port.red_average_ns += weight * (backlog_ns - port.red_average_ns)
-    port.red_until_ns = now_ns
+        idle_ns = now_ns - max(busy_until_ns, queue.red_until_ns)
+        queue.red_average_ns *= (1.0 - weight) ** (max(float(idle_ns), 0.0) / max(full_packet_ns, 1.0))
+    queue.red_average_ns += weight * (backlog_ns - queue.red_average_ns)
+    queue.red_until_ns = now_ns
     probability = red_probability(
-        port.red_average_ns,
+        queue.red_average_ns,
         port.red_min_ns,
         port.red_max_ns,
         world.red_max_probability,
@@ -115,7 +133,7 @@ def stamp_telemetry(world: Any, link_id: int, slot: int, now_ns: int) -> None:
     link = link_at(world.links, link_id)
     hop = stamps.hops
     queue_bytes = (max(link.busy_until_ns - now_ns, 0) << 20) // link.ns_per_byte_q20
-    queue_bytes += port.queued_bytes - port.sending_bytes  # where queues can be paused
+    queue_bytes += port.queued_bytes - port.sending_bytes  # where queues are lists
     stamps.queue_bytes[hop] = queue_bytes
     stamps.tx_bytes[hop] = link.sent_bytes - queue_bytes
     stamps.time_ns[hop] = now_ns

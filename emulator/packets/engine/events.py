@@ -50,7 +50,7 @@ def flow_source(world: Any, flow_id: int, what: int) -> int:
 
 @njit(forceinline=True)
 def port_source(world: Any, link_id: int) -> int:
-    """Return the source of a port's end-of-transmission events (extended loop, lossless queues)."""
+    """Return the source of a port's end-of-transmission events (extended loop, queues that are lists)."""
     return flow_source(world, world.n_flows, 0) + link_id
 
 

@@ -14,6 +14,7 @@ from numba import njit
 
 from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source, push
 from sysgym.emulator.packets.engine.pacing import waits_for_pace
+from sysgym.emulator.packets.engine.queues.host_port import fills_port, waits_for_port
 from sysgym.emulator.packets.engine.receivers.credit import request_if_short, take_credit
 from sysgym.emulator.packets.engine.receivers.inbox import release_control
 from sysgym.emulator.packets.engine.sender import (
@@ -34,7 +35,6 @@ from sysgym.emulator.packets.memory.records import (
     host_at,
     link_at,
     packet_at,
-    port_at,
     segment_at,
     successor_at,
 )
@@ -88,27 +88,12 @@ def ready_ns(world: Any, host: Any, now_ns: int) -> int:
 
 
 @njit(forceinline=True)
-def waits_for_port(world: Any, host: Any) -> bool:
-    """Return whether the host's card has no room; its port then wakes the host, which a pause may delay."""
-    port = port_at(world.ports, host.uplink)
-    queued_ns = serialisation_ns(port.queued_bytes, link_at(world.links, host.uplink).ns_per_byte_q20)
-    if queued_ns <= host.backlog_limit_ns:
-        return False
-    host.awake = 1
-    port.wakes_host = 1
-    return True
-
-
-@njit(forceinline=True)
 def may_send_now(world: Any, host_id: int, now_ns: int, extras: Any) -> bool:
     """Return whether the host may send now; if not, schedule its wake-up."""
     host = host_at(world.hosts, host_id)
-    if extras is not None:
-        if world.free_packets <= world.reserved_packets:
-            world.halted |= OUT_OF_PACKETS
-            return False
-        if world.lossless and waits_for_port(world, host):
-            return False
+    if extras is not None and world.free_packets <= world.reserved_packets:
+        world.halted |= OUT_OF_PACKETS
+        return False
     if world.free_packets == 0:
         world.halted |= OUT_OF_PACKETS
         return False
@@ -138,7 +123,9 @@ def send(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
         seq = next_sequence(world, flow, extras)
         if seq == NOBODY:
             return
-        if extras is not None and waits_for_pace(world, flow_id, now_ns):
+        if extras is not None and (waits_for_port(world, flow) or waits_for_pace(world, flow_id, now_ns)):
+            return
+        if extras is not None and fills_port(world, flow):
             return
         if not may_send_now(world, flow.src, now_ns, extras):
             return
@@ -154,11 +141,12 @@ def next_in_turn(world: Any, host: Any, now_ns: int, extras: Any) -> int:
             flow_id = host.first_active
             if flow_id == NOBODY:
                 return NOBODY
-        if next_sequence(world, flow_at(world.flows, flow_id), extras) != NOBODY and (
-            extras is None or not waits_for_pace(world, flow_id, now_ns)
+        flow = flow_at(world.flows, flow_id)
+        if next_sequence(world, flow, extras) != NOBODY and (
+            extras is None or not (waits_for_port(world, flow) or waits_for_pace(world, flow_id, now_ns))
         ):
             return flow_id
-        flow_id = flow_at(world.flows, flow_id).next_active
+        flow_id = flow.next_active
     return NOBODY
 
 
@@ -169,23 +157,15 @@ def send_round_robin(world: Any, host_id: int, now_ns: int, extras: Any) -> None
     host.awake = 0
     while True:
         flow_id = next_in_turn(world, host, now_ns, extras)
-        if flow_id == NOBODY or not may_send_now(world, host_id, now_ns, extras):
+        if flow_id == NOBODY:
             return
-        seq = next_sequence(world, flow_at(world.flows, flow_id), extras)
+        flow = flow_at(world.flows, flow_id)
+        if extras is not None and fills_port(world, flow):
+            continue
+        if not may_send_now(world, host_id, now_ns, extras):
+            return
+        seq = next_sequence(world, flow, extras)
         transmit_in_turn(world, flow_id, seq, now_ns, extras)
-
-
-@njit
-def wake_host(world: Any, host_id: int, now_ns: int, extras: Any) -> None:
-    """Wake a host, whatever it waited for: room in its port, its cap, or a free packet slot."""
-    host = host_at(world.hosts, host_id)
-    if extras is not None and world.lossless:
-        port = port_at(world.ports, host.uplink)
-        queued_ns = serialisation_ns(port.queued_bytes, link_at(world.links, host.uplink).ns_per_byte_q20)
-        if port.wakes_host and queued_ns > host.backlog_limit_ns >> 1:
-            return
-        port.wakes_host = 0
-    send_round_robin(world, host_id, now_ns, extras)
 
 
 @njit

@@ -39,10 +39,11 @@ from sysgym.emulator.packets.engine.hosts import (
     start_flows,
     tick_transports,
     wake_flow,
-    wake_host,
 )
-from sysgym.emulator.packets.engine.pfc import end_transmission, integrate_queue, take_control_frame
 from sysgym.emulator.packets.engine.ports import enqueue, following_link, sample_queues
+from sysgym.emulator.packets.engine.queues.admission import end_transmission
+from sysgym.emulator.packets.engine.queues.class_queue import integrate_queue
+from sysgym.emulator.packets.engine.queues.pfc import take_control_frame
 from sysgym.emulator.packets.engine.receiver import receive_data, time_out_ack
 from sysgym.emulator.packets.engine.receivers.inbox import receive_in_message, tick_receivers, wake_inbox
 from sysgym.emulator.packets.engine.wire import integrate_backlog, refuse, release_packet
@@ -92,7 +93,7 @@ def arrive_extended(world: Any, link_id: int, slot: int, now_ns: int, extras: An
     """Do the same as :func:`arrive` where packets can be lost, routed one by one or flow-control frames."""
     packet = packet_at(world.packets, slot)
     if packet.flags & PACKET_CONTROL:
-        take_control_frame(world, link_id, packet.flags, now_ns)
+        take_control_frame(world, link_id, note_at(world.notes, slot).priority, packet.flags, now_ns)
         release_packet(world, slot)
         return
     if world.keeps_stamps:
@@ -168,8 +169,8 @@ def handle_own_event(world: Any, number: int, now_ns: int, extras: Any) -> None:
         wake_inbox(world, number - n_flow_sources - world.n_links, now_ns, extras)
     else:
         host_id = end_transmission(world, number - n_flow_sources, now_ns)
-        if host_id != NOBODY:
-            wake_host(world, host_id, now_ns, extras)
+        if host_id != NOBODY and host_at(world.hosts, host_id).awake == 0:
+            send_round_robin(world, host_id, now_ns, extras)
 
 
 @njit
@@ -241,7 +242,7 @@ class Loop:
                 return 0
             world.now_ns = until_ns
             for link_id in range(n_links):
-                if extras is not None and world.lossless:
+                if extras is not None and world.n_classes:
                     integrate_queue(link_at(world.links, link_id), port_at(world.ports, link_id), until_ns)
                 else:
                     integrate_backlog(link_at(world.links, link_id), until_ns)
@@ -279,7 +280,7 @@ class Loop:
                 if changes(world, host_id):
                     cap_ns_per_byte_q20 = cap_at(world.caps, host_id).ns_per_byte_q20
                     host_at(world.hosts, host_id).cap_ns_per_byte_q20 = cap_ns_per_byte_q20
-                    wake_host(world, host_id, world.now_ns, extras)
+                    send_round_robin(world, host_id, world.now_ns, extras)
             return 1
 
         return _entry_point(cap_hosts)

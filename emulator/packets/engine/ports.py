@@ -17,7 +17,7 @@ from sysgym.emulator.packets.engine.discipline import (
     capture,
     red_verdict,
 )
-from sysgym.emulator.packets.engine.pfc import join_queue
+from sysgym.emulator.packets.engine.queues.admission import join_queue
 from sysgym.emulator.packets.engine.shared_buffer import takes_memory
 from sysgym.emulator.packets.engine.wire import (
     integrate_backlog,
@@ -63,8 +63,8 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> No
     """Put a packet into a link's queue, or drop it; mark it if the queue is above the threshold."""
     link = link_at(world.links, link_id)
     packet = packet_at(world.packets, slot)
-    if extras is not None and world.lossless:
-        join_queue(world, link, link_id, packet, slot, now_ns)
+    if extras is not None and world.n_classes:
+        join_queue(world, link, link_id, slot, now_ns)
         return
     backlog_ns = integrate_backlog(link, now_ns)
     size_bytes = packet.size_bytes
@@ -74,7 +74,10 @@ def enqueue(world: Any, link_id: int, slot: int, now_ns: int, extras: Any) -> No
         return
     marked = backlog_ns > link.mark_above_ns
     if extras is not None:
-        verdict = red_verdict(world, link, link_id, packet, backlog_ns, now_ns) if world.red else NOT_MARKED
+        verdict = NOT_MARKED
+        if world.red:
+            port = port_at(world.ports, link_id)
+            verdict = red_verdict(world, link, port, port, link.busy_until_ns, packet, backlog_ns, now_ns)
         if verdict == REFUSED:
             refuse(world, link, slot)
             return
@@ -122,7 +125,7 @@ def sample_queues(world: Any, now_ns: int, extras: Any) -> None:
     for link_id in range(world.n_links):
         link = link_at(world.links, link_id)
         drain_ns = max(link.busy_until_ns - now_ns, 0)
-        if extras is not None and world.lossless:
+        if extras is not None and world.n_classes:
             port = port_at(world.ports, link_id)
             drain_ns += serialisation_ns(port.queued_bytes - port.sending_bytes, link.ns_per_byte_q20)
         if extras is not None and world.rates_change:

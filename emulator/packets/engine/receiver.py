@@ -17,6 +17,7 @@ from sysgym.emulator.packets.memory.records import (
     PACKET_CNP,
     PACKET_DUPLICATE,
     PACKET_IS_ACK,
+    PACKET_TRIMMED,
     host_at,
     note_at,
     packet_at,
@@ -104,6 +105,9 @@ def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     """
     packet = packet_at(world.packets, slot)
     flow = flow_at(world.flows, packet.flow)
+    if extras is not None and packet.flags & PACKET_TRIMMED:
+        send_nack(world, slot, now_ns, extras)
+        return
     if extras is not None and world.delayed_ack_packets > 1:
         receive_and_wait(world, packet.flow, slot, now_ns, extras)
         return
@@ -119,7 +123,28 @@ def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
         )
     if extras is not None and ce and notification_is_due(world, flow, now_ns):
         packet.flags |= PACKET_CNP
-    enqueue(world, first_link(world, packet, packet.flow, 1), slot, now_ns, extras)
+    send_back(world, flow, packet.flow, slot, now_ns, extras)
+
+
+@njit(forceinline=True)
+def send_back(world: Any, flow: Any, flow_id: int, slot: int, now_ns: int, extras: Any) -> None:
+    """Send a packet that has become an ACK to its flow's sender."""
+    if extras is not None and flow.ack_priority != NOBODY:
+        note_at(world.notes, slot).priority = flow.ack_priority
+    enqueue(world, first_link(world, packet_at(world.packets, slot), flow_id, 1), slot, now_ns, extras)
+
+
+@njit
+def send_nack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
+    """Send a trimmed packet back: its ACK tells which packet is missing, and what has arrived in order."""
+    packet = packet_at(world.packets, slot)
+    flow = flow_at(world.flows, packet.flow)
+    flow.trimmed_packets += 1
+    segment_at(world.segments, slot).ack = flow.rcv_nxt
+    packet.flags = PACKET_IS_ACK | PACKET_TRIMMED
+    packet.size_bytes = world.ack_bytes
+    note_at(world.notes, slot).covers = 0
+    send_back(world, flow, packet.flow, slot, now_ns, extras)
 
 
 @njit
@@ -184,7 +209,7 @@ def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
         packet.flags |= PACKET_CNP
         flow.cnp_due = 0
     packet.size_bytes = world.ack_bytes
-    enqueue(world, first_link(world, packet, flow_id, 1), slot, now_ns, extras)
+    send_back(world, flow, flow_id, slot, now_ns, extras)
 
 
 @njit

@@ -35,6 +35,7 @@ from sysgym.emulator.packets.engine.recovery.ack_by_time import (
     REDUCE,
     look_for_losses,
     take_ack_by_time,
+    take_nack,
 )
 from sysgym.emulator.packets.engine.recovery.duplicate_acks import (
     count_transmission,
@@ -81,6 +82,7 @@ from sysgym.emulator.packets.memory.records import (
     NOBODY,
     PACKET_CE,
     PACKET_ECN_CAPABLE,
+    PACKET_TRIMMED,
     callback_at,
     event_at,
     host_at,
@@ -156,7 +158,9 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
     host.sent_bytes += size_bytes
     host.sent_packets += 1
     if extras is not None:
-        note_at(world.notes, slot).came_by = NOBODY
+        note = note_at(world.notes, slot)
+        note.came_by = NOBODY
+        note.priority = flow.priority
         begin_sample(world, flow, slot, pipe_packets(flow) <= 1, now_ns)
         if flow.needs_credit:
             announce(world, flow, slot)
@@ -193,6 +197,9 @@ def update_rtt(world: Any, flow: Any, rtt_ns: int) -> None:
 def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     """Apply an ACK to its flow: RTT, window, recovery and the transport's reaction. Send nothing."""
     packet = packet_at(world.packets, slot)
+    if extras is not None and packet.flags & PACKET_TRIMMED:
+        ack_trimmed(world, slot, now_ns, extras)
+        return
     flow = flow_at(world.flows, packet.flow)
     host = host_at(world.hosts, flow.src)
     event = event_at(world.event, 0)
@@ -243,9 +250,33 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
         reduce_rate(world, flow, event.acked_packets, advances and not news & FOUND_LOSSES)
 
 
+@njit
+def ack_trimmed(world: Any, slot: int, now_ns: int, extras: Any) -> None:
+    """Apply a NACK: a packet arrived trimmed, so it has left the network and has to be sent again.
+
+    Its time is no sample of the round trip, because headers overtake data.
+    """
+    flow = flow_at(world.flows, packet_at(world.packets, slot).flow)
+    flow.nacks += 1
+    lost = flow.lost
+    if flow.recovery == TOLD:
+        take_ack_when_told(world, flow, slot)
+    if flow.recovery != RACK:  # other senders notice a loss in their own ways
+        flow.announced_packets += flow.lost - lost
+        return
+    event = event_at(world.event, 0)
+    describe_timer_event(flow, event, now_ns)
+    news = take_nack(world, flow, event, slot, now_ns)
+    flow.announced_packets += flow.lost - lost  # a receiver that grants credit knows it as well
+    if news & REDUCE:
+        notify(world, flow, ON_LOSS, event, extras)
+    if news and flow.in_recovery and flow.reduces_by_prr:
+        reduce_rate(world, flow, 1, False)
+
+
 @njit(forceinline=True)
 def describe_timer_event(flow: Any, event: Any, now_ns: int) -> None:
-    """Fill in the event of a timer, for the transport."""
+    """Fill in the event of a timer or a NACK, for the transport."""
     event.now_ns = now_ns
     event.acked_packets = 0
     event.marked = 0

@@ -169,6 +169,10 @@ FLOW = np.dtype(
         ("waits_for", np.int32),  # number of flows that must end before this one starts
         ("first_successor", np.int32),
         ("n_successors", np.int32),
+        ("priority", np.int32),  # class of its data
+        ("ack_priority", np.int32),  # class of its ACKs; NOBODY: that of the data that caused them
+        ("trimmed_packets", np.int64),  # that arrived without their data
+        ("nacks", np.int64),  # reports of such packets that reached the sender
         ("failed", np.int64),  # its transport raised, or wrote an invalid window or rate
         # Receiver-driven transports: a packet leaves only if the receiver has granted it.
         ("credit_packets", np.int64),  # transmissions granted in all; at the start, the first window
@@ -176,7 +180,6 @@ FLOW = np.dtype(
         ("free_packets", np.int64),  # that may leave beyond them: asked for again, or after a time-out
         ("announced_packets", np.int64),  # that the receiver knows to be wanted
         ("needs_credit", np.int32),
-        ("priority", np.int32),  # class of its packets, chosen by the receiver
     ],
     align=True,
 )

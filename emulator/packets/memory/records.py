@@ -162,7 +162,9 @@ NOTE = np.dtype(
         ("received_ns", np.int64),
         ("endpoint_delay_ns", np.int64),
         ("recent_arrivals", np.uint64),  # bitmap of 64 packets; highest bit: the one that caused the ACK
-        ("covers", np.int32),  # number of arrivals that the ACK acknowledges
+        ("covers", np.int16),  # number of arrivals that the ACK acknowledges
+        # Written where the packet is sent, and where it is trimmed.
+        ("priority", np.int8),  # its class, if queues have classes
         ("came_by", np.int32),  # the link over which it came to its present switch
     ],
     align=True,
@@ -188,31 +190,59 @@ PORT = np.dtype(
         ("rate_bps", np.int64),
         ("recorded", np.int64),
         ("drain_scale", np.float64),  # initial time of a byte over the present one
-        # RED (Floyd and Jacobson, 1993); limits are drain times.
+        # RED (Floyd and Jacobson, 1993); limits are drain times. Class queues keep averages of their own.
         ("red_min_ns", np.float64),
         ("red_max_ns", np.float64),
         ("red_average_ns", np.float64),
         ("red_until_ns", np.int64),  # last update of the average
-        # Priority flow control. A queue that can be paused is a list of packets, not a drain time.
-        ("waiting_head", np.int32),
-        ("waiting_tail", np.int32),
-        ("queued_bytes", np.int64),  # waiting or being sent
+        # Where queues are lists of packets, by class; see CLASS_QUEUE.
+        ("queued_bytes", np.int64),  # waiting or being sent, in all classes
         ("sending_bytes", np.int64),  # 0: none is being sent
         ("sending_from", np.int64),  # the link by which the packet being sent came
-        ("held_bytes", np.int64),  # held by the far end's switch, received over this link
-        ("pause_sent", np.int64),  # the far end has asked this port to stop
-        ("paused", np.int64),  # the request has arrived
-        ("paused_since_ns", np.int64),
-        ("paused_ns", np.int64),
-        ("pauses", np.int64),
+        ("sending_class", np.int32),
+        ("turn", np.int32),  # the class whose turn it is, by deficit round robin
+        ("turn_begins", np.int64),  # it has not received its quantum yet
         ("sends_for_host", np.int64),  # NOBODY for ports of switches
-        ("wakes_host", np.int64),  # the host waits for room in this port
         ("target", np.int64),  # node at the far end
         ("memory", np.int64),  # that of its switch; NOBODY for ports of hosts
     ],
     align=True,
 )
 """Fields of a link and its port for the extended loop, beyond :data:`LINK`."""
+
+CLASS_QUEUE = np.dtype(
+    [
+        ("head", np.int32),  # list of the packets that wait
+        ("tail", np.int32),
+        ("before_tail", np.int32),  # the packet before the last one, if there are two
+        ("wakes_host", np.int32),  # the host waits for room in this class
+        ("waiting_bytes", np.int64),
+        ("busy_until_ns", np.int64),  # end of its last transmission
+        ("buffer_ns", np.int64),  # limits, as drain times
+        ("mark_above_ns", np.int64),
+        ("red_average_ns", np.float64),
+        ("red_until_ns", np.int64),
+        ("quantum_bytes", np.int64),  # deficit round robin: what it may send in a turn
+        ("deficit_bytes", np.int64),  # what it may still send
+        # Priority flow control.
+        ("held_bytes", np.int64),  # held by the far end's switch, received over this link
+        ("pause_sent", np.int32),  # the far end has asked this port to stop
+        ("paused", np.int32),  # the request has arrived
+        ("paused_since_ns", np.int64),
+        ("paused_ns", np.int64),
+        # Statistics.
+        ("pauses", np.int64),
+        ("accepted_bytes", np.int64),
+        ("accepted_packets", np.int64),
+        ("marked_packets", np.int64),
+        ("dropped_packets", np.int64),
+        ("dropped_bytes", np.int64),
+        ("trimmed_packets", np.int64),  # that found no room here, or made room for such a packet
+        ("trimmed_bytes", np.int64),  # cut off
+    ],
+    align=True,
+)
+"""One class of a port whose queues are lists of packets; n_classes records for each link."""
 
 PLACE = np.dtype([("edge", np.int32), ("column", np.int32), ("downlink", np.int32)], align=True)
 """Place of a host: its switch, that switch's column of the forwarding table, and the link to the host."""
@@ -282,6 +312,7 @@ WORLD = np.dtype(
         ("inboxes", np.int64),
         ("credits", np.int64),
         ("arrival", np.int64),
+        ("class_queues", np.int64),
         ("now_ns", np.int64),
         ("random_state", np.uint64),
         ("n_links", np.int64),
@@ -336,7 +367,10 @@ WORLD = np.dtype(
         ("pull_spacing", np.float64),  # time between two pulls of a host, in full packets
         ("shared_buffer_bytes", np.int64),  # 0: every port has its own
         ("shared_buffer_alpha", np.float64),
-        ("lossless", np.int64),
+        ("n_classes", np.int64),  # 0: a queue is a drain time; else a list of packets for each class
+        ("weighted", np.int64),  # deficit round robin among classes, else strict priority
+        ("trims", np.int64),
+        ("lossless_classes", np.int64),  # bitmap of the classes with priority flow control
         ("pause_bytes", np.int64),
         ("resume_bytes", np.int64),
         ("ingress_bytes", np.int64),
@@ -377,4 +411,5 @@ successor_at = record_accessor(FLOW_NUMBER)
 captured_at = record_accessor(CAPTURED)
 memory_at = record_accessor(MEMORY)
 flowlet_at = record_accessor(FLOWLET)
+class_queue_at = record_accessor(CLASS_QUEUE)
 cap_at = record_accessor(CAP)

@@ -42,6 +42,7 @@ class State(NamedTuple):
     inboxes: NDArray[Any]  # (n_hosts,) INBOX, likewise
     credits: NDArray[Any]  # (capacity,) CREDIT, likewise
     arrival: NDArray[Any]  # (1,) ARRIVAL, scratch
+    class_queues: NDArray[Any]  # (n_links, n_classes) CLASS_QUEUE
     caps: NDArray[np.int64]  # (n_hosts,) rate caps asked for, ns per byte in fixed point; 0: none
 
     def bind(self) -> None:

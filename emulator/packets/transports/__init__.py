@@ -21,7 +21,9 @@ from sysgym.emulator.packets.transports.cubic import CUBIC
 from sysgym.emulator.packets.transports.dcqcn import DCQCN
 from sysgym.emulator.packets.transports.dctcp import DCTCP
 from sysgym.emulator.packets.transports.eqds import EQDS
+from sysgym.emulator.packets.transports.homa import HOMA
 from sysgym.emulator.packets.transports.hpcc import HPCC
+from sysgym.emulator.packets.transports.ndp import NDP
 from sysgym.emulator.packets.transports.newvegas import NEWVEGAS
 from sysgym.emulator.packets.transports.paced import PACED
 from sysgym.emulator.packets.transports.reno import RENO
@@ -58,6 +60,8 @@ _TRANSPORTS = {
         DCQCN,
         HPCC,
         EQDS,
+        NDP,
+        HOMA,
         PACED,
     )
 }

@@ -107,6 +107,8 @@ class Transport:
         receiver: Law of the receiving hosts; None: packets leave as the sender's own callbacks allow. With
             it, they leave as the receiver grants them, after the first ``flow.credit_packets``, which
             ``on_start`` may set; the window does not limit them.
+        needs_classes: Least number of classes (``queue.classes``) that the network must have.
+        needs_trimming: Whether the network must trim packets that find no room (``queue.trim``).
         on_grant: Runs when a receiver has granted more; ``event.granted_packets`` is how many.
         parameters: Numbers that its callbacks read with :func:`parameter`; changing them needs no new
             compilation.
@@ -129,6 +131,8 @@ class Transport:
     sets_window_in_recovery: bool = False
     receiver: Receiver | None = None
     on_grant: Callback = do_nothing
+    needs_classes: int = 1
+    needs_trimming: bool = False
     parameters: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:

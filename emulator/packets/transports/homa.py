@@ -97,5 +97,6 @@ HOMA = Transport(
     recovery="told",
     receiver=Receiver(on_data=on_data, on_tick=on_tick),
     tick_s=TICK_S,
+    needs_classes=CLASSES,
     parameters=(OVERCOMMITMENT, RESEND_S * 1e9),
 )

@@ -5,9 +5,9 @@ receiver hears of every packet that was sent: it acknowledges what arrived in fu
 (NACK). For every arrival it queues a pull. Pulls leave at the rate of its link, to all senders in turn, and
 each lets one packet leave: one reported missing first, else a new one.
 
-The network has to trim, and should spray packets over all paths (``routing.ecmp = "packet"``); ACKs and pulls
-travel in the class of the headers. Packets that vanish without a trace are found by a time-out. The paper's
-return to sender of headers that find no room, path penalties and priority pulls are left out.
+The network has to trim (``queue.trim``), and should spray packets over all paths (``routing.ecmp``). ACKs and
+pulls travel in the class of the headers. Packets that vanish without a trace are found by a time-out. The
+paper's return to sender of headers that find no room, path penalties and priority pulls are left out.
 """
 
 from __future__ import annotations
@@ -38,5 +38,7 @@ NDP = Transport(
     on_start=on_start,
     recovery="told",
     receiver=Receiver(on_data=on_data),
+    needs_classes=2,
+    needs_trimming=True,
     parameters=(FIRST_WINDOW_PACKETS,),
 )

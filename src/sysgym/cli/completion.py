@@ -23,6 +23,8 @@ TRANSPORTS = (
     "dcqcn",
     "hpcc",
     "eqds",
+    "ndp",
+    "homa",
     "paced",
 )
 """Transports of this package; listed because importing them imports numba. A test compares the lists."""

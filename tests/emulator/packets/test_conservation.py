@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sysgym.emulator.packets.memory.flow_record import ARRIVED, IN_FLIGHT, LOST
-from sysgym.emulator.packets.memory.records import NOBODY, PACKET_IS_ACK, PACKET_PAUSE, PACKET_RESUME
+from sysgym.emulator.packets.memory.records import (
+    NOBODY,
+    PACKET_IS_ACK,
+    PACKET_PAUSE,
+    PACKET_RESUME,
+)
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import list_transports
 from sysgym.scenarios import CongestionScenario, load_scenario
@@ -74,7 +79,8 @@ def check_invariants(network: PacketNetwork) -> None:
         return
     acks_in_flight = int((state.packets["flags"][in_flight] & PACKET_IS_ACK).sum())
     acked = state.hosts["acked_packets"].sum()
-    late_acks = sent - dropped - acked - len(in_flight)
+    reported = state.flows["nacks"].sum()
+    late_acks = sent - dropped - acked - reported - len(in_flight)
     assert late_acks >= 0, "packets came from nowhere"
     unfinished = np.isnan(network.flows().finish_s)
     if unfinished.all():  # no flow has ended, so no ACK came too late to be counted
@@ -88,7 +94,7 @@ def packets_that_wait(network: PacketNetwork) -> list[int]:
     """Slots of packets in queues that may be paused, and of those that receivers hold."""
     state = network._state
     slots = [int(slot) for slot in state.flows["held_ack_slot"] if slot != NOBODY]
-    for head in state.ports["waiting_head"] if state.world["lossless"][0] else ():
+    for head in state.class_queues["head"].flat if state.world["n_classes"][0] else ():
         slot = int(head)
         while slot != NOBODY:
             slots.append(slot)
@@ -162,7 +168,7 @@ FAT_TREE = {"kind": "fat_tree", "k": 4, "link_rate_bps": 1e9, "link_delay_s": 2e
     action=st.sampled_from(["mark", "drop"]),
     loss=st.sampled_from([0.0, 1e-3, 0.05]),
     ecmp=st.sampled_from(["flow", "flowlet", "packet"]),
-    trouble=st.sampled_from(["none", "links fail", "lossless", "shared buffer"]),
+    trouble=st.sampled_from(["none", "links fail", "lossless", "shared buffer", "classes"]),
     loss_detection=st.sampled_from(["rack", "dupack"]),
     buffer_packets=st.integers(4, 80),
 )
@@ -184,6 +190,8 @@ def test_conservation_with_every_feature(
         action = "mark"
     if trouble == "shared buffer":
         queue |= {"shared_buffer_bytes": 1500 * buffer_packets, "shared_buffer_alpha": 2.0}
+    if trouble == "classes":
+        queue |= {"classes": 3, "scheduler": "wrr", "trim": loss_detection == "rack", "ack_class": 1}
     if discipline == "red":
         queue |= {"red_min_bytes": 1500, "red_max_bytes": 1500 * buffer_packets // 2, "red_action": action}
     fails = [{"link": "agg0_*<->core*", "down_s": 2e-3, "up_s": 6e-3}, {"link": "h3<->*", "down_s": 4e-3}]
@@ -204,6 +212,7 @@ def test_conservation_with_every_feature(
             "reroute_s": 1e-3,
         },
     )
+    network._state.flows["priority"] = np.arange(len(network._state.flows)) % 3
     for _ in range(10):
         network.advance(1e-3)
         check_invariants(network)

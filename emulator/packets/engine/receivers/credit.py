@@ -86,7 +86,6 @@ def take_ack_when_told(world: Any, flow: Any, slot: int) -> int:
         is_last = sent_time_of(world, flow, segment.seq).ns == segment.sent_ns
         if segment.seq >= flow.una and sent.status == IN_FLIGHT and is_last:
             declare_packet_lost(flow, segment.seq, sent)
-            flow.announced_packets += 1  # the receiver knows it as well
     elif segment.seq > segment.ack:
         if world.loses_at_random:
             newly_arrived += take_repeated_arrivals(world, flow, slot)
@@ -103,7 +102,7 @@ def take_credit(world: Any, slot: int) -> int:
     if credit.ask_below > 0:
         send_missing_again(world, flow, segment_at(world.segments, slot).ack, credit.ask_below)
     granted = credit.packets - flow.credit_packets
-    if granted < 0:  # overtaken by a later one
+    if granted <= 0:  # nothing new, or overtaken by a later grant
         return 0
     flow.credit_packets = credit.packets
     flow.priority = credit.priority
@@ -168,6 +167,7 @@ def request_credit(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     slot = control_packet(world, flow_id, 0, now_ns)
     if slot != NOBODY:
         announce(world, flow_at(world.flows, flow_id), slot)
+        note_at(world.notes, slot).priority = flow_at(world.flows, flow_id).ack_priority
         packet = packet_at(world.packets, slot)
         enqueue(world, first_link(world, packet, flow_id, 0), slot, now_ns, extras)
 

@@ -13,8 +13,7 @@ from numba import njit
 
 from sysgym.emulator.packets.engine.events import event_key, pull_source, push
 from sysgym.emulator.packets.engine.pacing import halt_for_transport
-from sysgym.emulator.packets.engine.ports import enqueue, first_link
-from sysgym.emulator.packets.engine.receiver import accept_data, bits_up_to, test_bit
+from sysgym.emulator.packets.engine.receiver import accept_data, bits_up_to, send_back, test_bit
 from sysgym.emulator.packets.engine.receivers.credit import control_packet
 from sysgym.emulator.packets.engine.receivers.ranking import (
     list_message,
@@ -85,6 +84,7 @@ def count_arrival(world: Any, flow: Any, message: Any, seq: int, event: Any) -> 
     """Count a data packet, and deliver its payload if it still has it and has not arrived before."""
     message.arrived_packets += 1
     if event.trimmed:
+        flow.trimmed_packets += 1
         message.trimmed_packets += 1
         message.wanted_packets += 1
     elif accept_data(world, flow, seq, event.now_ns):
@@ -126,6 +126,8 @@ def receive_in_message(world: Any, slot: int, now_ns: int, extras: Any) -> None:
         notify_receiver(world, message, ON_DATA, event)
     packet.flags = PACKET_IS_ACK | (packet.flags & (PACKET_CE | PACKET_TRIMMED)) | repeated
     packet.size_bytes = world.ack_bytes
+    if event.trimmed:
+        note_at(world.notes, slot).covers = 0
     if world.loses_at_random and segment.seq != NOBODY:
         arrivals = bits_up_to(world.received, flow, flow.rcv_nxt, segment.seq)
         note_at(world.notes, slot).recent_arrivals = arrivals
@@ -145,8 +147,7 @@ def send_answer(world: Any, message: Any, slot: int, now_ns: int, extras: Any) -
     credit.ask_below = end_of_gap(world, flow, message) if message.asks_again else 0
     message.asks_again = 0
     message.told_packets = message.granted_packets
-    packet = packet_at(world.packets, slot)
-    enqueue(world, first_link(world, packet, message.index, 1), slot, now_ns, extras)
+    send_back(world, flow, message.index, slot, now_ns, extras)
 
 
 @njit

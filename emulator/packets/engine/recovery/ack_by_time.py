@@ -9,11 +9,14 @@ from numba import njit
 from sysgym.emulator.packets.engine.recovery.flight import enter_recovery, has_new_packet, pipe_packets
 from sysgym.emulator.packets.engine.recovery.rack import (
     count_recovery,
+    declare_packet_lost,
     detect_losses,
     forget_acknowledged,
     note_arrival_time,
+    sent_time_of,
     take_arrival,
     take_repeated_arrivals,
+    transmission_of,
     widen_reordering_window,
 )
 from sysgym.emulator.packets.engine.recovery.rate_reduction import begin_reduction
@@ -24,7 +27,7 @@ from sysgym.emulator.packets.engine.recovery.undo import (
     take_duplicate_report,
     undo_if_spurious,
 )
-from sysgym.emulator.packets.memory.flow_record import REORDERING
+from sysgym.emulator.packets.memory.flow_record import IN_FLIGHT, REORDERING
 from sysgym.emulator.packets.memory.records import NEVER_NS, PACKET_DUPLICATE, packet_at, segment_at
 
 FOUND_LOSSES = 1
@@ -81,6 +84,28 @@ def advance(world: Any, flow: Any, ack: int) -> int:
 
 
 @njit
+def take_nack(world: Any, flow: Any, event: Any, slot: int, now_ns: int) -> int:
+    """Declare the packet lost that arrived trimmed; return FOUND_LOSSES, REDUCE, both or 0.
+
+    A report of an earlier transmission than the last one is out of date. Other losses may be detected by time
+    meanwhile; but what was reported is certain, so this recovery is not undone.
+    """
+    segment = segment_at(world.segments, slot)
+    flight_packets = pipe_packets(flow)
+    if segment.ack > flow.una:
+        event.acked_packets = advance(world, flow, segment.ack)
+    sent = transmission_of(world, flow, segment.seq)
+    is_last = sent_time_of(world, flow, segment.seq).ns == segment.sent_ns
+    if segment.seq < flow.una or sent.status != IN_FLIGHT or not is_last:
+        return 0
+    declare_packet_lost(flow, segment.seq, sent)
+    set_timer(world, flow, now_ns)
+    news = look_for_losses(world, flow, flight_packets, now_ns) | begin_recovery(flow, flight_packets)
+    flow.undo_possible = 0
+    return int(news)
+
+
+@njit
 def look_for_losses(world: Any, flow: Any, flight_packets: int, now_ns: int) -> int:
     """Detect losses, begin a recovery if that is due, and set the timer where a packet is still in doubt."""
     known = flow.lost
@@ -90,6 +115,12 @@ def look_for_losses(world: Any, flow: Any, flight_packets: int, now_ns: int) -> 
         flow.timer_deadline_ns = again_ns
     if flow.lost <= known:
         return 0
+    return begin_recovery(flow, flight_packets)
+
+
+@njit(forceinline=True)
+def begin_recovery(flow: Any, flight_packets: int) -> int:
+    """Begin a recovery for new losses if none is going on; return FOUND_LOSSES, and REDUCE if it began."""
     if not enter_recovery(flow):
         return FOUND_LOSSES
     remember_window(flow)

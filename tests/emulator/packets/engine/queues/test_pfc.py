@@ -45,10 +45,10 @@ def test_what_came_over_a_link_never_exceeds_its_room(make_network: MakeNetwork)
     most = 0
     for _ in range(1000):
         network.advance(4e-6)
-        ports = network._state.ports
-        most = max(most, int(ports["held_bytes"].max()))
-        queued = ports["queued_bytes"][network.topology.switch_ports].sum()
-        assert ports["held_bytes"].sum() == queued, "held by the way in and by the way out differ"
+        held_bytes = network._state.class_queues["held_bytes"]
+        most = max(most, int(held_bytes.max()))
+        queued = network._state.ports["queued_bytes"][network.topology.switch_ports].sum()
+        assert held_bytes.sum() == queued, "held by the way in and by the way out differ"
     overshoot_bytes = 2 * 1e-6 * 10e9 / 8 + 4 * 1500 + 64
     assert 50_000 < most <= 50_000 + overshoot_bytes
 
@@ -126,7 +126,7 @@ def test_everything_stops_and_starts_on_a_fat_tree_without_deadlock(
     assert network.ports().pauses.sum() > 0
     state = network._state
     assert np.all(state.links["head"] == NOBODY)
-    assert np.all(state.ports["held_bytes"] == 0)
+    assert np.all(state.class_queues["held_bytes"] == 0)
     assert np.all(state.ports["queued_bytes"] == 0)
-    assert np.all(state.ports["paused"] == 0)
+    assert np.all(state.class_queues["paused"] == 0)
     assert state.world["free_packets"][0] == len(state.packets)

@@ -1,0 +1,1 @@
+"""Output queues that are lists of packets, by class: schedulers, priority flow control and trimming."""
