@@ -13,6 +13,7 @@ from sysgym.emulator.packets.transports.base import (
     parameter,
     reno_increase,
     restart_from_one,
+    round_trip_packets,
     slow_line_stretch,
     slow_start,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "register_transport",
     "reno_increase",
     "restart_from_one",
+    "round_trip_packets",
     "slow_line_stretch",
     "slow_start",
 ]

@@ -8,7 +8,8 @@ message the higher. Packets that do not arrive in time are asked for again (RESE
 
 Where this differs from the paper: the classes of packets without a grant are fixed shares of the first
 window, not learnt from the traffic; a host's own messages take turns in sending, except that classes have
-priority; every packet is acknowledged, and the ACK carries the grant.
+priority; every packet is acknowledged, and the ACK carries the grant; packets are asked for again of as many
+messages as are granted, so that what an incast has lost does not come back all at once.
 """
 
 from __future__ import annotations
@@ -81,10 +82,23 @@ def on_data(message: Any, host: Any, event: Any) -> None:
         granted = next_message(host, granted)
 
 
+@njit
+def is_among_first(host: Any, message: Any, most: int) -> bool:
+    """Return whether a message is one of the few with the fewest packets left."""
+    candidate = first_message(host)
+    for _ in range(min(most, host.n_messages)):
+        if candidate.index == message.index:
+            return True
+        candidate = next_message(host, candidate)
+    return False
+
+
 def on_tick(message: Any, host: Any, event: Any) -> None:
-    """Ask again for granted packets if nothing has arrived for some time."""
+    """Ask again for granted packets if nothing has arrived for some time, of a few messages at a time."""
     since_ns = event.now_ns - max(message.last_arrival_ns, message.state[ASKED_NS])
-    if message.granted_packets > message.received_packets and since_ns >= parameter(event, 1):
+    outstanding = message.granted_packets > message.received_packets
+    late = outstanding and since_ns >= parameter(event, 1)
+    if late and is_among_first(host, message, int(parameter(event, 0))):
         message.state[ASKED_NS] = event.now_ns
         ask_again(host, message)
 
