@@ -2,8 +2,8 @@
 
 python scripts/incast_picture.py
 
-32 servers answer one host at the same time with 64 kB each, through a port with a buffer of 40 packets. Above,
-how many answers have arrived completely, over the time since the request; below, the queue of the port.
+32 servers answer one host at the same time with 64 kB each, through a port with a buffer of 40 packets.
+Above, the number of complete answers over the time since the request; below, the queue of the port.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.network import PacketNetwork
@@ -157,14 +158,14 @@ def draw_completions(axes: Axes, measured: list[Measured]) -> None:
         axes.step(finish_ms, answers, where="post", color=hosts.colour, linewidth=2.0, label=label)
     axes.axvline(1e3 * line_s(), color="black", linestyle=":", linewidth=1.2)
     axes.annotate(
-        f"the link is busy\nfor {1e3 * line_s():.2f} ms",
-        (1e3 * line_s(), 3.0),
+        f"the link needs\n{1e3 * line_s():.2f} ms for all",
+        (1e3 * line_s(), 22.0),
         textcoords="offset points",
-        xytext=(-6, 0),
-        ha="right",
+        xytext=(6, 0),
         fontsize=9,
     )
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
     axes.set_xlim(0.1, 1.5 * last_ms)
     axes.set_ylim(0.0, SENDERS + 1)
     axes.set_xlabel("time since the request (ms, logarithmic)")
