@@ -109,8 +109,9 @@ def test_switches_that_cannot_do_it_are_refused(
 
 
 HTSIM_US = {("incast", 44): (1774, 1799), ("permutation", 44): (85, 95), ("permutation", 685): (928, 953)}
-"""Median and largest completion time of htsim's NDP, by pattern and packets of a flow: a fat tree of 128 hosts,
-10 Gb/s, links of 1 us, 8 packets of buffer, first windows of 30 packets."""
+"""Median and largest completion time of htsim's NDP, by pattern and packets of a flow.
+
+A fat tree of 128 hosts, 10 Gb/s, links of 1 us, 8 packets of buffer, first windows of 30 packets."""
 
 
 @pytest.mark.parametrize(("pattern", "packets"), HTSIM_US)
