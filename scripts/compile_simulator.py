@@ -15,7 +15,7 @@ import sysgym
 from sysgym.agents import make_agent, play_episode
 from sysgym.emulator.packets.engine.loop import compile_loops
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports import Transport, list_transports
+from sysgym.emulator.packets.transports import Transport, get_transport, list_transports
 from sysgym.emulator.packets.transports.neural import N_PARAMETERS, neural_transport
 from sysgym.registration import ENVIRONMENTS
 from sysgym.scenarios import CongestionScenario, load_scenario
@@ -54,8 +54,10 @@ def _step_two(env_id: str, **arguments: Any) -> None:
 
 def _advance(transports: Iterable[str | Transport]) -> None:
     """Let packets flow under each transport, and read all that a network counts."""
-    scenario = load_scenario("iroko-dumbbell-10m", expect=CongestionScenario)
-    for transport in transports:
+    for named in transports:
+        transport = get_transport(named) if isinstance(named, str) else named
+        switches = {"queue.classes": transport.needs_classes, "queue.trim": transport.needs_trimming}
+        scenario = load_scenario("iroko-dumbbell-10m", overrides=switches, expect=CongestionScenario)
         network = PacketNetwork(scenario, transport=transport)
         network.reset(0)
         network.advance(0.01)

@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.packets.counters.statistics import ideal_completion_s
-from sysgym.emulator.packets.engine.connections.reuse import DECAY, KEEP, RESTART
-from sysgym.emulator.packets.engine.discipline import Q31
 from sysgym.emulator.packets.engine.events import (
     FLOW_START,
     MAX_SOURCES,
@@ -16,9 +14,9 @@ from sysgym.emulator.packets.engine.events import (
     NO_EVENT,
     SAMPLE_TICK,
     SOURCE_BITS,
-    SOURCES_PER_FLOW,
     TIMER_TICK,
     TRANSPORT_TICK,
+    extended_sources,
 )
 from sysgym.emulator.packets.engine.forwarding import (
     flow_hashes,
@@ -28,6 +26,7 @@ from sysgym.emulator.packets.engine.forwarding import (
 )
 from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
 from sysgym.emulator.packets.engine.queues.pfc import FRAME_BYTES, FRAMES_A_LINK
+from sysgym.emulator.packets.engine.receivers.layout import new_inboxes, new_messages
 from sysgym.emulator.packets.engine.recovery.duplicate_acks import DUPLICATE_THRESHOLD
 from sysgym.emulator.packets.engine.shared_buffer import switch_memories
 from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
@@ -40,12 +39,14 @@ from sysgym.emulator.packets.memory.flow_record import (
     STANDARD_SLOW_START,
     TRANSMISSION,
 )
+from sysgym.emulator.packets.memory.message_records import ARRIVAL, CREDIT, INBOX, MESSAGE
 from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NEVER_NS, NOBODY
 from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.topology import Topology
 from sysgym.emulator.packets.topology.routing import ecmp_routes
 from sysgym.emulator.packets.transports.base import Transport, callback_addresses
 from sysgym.emulator.packets.workloads import FlowSchedule
+from sysgym.emulator.packets.world_settings import set_hosts, set_paths, set_queues
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import ScenarioError, SysgymError
 
@@ -53,9 +54,9 @@ FloatArray = NDArray[np.float64]
 Records = NDArray[np.void]
 
 QUEUE_SAMPLES_PER_INTERVAL = 16
-TIMER_TICKS_PER_MIN_RTO = 8
-IDLE_WINDOWS = {"keep": KEEP, "decay": DECAY, "restart": RESTART}
 SLOW_STARTS = {"standard": STANDARD_SLOW_START, "hystart": HYSTART, "hystart++": HYSTART_PLUS_PLUS}
+GRANTS_A_HOST = 16
+"""Packet slots reserved for the grants of each host; without a slot a grant waits for the next answer."""
 
 
 class Assembly:
@@ -96,14 +97,18 @@ class Assembly:
         self.state = self._new_state(schedule)
 
     def _check_sources(self) -> None:
-        sources = self.n_links + self.n_hosts + N_CLOCKS
-        if self.extended:
-            sources += SOURCES_PER_FLOW * self.n_flows + self.n_links
+        sources = self._n_sources
         if sources > MAX_SOURCES:
             raise SysgymError(
                 f"{self.scenario.name}: {self.n_links} links, {self.n_hosts} hosts and {self.n_flows} flows"
                 f" are {sources} sources of events; at most {MAX_SOURCES} are possible"
             )
+
+    @property
+    def _n_sources(self) -> int:
+        if self.extended:
+            return extended_sources(self.n_links, self.n_hosts, self.n_flows)
+        return self.n_links + self.n_hosts + N_CLOCKS
 
     def _check_headroom(self) -> None:
         """Check that buffers have room for the data that a port sends until it obeys a pause request.
@@ -163,12 +168,15 @@ class Assembly:
         hosts["backlog_limit_ns"] = np.rint(self.scenario.transport.host_queue_packets * full_packet_ns)
         events = self._first_events(world, schedule)
         world["heap_size"] = len(events)
-        n_sources = self.n_links + self.n_hosts + N_CLOCKS
-        if self.extended:
-            n_sources += SOURCES_PER_FLOW * self.n_flows + self.n_links
-        heap = np.full(n_sources + 2, NO_EVENT)
+        heap = np.full(self._n_sources + 2, NO_EVENT)
         heap[: len(events)] = events
-        n_transmissions = 64 * bitmap_words if self.scenario.transport.detects_by_time else 1
+        driven = self.transport.receiver is not None
+        keeps_transmissions = driven or self.scenario.transport.detects_by_time
+        n_transmissions = 64 * bitmap_words if keeps_transmissions else 1
+        messages, inboxes = np.zeros(1, MESSAGE), np.zeros(1, INBOX)
+        if driven:
+            messages = new_messages(flows, self.scenario.transport.mtu_bytes)
+            inboxes = new_inboxes(self.topology)
         links = self._new_links()
         state = State(
             world=world,
@@ -197,6 +205,10 @@ class Assembly:
             memories=memories,
             memory_ports=memory_ports,
             flowlets=flowlets,
+            messages=messages,
+            inboxes=inboxes,
+            credits=np.zeros(capacity if driven else 1, CREDIT),
+            arrival=np.zeros(1, ARRIVAL),
             class_queues=self._new_class_queues(links),
             caps=np.zeros(self.n_hosts, np.int64),
         )
@@ -209,52 +221,19 @@ class Assembly:
         world = np.zeros(1, records.WORLD)
         world["n_links"] = self.n_links
         world["n_hosts"] = self.n_hosts
-        tick_s = ends.timer_tick_s or ends.min_rto_s / TIMER_TICKS_PER_MIN_RTO
-        world["timer_tick_ns"] = max(round(tick_s * 1e9), 1)
         world["sample_tick_ns"] = max(interval_ns // QUEUE_SAMPLES_PER_INTERVAL, 1)
-        world["payload_bytes"] = ends.mtu_bytes - ends.header_bytes
-        world["header_bytes"] = ends.header_bytes
-        world["ack_bytes"] = ends.ack_bytes
-        world["min_rto_ns"] = round(ends.min_rto_s * 1e9)
-        world["max_rto_ns"] = round(ends.max_rto_s * 1e9)
-        world["max_window_packets"] = ends.max_window_packets
-        world["initial_window_packets"] = ends.initial_window_packets
-        world["receive_window_packets"] = ends.receive_window_packets
-        world["handshake"] = ends.handshake
-        world["idle_window"] = IDLE_WINDOWS[ends.idle_rule]
+        set_hosts(world, ends)
+        set_paths(world, self.scenario)
+        set_queues(world, self.scenario.queue)
+        world["shaped_links"] = self.topology.shaped
         world["reserved_packets"] = self._reserved_packets()
         world["keeps_stamps"] = self.transport.needs_int
         world["cnp_interval_ns"] = self.transport.cnp_interval_ns
         world["transport_tick_ns"] = round(self.transport.tick_s * 1e9)
-        world["delayed_ack_packets"] = ends.delayed_ack_packets
-        world["quick_acks"] = ends.quick_acks
-        world["delayed_ack_ns"] = round(ends.delayed_ack_timeout_s * 1e9)
-        routing, faults, queue = self.scenario.routing, self.scenario.faults, self.scenario.queue
-        world["duplicate_threshold"] = self.scenario.duplicate_threshold
-        world["sprays"] = routing.ecmp == "packet"
-        world["by_flowlet"] = routing.ecmp == "flowlet"
-        world["flowlet_gap_ns"] = round((routing.flowlet_gap_s or 0.0) * 1e9)
-        world["paths_keep_order"] = routing.ecmp == "flow" and not faults.links
-        world["links_fail"] = len(faults.links) > 0
-        world["rates_change"] = len(faults.rate_changes) > 0
-        world["shaped_links"] = self.topology.shaped
-        world["loses_at_random"] = len(faults.links) > 0 or faults.loss_probability > 0.0
-        world["by_table"] = self._by_table
-        world["loss_q31"] = round(faults.loss_probability * Q31)
-        world["red"] = queue.discipline == "red"
-        world["red_weight"] = queue.red_weight
-        world["red_max_probability"] = queue.red_max_probability
-        world["red_gentle"] = queue.red_gentle
-        world["red_marks"] = queue.red_action == "mark"
-        world["shared_buffer_bytes"] = queue.shared_buffer_bytes or 0
-        world["shared_buffer_alpha"] = queue.alpha
-        world["n_classes"] = queue.classes if queue.is_list else 0
-        world["weighted"] = queue.scheduler == "wrr"
-        world["trims"] = queue.trim
-        world["lossless_classes"] = sum(1 << number for number in set(queue.lossless_classes))
-        world["pause_bytes"] = queue.pfc_pause_bytes or 0
-        world["resume_bytes"] = queue.resume_bytes
-        world["ingress_bytes"] = queue.buffer_bytes
+        if self.transport.receiver is not None:
+            world["receivers"] = 1
+            world["pull_spacing"] = self.transport.receiver.pull_spacing
+            world["reserved_packets"] += GRANTS_A_HOST * self.n_hosts
         return world
 
     def _reserved_packets(self) -> int:
@@ -365,7 +344,11 @@ class Assembly:
         flows["src"] = schedule.src
         flows["dst"] = schedule.dst
         flows["recovery"] = self.transport.recovery_code(ends.loss_detection)
-        flows["reduces_by_prr"] = not self.transport.sets_window_in_recovery
+        flows["reduces_by_prr"] = self.transport.reduces_by_prr
+        flows["needs_credit"] = self.transport.receiver is not None
+        flows["credit_packets"] = ends.initial_window_packets
+        if self.transport.receiver is not None:
+            flows["cwnd"] = ends.max_window_packets
         flows["first_transmission"] = 64 * flows["bitmap_offset"]
         flows["oldest_resent_ns"] = NEVER_NS
         flows["highest_resent"] = NOBODY
@@ -383,6 +366,8 @@ class Assembly:
         flows["held_ack_slot"] = NOBODY
         flows["priority"] = schedule.priority
         ack_class = self.scenario.queue.ack_class
+        if self.transport.receiver is not None and ack_class is None:
+            ack_class = self.scenario.queue.classes - 1  # ACKs and grants are the receiver's clock
         flows["ack_priority"] = NOBODY if ack_class is None else ack_class
         flows["quick_acks"] = ends.quick_acks
         flows["last_cnp_ns"] = -MAX_TIME_NS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.packets.engine.events import MAX_SOURCES, N_CLOCKS, NO_EVENT, SOURCES_PER_FLOW
+from sysgym.emulator.packets.engine.events import MAX_SOURCES, NO_EVENT, extended_sources
 from sysgym.emulator.packets.memory import records
 from sysgym.emulator.packets.memory.records import NOBODY
 from sysgym.emulator.packets.memory.state import State
@@ -23,8 +23,7 @@ def extended(state: State, topology: Topology) -> State:
     """
     if len(state.ports) == topology.n_links:
         return state
-    n_sources = topology.n_links + topology.n_hosts + N_CLOCKS
-    n_sources += SOURCES_PER_FLOW * len(state.flows) + topology.n_links
+    n_sources = extended_sources(topology.n_links, topology.n_hosts, len(state.flows))
     if n_sources > MAX_SOURCES:
         raise SysgymError(f"{len(state.flows)} flows are too many for the extended event loop")
     heap = np.full(n_sources + 2, NO_EVENT)
@@ -59,6 +58,7 @@ def with_more_packets(state: State) -> State:
         segments=_doubled(state.segments),
         notes=_doubled(state.notes) if len(state.notes) == first_new else state.notes,
         stamps=_doubled(state.stamps) if len(state.stamps) == first_new else state.stamps,
+        credits=_doubled(state.credits) if len(state.credits) == first_new else state.credits,
     )
 
 

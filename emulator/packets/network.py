@@ -30,6 +30,7 @@ from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN, Loop
 from sysgym.emulator.packets.growth import extended, with_more_packets
 from sysgym.emulator.packets.memory.records import CAPTURED, TRANSPORT_FAILED
 from sysgym.emulator.packets.memory.state import State
+from sysgym.emulator.packets.requirements import check_requirements
 from sysgym.emulator.packets.sizing.estimate import check_size
 from sysgym.emulator.packets.stepping import cap_hosts
 from sysgym.emulator.packets.topology import Topology, build_topology
@@ -72,7 +73,7 @@ class PacketNetwork:
             flow_id: get_transport(own) if isinstance(own, str) else own
             for flow_id, own in (flow_transports or {}).items()
         }
-        _check_world_has_what_they_need(self.transport, self.flow_transports.values())
+        check_requirements(scenario, self.transport, self.flow_transports.values())
         self.topology: Topology = build_topology(scenario.topology)
         self.line_rate_bps: FloatArray = self.topology.link_rate_bps[self.topology.host_uplink]
         self._faults = LinkFaults(scenario, self.topology)
@@ -384,7 +385,10 @@ class PacketNetwork:
         for number, (flow_id, own) in enumerate(self.flow_transports.items(), start=1):
             flows["transport"][flow_id] = number
             flows["recovery"][flow_id] = own.recovery_code(self.scenario.transport.loss_detection)
-            flows["reduces_by_prr"][flow_id] = not own.sets_window_in_recovery
+            flows["reduces_by_prr"][flow_id] = own.reduces_by_prr
+            flows["needs_credit"][flow_id] = own.receiver is not None
+            if own.receiver is None and self.transport.receiver is not None:
+                flows["cwnd"][flow_id] = self.scenario.transport.initial_window_packets
             flows["ecn_capable"][flow_id] = own.ecn_capable
 
     def _resolve_halts(self) -> None:
@@ -429,16 +433,3 @@ def links_of(topology: Topology, names: Iterable[str]) -> NDArray[np.int64]:
 
 def _one_each(value: FloatArray | float, flow_ids: NDArray[np.int64]) -> FloatArray:
     return np.full(flow_ids.shape, value, dtype=np.float64)
-
-
-def _check_world_has_what_they_need(common: Transport, own: Iterable[Transport]) -> None:
-    """Check that flows' own transports need only the ticks, telemetry and notifications of the common one."""
-    for transport in own:
-        if (transport.needs_int, transport.cnp_interval_ns, transport.tick_s) not in (
-            (False, 0, 0.0),
-            (common.needs_int, common.cnp_interval_ns, common.tick_s),
-        ):
-            raise SysgymError(
-                f'the transport "{transport.name}" needs telemetry, notifications or ticks, which the network'
-                f' has for its common transport only, "{common.name}"'
-            )

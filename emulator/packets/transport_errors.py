@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,17 @@ from sysgym.scenarios.errors import TransportError
 
 _raise_known: Any = raise_known
 
-CALLBACKS = ("on_start", "on_ack", "on_loss", "on_timeout", "on_tick", "on_restart")
+CALLBACKS = (
+    "on_start",
+    "on_ack",
+    "on_loss",
+    "on_timeout",
+    "on_tick",
+    "on_restart",
+    "on_grant",
+    "receiver.on_data",
+    "receiver.on_tick",
+)
 """Names of the callbacks by their number in the event loop."""
 
 
@@ -32,7 +43,7 @@ def transport_failure(state: State, topology: Topology, transports: tuple[Transp
     flow, names = state.flows[flow_id], topology.node_names
     transport = transports[flow["transport"]]
     callback = CALLBACKS[state.world["failed_callback"][0]]
-    code = getattr(transport, callback).__code__
+    code = attrgetter(callback)(transport).__code__
     known, state.world["raised"] = int(state.world["raised"][0]), 0
     cause = _exception(known) if known != 0 else None
     got, expected = _wrote(flow) if known == 0 else (_words(cause), "a callback that raises nothing")

@@ -30,7 +30,7 @@ SAMPLE_TICK = 2
 TRANSPORT_TICK = 3
 N_CLOCKS = 4
 
-# In the extended loop, two sources per flow and one per link (its port) follow.
+# In the extended loop, two sources per flow, one per link (its port) and one per host (its pulls) follow.
 FLOW_SENDS = 0
 RECEIVER_ACKS = 1
 SOURCES_PER_FLOW = 2
@@ -52,6 +52,17 @@ def flow_source(world: Any, flow_id: int, what: int) -> int:
 def port_source(world: Any, link_id: int) -> int:
     """Return the source of a port's end-of-transmission events (extended loop, queues that are lists)."""
     return flow_source(world, world.n_flows, 0) + link_id
+
+
+@njit(forceinline=True)
+def pull_source(world: Any, host_id: int) -> int:
+    """Return the source of a host's clock of pulls (extended loop, receiver-driven transports)."""
+    return flow_source(world, world.n_flows, 0) + world.n_links + host_id
+
+
+def extended_sources(n_links: int, n_hosts: int, n_flows: int) -> int:
+    """Return the number of sources of events in the extended loop."""
+    return n_links + n_hosts + N_CLOCKS + SOURCES_PER_FLOW * n_flows + n_links + n_hosts
 
 
 @njit

@@ -21,10 +21,9 @@ from sysgym.emulator.packets.engine.connections.reuse import (
 from sysgym.emulator.packets.engine.events import FLOW_SENDS, event_key, flow_source, push
 from sysgym.emulator.packets.engine.pacing import waits_for_pace
 from sysgym.emulator.packets.engine.queues.host_port import fills_port, waits_for_port
+from sysgym.emulator.packets.engine.receivers.credit import request_if_short, take_credit
+from sysgym.emulator.packets.engine.receivers.inbox import release_control
 from sysgym.emulator.packets.engine.sender import (
-    ON_RESTART,
-    ON_START,
-    ON_TICK,
     ack_flow,
     expire_timer,
     next_sequence,
@@ -33,7 +32,8 @@ from sysgym.emulator.packets.engine.sender import (
     update_rtt,
 )
 from sysgym.emulator.packets.engine.wire import release_packet, serialisation_ns
-from sysgym.emulator.packets.memory.flow_record import CONNECTING, flow_at
+from sysgym.emulator.packets.memory.callbacks import ON_GRANT, ON_RESTART, ON_START, ON_TICK
+from sysgym.emulator.packets.memory.flow_record import CONNECTING, RETRANSMISSION, flow_at
 from sysgym.emulator.packets.memory.records import (
     NEVER_NS,
     NOBODY,
@@ -128,7 +128,7 @@ def send(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     """Let a flow send all that it may, unless flows of its host are already waiting for their turn."""
     flow = flow_at(world.flows, flow_id)
     while host_at(world.hosts, flow.src).awake == 0:
-        seq = next_sequence(world, flow)
+        seq = next_sequence(world, flow, extras)
         if seq == NOBODY:
             return
         if extras is not None and (waits_for_port(world, flow) or waits_for_pace(world, flow_id, now_ns)):
@@ -150,7 +150,7 @@ def next_in_turn(world: Any, host: Any, now_ns: int, extras: Any) -> int:
             if flow_id == NOBODY:
                 return NOBODY
         flow = flow_at(world.flows, flow_id)
-        if next_sequence(world, flow) != NOBODY and (
+        if next_sequence(world, flow, extras) != NOBODY and (
             extras is None or not (waits_for_port(world, flow) or waits_for_pace(world, flow_id, now_ns))
         ):
             return flow_id
@@ -172,7 +172,7 @@ def send_round_robin(world: Any, host_id: int, now_ns: int, extras: Any) -> None
             continue
         if not may_send_now(world, host_id, now_ns, extras):
             return
-        seq = next_sequence(world, flow)
+        seq = next_sequence(world, flow, extras)
         transmit_in_turn(world, flow_id, seq, now_ns, extras)
 
 
@@ -189,11 +189,14 @@ def begin_flow(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     else:
         continue_connection(world, flow_id, last_id, now_ns)
         notify(world, flow, ON_RESTART, event, extras)
+    flow.credit_packets = min(flow.credit_packets, flow.n_packets)
     activate(world, flow_id)
     if world.handshake and last_id == NOBODY:
         begin_handshake(world, flow_id, now_ns, extras)
     else:
         send(world, flow_id, now_ns, extras)
+    if extras is not None and flow.needs_credit:
+        wait_for_credit(world, flow_id, now_ns, extras)
 
 
 @njit
@@ -253,6 +256,9 @@ def receive_ack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     """Process an ACK, then let its flow send."""
     flow_id = packet_at(world.packets, slot).flow
     flow = flow_at(world.flows, flow_id)
+    if extras is not None and flow.needs_credit:
+        receive_answer(world, slot, now_ns, extras)
+        return
     segment = segment_at(world.segments, slot)
     sent_ns = segment.sent_ns
     if segment.seq == SYN:
@@ -273,6 +279,43 @@ def receive_ack(world: Any, slot: int, now_ns: int, extras: Any) -> None:
 
 
 @njit
+def receive_answer(world: Any, slot: int, now_ns: int, extras: Any) -> None:
+    """Process an ACK or a grant of a receiver-driven flow, then let the flow send."""
+    flow_id = packet_at(world.packets, slot).flow
+    flow = flow_at(world.flows, flow_id)
+    is_ack = segment_at(world.segments, slot).seq != NOBODY
+    if flow.active:
+        if is_ack:
+            ack_flow(world, slot, now_ns, extras)
+        event = event_at(world.event, 0)
+        event.now_ns = now_ns
+        event.granted_packets = take_credit(world, slot)
+        if event.granted_packets > 0:
+            notify(world, flow, ON_GRANT, event, extras)
+    if is_ack:
+        release_packet(world, slot)
+    else:
+        release_control(world, slot)
+    if not flow.active:
+        return
+    if flow.una >= flow.n_packets:
+        deactivate(world, flow_id)
+    else:
+        send(world, flow_id, now_ns, extras)
+        wait_for_credit(world, flow_id, now_ns, extras)
+
+
+@njit
+def wait_for_credit(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
+    """Keep the timer of an unfinished flow running; request credit if the receiver expects to give none."""
+    flow = flow_at(world.flows, flow_id)
+    if flow.timer_deadline_ns == NEVER_NS:
+        flow.timer = RETRANSMISSION
+        flow.timer_deadline_ns = now_ns + flow.rto_ns
+    request_if_short(world, flow_id, now_ns, extras)
+
+
+@njit
 def check_timers(world: Any, now_ns: int, extras: Any) -> None:
     """Expire the timer of every active flow whose deadline has passed.
 
@@ -285,4 +328,6 @@ def check_timers(world: Any, now_ns: int, extras: Any) -> None:
             if flow.timer_deadline_ns <= now_ns:
                 expire_timer(world, flow_id, now_ns, extras)
                 send(world, flow_id, now_ns, extras)
+                if extras is not None and flow.needs_credit:
+                    request_if_short(world, flow_id, now_ns, extras)
             flow_id = flow.next_active

@@ -45,6 +45,7 @@ from sysgym.emulator.packets.engine.queues.admission import end_transmission
 from sysgym.emulator.packets.engine.queues.class_queue import integrate_queue
 from sysgym.emulator.packets.engine.queues.pfc import take_control_frame
 from sysgym.emulator.packets.engine.receiver import receive_data, time_out_ack
+from sysgym.emulator.packets.engine.receivers.inbox import receive_in_message, tick_receivers, wake_inbox
 from sysgym.emulator.packets.engine.wire import integrate_backlog, refuse, release_packet
 from sysgym.emulator.packets.memory.flow_record import flow_at
 from sysgym.emulator.packets.memory.records import (
@@ -109,7 +110,10 @@ def arrive_extended(world: Any, link_id: int, slot: int, now_ns: int, extras: An
     else:
         flow_id = packet.flow
         note_at(world.notes, slot).came_by = NOBODY
-        receive_data(world, slot, now_ns, extras)
+        if world.receivers and flow_at(world.flows, flow_id).needs_credit:
+            receive_in_message(world, slot, now_ns, extras)
+        else:
+            receive_data(world, slot, now_ns, extras)
         end_flow_if_over(world, flow_id, now_ns)
 
 
@@ -146,12 +150,14 @@ def on_timer(world: Any, clock: int, now_ns: int, extras: Any) -> None:
         push(world, event_key(now_ns + world.sample_tick_ns, source))
     elif extras is not None and clock == TRANSPORT_TICK:
         tick_transports(world, now_ns, extras)
+        if world.receivers:
+            tick_receivers(world, now_ns, extras)
         push(world, event_key(now_ns + world.transport_tick_ns, source))
 
 
 @njit
 def handle_own_event(world: Any, number: int, now_ns: int, extras: Any) -> None:
-    """Handle an event of a flow or a port (extended loop)."""
+    """Handle an event of a flow, a port or a host's clock of pulls (extended loop)."""
     n_flow_sources = SOURCES_PER_FLOW * world.n_flows
     if number < n_flow_sources:
         flow_id = number // SOURCES_PER_FLOW
@@ -159,6 +165,8 @@ def handle_own_event(world: Any, number: int, now_ns: int, extras: Any) -> None:
             wake_flow(world, flow_id, now_ns, extras)
         else:
             time_out_ack(world, flow_id, now_ns, extras)
+    elif number >= n_flow_sources + world.n_links:
+        wake_inbox(world, number - n_flow_sources - world.n_links, now_ns, extras)
     else:
         host_id = end_transmission(world, number - n_flow_sources, now_ns)
         if host_id != NOBODY and host_at(world.hosts, host_id).awake == 0:

@@ -22,6 +22,15 @@ from sysgym.emulator.packets.engine.pacing import (
     space_next_packet,
 )
 from sysgym.emulator.packets.engine.ports import enqueue, first_link
+from sysgym.emulator.packets.engine.receivers.credit import (
+    announce,
+    declare_overdue,
+    lacks_credit,
+    next_when_told,
+    request_credit,
+    spend_credit,
+    take_ack_when_told,
+)
 from sysgym.emulator.packets.engine.recovery.ack_by_time import (
     FOUND_LOSSES,
     REDUCE,
@@ -51,6 +60,14 @@ from sysgym.emulator.packets.engine.recovery.rack import (
 from sysgym.emulator.packets.engine.recovery.rate_reduction import reduce_rate
 from sysgym.emulator.packets.engine.recovery.timer import set_retransmission_timer, set_timer
 from sysgym.emulator.packets.engine.recovery.undo import doubt_time_out
+from sysgym.emulator.packets.memory.callbacks import (
+    N_ENTRIES,
+    N_PARAMETERS,
+    ON_ACK,
+    ON_LOSS,
+    ON_TIMEOUT,
+    PARAMETERS,
+)
 from sysgym.emulator.packets.memory.flow_record import (
     CONNECTING,
     FLOW,
@@ -59,6 +76,7 @@ from sysgym.emulator.packets.memory.flow_record import (
     RACK,
     REORDERING,
     RETRANSMISSION,
+    TOLD,
     flow_at,
 )
 from sysgym.emulator.packets.memory.numba_records import callback_caller
@@ -77,16 +95,6 @@ from sysgym.emulator.packets.memory.records import (
     segment_at,
 )
 
-ON_START = 0
-ON_ACK = 1
-ON_LOSS = 2
-ON_TIMEOUT = 3
-ON_TICK = 4
-ON_RESTART = 5
-N_CALLBACKS = 6
-PARAMETERS, N_PARAMETERS, N_ENTRIES = 6, 7, 8
-"""Entries of a transport behind its callbacks: address and number of its parameters; entries in all."""
-
 call_callback = callback_caller(FLOW, EVENT)
 
 
@@ -104,10 +112,14 @@ def notify(world: Any, flow: Any, what: int, event: Any, extras: Any) -> None:
 
 
 @njit(forceinline=True)
-def next_sequence(world: Any, flow: Any) -> int:
+def next_sequence(world: Any, flow: Any, extras: Any) -> int:
     """Return the number of the packet that the flow would send now, or NOBODY."""
+    if extras is not None and flow.needs_credit and lacks_credit(flow):
+        return NOBODY
     if flow.recovery == RACK:
         return int(next_by_time(world, flow))
+    if extras is not None and flow.recovery == TOLD:
+        return int(next_when_told(world, flow))
     return int(next_by_duplicates(world, flow))
 
 
@@ -117,7 +129,9 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
     flow = flow_at(world.flows, flow_id)
     host = host_at(world.hosts, flow.src)
     flow.recovery_credit -= 1
-    if flow.recovery == RACK:
+    if extras is not None and flow.needs_credit:
+        spend_credit(flow)
+    if flow.recovery == RACK or (extras is not None and flow.recovery == TOLD):
         record_transmission(world, flow, seq, now_ns)
     else:
         count_transmission(flow, seq, now_ns)
@@ -152,7 +166,9 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
         note.came_by = NOBODY
         note.priority = flow.priority
         begin_sample(world, flow, slot, pipe_packets(flow) <= 1, now_ns)
-        space_next_packet(flow, size_bytes, next_sequence(world, flow) != NOBODY, now_ns)
+        if flow.needs_credit:
+            announce(world, flow, slot)
+        space_next_packet(flow, size_bytes, next_sequence(world, flow, extras) != NOBODY, now_ns)
     enqueue(world, first_link(world, packet, flow_id, 0), slot, now_ns, extras)
     return size_bytes
 
@@ -215,6 +231,11 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     if flow.recovery == RACK:
         news = take_ack_by_time(world, flow, event, slot, now_ns, extras)
         reduces = news & REDUCE != 0
+    elif extras is not None and flow.recovery == TOLD:
+        event.acked_packets = take_ack_when_told(world, flow, slot)
+        reduces = False
+        if advances:
+            set_retransmission_timer(flow, now_ns)
     else:
         if flow.recovery == GO_BACK_N:
             reduces = take_ack_going_back(flow, event, segment.seq, segment.ack)
@@ -244,11 +265,16 @@ def ack_trimmed(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     """
     flow = flow_at(world.flows, packet_at(world.packets, slot).flow)
     flow.nacks += 1
-    if flow.recovery != RACK:  # such senders notice a loss in their own ways
+    lost = flow.lost
+    if flow.recovery == TOLD:
+        take_ack_when_told(world, flow, slot)
+    if flow.recovery != RACK:  # other senders notice a loss in their own ways
+        flow.announced_packets += int(flow.lost > lost)  # a receiver that grants credit knows it as well
         return
     event = event_at(world.event, 0)
     describe_timer_event(flow, event, now_ns)
     news = take_nack(world, flow, event, slot, now_ns)
+    flow.announced_packets += int(flow.lost > lost)  # of further losses it does not know
     if news & REDUCE:
         notify(world, flow, ON_LOSS, event, extras)
     if news and flow.in_recovery and flow.reduces_by_prr:
@@ -269,9 +295,18 @@ def describe_timer_event(flow: Any, event: Any, now_ns: int) -> None:
 
 @njit
 def expire_timer(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Handle a flow's timer: time-out, tail loss probe, end of the reordering window, or a SYN's time-out."""
+    """Handle a flow's timer: time-out, tail loss probe, end of the reordering window, or a SYN's time-out.
+
+    A receiver-driven flow with nothing in flight waits for credit, so it asks for it.
+    """
     flow = flow_at(world.flows, flow_id)
-    if flow.timer == PROBE:
+    if extras is not None and flow.needs_credit and pipe_packets(flow) <= 0:
+        request_credit(world, flow_id, now_ns, extras)
+        flow.timer = RETRANSMISSION
+        flow.timer_deadline_ns = now_ns + flow.rto_ns
+    elif extras is not None and flow.recovery == TOLD and not declare_overdue(world, flow, now_ns):
+        set_retransmission_timer(flow, now_ns)
+    elif flow.timer == PROBE:
         flow.probe_due = 1
         set_retransmission_timer(flow, now_ns)
     elif flow.timer == REORDERING:
@@ -334,9 +369,11 @@ def time_out(world: Any, flow: Any, now_ns: int, extras: Any) -> None:
     ):  # RFC 5681, 3.1: a packet that is lost repeatedly lowers the threshold only once
         flow.ssthresh = ssthresh
     flow.timeouts_in_a_row += 1
+    if extras is not None and flow.needs_credit:
+        flow.free_packets += 1
     if flow.recovery == RACK:
         restart_by_time(world, flow, now_ns)
-    else:
+    elif extras is None or flow.recovery != TOLD:
         restart_from_una(world, flow)
     flow.rto_ns = min(2 * flow.rto_ns, world.max_rto_ns)
     set_retransmission_timer(flow, now_ns)

@@ -22,6 +22,9 @@ RACK = 2
 GO_BACK_N = 3
 """Everything again from the packet of a NAK or a time-out, as network cards for RDMA do it."""
 
+TOLD = 4
+"""The receiver tells the sender of losses: of trimmed packets at once, of others by asking for them again."""
+
 RETRANSMISSION = 0
 PROBE = 1
 REORDERING = 2
@@ -203,6 +206,12 @@ FLOW = np.dtype(
         ("trimmed_packets", np.int64),  # that arrived without their data
         ("nacks", np.int64),  # reports of such packets that reached the sender
         ("failed", np.int64),  # its transport raised, or wrote an invalid window or rate
+        # Receiver-driven transports: a packet leaves only if the receiver has granted it.
+        ("credit_packets", np.int64),  # transmissions granted in all; at the start, the first window
+        ("spent_packets", np.int64),  # of these, made
+        ("free_packets", np.int64),  # that may leave beyond them: asked for again, or after a time-out
+        ("announced_packets", np.int64),  # that the receiver knows to be wanted
+        ("needs_credit", np.int32),
     ],
     align=True,
 )

@@ -53,36 +53,34 @@ def record_accessor(dtype: np.dtype[Any]) -> Any:
     return at
 
 
-def callback_caller(first_dtype: np.dtype[Any], second_dtype: np.dtype[Any]) -> Any:
-    """Return the compiled function ``call(address, first, second)`` for functions of ``numba.njit``.
+def callback_caller(*dtypes: np.dtype[Any]) -> Any:
+    """Return the compiled function ``call(address, first, second, ...)`` for functions of ``numba.njit``.
+
+    The functions have two or three records as arguments.
 
     It returns 0 or, where the callback has raised, the address of numba's description of the exception
     (RAISED_UNKNOWN if there is none). A C function could not report exceptions: numba prints them and
     continues.
     """
-    first_type = numba.from_dtype(first_dtype)
-    second_type = numba.from_dtype(second_dtype)
+    kinds = tuple(numba.from_dtype(dtype) for dtype in dtypes)
 
-    @intrinsic
-    def call(typing_context: Any, address: Any, first: Any, second: Any) -> Any:
-        signature = types.int64(types.int64, first_type, second_type)
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        function_type = context.call_conv.get_function_type(types.none, kinds)
+        function = builder.inttoptr(arguments[0], function_type.as_pointer())
+        status, _ = context.call_conv.call_function(builder, function, types.none, kinds, arguments[1:])
+        word = ir.IntType(64)
+        what = builder.select(
+            status.is_user_exc, builder.ptrtoint(status.excinfoptr, word), word(RAISED_UNKNOWN)
+        )
+        return builder.select(status.is_error, what, word(0))
 
-        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            kinds = (first_type, second_type)
-            function_type = context.call_conv.get_function_type(types.none, kinds)
-            function = builder.inttoptr(arguments[0], function_type.as_pointer())
-            status, _ = context.call_conv.call_function(
-                builder, function, types.none, kinds, [arguments[1], arguments[2]]
-            )
-            word = ir.IntType(64)
-            what = builder.select(
-                status.is_user_exc, builder.ptrtoint(status.excinfoptr, word), word(RAISED_UNKNOWN)
-            )
-            return builder.select(status.is_error, what, word(0))
+    def two(typing_context: Any, address: Any, first: Any, second: Any) -> Any:
+        return types.int64(types.int64, *kinds), generate
 
-        return signature, generate
+    def three(typing_context: Any, address: Any, first: Any, second: Any, third: Any) -> Any:
+        return types.int64(types.int64, *kinds), generate
 
-    return call
+    return intrinsic(two if len(kinds) == 2 else three)
 
 
 def function_caller(signature: Any) -> Any:

@@ -153,6 +153,7 @@ EVENT = np.dtype(
         ("int_tx_bytes", np.int64, (INT_HOPS,)),
         ("int_time_ns", np.int64, (INT_HOPS,)),
         ("int_rate_bps", np.int64, (INT_HOPS,)),
+        ("granted_packets", np.int64),  # newly granted by the receiver
     ],
     align=True,
 )
@@ -318,6 +319,10 @@ WORLD = np.dtype(
         ("memories", np.int64),
         ("memory_ports", np.int64),
         ("flowlets", np.int64),
+        ("messages", np.int64),
+        ("inboxes", np.int64),
+        ("credits", np.int64),
+        ("arrival", np.int64),
         ("class_queues", np.int64),
         ("now_ns", np.int64),
         ("random_state", np.uint64),
@@ -373,6 +378,8 @@ WORLD = np.dtype(
         ("by_flowlet", np.int64),
         ("flowlet_gap_ns", np.int64),
         ("n_columns", np.int64),
+        ("receivers", np.int64),  # some flows are driven by their receivers
+        ("pull_spacing", np.float64),  # time between two pulls of a host, in full packets
         ("shared_buffer_bytes", np.int64),  # 0: every port has its own
         ("shared_buffer_alpha", np.float64),
         ("n_classes", np.int64),  # 0: a queue is a drain time; else a list of packets for each class

@@ -25,7 +25,7 @@ class State(NamedTuple):
     sent_times: NDArray[np.int64]  # (packets of all windows,) ns, beside the transmissions
     queue_histogram: NDArray[np.uint32]  # (n_links, QUEUE_BUCKETS)
     event: NDArray[Any]  # (1,) EVENT, scratch
-    callbacks: NDArray[np.int64]  # (5 * n_transports,) addresses of compiled functions
+    callbacks: NDArray[np.int64]  # (N_ENTRIES * n_transports,) addresses of compiled functions
     # These have one record or entry where the world does not use them.
     notes: NDArray[Any]  # (capacity,) NOTE
     stamps: NDArray[Any]  # (capacity,) STAMPS
@@ -38,6 +38,10 @@ class State(NamedTuple):
     memories: NDArray[Any]  # (n_switches,) MEMORY
     memory_ports: NDArray[np.int32]  # links from switches, by switch
     flowlets: NDArray[Any]  # (n_flows, 2, max_hops + 1) FLOWLET
+    messages: NDArray[Any]  # (n_flows,) MESSAGE, with receiver-driven transports
+    inboxes: NDArray[Any]  # (n_hosts,) INBOX, likewise
+    credits: NDArray[Any]  # (capacity,) CREDIT, likewise
+    arrival: NDArray[Any]  # (1,) ARRIVAL, scratch
     class_queues: NDArray[Any]  # (n_links, n_classes) CLASS_QUEUE
     caps: NDArray[np.int64]  # (n_hosts,) rate caps asked for, ns per byte in fixed point; 0: none
 
@@ -49,3 +53,4 @@ class State(NamedTuple):
         for name, array in self._asdict().items():
             if name != "world":
                 self.world[name] = array.ctypes.data
+        self.inboxes["messages"] = self.messages.ctypes.data

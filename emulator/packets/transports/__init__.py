@@ -7,11 +7,13 @@ name to ``src/sysgym/cli/completion.py``, or call :func:`register_transport` fro
 from __future__ import annotations
 
 from sysgym.emulator.packets.transports.base import (
+    Receiver,
     Transport,
     multiplicative_decrease,
     parameter,
     reno_increase,
     restart_from_one,
+    round_trip_packets,
     slow_line_stretch,
 )
 from sysgym.emulator.packets.transports.bbr import BBR, BBR_IDEAL
@@ -19,7 +21,10 @@ from sysgym.emulator.packets.transports.bbr3 import BBR3, BBR3_ECN
 from sysgym.emulator.packets.transports.cubic import CUBIC
 from sysgym.emulator.packets.transports.dcqcn import DCQCN
 from sysgym.emulator.packets.transports.dctcp import DCTCP
+from sysgym.emulator.packets.transports.eqds import EQDS
+from sysgym.emulator.packets.transports.homa import HOMA
 from sysgym.emulator.packets.transports.hpcc import HPCC
+from sysgym.emulator.packets.transports.ndp import NDP
 from sysgym.emulator.packets.transports.newvegas import NEWVEGAS
 from sysgym.emulator.packets.transports.paced import PACED
 from sysgym.emulator.packets.transports.reno import RENO
@@ -29,6 +34,7 @@ from sysgym.emulator.packets.transports.timely import TIMELY, TIMELY_PATCHED
 from sysgym.scenarios.errors import SysgymError, UnknownName
 
 __all__ = [
+    "Receiver",
     "Transport",
     "get_transport",
     "list_transports",
@@ -37,6 +43,7 @@ __all__ = [
     "register_transport",
     "reno_increase",
     "restart_from_one",
+    "round_trip_packets",
     "slow_line_stretch",
     "slow_start",
 ]
@@ -57,6 +64,9 @@ _TRANSPORTS = {
         TIMELY_PATCHED,
         DCQCN,
         HPCC,
+        EQDS,
+        NDP,
+        HOMA,
         PACED,
     )
 }

@@ -10,6 +10,7 @@ A callback takes the records ``flow`` (:data:`~sysgym.emulator.packets.memory.fl
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -22,7 +23,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sysgym.emulator.compiling import address_of, compile_for
-from sysgym.emulator.packets.memory.flow_record import FLOW, GO_BACK_N, NEW_RENO, RACK, SACK
+from sysgym.emulator.packets.memory.flow_record import FLOW, GO_BACK_N, NEW_RENO, RACK, SACK, TOLD
+from sysgym.emulator.packets.memory.message_records import ARRIVAL, INBOX, MESSAGE
 from sysgym.emulator.packets.memory.numba_records import record_accessor
 from sysgym.emulator.packets.memory.records import EVENT
 from sysgym.emulator.packets.transports.slow_start import slow_start
@@ -30,7 +32,10 @@ from sysgym.scenarios.errors import SysgymError
 
 Callback = Callable[[Any, Any], None]
 
+ReceiverCallback = Callable[[Any, Any, Any], None]
+
 _SIGNATURE = numba.void(numba.from_dtype(FLOW), numba.from_dtype(EVENT))
+_RECEIVER_SIGNATURE = numba.void(*(numba.from_dtype(kind) for kind in (MESSAGE, INBOX, ARRIVAL)))
 
 SHORTEST_TICK_S, LONGEST_TICK_S = 100e-9, 3600.0
 
@@ -43,13 +48,38 @@ EXTRA_FIELDS = frozenset({"pacing_rate_bps", "endpoint_delay_ns", "cnp", "hops"}
 
 _parameter_at = record_accessor(np.dtype([("value", np.float64)]))
 
-_RECOVERIES = {"new_reno": NEW_RENO, "sack": SACK}
+_RECOVERIES = {"new_reno": NEW_RENO, "sack": SACK, "told": TOLD}
 _FOR_ALL_LAWS = {"rack": RACK, "go_back_n": GO_BACK_N, "selective_repeat": SACK}
-"""Kinds of loss detection that do not ask for the law's own recovery."""
+"""Kinds of loss detection that do not ask for the law's own recovery, unless receivers tell of losses."""
 
 
 def do_nothing(flow: Any, event: Any) -> None:
     """Do nothing: the default of a callback that a transport does not need."""
+
+
+def receive_nothing(message: Any, host: Any, event: Any) -> None:
+    """Do nothing: the default of a receiver's callback."""
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """Law of the receiving hosts of a receiver-driven transport, which decides what may be sent to them.
+
+    Its callbacks read the records ``message``
+    (:data:`~sysgym.emulator.packets.memory.message_records.MESSAGE`), ``host`` and ``event``, and act by the
+    functions of :mod:`sysgym.emulator.packets.transports.receiving`.
+
+    Attributes:
+        on_data: Runs on every arrival of a message that was not complete before: data, what a switch left of
+            it (``event.trimmed``), or a request (``event.seq`` is -1).
+        on_tick: Runs for every message that has begun and is not complete, at all multiples of the
+            transport's ``tick_s``.
+        pull_spacing: Time between two pulls of a host over that of a full packet at its line rate.
+    """
+
+    on_data: ReceiverCallback
+    on_tick: ReceiverCallback = receive_nothing
+    pull_spacing: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -77,19 +107,26 @@ class Transport:
         ecn_capable: Whether its packets may be marked (ECT).
         rate_driven: Whether its rate is set from outside, so that a host always has a cap.
         recovery: ``"new_reno"`` (duplicate and partial ACKs) or ``"sack"``; where a scenario's
-            ``transport.loss_detection`` is not ``"dupack"``, that decides instead.
+            ``transport.loss_detection`` is not ``"dupack"``, that decides instead. ``"told"``: the receiver
+            tells the sender of trimmed packets, or asks for missing ones (:class:`Receiver`).
         sets_window_in_recovery: Whether its callbacks set the window in recovery too, as BBR's do. For all
             others, where losses are detected by time, the sender reduces its rate in proportion to what is
             delivered (PRR).
+        receiver: Law of the receiving hosts; None: packets leave as the sender's own callbacks allow. With
+            it, they leave as the receiver grants them, after the first ``flow.credit_packets``, which
+            ``on_start`` may set; the window does not limit them.
+        needs_classes: Least number of classes (``queue.classes``) that the network must have.
+        needs_trimming: Whether the network must trim packets that find no room (``queue.trim``).
+        on_grant: Runs when a receiver has granted more; ``event.granted_packets`` is how many.
         parameters: Numbers that its callbacks read with :func:`parameter`; changing them needs no new
             compilation.
     """
 
     name: str
     summary: str
-    on_ack: Callback
-    on_loss: Callback
-    on_timeout: Callback
+    on_ack: Callback = do_nothing
+    on_loss: Callback = do_nothing
+    on_timeout: Callback = do_nothing
     on_start: Callback = do_nothing
     on_tick: Callback = do_nothing
     on_restart: Callback = do_nothing
@@ -99,8 +136,12 @@ class Transport:
     reference: str = ""
     ecn_capable: bool = False
     rate_driven: bool = False
-    recovery: Literal["new_reno", "sack"] = "sack"
+    recovery: Literal["new_reno", "sack", "told"] = "sack"
     sets_window_in_recovery: bool = False
+    receiver: Receiver | None = None
+    on_grant: Callback = do_nothing
+    needs_classes: int = 1
+    needs_trimming: bool = False
     parameters: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -111,18 +152,40 @@ class Transport:
             raise SysgymError(
                 f"transport {self.name!r}: recovery is {self.recovery!r}, expected one of {list(_RECOVERIES)}"
             )
-
+        if self.receiver is None:
+            self._check_sender_alone()
+        elif not 0.0 < self.receiver.pull_spacing < math.inf:
+            raise SysgymError(
+                f"transport {self.name!r}: pull_spacing is {self.receiver.pull_spacing!r}, expected a"
+                " positive number, 1 for pulls at line rate"
+            )
         if not 0.0 <= self.tick_s <= LONGEST_TICK_S or 0.0 < self.tick_s < SHORTEST_TICK_S:
             raise SysgymError(
                 f"transport {self.name!r}: tick_s is {self.tick_s!r}, expected 0 (no ticks) or"
                 f" {SHORTEST_TICK_S:g} to {LONGEST_TICK_S:g} seconds"
             )
-        if self.tick_s > 0.0 and self.on_tick is do_nothing:
+        ticks = self.on_tick is not do_nothing
+        if self.receiver is not None:
+            ticks = ticks or self.receiver.on_tick is not receive_nothing
+        if self.tick_s > 0.0 and not ticks:
             raise SysgymError(f"transport {self.name!r}: tick_s is {self.tick_s!r}, but there is no on_tick")
         if self.cnp_interval_ns < 0:
             raise SysgymError(
                 f"transport {self.name!r}: cnp_interval_ns is {self.cnp_interval_ns!r}, expected 0 or more"
             )
+
+    def _check_sender_alone(self) -> None:
+        if self.recovery == "told":
+            raise SysgymError(
+                f'transport {self.name!r}: recovery is "told", but there is no receiver to tell'
+            )
+        if self.on_grant is not do_nothing:
+            raise SysgymError(f"transport {self.name!r}: there is an on_grant, but no receiver to grant")
+
+    @property
+    def reduces_by_prr(self) -> bool:
+        """Whether its senders reduce their rate in proportion to what is delivered, during recovery."""
+        return not self.sets_window_in_recovery and self.receiver is None
 
     @property
     def needs_extras(self) -> bool:
@@ -133,7 +196,8 @@ class Transport:
         """
         callbacks = (self.on_start, self.on_ack, self.on_loss, self.on_timeout, self.on_restart)
         return (
-            self.needs_int
+            self.receiver is not None
+            or self.needs_int
             or self.cnp_interval_ns > 0
             or self.tick_s > 0.0
             or any(_named_fields(callback) & EXTRA_FIELDS for callback in callbacks)
@@ -150,22 +214,33 @@ class Transport:
         Args:
             loss_detection: The scenario's ``transport.loss_detection``.
         """
+        if self.recovery == "told":
+            return TOLD
         return _FOR_ALL_LAWS.get(loss_detection, _RECOVERIES[self.recovery])
 
-    def callbacks(self) -> tuple[Any, ...]:
-        """Return the compiled on_start, on_ack, on_loss, on_timeout, on_tick and on_restart, cached on disk.
+    def callbacks(self) -> tuple[int, ...]:
+        """Return the addresses of the compiled callbacks, in the order of the event loop's table.
+
+        They are cached on disk. Those of a receiver are 0 where there is none.
 
         Raises:
             SysgymError: If numba cannot compile one of them; the message names the callback and the reason.
         """
-        return (
-            _compiled(self.on_start),
-            _compiled(self.on_ack),
-            _compiled(self.on_loss),
-            _compiled(self.on_timeout),
-            _compiled(self.on_tick),
-            _compiled(self.on_restart),
+        senders = (
+            self.on_start,
+            self.on_ack,
+            self.on_loss,
+            self.on_timeout,
+            self.on_tick,
+            self.on_restart,
+            self.on_grant,
         )
+        addresses = [address_of(_compiled(one, _SIGNATURE), _SIGNATURE) for one in senders]
+        if self.receiver is None:
+            return (*addresses, 0, 0)
+        for one in (self.receiver.on_data, self.receiver.on_tick):
+            addresses.append(address_of(_compiled(one, _RECEIVER_SIGNATURE), _RECEIVER_SIGNATURE))
+        return tuple(addresses)
 
 
 @cache
@@ -188,14 +263,14 @@ def _named_fields(function: Callback) -> frozenset[str]:
 
 
 @cache
-def _compiled(function: Callback) -> Any:
-    """Compile one callback to the common type; cache it on disk unless it has no file (a notebook's cell)."""
+def _compiled(function: Callable[..., None], signature: Any) -> Any:
+    """Compile one callback to its common type; cache it on disk unless it has no file (a notebook's cell)."""
     # A division by zero is an error, as in Python; otherwise its infinity could vanish unnoticed in a min().
     # Bounds checks cost nothing for constant indices, as in flow.state[ALPHA].
     function = getattr(function, "py_func", function)
     try:
         return compile_for(
-            _SIGNATURE,
+            signature,
             function,
             packages=["sysgym.emulator.packets"],  # shared helpers are compiled into a user's transport
             error_model="python",
@@ -215,7 +290,7 @@ def callback_addresses(transports: tuple[Transport, ...]) -> NDArray[np.int64]:
     """Return the table of transports for the event loop: addresses of callbacks and parameters of each."""
     entries: list[int] = []
     for transport in transports:
-        entries += [address_of(callback, _SIGNATURE) for callback in transport.callbacks()]
+        entries += transport.callbacks()
         entries += [transport.parameter_array.ctypes.data, len(transport.parameters)]
     return np.array(entries, np.int64)
 
@@ -271,3 +346,9 @@ def slow_line_stretch(flow: Any) -> float:
     allow the same number of packets on a slow line, where they could otherwise be shorter than one packet.
     """
     return max(_REFERENCE_RATE_BPS / flow.line_rate_bps, 1.0)
+
+
+@njit(forceinline=True)
+def round_trip_packets(flow: Any) -> int:
+    """Return how many packets a line sends in a round trip of the empty path, rounded up."""
+    return math.ceil(flow.line_rate_bps * flow.base_rtt_ns * 1e-9 / (8.0 * flow.packet_bytes))

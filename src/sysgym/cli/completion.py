@@ -24,6 +24,9 @@ TRANSPORTS = (
     "timely_patched",
     "dcqcn",
     "hpcc",
+    "eqds",
+    "ndp",
+    "homa",
     "paced",
 )
 """Transports of this package; listed because importing them imports numba. A test compares the lists."""

@@ -293,23 +293,21 @@ def _suite(suite: Suite) -> None:
 
 
 def _transport(transport: Any) -> None:
-    module = inspect.getmodule(transport.on_ack)
+    law = transport.on_ack if transport.receiver is None else transport.receiver.on_data
+    module = inspect.getmodule(law)
     _heading(
         f"{transport.name}: {transport.summary}",
         f"Source: {transport.reference}" if transport.reference else "",
     )
     rows = [
         ("ECN", "yes: its packets may be marked" if transport.ecn_capable else "no"),
-        (
-            "loss recovery",
-            f"by time, or by {'selective' if transport.recovery == 'sack' else 'duplicate and partial'} ACKs"
-            " (transport.loss_detection)",
-        ),
+        ("loss recovery", _LOSS_RECOVERY[transport.recovery]),
         (
             "rate",
             "set by the agent" if transport.rate_driven else "set by the transport; an agent's rate is a cap",
         ),
-        ("code", str(inspect.getsourcefile(transport.on_ack))),
+        *([("switches", _switches(transport))] if transport.needs_classes > 1 else []),
+        ("code", str(inspect.getsourcefile(law))),
     ]
     out = page()
     out.print(table("", "", rows=rows))
@@ -318,7 +316,22 @@ def _transport(transport: Any) -> None:
         out.print(module.__doc__.strip(), markup=False)
     if not transport.rate_driven:
         out.print()
-        out.print(f"sysgym run dumbbell-10g --contender {transport.name}", style="dim", markup=False)
+        keys = f" --set queue.classes={transport.needs_classes}" if transport.needs_classes > 1 else ""
+        keys += " --set queue.trim=true" if transport.needs_trimming else ""
+        out.print(f"sysgym run dumbbell-10g --contender {transport.name}{keys}", style="dim", markup=False)
+
+
+_LOSS_RECOVERY = {
+    "sack": "by time, or by selective ACKs (transport.loss_detection)",
+    "new_reno": "by time, or by duplicate and partial ACKs (transport.loss_detection)",
+    "told": "the receiver tells the sender",
+}
+
+
+def _switches(transport: Any) -> str:
+    """Return in words what a transport needs of switches."""
+    trimming = ", and packet trimming" if transport.needs_trimming else ""
+    return f"{transport.needs_classes} or more classes of packets{trimming}"
 
 
 def _default_scenario(env_id: str) -> str:

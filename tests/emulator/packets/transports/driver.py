@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sysgym.emulator.packets.engine.sender import (
+from sysgym.emulator.packets.engine.sender import call_callback
+from sysgym.emulator.packets.memory.callbacks import (
     N_PARAMETERS,
     ON_ACK,
     ON_LOSS,
@@ -15,7 +16,6 @@ from sysgym.emulator.packets.engine.sender import (
     ON_TICK,
     ON_TIMEOUT,
     PARAMETERS,
-    call_callback,
 )
 from sysgym.emulator.packets.memory.flow_record import FLOW, flow_at
 from sysgym.emulator.packets.memory.records import EVENT, NEVER_NS, event_at

@@ -12,12 +12,18 @@ import numpy as np
 import pytest
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports import list_transports
+from sysgym.emulator.packets.transports import get_transport, list_transports
 
 MakeNetwork = Callable[..., PacketNetwork]
 Measure = Callable[..., Any]
 
-LAWS = [name for name in list_transports() if name not in ("paced", "paced_flow")]
+LAWS = [
+    name
+    for name in list_transports()
+    if name not in ("paced", "paced_flow") and get_transport(name).needs_classes == 1
+]
+"""Those that run on any switch."""
+
 LEAST_JAIN = {"reno": 0.8, "cubic": 0.8, "newvegas": 0.6, "timely": 0.9, "hpcc": 0.9}
 """Those that have no fair resting point, or reach it only slowly."""
 

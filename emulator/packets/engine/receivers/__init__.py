@@ -1,0 +1,1 @@
+"""Receiver-driven transports: messages of a receiving host, its grants, and senders that need them."""

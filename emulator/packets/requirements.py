@@ -1,0 +1,68 @@
+"""What transports require of a network: of its switches, and of the other transports in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sysgym.emulator.packets.transports import Transport
+from sysgym.scenarios import CongestionScenario
+from sysgym.scenarios.errors import ScenarioError, SysgymError
+
+
+def check_requirements(scenario: CongestionScenario, common: Transport, own: Iterable[Transport]) -> None:
+    """Check that a network has what its transports need.
+
+    Args:
+        scenario: The network.
+        common: Transport of all flows that have none of their own.
+        own: Transports of single flows.
+
+    Raises:
+        ScenarioError: If switches lack classes or trimming.
+        SysgymError: If a flow's own transport needs what the network has for its common transport only.
+    """
+    own = tuple(own)
+    _check_common_parts(common, own)
+    for transport in (common, *own):
+        _check_switches(scenario, transport)
+        _check_hosts(scenario, transport)
+
+
+def _check_common_parts(common: Transport, own: Iterable[Transport]) -> None:
+    """Check that flows' own transports need only the ticks, telemetry and notifications of the common one."""
+    for transport in own:
+        if (transport.needs_int, transport.cnp_interval_ns, transport.tick_s, transport.receiver) not in (
+            (False, 0, 0.0, None),
+            (common.needs_int, common.cnp_interval_ns, common.tick_s, common.receiver),
+        ):
+            raise SysgymError(
+                f'the transport "{transport.name}" needs telemetry, notifications, ticks or receivers, which'
+                f' the network has for its common transport only, "{common.name}"'
+            )
+
+
+def _check_switches(scenario: CongestionScenario, transport: Transport) -> None:
+    """Check that the switches have the classes and the trimming without which a transport is not itself."""
+    queue, name = scenario.queue, f'the transport "{transport.name}"'
+    if queue.classes < transport.needs_classes:
+        expected = f"{transport.needs_classes} or more, the classes that {name} needs"
+        advice = f"set queue.classes = {transport.needs_classes}"
+        if transport.needs_trimming:
+            advice += " and queue.trim = true"
+        raise ScenarioError(scenario.name, "queue.classes", queue.classes, expected, advice=advice)
+    if transport.needs_trimming and not queue.trim:
+        expected = f"true, because {name} is told of losses by trimmed packets"
+        raise ScenarioError(scenario.name, "queue.trim", queue.trim, expected, advice="set queue.trim = true")
+
+
+def _check_hosts(scenario: CongestionScenario, transport: Transport) -> None:
+    """Check that a receiver-driven transport gets a message, not a connection, from every flow."""
+    ends, name = scenario.transport, f'the receiver-driven transport "{transport.name}"'
+    if transport.receiver is None:
+        return
+    if ends.connections != "per_flow":
+        expected = f'"per_flow": {name} has no connections that could persist'
+        raise ScenarioError(scenario.name, "transport.connections", ends.connections, expected)
+    if ends.handshake:
+        expected = f"false: {name} begins with its data"
+        raise ScenarioError(scenario.name, "transport.handshake", ends.handshake, expected)
