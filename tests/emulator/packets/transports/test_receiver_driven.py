@@ -69,7 +69,8 @@ def test_homa_serves_the_shortest_message_first(make_network: MakeNetwork) -> No
     assert network.ports().dropped_packets.sum() == 0
     alone_s = np.cumsum(packets) * PACKET_S  # of a server that always works on the shortest
     assert np.all(finish_s > alone_s)
-    assert np.allclose(finish_s, alone_s, rtol=0.12)
+    # First windows come together, and overcommitted packets ahead of their turn; in turn, it would be 192 us.
+    assert np.all(finish_s < alone_s + 100e-6)
     assert len(set(network._state.messages["priority"].tolist())) > 1
 
 
