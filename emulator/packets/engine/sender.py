@@ -265,16 +265,13 @@ def ack_trimmed(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     """
     flow = flow_at(world.flows, packet_at(world.packets, slot).flow)
     flow.nacks += 1
-    lost = flow.lost
     if flow.recovery == TOLD:
         take_ack_when_told(world, flow, slot)
     if flow.recovery != RACK:  # other senders notice a loss in their own ways
-        flow.announced_packets += int(flow.lost > lost)  # a receiver that grants credit knows it as well
         return
     event = event_at(world.event, 0)
     describe_timer_event(flow, event, now_ns)
     news = take_nack(world, flow, event, slot, now_ns)
-    flow.announced_packets += int(flow.lost > lost)  # of further losses it does not know
     if news & REDUCE:
         notify(world, flow, ON_LOSS, event, extras)
     if news and flow.in_recovery and flow.reduces_by_prr:

@@ -86,7 +86,7 @@ def next_message(host: Any, message: Any) -> Any:
 
 @njit
 def ask_again(host: Any, message: Any) -> None:
-    """Ask the sender for the first missing packets again, up to one that has arrived or was not granted.
+    """Ask the sender for all packets again that were granted and are not known to have arrived.
 
     They leave without a grant. This is for senders with ``recovery="told"``, which do not notice other losses
     before a time-out.

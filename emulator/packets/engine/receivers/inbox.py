@@ -13,7 +13,7 @@ from numba import njit
 
 from sysgym.emulator.packets.engine.events import event_key, pull_source, push
 from sysgym.emulator.packets.engine.pacing import halt_for_transport
-from sysgym.emulator.packets.engine.receiver import accept_data, bits_up_to, send_back, test_bit
+from sysgym.emulator.packets.engine.receiver import accept_data, bits_up_to, send_back
 from sysgym.emulator.packets.engine.receivers.credit import control_packet
 from sysgym.emulator.packets.engine.receivers.ranking import (
     list_message,
@@ -144,20 +144,10 @@ def send_answer(world: Any, message: Any, slot: int, now_ns: int, extras: Any) -
     credit = credit_at(world.credits, slot)
     credit.packets = message.granted_packets
     credit.priority = message.priority
-    credit.ask_below = end_of_gap(world, flow, message) if message.asks_again else 0
+    credit.ask_below = min(flow.n_packets, message.granted_packets) if message.asks_again else 0
     message.asks_again = 0
     message.told_packets = message.granted_packets
     send_back(world, flow, message.index, slot, now_ns, extras)
-
-
-@njit
-def end_of_gap(world: Any, flow: Any, message: Any) -> int:
-    """Return the first packet beyond the first missing ones that has arrived or was not granted."""
-    below = min(flow.n_packets, message.granted_packets)
-    seq = flow.rcv_nxt
-    while seq < below and not test_bit(world.received, flow.bitmap_offset, seq & flow.window_mask):
-        seq += 1
-    return int(seq)
 
 
 @njit
