@@ -57,6 +57,12 @@ def needs_grant(message: Any) -> bool:
 
 
 @njit
+def answered(message: Any) -> int:
+    """Return the transmissions that are no longer on their way, where switches trim those trimmed too."""
+    return int(message.received_packets + message.trimmed_packets)
+
+
+@njit
 def count_granted(host: Any, most: int) -> int:
     """Return how many messages are to be granted: those that need it, but not more than allowed."""
     count = 0
@@ -78,7 +84,7 @@ def on_data(message: Any, host: Any, event: Any) -> None:
         if needs_grant(granted):
             level -= 1  # the last of them has class 0
             ahead = int(granted.rtt_packets) + 1
-            grant(host, granted, granted.received_packets + ahead, level)
+            grant(host, granted, answered(granted) + ahead, level)
         granted = next_message(host, granted)
 
 
@@ -96,7 +102,7 @@ def is_among_first(host: Any, message: Any, most: int) -> bool:
 def on_tick(message: Any, host: Any, event: Any) -> None:
     """Ask again for granted packets if nothing has arrived for some time, of a few messages at a time."""
     since_ns = event.now_ns - max(message.last_arrival_ns, message.state[ASKED_NS])
-    outstanding = message.granted_packets > message.received_packets
+    outstanding = message.granted_packets > answered(message)
     late = outstanding and since_ns >= parameter(event, 1)
     if late and is_among_first(host, message, int(parameter(event, 0))):
         message.state[ASKED_NS] = event.now_ns
