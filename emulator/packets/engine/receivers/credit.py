@@ -21,7 +21,7 @@ from sysgym.emulator.packets.engine.recovery.rack import (
     take_repeated_arrivals,
     transmission_of,
 )
-from sysgym.emulator.packets.memory.flow_record import IN_FLIGHT, flow_at
+from sysgym.emulator.packets.memory.flow_record import IN_FLIGHT, LOST, flow_at
 from sysgym.emulator.packets.memory.message_records import credit_at, message_at
 from sysgym.emulator.packets.memory.records import (
     NOBODY,
@@ -111,12 +111,14 @@ def take_credit(world: Any, slot: int) -> int:
 
 @njit
 def send_missing_again(world: Any, flow: Any, first: int, below: int) -> None:
-    """Declare packets lost that the receiver asks for again, and let as many leave without credit."""
+    """Declare packets lost that the receiver asks for again, and let all of them leave without credit."""
+    asked = 0
     for seq in range(max(first, flow.una), min(below, flow.nxt)):
         sent = transmission_of(world, flow, seq)
         if sent.status == IN_FLIGHT:
             declare_packet_lost(flow, seq, sent)
-            flow.free_packets += 1
+        asked += sent.status == LOST
+    flow.free_packets = max(flow.free_packets, asked)
 
 
 @njit

@@ -73,6 +73,7 @@ def notify_receiver(world: Any, message: Any, what: int, event: Any) -> None:
 def begin_message(world: Any, flow: Any, message: Any, now_ns: int) -> None:
     """Begin a message with the first packet or request that arrives of it."""
     message.first_arrival_ns = now_ns
+    message.last_arrival_ns = now_ns
     message.first_window_packets = flow.credit_packets  # no grant has changed it yet
     message.granted_packets = flow.credit_packets
     message.told_packets = flow.credit_packets
@@ -83,6 +84,7 @@ def begin_message(world: Any, flow: Any, message: Any, now_ns: int) -> None:
 def count_arrival(world: Any, flow: Any, message: Any, seq: int, event: Any) -> None:
     """Count a data packet, and deliver its payload if it still has it and has not arrived before."""
     message.arrived_packets += 1
+    message.last_arrival_ns = event.now_ns
     if event.trimmed:
         flow.trimmed_packets += 1
         message.trimmed_packets += 1
@@ -119,7 +121,6 @@ def receive_in_message(world: Any, slot: int, now_ns: int, extras: Any) -> None:
         count_arrival(world, flow, message, segment.seq, event)
         repeated = 0 if event.is_new or event.trimmed else PACKET_DUPLICATE
     message.wanted_packets = max(message.wanted_packets, credit_at(world.credits, slot).packets)
-    message.last_arrival_ns = now_ns
     if message.listed:
         if message.remaining_packets == 0:
             unlist_message(inbox_at(world.inboxes, flow.dst), message)
