@@ -531,9 +531,8 @@ def test_it_follows_a_tenfold_change_of_the_bandwidth(
         "interval_s": {"low": 10.0, "high": 10.0, "scale": "linear"},
         "rate_bps": {"low": after_bps, "high": after_bps, "scale": "linear"},
     }
-    network = wide_area(
-        1.0, "bbr3", flows=1, **{"topology.core_rate_bps": before_bps, "faults.rate_changes": [change]}
-    )
+    changing: dict[str, Any] = {"topology.core_rate_bps": before_bps, "faults.rate_changes": [change]}
+    network = wide_area(1.0, "bbr3", flows=1, **changing)
     for wait_s, rate_bps in ((9.9, before_bps), (8.0, after_bps)):
         network.advance(wait_s - 2.0)
         assert 0.9 * rate_bps < measure(network, 2.0).goodput_bps[0] * 1500 / 1460 <= 1.01 * rate_bps
