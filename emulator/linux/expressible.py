@@ -161,13 +161,6 @@ def _host_problems(scenario: CongestionScenario) -> Iterator[Problem]:
         yield Problem(
             "transport.handshake",
             ends.handshake,
-            "false: connections are open before their flows start",
-            'use backend="packets" for this scenario, or override the field',
-        )
-    if ends.handshake:
-        yield Problem(
-            "transport.handshake",
-            ends.handshake,
             "false: connections are opened before the episode",
             'use backend="packets" for this scenario, or override the field',
         )
