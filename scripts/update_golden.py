@@ -24,10 +24,14 @@ REGISTERED = sysgym.__version__
 STEPS = 20
 EPISODE_SEED = 20_001
 
-# Congestion: every scenario under rates from outside and under DCTCP; the other laws where recovery has the
-# most to do.
+# Congestion: every scenario under rates from outside and under DCTCP; the other laws, and the other way to
+# detect losses, where recovery has the most to do.
 EVERYWHERE = ("paced", "dctcp")
-UNDER_LOSS = ("incast-32", ("reno", "cubic", "newvegas"))
+BY_DUPLICATES = "-dupack"
+UNDER_LOSS = (
+    "incast-32",
+    ("reno", "cubic", "newvegas", *(law + BY_DUPLICATES for law in ("paced", "dctcp", "reno", "cubic"))),
+)
 # One flow: every scenario by its own preset, and the smallest by the others.
 FLOW = "flow"
 FLOW_PRESETS = ("flow-1g-1ms", ("flow-aurora", "flow-orca"))
@@ -86,11 +90,13 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
         return placement_trace(episode)
     if episode.variant.startswith(FLOW):
         return flow_trace(episode)
+    transport = episode.variant.removesuffix(BY_DUPLICATES)
     env: Any = gym.make(
         "sysgym/DatacenterCC-v0",
         scenario=episode.scenario,
+        overrides={"transport.loss_detection": "rack" if transport == episode.variant else "dupack"},
         split="test",
-        transport=episode.variant,
+        transport=transport,
         action_scale="native",
     ).unwrapped
     observation, _ = env.reset(seed=0, options={"episode_seed": EPISODE_SEED})
@@ -99,7 +105,7 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
     low, high = env.action_space.low, env.action_space.high
     for step in range(STEPS):
         # Rates that differ between hosts and decisions; a transport of its own is left alone.
-        share = ((7 * hosts + 3 * step) % 11) / 10 if episode.variant == "paced" else np.ones(len(hosts))
+        share = ((7 * hosts + 3 * step) % 11) / 10 if transport == "paced" else np.ones(len(hosts))
         observation, reward, *_ = env.step((low + share * (high - low)).astype(np.float32))
         records.append(record(env, observation, reward))
     return records

@@ -94,7 +94,19 @@ def accept_data(world: Any, flow: Any, seq: int, now_ns: int) -> bool:
         return False
     set_bit(world.received, flow.bitmap_offset, index)
     flow.held_out_of_order += 1
+    flow.highest_held = max(flow.highest_held, seq)
     return True
+
+
+@njit(forceinline=True)
+def report_arrivals(world: Any, flow: Any, slot: int, seq: int) -> None:
+    """Report in an ACK which of the latest packets are held, as SACK blocks do (RFC 2018, 4).
+
+    Each arrival is reported several times, so that a lost ACK hides nothing.
+    """
+    note = note_at(world.notes, slot)
+    note.newest_arrival = max(seq, flow.highest_held)
+    note.recent_arrivals = bits_up_to(world.received, flow, flow.rcv_nxt, note.newest_arrival)
 
 
 @njit
@@ -118,9 +130,7 @@ def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     packet.flags = PACKET_IS_ACK | ce | repeated
     packet.size_bytes = world.ack_bytes
     if extras is not None and world.loses_at_random:
-        note_at(world.notes, slot).recent_arrivals = bits_up_to(
-            world.received, flow, flow.rcv_nxt, segment.seq
-        )
+        report_arrivals(world, flow, slot, segment.seq)
     if extras is not None and ce and notification_is_due(world, flow, now_ns):
         packet.flags |= PACKET_CNP
     send_back(world, flow, packet.flow, slot, now_ns, extras)
@@ -199,9 +209,7 @@ def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     flow.quick_acks = max(flow.quick_acks - 1, 0)
     segment_at(world.segments, slot).ack = flow.rcv_nxt
     if world.loses_at_random:
-        note.recent_arrivals = bits_up_to(
-            world.received, flow, flow.rcv_nxt, segment_at(world.segments, slot).seq
-        )
+        report_arrivals(world, flow, slot, segment_at(world.segments, slot).seq)
     packet.flags = PACKET_IS_ACK | (PACKET_CE if flow.ce_state else 0)
     if flow.repeated_arrival:
         packet.flags |= PACKET_DUPLICATE

@@ -110,6 +110,7 @@ FLOW = np.dtype(
         # Receiver.
         ("rcv_nxt", np.int64),
         ("held_out_of_order", np.int64),
+        ("highest_held", np.int64),  # highest packet that has arrived out of order
         # Constant.
         ("n_packets", np.int64),
         ("last_packet_bytes", np.int64),

@@ -161,7 +161,8 @@ NOTE = np.dtype(
         # Written by the receiver.
         ("received_ns", np.int64),
         ("endpoint_delay_ns", np.int64),
-        ("recent_arrivals", np.uint64),  # bitmap of 64 packets; highest bit: the one that caused the ACK
+        ("newest_arrival", np.int64),  # highest packet number that the receiver reports
+        ("recent_arrivals", np.uint64),  # bitmap of the 64 packets up to that one, whose bit is the highest
         ("covers", np.int16),  # number of arrivals that the ACK acknowledges
         # Written where the packet is sent, and where it is trimmed.
         ("priority", np.int8),  # its class, if queues have classes

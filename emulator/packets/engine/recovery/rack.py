@@ -28,7 +28,7 @@ from sysgym.emulator.packets.memory.flow_record import (
     sent_time_at,
     transmission_at,
 )
-from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY, note_at, segment_at
+from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY, note_at
 
 DUPLICATE_THRESHOLD = 3
 LARGEST_STEPS = 255
@@ -145,13 +145,14 @@ def take_arrival(world: Any, flow: Any, seq: int) -> int:
 
 @njit
 def take_repeated_arrivals(world: Any, flow: Any, slot: int) -> int:
-    """Record which of the 63 packets before the one that caused an ACK arrived; return how many were new."""
-    seq = segment_at(world.segments, slot).seq
-    arrivals = note_at(world.notes, slot).recent_arrivals
+    """Record the packets that an ACK reports beyond the one that caused it; return how many were new."""
+    note = note_at(world.notes, slot)
+    arrivals, newest = note.recent_arrivals, note.newest_arrival
     newly_arrived = 0
-    for earlier in range(max(flow.una, seq - 63), seq):
-        if (arrivals >> np.uint64(63 - (seq - earlier))) & np.uint64(1):
-            newly_arrived += take_arrival(world, flow, earlier)
+    if arrivals != np.uint64(0):
+        for seq in range(max(flow.una, newest - 63), newest + 1):
+            if (arrivals >> np.uint64(63 - (newest - seq))) & np.uint64(1):
+                newly_arrived += take_arrival(world, flow, seq)
     return newly_arrived
 
 

@@ -75,14 +75,14 @@ def take_sack(world: Any, flow: Any, seq: int, threshold: int) -> int:
 
 @njit
 def take_repeated(world: Any, flow: Any, slot: int) -> int:
-    """Record which of the 63 packets before the one that caused an ACK arrived; return how many were new."""
-    seq = segment_at(world.segments, slot).seq
-    known = bits_up_to(world.sacked, flow, flow.una, seq)
-    unseen = (note_at(world.notes, slot).recent_arrivals & ~known) << np.uint64(1)
+    """Record the packets that an ACK reports beyond the one that caused it; return how many were new."""
+    note = note_at(world.notes, slot)
+    seq = note.newest_arrival
+    unseen = note.recent_arrivals & ~bits_up_to(world.sacked, flow, flow.una, seq)
+    cause = segment_at(world.segments, slot).seq
     news = 0
-    while unseen != np.uint64(0) and seq > flow.una + 1:
-        seq -= 1
-        if unseen >> np.uint64(63):
+    while unseen != np.uint64(0) and seq > flow.una:
+        if unseen >> np.uint64(63) and seq != cause:
             index = seq & flow.window_mask
             set_bit(world.sacked, flow.bitmap_offset, index)
             flow.sacked += 1
@@ -90,6 +90,7 @@ def take_repeated(world: Any, flow: Any, slot: int) -> int:
             if waits_to_be_resent(flow, seq):
                 flow.lost -= 1
         unseen <<= np.uint64(1)
+        seq -= 1
     return news
 
 

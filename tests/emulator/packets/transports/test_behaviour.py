@@ -90,16 +90,31 @@ def test_new_reno_repairs_a_burst_of_losses_without_a_time_out() -> None:
     assert flows.timeouts.sum() == 0
 
 
-@pytest.mark.parametrize("transport", ["reno", "cubic"])
-def test_a_time_out_repairs_what_nothing_else_tells_of(transport: str) -> None:
-    # A window of two packets yields no three duplicates.
+def forty_answers_of_two_packets(transport: str, loss_detection: str) -> PacketNetwork:
+    """An incast that overflows a buffer of 30 packets; windows of two packets yield no three duplicates."""
     incast = {"kind": "incast", "senders": 40, "request_bytes": 2_920, "period_s": 1.0}
-    network = settled(
+    return settled(
         transport, settle_s=500e-3, workload=incast,
         queue__buffer_bytes=45_000, queue__ecn_threshold_bytes=45_000,
         topology={"kind": "single_switch", "hosts": 41, "link_rate_bps": 10e9, "link_delay_s": 1e-6},
-        transport__initial_window_packets=2,
+        transport__initial_window_packets=2, transport__loss_detection=loss_detection,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("transport", ["reno", "cubic"])
+def test_probes_repair_tails_before_a_time_out(transport: str) -> None:
+    network = forty_answers_of_two_packets(transport, "rack")
+    flows = network.flows()
+    assert network.ports().dropped_packets.sum() > 0
+    assert flows.timeouts.sum() == 0
+    # Who lost both packets has no round trip to go by, and probes when others would time out.
+    assert np.all(flows.finish_s - flows.start_s < 12e-3)
+    assert np.mean(flows.finish_s - flows.start_s < 4e-3) > 0.2
+
+
+@pytest.mark.parametrize("transport", ["reno", "cubic"])
+def test_a_time_out_repairs_what_nothing_else_tells_of(transport: str) -> None:
+    network = forty_answers_of_two_packets(transport, "dupack")
     flows = network.flows()
     assert flows.timeouts.sum() > 0
     assert np.all(np.isfinite(flows.finish_s))

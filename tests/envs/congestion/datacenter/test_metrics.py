@@ -99,8 +99,9 @@ def test_the_warm_up_does_not_count(make_env: MakeEnv) -> None:
     crowded = {"control.warmup_s": 20e-3, "control.episode_steps": 80, "workload.flows_per_pair": 1}
     env = make_env(overrides=crowded)
     metrics = play(env, 0.01)[-1]["episode_metrics"]
-    assert metrics["drop_fraction"] == 0.0
-    assert env.network.ports().dropped_packets.sum() > 0
+    ports = env.network.ports()
+    assert ports.dropped_packets.sum() > ports.accepted_packets.max()
+    assert metrics["drop_fraction"] < 0.02  # packets under way when it ends find a full queue
 
 
 def test_slowdowns_of_unfinished_flows_are_lower_bounds() -> None:
