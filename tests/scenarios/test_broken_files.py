@@ -30,7 +30,7 @@ BROKEN = {
         "load = 0.4\nflow_size = 3",
         "workload.flow_size",
         3,
-        "a key of [workload]: kind, load, flow_sizes, fixed_bytes",
+        "a key of [workload]: priority, kind, load, flow_sizes, fixed_bytes",
         'did you mean "flow_sizes"?',
         21,
     ),

@@ -81,14 +81,14 @@ def take_ack_when_told(world: Any, flow: Any, slot: int) -> int:
     """
     segment = segment_at(world.segments, slot)
     newly_arrived = advance(world, flow, segment.ack) if segment.ack > flow.una else 0
+    if world.loses_at_random:
+        newly_arrived += take_repeated_arrivals(world, flow, slot)
     if packet_at(world.packets, slot).flags & PACKET_TRIMMED:
         sent = transmission_of(world, flow, segment.seq)
         is_last = sent_time_of(world, flow, segment.seq).ns == segment.sent_ns
         if segment.seq >= flow.una and sent.status == IN_FLIGHT and is_last:
             declare_packet_lost(flow, segment.seq, sent)
     elif segment.seq > segment.ack:
-        if world.loses_at_random:
-            newly_arrived += take_repeated_arrivals(world, flow, slot)
         newly_arrived += take_arrival(world, flow, segment.seq)
     return int(newly_arrived)
 

@@ -13,7 +13,7 @@ from numba import njit
 
 from sysgym.emulator.packets.engine.events import event_key, pull_source, push
 from sysgym.emulator.packets.engine.pacing import halt_for_transport
-from sysgym.emulator.packets.engine.receiver import accept_data, bits_up_to, send_back
+from sysgym.emulator.packets.engine.receiver import accept_data, report_arrivals, send_back
 from sysgym.emulator.packets.engine.receivers.credit import control_packet
 from sysgym.emulator.packets.engine.receivers.ranking import (
     list_message,
@@ -130,8 +130,7 @@ def receive_in_message(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     if event.trimmed:
         note_at(world.notes, slot).covers = 0
     if world.loses_at_random and segment.seq != NOBODY:
-        arrivals = bits_up_to(world.received, flow, flow.rcv_nxt, segment.seq)
-        note_at(world.notes, slot).recent_arrivals = arrivals
+        report_arrivals(world, flow, slot, segment.seq)
     send_answer(world, message, slot, now_ns, extras)
     tell_senders(world, flow.dst, now_ns, extras)
     send_pulls(world, flow.dst, now_ns, extras)
