@@ -283,10 +283,15 @@ def receive_answer(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     """Process an ACK or a grant of a receiver-driven flow, then let the flow send."""
     flow_id = packet_at(world.packets, slot).flow
     flow = flow_at(world.flows, flow_id)
-    is_ack = segment_at(world.segments, slot).seq != NOBODY
+    segment = segment_at(world.segments, slot)
+    is_ack = segment.seq != NOBODY
     if flow.active:
         if is_ack:
             ack_flow(world, slot, now_ns, extras)
+        elif segment.ack >= flow.n_packets:  # the ACKs that said so were lost, and nothing more is granted
+            flow.una = flow.n_packets
+            flow.sacked = 0
+            flow.lost = 0
         event = event_at(world.event, 0)
         event.now_ns = now_ns
         event.granted_packets = take_credit(world, slot)
