@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ The second one is for a flow that starts before the one before it has ended."""
 
 Pair = tuple[int, int, int]
 """Source, destination and law."""
+
+MayOpen = Callable[[int], bool]
 
 
 class ConnectionPool:
@@ -49,13 +51,25 @@ class ConnectionPool:
         """Return what a flow's connection has to connect."""
         return self._pairs[flow]
 
-    def first_flows(self, most: int) -> list[int]:
-        """Return the flows for which connections are opened before the episode, up to a number."""
-        return [flow for pair in self._without for flow in self._next_flows(pair, OPENED_FIRST)][:most]
+    def first_flows(self, most: int, may_open: MayOpen) -> Iterator[int]:
+        """Yield the flows for which connections are opened before the episode, up to a number.
 
-    def next_flow(self, pair: Pair) -> int | None:
-        """Return the next flow of a pair for which none was opened yet; None if there is no more."""
-        return next(iter(self._next_flows(pair, 1)), None)
+        Args:
+            most: That number.
+            may_open: Whether a connection can be opened for a flow, asked just before the flow is yielded.
+        """
+        for pair in self._without:
+            for _ in range(OPENED_FIRST):
+                flow = self.next_flow(pair, may_open) if most else None
+                if flow is None:
+                    break
+                most -= 1
+                yield flow
+
+    def next_flow(self, pair: Pair, may_open: MayOpen) -> int | None:
+        """Return the next flow of a pair without a connection of its own; None if none is left or may have one."""
+        waiting = self._without[pair]
+        return waiting.popleft() if waiting and may_open(waiting[0]) else None
 
     def take(self, flow: int) -> Connection | None:
         """Return a connection for a flow, which leaves the pool; None if there is none."""
@@ -71,7 +85,3 @@ class ConnectionPool:
     def put_back(self, connection: Connection) -> None:
         """Add a connection whose flow has ended."""
         self._idle[self._pairs[connection.flow]].append(connection)
-
-    def _next_flows(self, pair: Pair, number: int) -> list[int]:
-        waiting = self._without[pair]
-        return [waiting.popleft() for _ in range(min(number, len(waiting)))]

@@ -197,7 +197,7 @@ class Traffic:
         n_flows = len(self._starts)
         if self._pool is not None:
             self._unopened = n_flows
-            flows = filter(self._has_slot, self._pool.first_flows(FIRST_CONNECTIONS))
+            flows = self._pool.first_flows(FIRST_CONNECTIONS, self._has_slot)
             for connection in self._maker.open([self._wanted(flow) for flow in flows]):
                 self._pool.add(connection)
             return
@@ -250,11 +250,13 @@ class Traffic:
         if any(pool.pair(ending) == pair for ending in self._ending):
             self.sample()  # its last ACK may have arrived
         connection = pool.take(flow)
-        spare = pool.next_flow(pair) if connection is None or connection.fresh else None
-        if connection is None and spare is not None:
-            connection = self._begin(spare)
-        elif spare is not None and (opened := self._begin(spare)) is not None:
-            pool.add(opened)
+        if connection is None or connection.fresh:
+            spare = pool.next_flow(pair, self._has_slot)
+            opened = None if spare is None else self._begin(spare)
+            if connection is None:
+                connection = opened
+            elif opened is not None:
+                pool.add(opened)
         if connection is None:
             return
         if not connection.fresh:

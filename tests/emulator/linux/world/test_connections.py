@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sysgym.emulator.linux.traffic import runner
 from sysgym.emulator.packets.counters.statistics import FlowTable
 from sysgym.emulator.packets.workloads.schedule import FlowSchedule, make_schedule
 
@@ -65,3 +66,16 @@ def test_a_flow_continues_the_connection_before_it(
     assert table.delivered_bytes.tolist() == [SIZE_BYTES, SIZE_BYTES]
     assert table.acked_packets == pytest.approx([200, 200], abs=2)
     assert np.all(table.rtt_mean_s > 0.0)
+
+
+def test_flows_beyond_the_first_connections_open_their_own(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "FIRST_CONNECTIONS", 1)
+    schedule = make_schedule(
+        np.random.default_rng(0), [0, 0, 1, 1], [2, 2, 3, 3], size_bytes=29_200, start_ns=[0, 0, 0, 200_000_000]
+    )
+    world = make_world(transport="reno", overrides={**SLOW_DUMBBELL, "transport.connections": "persistent"})
+    world.reset(1, schedule)
+    world.advance(0.5)
+    assert np.isfinite(FlowTable(**world.flows()).finish_s).all()
