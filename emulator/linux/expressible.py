@@ -150,6 +150,20 @@ def _host_problems(scenario: CongestionScenario) -> Iterator[Problem]:
             "none: the kernel sizes its receive windows by itself",
             'use backend="packets" for this scenario, or override the field',
         )
+    if ends.receive_coalescing_s is not None and ends.segmentation_offload_bytes is None:
+        yield Problem(
+            "transport.receive_coalescing_s",
+            ends.receive_coalescing_s,
+            "none without segmentation_offload_bytes: virtual links hand up what was handed down",
+            'use backend="packets" for this scenario, or override the field',
+        )
+    if ends.segmentation_offload_bytes is not None and scenario.faults.loss_probability > 0.0:
+        yield Problem(
+            "transport.segmentation_offload_bytes",
+            ends.segmentation_offload_bytes,
+            "none with faults.loss_probability: a burst would be lost as a whole",
+            'use backend="packets" for this scenario, or override the field',
+        )
     if ends.idle_rule == "restart":
         yield Problem(
             "transport.idle_window",

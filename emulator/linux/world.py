@@ -114,7 +114,7 @@ class World:
         self._zero_ns = 0
         self._end_ns: int | None = None  # of the last interval; None before the first
         self.bundle_packets = packets_a_bundle(scenario, self.topology)
-        if self.bundle_packets > 1:
+        if self.bundle_packets > 1 and scenario.transport.segmentation_offload_bytes is None:
             self.warnings.append(
                 f"packets travel in bundles of up to {self.bundle_packets} (TSO) to spare the processor"
             )

@@ -420,7 +420,8 @@ def world_needs_extras(scenario: CongestionScenario) -> bool:
     """Return whether a scenario needs the extended event loop."""
     queue, routing, faults = scenario.queue, scenario.routing, scenario.faults
     return (
-        scenario.transport.delayed_ack_packets > 1
+        scenario.transport.delays_acks
+        or scenario.transport.segmentation_offload_bytes is not None
         or queue.discipline != "fifo"
         or queue.is_list
         or queue.shared_buffer_bytes is not None

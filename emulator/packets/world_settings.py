@@ -15,6 +15,9 @@ from sysgym.scenarios.schema.transport import Transport
 Records = NDArray[np.void]
 
 TIMER_TICKS_PER_MIN_RTO = 8
+COALESCED_BYTES = 65_536
+"""Most that a receiver takes for one packet: the largest packet of IPv4 (Linux's GRO)."""
+
 IDLE_WINDOWS = {"keep": KEEP, "decay": DECAY, "restart": RESTART}
 
 
@@ -34,6 +37,9 @@ def set_hosts(world: Records, ends: Transport) -> None:
     world["idle_window"] = IDLE_WINDOWS[ends.idle_rule]
     world["delayed_ack_packets"] = ends.delayed_ack_packets
     world["quick_acks"] = ends.quick_acks
+    world["coalescing_ns"] = round((ends.receive_coalescing_s or 0.0) * 1e9)
+    world["coalesced_packets"] = max(COALESCED_BYTES // ends.mtu_bytes, 1)
+    world["burst_bytes"] = ends.segmentation_offload_bytes or 0
     world["delayed_ack_ns"] = round(ends.delayed_ack_timeout_s * 1e9)
 
 

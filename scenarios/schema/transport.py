@@ -23,6 +23,8 @@ class Transport(GrownTable):
         "connections": "per_flow",
         "idle_window": None,
         "handshake": False,
+        "segmentation_offload_bytes": None,
+        "receive_coalescing_s": None,
     }
 
     mtu_bytes: Annotated[int, Field(ge=128, le=9216)] = Field(
@@ -112,6 +114,22 @@ class Transport(GrownTable):
         ),
     )
 
+    segmentation_offload_bytes: Annotated[int, Field(ge=2)] | None = Field(
+        default=None,
+        description=(
+            "longest burst that a sender hands to its network card at once, bytes (Linux: 65536); a sender"
+            " then waits until its window allows a burst, and a paced one pauses behind each. absent: packets"
+            " leave singly"
+        ),
+    )
+    receive_coalescing_s: Annotated[float, Field(gt=0.0, le=0.5)] | None = Field(
+        default=None,
+        description=(
+            "time for which a receiver's network card gathers packets of a flow in order, s; up to 64 kB are"
+            " handed up as one and acknowledged together. absent: each packet is handed up when it arrives"
+        ),
+    )
+
     delayed_ack_packets: Annotated[int, Field(ge=1, le=1024)] = Field(
         default=1,
         description=(
@@ -134,6 +152,11 @@ class Transport(GrownTable):
     def detects_by_time(self) -> bool:
         """Whether senders detect losses by time."""
         return self.loss_detection == "rack"
+
+    @property
+    def delays_acks(self) -> bool:
+        """Whether an ACK may be for several packets."""
+        return self.delayed_ack_packets > 1 or self.receive_coalescing_s is not None
 
     @property
     def payload_bytes(self) -> int:
@@ -185,6 +208,20 @@ class Transport(GrownTable):
                 self.idle_window,
                 f'no such key with connections = "{self.connections}"',
                 'set connections = "persistent"',
+            )
+        if (self.segmentation_offload_bytes or self.mtu_bytes * 2) < self.mtu_bytes * 2:
+            yield Problem(
+                "segmentation_offload_bytes",
+                self.segmentation_offload_bytes,
+                f"at least two packets, {self.mtu_bytes * 2}",
+                "leave it out, and packets leave singly",
+            )
+        if (self.receive_coalescing_s or 0.0) >= self.delayed_ack_timeout_s:
+            yield Problem(
+                "receive_coalescing_s",
+                self.receive_coalescing_s,
+                f"less than delayed_ack_timeout_s = {self.delayed_ack_timeout_s:g}",
+                "an ACK would be late before it is due",
             )
         if self.delayed_ack_packets > 1 and self.delayed_ack_timeout_s >= self.min_rto_s:
             yield Problem(

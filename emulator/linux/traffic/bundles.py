@@ -33,12 +33,16 @@ _BUNDLES_A_BUFFER = 16
 def packets_a_bundle(scenario: CongestionScenario, topology: Topology) -> int:
     """Return the most packets that travel as one in a scenario; 1 for slow links.
 
-    At least 16 bundles fit into every buffer, and no bundle exceeds an ECN threshold or the lower threshold
-    of random early detection. Packets that are lost at random travel by themselves, to be lost by themselves.
+    A scenario with segmentation offload has bundles of its longest burst. In others at least 16 bundles fit
+    into every buffer, and no bundle exceeds an ECN threshold or the lower threshold of random early
+    detection. Packets that are lost at random travel by themselves, to be lost by themselves.
     """
     ends, queue = scenario.transport, scenario.queue
     if scenario.faults.loss_probability > 0.0:
         return 1
+    longest = min(_LONGEST_BUNDLE, 64_000 // ends.mtu_bytes)
+    if ends.segmentation_offload_bytes is not None:
+        return min(ends.segmentation_offload_bytes // ends.mtu_bytes, longest)
     flows = scenario_flows(scenario, topology, np.random.default_rng(0))
     ends_of = np.unique(np.column_stack([flows.src, flows.dst])[:_MOST_FLOWS], axis=0)
     if not len(ends_of):
@@ -54,4 +58,4 @@ def packets_a_bundle(scenario: CongestionScenario, topology: Topology) -> int:
     for threshold in (queue.ecn_threshold_bytes, queue.red_min_bytes):
         if threshold is not None:
             most = min(most, threshold // ends.mtu_bytes)
-    return max(1, min(wanted, most, _LONGEST_BUNDLE, 64_000 // ends.mtu_bytes))
+    return max(1, min(wanted, most, longest))

@@ -67,7 +67,7 @@ class ConnectionPool:
                 yield flow
 
     def next_flow(self, pair: Pair, may_open: MayOpen) -> int | None:
-        """Return the next flow of a pair without a connection of its own; None if none is left or may have one."""
+        """Return a pair's next flow without a connection; None if none is left, or may have one."""
         waiting = self._without[pair]
         return waiting.popleft() if waiting and may_open(waiting[0]) else None
 

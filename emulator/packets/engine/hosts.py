@@ -12,6 +12,7 @@ from typing import Any
 
 from numba import njit
 
+from sysgym.emulator.packets.engine.bursts import waits_for_burst
 from sysgym.emulator.packets.engine.connections.handshake import begin_handshake, end_handshake
 from sysgym.emulator.packets.engine.connections.reuse import (
     continue_connection,
@@ -121,6 +122,19 @@ def transmit_in_turn(world: Any, flow_id: int, seq: int, now_ns: int, extras: An
     host.last_size_bytes = transmit(world, flow_id, seq, now_ns, extras)
     host.last_sent_ns = now_ns
     host.turn = flow.next_active
+    if extras is not None and flow.burst_left > 0:
+        host.turn = flow_id  # the card gets a burst as a whole
+
+
+@njit(forceinline=True)
+def is_held_back(world: Any, flow_id: int, now_ns: int) -> bool:
+    """Return whether a flow with a packet to send waits for its port, for a burst or for its pace."""
+    flow = flow_at(world.flows, flow_id)
+    return bool(
+        waits_for_port(world, flow)
+        or waits_for_burst(world, flow, now_ns)
+        or waits_for_pace(world, flow_id, now_ns)
+    )
 
 
 @njit
@@ -131,7 +145,7 @@ def send(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
         seq = next_sequence(world, flow, extras)
         if seq == NOBODY:
             return
-        if extras is not None and (waits_for_port(world, flow) or waits_for_pace(world, flow_id, now_ns)):
+        if extras is not None and is_held_back(world, flow_id, now_ns):
             return
         if extras is not None and fills_port(world, flow):
             return
@@ -151,7 +165,7 @@ def next_in_turn(world: Any, host: Any, now_ns: int, extras: Any) -> int:
                 return NOBODY
         flow = flow_at(world.flows, flow_id)
         if next_sequence(world, flow, extras) != NOBODY and (
-            extras is None or not (waits_for_port(world, flow) or waits_for_pace(world, flow_id, now_ns))
+            extras is None or not is_held_back(world, flow_id, now_ns)
         ):
             return flow_id
         flow_id = flow.next_active

@@ -66,23 +66,29 @@ def bring_pace_into_force(world: Any, flow: Any, callback: int) -> None:
 
 
 @njit(forceinline=True)
-def space_next_packet(flow: Any, size_bytes: int, has_more: bool, now_ns: int) -> None:
+def space_next_packet(flow: Any, size_bytes: int, continues: bool, has_more: bool, now_ns: int) -> None:
     """Schedule the next packet one packet's time at the pacing rate after this one.
 
     Fractions of a nanosecond are carried over. If this packet was late because other flows of its host had
     their turn, the next ones are scheduled from the time at which it was due, at most four packets' time ago.
     The result is a bounded burst; Linux's fair queueing allows one of less than a packet's time
-    (net/sched/sch_fq.c). Delay for lack of data or of window is not made up.
+    (net/sched/sch_fq.c). Delay for lack of data or of window is not made up. A packet that continues a burst
+    prolongs the pause behind it.
     """
     if flow.pace_ns_per_byte_q20 == 0:
         return
     lasts_q20 = size_bytes * flow.pace_ns_per_byte_q20 + flow.pace_fraction_q20
     lasts_ns = lasts_q20 >> FIXED_POINT_BITS
+    flow.pace_fraction_q20 = lasts_q20 & _FRACTION_MASK
+    if continues:
+        flow.has_more = 1 if has_more else 0
+        flow.paced_bytes += size_bytes
+        flow.next_send_ns += lasts_ns
+        return
     flow.paced_since_ns = now_ns
     if flow.has_more:
         flow.paced_since_ns = min(max(flow.next_send_ns, now_ns - CATCH_UP_PACKETS * lasts_ns), now_ns)
     flow.has_more = 1 if has_more else 0
-    flow.pace_fraction_q20 = lasts_q20 & _FRACTION_MASK
     flow.paced_bytes = size_bytes
     flow.next_send_ns = flow.paced_since_ns + lasts_ns
 
@@ -91,7 +97,7 @@ def space_next_packet(flow: Any, size_bytes: int, has_more: bool, now_ns: int) -
 def waits_for_pace(world: Any, flow_id: int, now_ns: int) -> bool:
     """Return whether the flow's pace keeps it from sending now; if so, schedule its wake-up."""
     flow = flow_at(world.flows, flow_id)
-    if flow.pace_ns_per_byte_q20 == 0 or flow.next_send_ns <= now_ns:
+    if flow.pace_ns_per_byte_q20 == 0 or flow.burst_left > 0 or flow.next_send_ns <= now_ns:
         return False
     if not flow.pace_armed:
         flow.pace_armed = 1

@@ -134,7 +134,7 @@ def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     if is_discarded(flow, segment.seq):
         release_packet(world, slot)
         return
-    if extras is not None and world.delayed_ack_packets > 1:
+    if extras is not None and (world.delayed_ack_packets > 1 or world.coalescing_ns > 0):
         receive_and_wait(world, packet.flow, slot, now_ns, extras)
         return
     repeated = 0 if accept_data(world, flow, segment.seq, now_ns) else PACKET_DUPLICATE
@@ -176,7 +176,8 @@ def receive_and_wait(world: Any, flow_id: int, slot: int, now_ns: int, extras: A
 
     When the CE mark changes, earlier arrivals are acknowledged at once with the old mark, so that an ACK
     never covers both marked and unmarked packets. A packet out of order, one that fills a hole and the
-    flow's last one are acknowledged at once too.
+    flow's last one are acknowledged at once too. With receive coalescing, an ACK that is due waits until no
+    more packets are gathered.
     """
     packet = packet_at(world.packets, slot)
     flow = flow_at(world.flows, flow_id)
@@ -190,22 +191,39 @@ def receive_and_wait(world: Any, flow_id: int, slot: int, now_ns: int, extras: A
     flow.repeated_arrival = 0 if accept_data(world, flow, seq, now_ns) else 1
     if flow.repeated_arrival:
         flow.quick_acks = world.quick_acks
-    at_once = at_once or flow.quick_acks > 0
     if flow.unacked_arrivals > 0:
         release_packet(world, flow.held_ack_slot)
+    else:
+        flow.unacked_since_ns = now_ns
     flow.held_ack_slot = slot
     flow.unacked_arrivals += 1
     note_at(world.notes, slot).received_ns = now_ns
     if ce and notification_is_due(world, flow, now_ns):
         flow.cnp_due = 1
         at_once = True
-    if at_once or flow.unacked_arrivals >= world.delayed_ack_packets or flow.finish_ns >= 0:
+    if at_once or flow.finish_ns >= 0 or (owes_ack(world, flow) and not gathers_more(world, flow, now_ns)):
         send_held_ack(world, flow_id, now_ns, extras)
     elif flow.unacked_arrivals == 1:
-        flow.ack_deadline_ns = now_ns + world.delayed_ack_ns
+        waits_ns = world.coalescing_ns if world.coalescing_ns > 0 else world.delayed_ack_ns
+        flow.ack_deadline_ns = now_ns + waits_ns
         if not flow.ack_armed:
             flow.ack_armed = 1
             push(world, event_key(flow.ack_deadline_ns, flow_source(world, flow_id, RECEIVER_ACKS)))
+
+
+@njit(forceinline=True)
+def owes_ack(world: Any, flow: Any) -> bool:
+    """Return whether what has arrived is not to wait for the timer of delayed ACKs."""
+    return bool(flow.quick_acks > 0 or flow.unacked_arrivals >= world.delayed_ack_packets)
+
+
+@njit(forceinline=True)
+def gathers_more(world: Any, flow: Any, now_ns: int) -> bool:
+    """Return whether the card still gathers packets, which it will hand up as one."""
+    return bool(
+        flow.unacked_arrivals < world.coalesced_packets
+        and now_ns - flow.unacked_since_ns < world.coalescing_ns
+    )
 
 
 @njit
@@ -235,11 +253,13 @@ def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def time_out_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Send a delayed ACK if it is due; re-arm a timer that fires too early."""
+    """Send a delayed ACK if it is due; re-arm a timer that fires too early, or only ends the gathering."""
     flow = flow_at(world.flows, flow_id)
     flow.ack_armed = 0
     if flow.unacked_arrivals == 0:
         return
+    if not owes_ack(world, flow):
+        flow.ack_deadline_ns = flow.unacked_since_ns + world.delayed_ack_ns
     if flow.ack_deadline_ns > now_ns:
         flow.ack_armed = 1
         push(world, event_key(flow.ack_deadline_ns, flow_source(world, flow_id, RECEIVER_ACKS)))

@@ -12,6 +12,7 @@ from typing import Any
 
 from numba import njit
 
+from sysgym.emulator.packets.engine.bursts import continue_burst, limiting_packets
 from sysgym.emulator.packets.engine.connections.handshake import send_syn_again
 from sysgym.emulator.packets.engine.pacing import (
     begin_sample,
@@ -168,7 +169,9 @@ def transmit(world: Any, flow_id: int, seq: int, now_ns: int, extras: Any) -> in
         begin_sample(world, flow, slot, pipe_packets(flow) <= 1, now_ns)
         if flow.needs_credit:
             announce(world, flow, slot)
-        space_next_packet(flow, size_bytes, next_sequence(world, flow, extras) != NOBODY, now_ns)
+        has_more = next_sequence(world, flow, extras) != NOBODY
+        continues = world.burst_bytes > 0 and continue_burst(world, flow, now_ns)
+        space_next_packet(flow, size_bytes, continues, has_more, now_ns)
     enqueue(world, first_link(world, packet, flow_id, 0), slot, now_ns, extras)
     return size_bytes
 
@@ -225,7 +228,8 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     event.marked = marked
     event.rtt_ns = rtt_ns
     event.in_flight_packets = in_flight
-    event.window_limited = 1 if pipe_packets(flow) >= window_packets(world, flow) else 0
+    limit = window_packets(world, flow) if extras is None else limiting_packets(world, flow)
+    event.window_limited = 1 if pipe_packets(flow) >= limit else 0
     advances = segment.ack > flow.una
     event.duplicate = 0 if advances or not keeps_order(world, extras) else 1
     if flow.recovery == RACK:

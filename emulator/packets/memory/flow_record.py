@@ -183,7 +183,10 @@ FLOW = np.dtype(
         ("delivered_ns", np.int64),  # last increase of delivered_packets
         ("first_sent_ns", np.int64),  # sending time of the packet delivered last
         ("app_limited_until", np.int64),  # 0, or the delivered_packets up to which samples are app-limited
+        ("burst_left", np.int64),  # packets of its present burst that have not left yet
+        ("burst_sent_ns", np.int64),  # when a packet left last, with segmentation offload
         ("ack_deadline_ns", np.int64),
+        ("unacked_since_ns", np.int64),  # first of the arrivals that are not yet acknowledged
         ("last_cnp_ns", np.int64),
         ("after_delay_ns", np.int64),
         ("hash_out", np.uint64),  # of the 5-tuple; hash_back is that of the ACKs

@@ -361,6 +361,9 @@ WORLD = np.dtype(
         ("delayed_ack_packets", np.int64),
         ("delayed_ack_ns", np.int64),
         ("quick_acks", np.int64),
+        ("coalescing_ns", np.int64),  # time for which a receiver gathers packets; 0: none
+        ("coalesced_packets", np.int64),  # most of them
+        ("burst_bytes", np.int64),  # longest burst of a sender; 0: packets leave singly
         ("duplicate_threshold", np.int64),
         ("paths_keep_order", np.int64),
         ("loses_at_random", np.int64),  # on links; ACKs then repeat earlier information

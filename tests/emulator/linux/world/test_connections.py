@@ -73,7 +73,11 @@ def test_flows_beyond_the_first_connections_open_their_own(
 ) -> None:
     monkeypatch.setattr(runner, "FIRST_CONNECTIONS", 1)
     schedule = make_schedule(
-        np.random.default_rng(0), [0, 0, 1, 1], [2, 2, 3, 3], size_bytes=29_200, start_ns=[0, 0, 0, 200_000_000]
+        np.random.default_rng(0),
+        [0, 0, 1, 1],
+        [2, 2, 3, 3],
+        size_bytes=29_200,
+        start_ns=[0, 0, 0, 200_000_000],
     )
     world = make_world(transport="reno", overrides={**SLOW_DUMBBELL, "transport.connections": "persistent"})
     world.reset(1, schedule)

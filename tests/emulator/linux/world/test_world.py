@@ -399,6 +399,11 @@ def test_apply_and_readings_are_quick(make_world: MakeWorld) -> None:
         ({"routing.ecmp": "flowlet", "routing.flowlet_gap_s": 1e-3}, "routing.ecmp"),
         ({"transport.delayed_ack_packets": 4}, "transport.delayed_ack_packets"),
         ({"transport.header_bytes": 60}, "transport.header_bytes"),
+        ({"transport.receive_coalescing_s": 1e-5}, "transport.receive_coalescing_s"),
+        (
+            {"transport.segmentation_offload_bytes": 6_000, "faults.loss_probability": 1e-3},
+            "transport.segmentation_offload_bytes",
+        ),
         ({"transport.host_jitter_s": 1e-3}, "transport.host_jitter_s"),
         ({"topology.hosts_per_side": 100}, "topology"),
     ],
@@ -418,6 +423,8 @@ def test_small_queue_and_slow_links_mean_single_packets(make_world: MakeWorld) -
     assert make_world().bundle_packets == 1
     fast = make_world(overrides={"queue.ecn_threshold_bytes": 30_000})
     assert fast.bundle_packets == 5
+    bursts = {"transport.segmentation_offload_bytes": 4_500}
+    assert make_world(overrides=bursts).bundle_packets == 3
     assert any("bundles of up to 5" in warning for warning in fast.warnings)
 
 

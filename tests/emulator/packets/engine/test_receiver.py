@@ -11,6 +11,8 @@ from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport
 from sysgym.emulator.packets.transports.base import do_nothing
 from sysgym.emulator.packets.workloads.schedule import make_schedule
+from sysgym.scenarios import load_scenario
+from sysgym.scenarios.errors import ScenarioError
 
 MakeNetwork = Callable[..., PacketNetwork]
 
@@ -136,3 +138,48 @@ def test_delayed_acks_leave_utilisation_high(make_network: MakeNetwork, transpor
     network.advance(50e-3)
     share = 8 * (network.hosts().delivered_bytes.sum() - before) / 50e-3 / (10e9 * 1460 / 1500)
     assert share > 0.9
+
+
+@pytest.mark.parametrize(("coalescing_s", "packets"), [(1.1e-6, 1), (3.5e-6, 3), (11.9e-6, 10)])
+def test_what_arrives_in_a_time_is_acknowledged_together(
+    make_network: MakeNetwork, coalescing_s: float, packets: int
+) -> None:
+    network = make_network(window_of(400), transport__receive_coalescing_s=coalescing_s, **ALONE)
+    one_flow(network, 6000)
+    network.advance(10e-3)
+    acks, acked, most = network._state.flows["state"][0][:3]
+    assert acked == 6000
+    assert most == packets
+    assert acks == pytest.approx(6000 / packets, rel=0.02)
+
+
+def test_no_more_is_gathered_than_fits_into_one_packet(make_network: MakeNetwork) -> None:
+    network = make_network(window_of(400), transport__receive_coalescing_s=400e-6, **ALONE)
+    one_flow(network, 6000)
+    network.advance(10e-3)
+    acked, most = network._state.flows["state"][0][1:3]
+    assert acked == 6000
+    assert most == 65_536 // 1500
+
+
+def test_a_single_packet_waits_on_for_a_second_one(make_network: MakeNetwork) -> None:
+    network = make_network(
+        window_of(1), transport__delayed_ack_packets=2, transport__delayed_ack_timeout_s=500e-6,
+        transport__receive_coalescing_s=50e-6, **ALONE,
+    )  # fmt: skip
+    network.advance(10e-3)
+    acks, _, _, held_ns = network._state.flows["state"][0][:4]
+    assert acks == np.floor(10e-3 / (63.744e-6 + 500e-6))
+    assert held_ns == 500_000
+
+
+def test_the_end_of_a_flow_is_not_gathered(make_network: MakeNetwork) -> None:
+    network = make_network(window_of(10), transport__receive_coalescing_s=900e-6, **ALONE)
+    one_flow(network, 5)
+    network.advance(300e-6)
+    assert network._state.flows["una"][0] == 5
+
+
+def test_gathering_must_end_before_an_ack_is_due() -> None:
+    with pytest.raises(ScenarioError, match="less than delayed_ack_timeout_s"):
+        load_scenario("dumbbell-10g", overrides={"transport.receive_coalescing_s": 1e-3})

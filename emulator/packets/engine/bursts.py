@@ -1,0 +1,99 @@
+"""Segmentation offload: packets leave in bursts, because a host hands several at once to its network card.
+
+The sizes are those of Linux: a burst is a millisecond long at the flow's rate and longer on short paths, and
+a sender waits until its window allows a burst worth handing down. Part of the extended event loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from sysgym.emulator.packets.engine.recovery.flight import pipe_packets, repairs, window_packets
+from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
+
+BURST_NS = 1_000_000
+"""Length of a burst at the flow's rate; a sender that has been silent for longer does not wait."""
+
+NEAR_NS = 512_000
+"""Shortest round trip for each of which the addition for short paths is halved."""
+
+LEAST_PACKETS = 2
+SHARE_OF_WINDOW = 3
+"""A third of the window is a burst, however long it may be."""
+
+SLOW_START_GAIN, AVOIDANCE_GAIN = 2.0, 1.2
+"""Rate of a flow that is not paced, in windows a round trip: it may be about to grow."""
+
+
+@njit
+def burst_packets(world: Any, flow: Any) -> int:
+    """Return the number of packets of a full burst, at least two."""
+    if flow.pace_ns_per_byte_q20 > 0:
+        size_bytes = (BURST_NS << FIXED_POINT_BITS) // flow.pace_ns_per_byte_q20
+    elif flow.srtt_ns > 0.0:
+        gain = SLOW_START_GAIN if flow.cwnd < 0.5 * flow.ssthresh else AVOIDANCE_GAIN
+        size_bytes = int(gain * flow.cwnd * flow.packet_bytes * BURST_NS / flow.srtt_ns)
+    else:
+        size_bytes = 0
+    shortest_rtt_ns = flow.min_rtt_ns if flow.srtt_ns > 0.0 else flow.base_rtt_ns
+    size_bytes += world.burst_bytes >> min(shortest_rtt_ns // NEAR_NS, 31)
+    return max(min(size_bytes, world.burst_bytes) // flow.packet_bytes, LEAST_PACKETS)
+
+
+@njit
+def sendable_packets(world: Any, flow: Any) -> int:
+    """Return how many packets that were never sent the windows of sender and receiver allow now."""
+    allowed = window_packets(world, flow) - pipe_packets(flow)
+    ready = min(flow.n_packets, flow.una + flow.receive_window_packets) - flow.nxt
+    return max(min(allowed, ready), 0)
+
+
+@njit
+def waits_for_burst(world: Any, flow: Any, now_ns: int) -> bool:
+    """Return whether the flow holds back what its window allows, because an ACK will soon allow more.
+
+    It does not while losses are repaired, when nothing is in flight or was sent in the last millisecond, and
+    when all that is left may leave.
+    """
+    if world.burst_bytes == 0 or flow.burst_left > 0 or flow.needs_credit:
+        return False
+    if repairs(flow) or flow.lost > 0 or flow.probe_due or pipe_packets(flow) <= 0:
+        return False
+    if now_ns - flow.burst_sent_ns > BURST_NS:
+        return False
+    sendable = sendable_packets(world, flow)
+    if sendable >= flow.n_packets - flow.nxt:
+        return False
+    return bool(sendable < worthwhile_packets(world, flow))
+
+
+@njit
+def worthwhile_packets(world: Any, flow: Any) -> int:
+    """Return the number of packets from which on a flow that is limited by its window sends them."""
+    share = max(window_packets(world, flow) // SHARE_OF_WINDOW, 1)
+    return min(burst_packets(world, flow), share)
+
+
+@njit(forceinline=True)
+def limiting_packets(world: Any, flow: Any) -> int:
+    """Return the packets in flight at which a flow counts as limited by its window, so that it may grow.
+
+    What the flow holds back for a burst would have left without one.
+    """
+    limit = window_packets(world, flow)
+    if world.burst_bytes > 0:
+        limit -= worthwhile_packets(world, flow) - 1
+    return limit
+
+
+@njit
+def continue_burst(world: Any, flow: Any, now_ns: int) -> bool:
+    """Count a packet that has just left in the flow's burst; return False if it begins a new one."""
+    flow.burst_sent_ns = now_ns
+    if flow.burst_left > 0:
+        flow.burst_left -= 1
+        return True
+    flow.burst_left = min(burst_packets(world, flow) - 1, sendable_packets(world, flow))
+    return False
