@@ -356,7 +356,9 @@ class Assembly:
         flows["slow_start"] = SLOW_STARTS[ends.slow_start]
         flows["ecn_capable"] = self.transport.ecn_capable
         flows["finish_ns"] = -1
-        flows["pool"], flows["first_idle"] = self._pools(schedule), NOBODY
+        flows["pool"] = flows["first_idle"] = NOBODY
+        if ends.connections == "persistent":
+            flows["pool"] = connection_pools(schedule, flows["transport"])
         if self._by_table:
             ends_out = (schedule.src, schedule.dst, schedule.src_port, schedule.dst_port)
             ends_back = (schedule.dst, schedule.src, schedule.dst_port, schedule.src_port)
@@ -364,6 +366,7 @@ class Assembly:
             flows["hash_back"] = flow_hashes(*ends_back)
         flows["hops"] = (routes[:, 0] != NOBODY).sum(axis=1)
         flows["held_ack_slot"] = NOBODY
+        flows["ack_armed_ns"] = NEVER_NS
         flows["priority"] = schedule.priority
         ack_class = self.scenario.queue.ack_class
         if self.transport.receiver is not None and ack_class is None:
@@ -380,14 +383,6 @@ class Assembly:
         )
         self.ideal_fct_s = np.where(sized, ideal_s, np.nan)
         return flows, int(words.sum())
-
-    def _pools(self, schedule: FlowSchedule) -> NDArray[np.int64]:
-        """Return the first flow between the same hosts, which keeps their idle connections; else NOBODY."""
-        if self.scenario.transport.connections == "per_flow":
-            return np.full(len(schedule.src), NOBODY)
-        pairs = schedule.src.astype(np.int64) * self.n_hosts + schedule.dst
-        _, first, pair = np.unique(pairs, return_index=True, return_inverse=True)
-        return np.where(schedule.size_bytes >= 0, first[pair], NOBODY)
 
     def _make_flows_wait(self, flows: Records, schedule: FlowSchedule) -> NDArray[np.int32]:
         """Write the dependencies into the flows, and return the waiting flows, by the flows they wait for."""
@@ -414,6 +409,21 @@ class Assembly:
             hop_s = topology.hop_s(size_bytes)
             total_s += np.where(routes[:, direction] == NOBODY, 0.0, hop_s[routes[:, direction]]).sum(axis=1)
         return total_s
+
+
+def connection_pools(schedule: FlowSchedule, transports: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the first flow between the same hosts and with the same law, which keeps their idle connections.
+
+    Args:
+        schedule: The flows.
+        transports: Number of each flow's transport, shape (n_flows,).
+
+    Returns:
+        Shape (n_flows,); NOBODY for flows without an end.
+    """
+    ends = np.column_stack([schedule.src, schedule.dst, transports])
+    _, first, pair = np.unique(ends, axis=0, return_index=True, return_inverse=True)
+    return np.where(schedule.size_bytes >= 0, first[pair.reshape(-1)], NOBODY)
 
 
 def world_needs_extras(scenario: CongestionScenario) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.network import Controls, FlowIds, Readings, checked_host_caps
-from sysgym.emulator.packets.build import Assembly, world_needs_extras
+from sysgym.emulator.packets.build import Assembly, connection_pools, world_needs_extras
 from sysgym.emulator.packets.counters.readings import clear_all_maxima, read_fair_rates
 from sysgym.emulator.packets.counters.recording import MOST_ROWS, Recording
 from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS, FlowCounterArray
@@ -354,10 +354,14 @@ class PacketNetwork:
         read_fair_rates(self._address, self.link_rate_bps, by_host_bps)
         return by_host_bps
 
+    @property
+    def _transports(self) -> tuple[Transport, ...]:
+        """All transports, each once and the common one first; a flow's ``transport`` is a number of these."""
+        return tuple({id(one): one for one in (self.transport, *self.flow_transports.values())}.values())
+
     def _bind_callbacks(self) -> None:
         """Write the addresses of all transports' callbacks into the state, the common transport's first."""
-        transports = (self.transport, *self.flow_transports.values())
-        self._state = self._state._replace(callbacks=callback_addresses(transports))
+        self._state = self._state._replace(callbacks=callback_addresses(self._transports))
         self._state.bind()
         self._address = int(self._state.world.ctypes.data)
 
@@ -382,14 +386,22 @@ class PacketNetwork:
         """Set callbacks, loss recovery and ECN of flows with their own transports, before they start."""
         self._bind_callbacks()
         flows = self._state.flows
-        for number, (flow_id, own) in enumerate(self.flow_transports.items(), start=1):
-            flows["transport"][flow_id] = number
+        numbers = {id(transport): number for number, transport in enumerate(self._transports)}
+        for flow_id, own in self.flow_transports.items():
+            if not (isinstance(flow_id, int | np.integer) and 0 <= flow_id < len(flows)):
+                raise SysgymError(
+                    f"flow_transports has a transport for flow {flow_id!r}; expected a number from 0 to"
+                    f" {len(flows) - 1}, the flows of this workload"
+                )
+            flows["transport"][flow_id] = numbers[id(own)]
             flows["recovery"][flow_id] = own.recovery_code(self.scenario.transport.loss_detection)
             flows["reduces_by_prr"][flow_id] = own.reduces_by_prr
             flows["needs_credit"][flow_id] = own.receiver is not None
             if own.receiver is None and self.transport.receiver is not None:
                 flows["cwnd"][flow_id] = self.scenario.transport.initial_window_packets
             flows["ecn_capable"][flow_id] = own.ecn_capable
+        if self.flow_transports and self.scenario.transport.connections == "persistent":
+            flows["pool"] = connection_pools(self._schedule, flows["transport"])
 
     def _resolve_halts(self) -> None:
         """Handle the reasons for a halt: too few packet slots, or a transport that failed."""
@@ -404,14 +416,12 @@ class PacketNetwork:
     def _note_failure(self) -> None:
         """Read the failure of a transport, once."""
         if self._failure is None and self._state.world["halted"][0] & TRANSPORT_FAILED:
-            transports = (self.transport, *self.flow_transports.values())
-            self._failure = transport_failure(self._state, self.topology, transports)
+            self._failure = transport_failure(self._state, self.topology, self._transports)
 
     def _needs_extras(self) -> bool:
         """Return whether this world needs the extended loop."""
-        transports = (self.transport, *self.flow_transports.values())
         return (
-            any(one.needs_extras for one in transports)
+            any(one.needs_extras for one in self._transports)
             or bool(np.any(self._schedule.needs))
             or world_needs_extras(self.scenario)
         )

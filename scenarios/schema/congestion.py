@@ -220,6 +220,15 @@ class CongestionScenario(Scenario):
                 f"room for one packet of transport.mtu_bytes = {self.transport.mtu_bytes}",
                 "a queue that holds no full packet drops all of them",
             )
+        for number in self.queue.data_classes() if self.queue.class_buffer_bytes else ():
+            limits = self.queue.class_buffer_bytes
+            if number < len(limits) and limits[number] < self.transport.mtu_bytes:
+                yield Problem(
+                    "queue.class_buffer_bytes",
+                    limits[number],
+                    f"room for one packet of transport.mtu_bytes = {self.transport.mtu_bytes}",
+                    "a class that holds no full packet drops all of them",
+                )
         for index, override in enumerate(self.topology.overrides):
             buffer_bytes = override.buffer_bytes
             if buffer_bytes is not None and buffer_bytes < self.transport.mtu_bytes:

@@ -263,6 +263,13 @@ class Queue(GrownTable):
                     f" alone takes no more of {self.shared_buffer_bytes}",
                 )
 
+    def data_classes(self) -> Iterator[int]:
+        """Yield the numbers of the classes that may carry full packets."""
+        for number in range(self.classes):
+            headers = self.trim and number == self.classes - 1
+            if number != self.ack_class and not headers:
+                yield number
+
     def _check_classes(self) -> Iterator[Problem]:
         lists = {
             "weights": self.weights,
@@ -272,6 +279,15 @@ class Queue(GrownTable):
         for key, values in lists.items():
             if values is not None and len(values) != self.classes:
                 yield Problem(key, list(values), f"one value for each of classes = {self.classes}")
+        buffers = self.class_buffer_bytes or (self.buffer_bytes,) * self.classes
+        for number, threshold in enumerate(self.class_ecn_threshold_bytes or ()):
+            if number < len(buffers) and threshold > buffers[number]:
+                yield Problem(
+                    "class_ecn_threshold_bytes",
+                    threshold,
+                    f"at most the {buffers[number]} bytes of class {number}",
+                    "packets are dropped before they are marked",
+                )
         if self.classes == 1:
             needs = "classes = 2 or more, because there is one queue only"
             for key, value, absent in (

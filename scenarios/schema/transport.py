@@ -114,7 +114,7 @@ class Transport(GrownTable):
         ),
     )
 
-    segmentation_offload_bytes: Annotated[int, Field(ge=2)] | None = Field(
+    segmentation_offload_bytes: Annotated[int, Field(ge=2, le=2**20)] | None = Field(
         default=None,
         description=(
             "longest burst that a sender hands to its network card at once, bytes (Linux: 65536); a sender"
@@ -122,7 +122,7 @@ class Transport(GrownTable):
             " leave singly"
         ),
     )
-    receive_coalescing_s: Annotated[float, Field(gt=0.0, le=0.5)] | None = Field(
+    receive_coalescing_s: Annotated[float, Field(ge=1e-9, le=0.5)] | None = Field(
         default=None,
         description=(
             "time for which a receiver's network card gathers packets of a flow in order, s; up to 64 kB are"
@@ -223,7 +223,7 @@ class Transport(GrownTable):
                 f"less than delayed_ack_timeout_s = {self.delayed_ack_timeout_s:g}",
                 "an ACK would be late before it is due",
             )
-        if self.delayed_ack_packets > 1 and self.delayed_ack_timeout_s >= self.min_rto_s:
+        if self.delays_acks and self.delayed_ack_timeout_s >= self.min_rto_s:
             yield Problem(
                 "delayed_ack_timeout_s",
                 self.delayed_ack_timeout_s,

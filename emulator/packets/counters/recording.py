@@ -10,8 +10,8 @@ from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS
 from sysgym.emulator.packets.counters.single_flows import read_flows
 from sysgym.emulator.packets.counters.statistics import PortCounters, delivered_bytes
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
+from sysgym.emulator.packets.memory.flow_record import NO_WINDOW_PACKETS
 from sysgym.emulator.packets.memory.state import State
-from sysgym.emulator.packets.transports.paced import NO_WINDOW_PACKETS
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

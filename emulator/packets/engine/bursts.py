@@ -72,8 +72,8 @@ def waits_for_burst(world: Any, flow: Any, now_ns: int) -> bool:
 @njit
 def worthwhile_packets(world: Any, flow: Any) -> int:
     """Return the number of packets from which on a flow that is limited by its window sends them."""
-    share = max(window_packets(world, flow) // SHARE_OF_WINDOW, 1)
-    return min(burst_packets(world, flow), share)
+    window = min(window_packets(world, flow), flow.receive_window_packets)
+    return min(burst_packets(world, flow), max(window // SHARE_OF_WINDOW, 1))
 
 
 @njit(forceinline=True)

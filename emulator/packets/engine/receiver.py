@@ -14,6 +14,7 @@ from sysgym.emulator.packets.engine.recovery.go_back_n import is_discarded
 from sysgym.emulator.packets.engine.wire import release_packet
 from sysgym.emulator.packets.memory.flow_record import GO_BACK_N, flow_at
 from sysgym.emulator.packets.memory.records import (
+    NEVER_NS,
     NOBODY,
     PACKET_CE,
     PACKET_CNP,
@@ -129,7 +130,8 @@ def receive_data(world: Any, slot: int, now_ns: int, extras: Any) -> None:
         return
     segment = segment_at(world.segments, slot)
     if segment.seq == SYN:
-        answer_syn(world, slot, now_ns, extras)
+        answer_syn(world, slot)
+        send_back(world, flow, packet.flow, slot, now_ns, extras)
         return
     if is_discarded(flow, segment.seq):
         release_packet(world, slot)
@@ -206,9 +208,16 @@ def receive_and_wait(world: Any, flow_id: int, slot: int, now_ns: int, extras: A
     elif flow.unacked_arrivals == 1:
         waits_ns = world.coalescing_ns if world.coalescing_ns > 0 else world.delayed_ack_ns
         flow.ack_deadline_ns = now_ns + waits_ns
-        if not flow.ack_armed:
-            flow.ack_armed = 1
-            push(world, event_key(flow.ack_deadline_ns, flow_source(world, flow_id, RECEIVER_ACKS)))
+        arm_ack_timer(world, flow_id)
+
+
+@njit
+def arm_ack_timer(world: Any, flow_id: int) -> None:
+    """Set an event for the flow's delayed ACK, unless there is one before it."""
+    flow = flow_at(world.flows, flow_id)
+    if flow.ack_deadline_ns < flow.ack_armed_ns:
+        flow.ack_armed_ns = flow.ack_deadline_ns
+        push(world, event_key(flow.ack_deadline_ns, flow_source(world, flow_id, RECEIVER_ACKS)))
 
 
 @njit(forceinline=True)
@@ -255,14 +264,15 @@ def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 def time_out_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     """Send a delayed ACK if it is due; re-arm a timer that fires too early, or only ends the gathering."""
     flow = flow_at(world.flows, flow_id)
-    flow.ack_armed = 0
+    if now_ns != flow.ack_armed_ns:  # an earlier event was set after this one
+        return
+    flow.ack_armed_ns = NEVER_NS
     if flow.unacked_arrivals == 0:
         return
     if not owes_ack(world, flow):
         flow.ack_deadline_ns = flow.unacked_since_ns + world.delayed_ack_ns
     if flow.ack_deadline_ns > now_ns:
-        flow.ack_armed = 1
-        push(world, event_key(flow.ack_deadline_ns, flow_source(world, flow_id, RECEIVER_ACKS)))
+        arm_ack_timer(world, flow_id)
     else:
         send_held_ack(world, flow_id, now_ns, extras)
 

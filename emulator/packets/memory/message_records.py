@@ -42,6 +42,7 @@ MESSAGE = np.dtype(
         ("previous", np.int32),  # list of the host's messages, by rank
         ("next", np.int32),
         ("listed", np.int32),
+        ("ticked_ns", np.int64),  # when its law had its last tick
         ("control_sent", np.int64),  # grants and requests, of both ends
         ("control_arrived", np.int64),
     ],

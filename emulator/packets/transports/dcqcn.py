@@ -17,6 +17,7 @@ from typing import Any
 
 from numba import njit
 
+from sysgym.emulator.packets.memory.flow_record import NO_WINDOW_PACKETS
 from sysgym.emulator.packets.transports.base import Transport, slow_line_stretch
 
 CNP_INTERVAL_NS = 50_000  # N, least time between two notifications of a flow
@@ -29,7 +30,6 @@ ADDITIVE_FRACTION = 1e-3  # R_AI of the line rate: 40 Mb/s at 40 Gb/s
 HYPER_FRACTION = 1e-2  # R_HAI of the line rate: ten times R_AI, as in the authors' later simulations
 MIN_RATE_FRACTION = 1e-3  # of the line rate
 TICK_S = 11e-6  # a fifth of the timers, which are also checked on every ACK
-NO_WINDOW_PACKETS = 1e9
 
 # Slots of flow.state.
 RATE_BPS = 0  # R_C

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sysgym.emulator.packets.memory.flow_record import NO_WINDOW_PACKETS
 from sysgym.emulator.packets.transports.base import Transport, do_nothing
-
-NO_WINDOW_PACKETS = 1e9
 
 
 def on_start(flow: Any, event: Any) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from numba import njit
 
+from sysgym.emulator.packets.memory.flow_record import NO_WINDOW_PACKETS
 from sysgym.emulator.packets.transports.base import Transport, slow_line_stretch
 
 NEW_SAMPLE = 0.875  # alpha, weight of a new difference
@@ -32,7 +33,6 @@ HYPERACTIVE_STEPS = 5.0  # N
 SEGMENT_BYTES = 16_000.0
 MIN_RATE_FRACTION = 1e-3  # of the line rate
 LOSS_FACTOR = 0.5
-NO_WINDOW_PACKETS = 1e9
 
 PATCHED_BETA = 0.008
 PATCHED_SLOPE_ENDS_AT = 0.25  # the weight rises from 0 to 1 between minus and plus this gradient

@@ -58,7 +58,9 @@ def send_syn(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
     packet.size_bytes = world.ack_bytes
     packet.flags = 0
     if extras is not None:
-        note_at(world.notes, slot).came_by = NOBODY
+        note = note_at(world.notes, slot)
+        note.came_by = NOBODY
+        note.priority = flow.priority
         if world.keeps_stamps:
             stamps_at(world.stamps, slot).hops = 0
     enqueue(world, first_link(world, packet, flow_id, 0), slot, now_ns, extras)
@@ -75,12 +77,11 @@ def send_syn_again(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 
 
 @njit
-def answer_syn(world: Any, slot: int, now_ns: int, extras: Any) -> None:
-    """Send a SYN back as its answer."""
+def answer_syn(world: Any, slot: int) -> None:
+    """Turn a SYN into its answer."""
     packet = packet_at(world.packets, slot)
     segment_at(world.segments, slot).ack = flow_at(world.flows, packet.flow).rcv_nxt
     packet.flags = PACKET_IS_ACK
-    enqueue(world, first_link(world, packet, packet.flow, 1), slot, now_ns, extras)
 
 
 @njit

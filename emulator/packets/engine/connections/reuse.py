@@ -12,7 +12,7 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.memory.flow_record import STATE_SLOTS, flow_at
+from sysgym.emulator.packets.memory.flow_record import NO_WINDOW_PACKETS, STATE_SLOTS, flow_at
 from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NOBODY, route_hop_at
 
 KEEP = 0
@@ -123,12 +123,13 @@ def shrink_idle_window(world: Any, flow: Any, idle_ns: int) -> None:
     Laws that set their window from a model of the path, as BBR, and those without one are left alone, as on
     Linux.
     """
-    if not flow.reduces_by_prr or flow.cwnd >= world.max_window_packets:
+    if not flow.reduces_by_prr or flow.cwnd >= NO_WINDOW_PACKETS:
         return
-    least = min(flow.cwnd, float(world.initial_window_packets))
     allowed_ns = NONVALIDATED_NS if world.idle_window == KEEP else flow.rto_ns
     if idle_ns <= allowed_ns:
         return
+    flow.cwnd = min(flow.cwnd, float(world.max_window_packets))  # more of it was never used
+    least = min(flow.cwnd, float(world.initial_window_packets))
     if world.idle_window == RESTART:
         flow.cwnd = least
         return

@@ -9,7 +9,7 @@ from typing import Any
 
 from numba import njit
 
-from sysgym.emulator.packets.engine.discipline import NOT_MARKED, REFUSED, red_verdict
+from sysgym.emulator.packets.engine.discipline import MARKED, NOT_MARKED, REFUSED, red_verdict
 from sysgym.emulator.packets.engine.queues.class_queue import (
     append,
     class_backlog_ns,
@@ -49,12 +49,13 @@ def join_queue(world: Any, link: Any, link_id: int, slot: int, now_ns: int) -> N
         accepted = note.came_by == NOBODY or hold(world, note.came_by, number, packet.size_bytes, now_ns)
     else:
         accepted = verdict != REFUSED and has_room(world, link, link_id, number, packet.size_bytes, now_ns)
+    marks = verdict == MARKED or backlog_ns > queue.mark_above_ns
     if accepted:
-        if verdict != NOT_MARKED or backlog_ns > queue.mark_above_ns:
+        if marks:
             mark(link, queue, packet)
         append(world, link, link_id, number, slot, now_ns)
-    elif can_be_trimmed(world, packet):
-        trim(world, link, link_id, number, slot, now_ns)
+    elif can_be_trimmed(world, slot):
+        trim(world, link, link_id, number, slot, marks, now_ns)
     else:
         drop(world, link, link_id, number, slot)
     begin_transmission(world, link_id, now_ns)

@@ -11,7 +11,14 @@ from typing import Any
 from numba import njit
 
 from sysgym.emulator.packets.engine.discipline import random_below
-from sysgym.emulator.packets.engine.queues.class_queue import append, count_bytes, drop, has_room, queue_of
+from sysgym.emulator.packets.engine.queues.class_queue import (
+    append,
+    count_bytes,
+    drop,
+    has_room,
+    mark,
+    queue_of,
+)
 from sysgym.emulator.packets.memory.records import (
     NOBODY,
     PACKET_IS_ACK,
@@ -19,23 +26,32 @@ from sysgym.emulator.packets.memory.records import (
     note_at,
     packet_at,
     port_at,
+    segment_at,
 )
 
 
 @njit(forceinline=True)
-def can_be_trimmed(world: Any, packet: Any) -> bool:
+def can_be_trimmed(world: Any, slot: int) -> bool:
     """Return whether a packet is data that has not been cut yet, in a network that trims."""
-    return world.trims and not packet.flags & (PACKET_IS_ACK | PACKET_TRIMMED)
+    flags = packet_at(world.packets, slot).flags
+    return bool(
+        world.trims
+        and not flags & (PACKET_IS_ACK | PACKET_TRIMMED)
+        and segment_at(world.segments, slot).seq >= 0  # neither a SYN nor a request for credit
+    )
 
 
 @njit
-def trim(world: Any, link: Any, link_id: int, number: int, slot: int, now_ns: int) -> None:
+def trim(world: Any, link: Any, link_id: int, number: int, slot: int, marks: bool, now_ns: int) -> None:
     """Cut a packet that finds no room, or instead the last one of its class, with equal chances.
 
-    The draw avoids that packets of the same flow are always those that come too late (section 3.1).
+    The draw avoids that packets of the same flow are always those that come too late (section 3.1). A packet
+    that keeps its data gets the mark of the queue that it found.
     """
     queue = queue_of(world, link_id, number)
     if random_below(world, 2) and may_take_place(world, link, link_id, number, slot, now_ns):
+        if marks:
+            mark(link, queue, packet_at(world.packets, slot))
         slot = take_place_of_last(world, link, link_id, number, slot)
     packet = packet_at(world.packets, slot)
     queue.trimmed_packets += 1
@@ -59,7 +75,7 @@ def may_take_place(world: Any, link: Any, link_id: int, number: int, slot: int, 
     last = packet_at(world.packets, queue.tail)
     grows_bytes = packet_at(world.packets, slot).size_bytes - last.size_bytes
     fits = grows_bytes <= 0 or has_room(world, link, link_id, number, grows_bytes, now_ns)
-    return bool(can_be_trimmed(world, last) and fits)
+    return bool(can_be_trimmed(world, queue.tail) and fits)
 
 
 @njit

@@ -69,6 +69,16 @@ def notify_receiver(world: Any, message: Any, what: int, event: Any) -> None:
         halt_for_transport(world, flow, what, raised)
 
 
+@njit(forceinline=True)
+def describe_arrival(event: Any, seq: int, flags: int, now_ns: int) -> None:
+    """Fill in the event of a packet that has arrived, or of the clock."""
+    event.now_ns = now_ns
+    event.seq = seq
+    event.is_new = 0
+    event.trimmed = 1 if flags & PACKET_TRIMMED else 0
+    event.marked = 1 if flags & PACKET_CE else 0
+
+
 @njit
 def begin_message(world: Any, flow: Any, message: Any, now_ns: int) -> None:
     """Begin a message with the first packet or request that arrives of it."""
@@ -106,11 +116,7 @@ def receive_in_message(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     message = message_at(world.messages, flow_id)
     segment = segment_at(world.segments, slot)
     event = arrival_at(world.arrival, 0)
-    event.now_ns = now_ns
-    event.seq = segment.seq
-    event.is_new = 0
-    event.trimmed = 1 if packet.flags & PACKET_TRIMMED else 0
-    event.marked = 1 if packet.flags & PACKET_CE else 0
+    describe_arrival(event, segment.seq, packet.flags, now_ns)
     if message.first_arrival_ns < 0:
         begin_message(world, flow, message, now_ns)
     repeated = 0
@@ -217,11 +223,10 @@ def tick_receivers(world: Any, now_ns: int, extras: Any) -> None:
         while index != NOBODY:
             message = message_at(world.messages, index)
             index = message.next
-            event.now_ns = now_ns
-            event.seq = NOBODY
-            event.is_new = 0
-            event.trimmed = 0
-            event.marked = 0
+            if message.ticked_ns == now_ns:  # its law has moved it behind others
+                continue
+            message.ticked_ns = now_ns
+            describe_arrival(event, NOBODY, 0, now_ns)
             notify_receiver(world, message, ON_RECEIVER_TICK, event)
         tell_senders(world, host_id, now_ns, extras)
         send_pulls(world, host_id, now_ns, extras)

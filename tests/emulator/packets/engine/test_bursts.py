@@ -101,6 +101,20 @@ def test_what_is_held_back_for_a_burst_does_not_keep_a_window_from_growing(make_
     assert 50 < windows[0] <= windows[1] < 2 * windows[0]
 
 
+def test_a_receive_window_is_used_like_a_congestion_window(make_network: MakeNetwork) -> None:
+    goodput = {}
+    for limit in ("congestion window", "receive window"):
+        window = 32 if limit == "congestion window" else 1e9
+        receive_bytes = 32 * 1460 if limit == "receive window" else None
+        network = make_network(
+            window_of(window), transport__segmentation_offload_bytes=65_536,
+            transport__receive_window_bytes=receive_bytes, **ALONE,
+        )  # fmt: skip
+        network.advance(10e-3)
+        goodput[limit] = int(network.flows().delivered_bytes.sum())
+    assert goodput["receive window"] == pytest.approx(goodput["congestion window"], rel=0.01)
+
+
 def test_bursts_reach_the_link_as_a_whole(make_network: MakeNetwork) -> None:
     network = make_network(
         paced_at(3e9), transport__segmentation_offload_bytes=15_000, transport__host_jitter_s=0.0,

@@ -173,6 +173,36 @@ def test_a_single_packet_waits_on_for_a_second_one(make_network: MakeNetwork) ->
     assert held_ns == 500_000
 
 
+def test_what_is_gathered_after_a_lone_packet_does_not_wait_for_its_timer(make_network: MakeNetwork) -> None:
+    """A lone packet's ACK waits 500 us for a second packet; what is gathered later waits 20 us only."""
+
+    def on_start(flow, event):  # type: ignore[no-untyped-def]
+        flow.cwnd = 1.0
+
+    def on_ack(flow, event):  # type: ignore[no-untyped-def]
+        flow.state[0] += 1
+        if flow.state[0] >= 2:
+            flow.state[1] = max(flow.state[1], event.endpoint_delay_ns)
+        flow.cwnd = 2.0
+
+    def on_tick(flow, event):  # type: ignore[no-untyped-def]
+        if flow.state[0] == 0:
+            flow.cwnd = 2.0  # the second packet comes 100 us after the first
+
+    law = Transport(
+        "one-then-two", "", on_ack, do_nothing, do_nothing, on_start, on_tick=on_tick, tick_s=1e-4
+    )
+    network = make_network(
+        law, transport__delayed_ack_packets=2, transport__delayed_ack_timeout_s=500e-6,
+        transport__receive_coalescing_s=20e-6, **ALONE,
+    )  # fmt: skip
+    one_flow(network, 101)
+    network.advance(2e-3)
+    acks, longest_ns = network._state.flows["state"][0][:2]
+    assert acks > 15
+    assert longest_ns <= 20_000
+
+
 def test_the_end_of_a_flow_is_not_gathered(make_network: MakeNetwork) -> None:
     network = make_network(window_of(10), transport__receive_coalescing_s=900e-6, **ALONE)
     one_flow(network, 5)

@@ -100,3 +100,25 @@ def test_all_is_delivered_although_syns_and_data_are_lost(make_network: MakeNetw
     assert network.hosts().active_flows.sum() == 0
     assert np.all(network._state.links["head"] == NOBODY)
     assert network._state.world["free_packets"][0] == len(network._state.packets)
+
+
+@pytest.mark.parametrize("ack_class", [None, 1])
+@pytest.mark.parametrize("priorities", [(1, 0), (0, 1)])
+def test_a_syn_travels_in_the_class_of_its_flow(
+    make_network: MakeNetwork, priorities: tuple[int, int], ack_class: int | None
+) -> None:
+    network = make_network(
+        "dctcp", transport__handshake=True, queue__classes=2, queue__ack_class=ack_class, **ALONE
+    )
+    rng, start_ns = np.random.default_rng(0), [0, 50_000_000]
+    schedule = make_schedule(
+        rng, [0, 0], [1, 1], size_bytes=146_000, start_ns=start_ns, priority=list(priorities)
+    )
+    network.reset(0, schedule)
+    network.advance(49.9e-3)
+    before = network.classes().accepted_packets.sum(axis=0)
+    network.advance(0.1e-3 + SYN_ROUND_TRIP_S - 1e-7)
+    expected = np.zeros(2)
+    expected[priorities[1]] += 3
+    expected[priorities[1] if ack_class is None else ack_class] += 3
+    assert (network.classes().accepted_packets.sum(axis=0) - before).tolist() == expected.tolist()

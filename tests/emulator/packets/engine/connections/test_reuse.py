@@ -12,6 +12,8 @@ from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport, get_transport, list_transports
 from sysgym.emulator.packets.transports.base import do_nothing
 from sysgym.emulator.packets.workloads.schedule import make_schedule
+from sysgym.errors import SysgymError
+from sysgym.scenarios import CongestionScenario, load_scenario
 
 MakeNetwork = Callable[..., PacketNetwork]
 
@@ -196,3 +198,51 @@ def test_many_answers_over_few_connections_all_arrive(
     assert network._state.world["free_packets"][0] == len(network._state.packets)
     again = network.flow_counters(np.arange(len(flows.src)))["sent_packets"] - flows.retransmitted_packets
     assert np.array_equal(again, -(-flows.size_bytes // 1460))
+
+
+@pytest.mark.parametrize(
+    ("own", "before"),
+    [
+        (dict.fromkeys(range(6), "cubic"), [None, 0, 1, 2, 3, 4]),
+        ({2: "reno"}, [None, 0, None, 1, 3, 4]),
+        ({1: "dctcp"}, [None, 0, 1, 2, 3, 4]),
+    ],
+)
+def test_flows_with_laws_of_their_own_continue_connections_of_that_law(
+    own: dict[int, str], before: list[int | None]
+) -> None:
+    scenario = load_scenario(
+        "dumbbell-10g", overrides={"transport.connections": "persistent"}, expect=CongestionScenario
+    )
+    network = PacketNetwork(scenario, transport="dctcp")
+    rng, start_ns = np.random.default_rng(0), np.arange(6) * 2 * MS
+    schedule = make_schedule(rng, [0] * 6, [4] * 6, size_bytes=14_600, start_ns=start_ns)
+    network.flow_transports.update({flow: get_transport(name) for flow, name in own.items()})
+    network.reset(0, schedule)
+    network.advance(20e-3)
+    first = network._state.flows["first_packet"]
+    expected = [0]
+    for flow in range(1, 6):
+        last = before[flow]
+        expected.append(0 if last is None else expected[last] + 4096)
+    assert first.tolist() == expected
+
+
+@pytest.mark.parametrize("flow", [-1, 10**6, "a"])
+def test_a_law_for_a_flow_that_does_not_exist_is_an_error(flow: Any) -> None:
+    scenario = load_scenario("dumbbell-10g", expect=CongestionScenario)
+    with pytest.raises(SysgymError, match="expected a number from 0 to"):
+        PacketNetwork(scenario, flow_transports={flow: "cubic"})
+
+
+@pytest.mark.parametrize(("rule", "window"), [("decay", 10.0), ("restart", 10.0), ("keep", 30.0)])
+def test_a_window_beyond_the_largest_one_shrinks_from_there(
+    make_network: MakeNetwork, rule: str, window: float
+) -> None:
+    """What a window has beyond ``max_window_packets`` was never used."""
+    network = make_network(growing(), transport__idle_window=rule, transport__max_window_packets=16, **KEPT)
+    flows = begin(network, (0, 4, 20, 0.0), (0, 4, 1, 3000.0))
+    network.advance(2.9999)
+    assert flows["cwnd"][0] == 30.0
+    network.advance(0.15e-3)
+    assert flows["cwnd"][1] == window

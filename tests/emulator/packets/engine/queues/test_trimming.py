@@ -10,6 +10,8 @@ import pytest
 
 from sysgym.emulator.packets.memory.records import NOBODY
 from sysgym.emulator.packets.network import PacketNetwork
+from sysgym.emulator.packets.transports import Transport
+from sysgym.emulator.packets.transports.base import do_nothing
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 
 MakeNetwork = Callable[..., PacketNetwork]
@@ -123,3 +125,41 @@ def test_nothing_is_left_behind(make_network: MakeNetwork) -> None:
     assert np.all(state.class_queues["head"] == NOBODY)
     assert np.all(state.class_queues["waiting_bytes"] == 0)
     assert np.all(state.ports["queued_bytes"] == 0)
+
+
+def marking_window(packets: float) -> Transport:
+    def on_start(flow, event):  # type: ignore[no-untyped-def]
+        flow.cwnd = packets
+
+    return Transport(
+        "window", "a constant window", do_nothing, do_nothing, do_nothing, on_start, ecn_capable=True
+    )
+
+
+def test_a_packet_that_takes_the_place_of_another_one_is_marked_too(make_network: MakeNetwork) -> None:
+    queue = trimming(buffer_bytes=20 * PACKET_BYTES, ecn_threshold_bytes=10 * PACKET_BYTES)
+    network = make_network(
+        marking_window(200.0),
+        topology=SWITCH,
+        workload={"kind": "long_lived", "pairs": "stride"},
+        queue=queue,
+    )
+    rng = np.random.default_rng(0)
+    network.reset(0, make_schedule(rng, [0, 1, 2, 3], [8] * 4, size_bytes=50_000_000, start_ns=0))
+    network.advance(5e-3)
+    before = network.flows()
+    network.advance(10e-3)
+    after = network.flows()
+    assert network.classes().trimmed_packets.sum() > 10_000
+    acked = (after.acked_packets - before.acked_packets).sum()
+    assert (after.marked_packets - before.marked_packets).sum() == acked > 5_000
+
+
+def test_a_syn_is_never_trimmed(make_network: MakeNetwork) -> None:
+    network = make_network(
+        "dctcp", topology=SWITCH, workload={**INCAST, "senders": 16}, queue=trimming(class_buffer_bytes=[2_000, 1_000_000]),
+        transport__handshake=True, transport__ack_bytes=1_400, transport__max_rto_s=60.0,
+    )  # fmt: skip
+    network.advance(0.15)
+    assert network._state.flows["nacks"].sum() == network.classes().trimmed_packets.sum() > 0
+    assert network.classes().dropped_packets.sum() > 0

@@ -195,3 +195,22 @@ def test_a_failing_receiver_names_its_callback(make_network: MakeNetwork) -> Non
 def test_what_does_not_fit_together_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SysgymError, match=message):
         Transport("wrong", "for a test", **options)
+
+
+def test_a_tick_calls_every_message_once_although_its_law_moves_it_back(make_network: MakeNetwork) -> None:
+    def on_tick(message, host, event):  # type: ignore[no-untyped-def]
+        message.state[0] += 1.0
+        set_rank(host, message, message.rank + 1.0)
+
+    law = Transport(
+        "ages",
+        "",
+        on_start=one_packet_first,
+        receiver=Receiver(on_data=pull_all, on_tick=on_tick),
+        tick_s=20e-6,
+    )
+    network = make_network(law, **SWITCH)
+    rng = np.random.default_rng(0)
+    network.reset(0, make_schedule(rng, [0, 1, 2, 3], [4] * 4, size_bytes=1_000_000, start_ns=0))
+    network.advance(390e-6)
+    assert network._state.messages["state"][:, 0].tolist() == [19.0] * 4
