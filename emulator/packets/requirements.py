@@ -1,4 +1,4 @@
-"""What transports require of a network: of its switches, and of the other transports in it."""
+"""Requirements of transports: of the switches of a network, and of the other transports in it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,18 @@ def check_requirements(scenario: CongestionScenario, common: Transport, own: Ite
 def _check_common_parts(common: Transport, own: Iterable[Transport]) -> None:
     """Check that flows' own transports need only the ticks, telemetry and notifications of the common one."""
     for transport in own:
-        if (transport.needs_int, transport.cnp_interval_ns, transport.tick_s, transport.receiver) not in (
-            (False, 0, 0.0, None),
-            (common.needs_int, common.cnp_interval_ns, common.tick_s, common.receiver),
-        ):
+        parts = {
+            "telemetry": (transport.needs_int, common.needs_int, False),
+            "notifications": (transport.cnp_interval_ns, common.cnp_interval_ns, 0),
+            "ticks": (transport.tick_s, common.tick_s, 0.0),
+            "receivers": (transport.receiver, common.receiver, None),
+        }
+        needed = [part for part, (wanted, _, absent) in parts.items() if wanted != absent]
+        if needed and any(wanted != there for wanted, there, _ in parts.values()):
             raise SysgymError(
-                f'the transport "{transport.name}" needs telemetry, notifications, ticks or receivers, which'
-                f' the network has for its common transport only, "{common.name}"'
+                f'the transport "{transport.name}" of single flows needs {" and ".join(needed)}, and these'
+                f' are those of the common transport, "{common.name}"; make "{transport.name}" the'
+                " transport of all flows"
             )
 
 
