@@ -28,10 +28,24 @@ SCENARIOS = (
 INCAST, DUMBBELL = "linux-fattree-incast-shallow", "linux-dumbbell-100m"
 _FEWER = {"queue.buffer_bytes": 30_000, "queue.ecn_threshold_bytes": 6_000}
 _MORE = {"workload.senders": 15, "workload.period_s": 0.5}
+_MOST = {
+    "topology": {
+        "kind": "single_switch",
+        "hosts": 25,
+        "link_rate_bps": 20e6,
+        "link_delay_s": 10e-6,
+        "link_model": "shaper",
+    },
+    "queue.buffer_bytes": 150_000,
+    "queue.ecn_threshold_bytes": 30_000,
+    "workload.senders": 24,
+    "workload.period_s": 0.8,
+}
 LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
     "20 packets": (INCAST, _FEWER),
     "40 packets": (INCAST, {}),
     "40 packets, 15 senders": (INCAST, _MORE),
+    "100 packets, 24 senders": (INCAST, _MOST),
     "40 packets, persistent": (INCAST, {"transport.connections": "persistent"}),
     "0.1 % at random": (DUMBBELL, {"faults.loss_probability": 0.001}),
     "1 % at random": (DUMBBELL, {"faults.loss_probability": 0.01}),
