@@ -366,7 +366,6 @@ class Assembly:
             flows["hash_back"] = flow_hashes(*ends_back)
         flows["hops"] = (routes[:, 0] != NOBODY).sum(axis=1)
         flows["held_ack_slot"] = NOBODY
-        flows["ack_armed_ns"] = NEVER_NS
         flows["priority"] = schedule.priority
         ack_class = self.scenario.queue.ack_class
         if self.transport.receiver is not None and ack_class is None:

@@ -30,10 +30,11 @@ SAMPLE_TICK = 2
 TRANSPORT_TICK = 3
 N_CLOCKS = 4
 
-# In the extended loop, two sources per flow, one per link (its port) and one per host (its pulls) follow.
+# In the extended loop, three sources per flow, one per link (its port) and one per host (its pulls) follow.
 FLOW_SENDS = 0
 RECEIVER_ACKS = 1
-SOURCES_PER_FLOW = 2
+RECEIVER_GATHERS = 2
+SOURCES_PER_FLOW = 3
 
 
 @njit(forceinline=True)

@@ -20,6 +20,7 @@ from sysgym.emulator.packets.engine.events import (
     MAX_TIME_NS,
     N_CLOCKS,
     NO_EVENT,
+    RECEIVER_ACKS,
     SAMPLE_TICK,
     SOURCE_BITS,
     SOURCE_MASK,
@@ -44,7 +45,7 @@ from sysgym.emulator.packets.engine.ports import enqueue, following_link, sample
 from sysgym.emulator.packets.engine.queues.admission import end_transmission
 from sysgym.emulator.packets.engine.queues.class_queue import integrate_queue
 from sysgym.emulator.packets.engine.queues.pfc import take_control_frame
-from sysgym.emulator.packets.engine.receiver import receive_data, time_out_ack
+from sysgym.emulator.packets.engine.receiver import end_gathering, receive_data, time_out_ack
 from sysgym.emulator.packets.engine.receivers.inbox import receive_in_message, tick_receivers, wake_inbox
 from sysgym.emulator.packets.engine.wire import integrate_backlog, refuse, release_packet
 from sysgym.emulator.packets.memory.flow_record import flow_at
@@ -161,10 +162,13 @@ def handle_own_event(world: Any, number: int, now_ns: int, extras: Any) -> None:
     n_flow_sources = SOURCES_PER_FLOW * world.n_flows
     if number < n_flow_sources:
         flow_id = number // SOURCES_PER_FLOW
-        if number % SOURCES_PER_FLOW == FLOW_SENDS:
+        what = number % SOURCES_PER_FLOW
+        if what == FLOW_SENDS:
             wake_flow(world, flow_id, now_ns, extras)
-        else:
+        elif what == RECEIVER_ACKS:
             time_out_ack(world, flow_id, now_ns, extras)
+        else:
+            end_gathering(world, flow_id, now_ns, extras)
     elif number >= n_flow_sources + world.n_links:
         wake_inbox(world, number - n_flow_sources - world.n_links, now_ns, extras)
     else:

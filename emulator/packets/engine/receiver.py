@@ -8,13 +8,18 @@ import numpy as np
 from numba import njit
 
 from sysgym.emulator.packets.engine.connections.handshake import answer_syn
-from sysgym.emulator.packets.engine.events import RECEIVER_ACKS, event_key, flow_source, push
+from sysgym.emulator.packets.engine.events import (
+    RECEIVER_ACKS,
+    RECEIVER_GATHERS,
+    event_key,
+    flow_source,
+    push,
+)
 from sysgym.emulator.packets.engine.ports import enqueue, first_link
 from sysgym.emulator.packets.engine.recovery.go_back_n import is_discarded
 from sysgym.emulator.packets.engine.wire import release_packet
 from sysgym.emulator.packets.memory.flow_record import GO_BACK_N, flow_at
 from sysgym.emulator.packets.memory.records import (
-    NEVER_NS,
     NOBODY,
     PACKET_CE,
     PACKET_CNP,
@@ -206,18 +211,30 @@ def receive_and_wait(world: Any, flow_id: int, slot: int, now_ns: int, extras: A
     if at_once or flow.finish_ns >= 0 or (owes_ack(world, flow) and not gathers_more(world, flow, now_ns)):
         send_held_ack(world, flow_id, now_ns, extras)
     elif flow.unacked_arrivals == 1:
-        waits_ns = world.coalescing_ns if world.coalescing_ns > 0 else world.delayed_ack_ns
-        flow.ack_deadline_ns = now_ns + waits_ns
-        arm_ack_timer(world, flow_id)
+        if world.coalescing_ns > 0:
+            arm_gathering(world, flow_id)
+        else:
+            arm_ack(world, flow_id)
 
 
 @njit
-def arm_ack_timer(world: Any, flow_id: int) -> None:
-    """Set an event for the flow's delayed ACK, unless there is one before it."""
+def arm_ack(world: Any, flow_id: int) -> None:
+    """Set an event for the end of an ACK's delay, unless there is one, which comes no later."""
     flow = flow_at(world.flows, flow_id)
-    if flow.ack_deadline_ns < flow.ack_armed_ns:
-        flow.ack_armed_ns = flow.ack_deadline_ns
-        push(world, event_key(flow.ack_deadline_ns, flow_source(world, flow_id, RECEIVER_ACKS)))
+    if not flow.ack_armed:
+        flow.ack_armed = 1
+        deadline_ns = flow.unacked_since_ns + world.delayed_ack_ns
+        push(world, event_key(deadline_ns, flow_source(world, flow_id, RECEIVER_ACKS)))
+
+
+@njit
+def arm_gathering(world: Any, flow_id: int) -> None:
+    """Set an event for the end of the gathering, unless there is one, which comes no later."""
+    flow = flow_at(world.flows, flow_id)
+    if not flow.gathering_armed:
+        flow.gathering_armed = 1
+        until_ns = flow.unacked_since_ns + world.coalescing_ns
+        push(world, event_key(until_ns, flow_source(world, flow_id, RECEIVER_GATHERS)))
 
 
 @njit(forceinline=True)
@@ -262,19 +279,30 @@ def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 
 @njit
 def time_out_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Send a delayed ACK if it is due; re-arm a timer that fires too early, or only ends the gathering."""
+    """Send a delayed ACK if its delay is over; set the event again if it was for an earlier ACK."""
     flow = flow_at(world.flows, flow_id)
-    if now_ns != flow.ack_armed_ns:  # an earlier event was set after this one
-        return
-    flow.ack_armed_ns = NEVER_NS
+    flow.ack_armed = 0
     if flow.unacked_arrivals == 0:
         return
-    if not owes_ack(world, flow):
-        flow.ack_deadline_ns = flow.unacked_since_ns + world.delayed_ack_ns
-    if flow.ack_deadline_ns > now_ns:
-        arm_ack_timer(world, flow_id)
+    if flow.unacked_since_ns + world.delayed_ack_ns > now_ns:
+        arm_ack(world, flow_id)
     else:
         send_held_ack(world, flow_id, now_ns, extras)
+
+
+@njit
+def end_gathering(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
+    """Send the ACK for what was gathered, or let a packet that came alone wait on for another one."""
+    flow = flow_at(world.flows, flow_id)
+    flow.gathering_armed = 0
+    if flow.unacked_arrivals == 0:
+        return
+    if flow.unacked_since_ns + world.coalescing_ns > now_ns:  # it was for an earlier ACK
+        arm_gathering(world, flow_id)
+    elif owes_ack(world, flow):
+        send_held_ack(world, flow_id, now_ns, extras)
+    else:
+        arm_ack(world, flow_id)
 
 
 @njit(forceinline=True)

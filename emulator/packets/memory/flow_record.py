@@ -188,8 +188,6 @@ FLOW = np.dtype(
         ("app_limited_until", np.int64),  # 0, or the delivered_packets up to which samples are app-limited
         ("burst_left", np.int64),  # packets of its present burst that have not left yet
         ("burst_sent_ns", np.int64),  # when a packet left last, with segmentation offload
-        ("ack_deadline_ns", np.int64),
-        ("ack_armed_ns", np.int64),  # time of the next event for it; NEVER_NS: there is none
         ("unacked_since_ns", np.int64),  # first of the arrivals that are not yet acknowledged
         ("last_cnp_ns", np.int64),
         ("after_delay_ns", np.int64),
@@ -198,6 +196,8 @@ FLOW = np.dtype(
         ("packet_bytes", np.int64),  # of a full packet, headers included
         ("hops", np.int32),  # links of the route
         ("pace_armed", np.int32),  # has an entry in the event heap
+        ("ack_armed", np.int32),
+        ("gathering_armed", np.int32),
         ("ce_state", np.int32),  # DCTCP.CE of RFC 8257, 3.2
         ("unacked_arrivals", np.int32),  # arrived and not yet acknowledged by the receiver
         ("quick_acks", np.int32),  # that the receiver will still send at once

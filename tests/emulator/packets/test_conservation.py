@@ -51,6 +51,7 @@ def packets_on_links(network: PacketNetwork) -> list[list[int]]:
 def check_invariants(network: PacketNetwork) -> None:
     state = network._state
     fifos = packets_on_links(network)
+    assert 0 < state.world["heap_size"][0] <= len(state.heap), "an event source has two events"
     in_flight = [slot for slots in fifos for slot in slots] + packets_that_wait(network)
     assert len(set(in_flight)) == len(in_flight), "a packet is in two places"
     assert len(in_flight) + state.world["free_packets"][0] == len(state.packets), "a slot is lost"

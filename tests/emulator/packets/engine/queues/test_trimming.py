@@ -157,7 +157,7 @@ def test_a_packet_that_takes_the_place_of_another_one_is_marked_too(make_network
 
 def test_a_syn_is_never_trimmed(make_network: MakeNetwork) -> None:
     network = make_network(
-        "dctcp", topology=SWITCH, workload={**INCAST, "senders": 16}, queue=trimming(class_buffer_bytes=[2_000, 1_000_000]),
+        "dctcp", topology=SWITCH, workload=INCAST, queue=trimming(class_buffer_bytes=[2_000, 1_000_000]),
         transport__handshake=True, transport__ack_bytes=1_400, transport__max_rto_s=60.0,
     )  # fmt: skip
     network.advance(0.15)
