@@ -388,7 +388,7 @@ class PacketNetwork:
         flows = self._state.flows
         numbers = {id(transport): number for number, transport in enumerate(self._transports)}
         for flow_id, own in self.flow_transports.items():
-            if not (isinstance(flow_id, int | np.integer) and 0 <= flow_id < len(flows)):
+            if flow_id not in range(len(flows)):
                 raise SysgymError(
                     f"flow_transports has a transport for flow {flow_id!r}; expected a number from 0 to"
                     f" {len(flows) - 1}, the flows of this workload"

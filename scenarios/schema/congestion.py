@@ -220,9 +220,9 @@ class CongestionScenario(Scenario):
                 f"room for one packet of transport.mtu_bytes = {self.transport.mtu_bytes}",
                 "a queue that holds no full packet drops all of them",
             )
-        for number in self.queue.data_classes() if self.queue.class_buffer_bytes else ():
-            limits = self.queue.class_buffer_bytes
-            if number < len(limits) and limits[number] < self.transport.mtu_bytes:
+        limits = self.queue.class_buffer_bytes or ()
+        for number in set(self.queue.data_classes()) & set(range(len(limits))):
+            if limits[number] < self.transport.mtu_bytes:
                 yield Problem(
                     "queue.class_buffer_bytes",
                     limits[number],

@@ -314,3 +314,35 @@ def test_hash_does_not_hang_on_how_a_number_is_written(write: WriteFile) -> None
     plain = load_scenario(write()).sha256()
     assert load_scenario(write(("10e9", "10_000_000_000"))).sha256() == plain
     assert load_scenario(write(("10e9", "10_000_000_001"))).sha256() != plain
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [
+        ({"queue.class_buffer_bytes": [64, 1_000_000]}, "queue.class_buffer_bytes"),
+        ({"queue.class_buffer_bytes": [64, 64], "queue.ack_class": 1}, "queue.class_buffer_bytes"),
+        (
+            {"queue.class_buffer_bytes": [3_000, 3_000], "queue.class_ecn_threshold_bytes": [2_000, 60_000]},
+            "queue.class_ecn_threshold_bytes",
+        ),
+        ({"transport.segmentation_offload_bytes": 2**21}, "transport.segmentation_offload_bytes"),
+        ({"transport.receive_coalescing_s": 1e-12}, "transport.receive_coalescing_s"),
+        (
+            {"transport.receive_coalescing_s": 0.3, "transport.delayed_ack_timeout_s": 0.4},
+            "transport.delayed_ack_timeout_s",
+        ),
+    ],
+)
+def test_classes_and_hosts_that_could_not_work_are_refused(overrides: dict[str, Any], key: str) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        load_scenario("incast-32", overrides={"queue.classes": 2, **overrides})
+    assert [problem.key for problem in raised.value.problems] == [key]
+
+
+def test_a_class_of_headers_or_acks_may_be_small() -> None:
+    small = {
+        "queue.classes": 3,
+        "queue.class_buffer_bytes": [30_000, 600, 400],
+        "queue.ecn_threshold_bytes": 400,
+    }
+    load_scenario("incast-32", overrides={**small, "queue.ack_class": 1, "queue.trim": True})

@@ -228,7 +228,7 @@ def test_flows_with_laws_of_their_own_continue_connections_of_that_law(
     assert first.tolist() == expected
 
 
-@pytest.mark.parametrize("flow", [-1, 10**6, "a"])
+@pytest.mark.parametrize("flow", [-1, 10**6, "a", 0.5])
 def test_a_law_for_a_flow_that_does_not_exist_is_an_error(flow: Any) -> None:
     scenario = load_scenario("dumbbell-10g", expect=CongestionScenario)
     with pytest.raises(SysgymError, match="expected a number from 0 to"):
