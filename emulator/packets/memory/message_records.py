@@ -89,7 +89,7 @@ CREDIT = np.dtype(
     ],
     align=True,
 )
-"""What a packet of a receiver-driven transport carries beside its segment, by the packet's slot."""
+"""Contents of a packet of a receiver-driven transport beside its segment, by the packet's slot."""
 
 message_at = record_accessor(MESSAGE)
 inbox_at = record_accessor(INBOX)

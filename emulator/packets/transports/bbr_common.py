@@ -1,4 +1,4 @@
-"""What all versions of BBR have in common: rounds, send quanta, aggregated ACKs, the window before losses.
+"""Common parts of all versions of BBR: rounds, send quanta, aggregated ACKs, the window before losses.
 
 Sources: draft-cardwell-iccrg-bbr-congestion-control-00 (version 1), draft-ietf-ccwg-bbr-06 (version 3) and
 Linux. The versions share the first slots of ``flow.state``; their own begin at :data:`FIRST_OWN`.

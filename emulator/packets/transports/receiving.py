@@ -1,4 +1,4 @@
-"""What the law of a receiver can do: grant, queue pulls, order the messages, ask for missing packets again.
+"""Actions of the law of a receiver: grant, queue pulls, order the messages, ask for missing packets again.
 
 A message's sender may make ``message.granted_packets`` transmissions. :func:`grant` raises that number at
 once; pulls raise it by one at a time, when the host's clock comes to them. Packets that the receiver asks for

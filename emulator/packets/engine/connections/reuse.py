@@ -18,7 +18,7 @@ from sysgym.emulator.packets.memory.records import LONG_LIVED_PACKETS, NOBODY, r
 KEEP = 0
 DECAY = 1
 RESTART = 2
-"""What becomes of the window of an idle connection."""
+"""Rules for the window of an idle connection."""
 
 NONVALIDATED_NS = 300_000_000_000
 """Time for which a window that is not used may be kept: five minutes (RFC 7661, 4.4.3)."""

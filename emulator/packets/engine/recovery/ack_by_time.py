@@ -32,7 +32,7 @@ from sysgym.emulator.packets.memory.records import NEVER_NS, PACKET_DUPLICATE, p
 
 FOUND_LOSSES = 1
 REDUCE = 2
-"""What an ACK tells: packets were newly declared lost; the transport must reduce its window."""
+"""News of an ACK: packets were newly declared lost; the transport must reduce its window."""
 
 
 @njit(forceinline=True)

@@ -1,4 +1,4 @@
-"""What one collective costs among n ranks that are all alike: Hockney's alpha-beta model.
+"""Cost of one collective among n ranks that are all alike: Hockney's alpha-beta model.
 
 A round takes a latency (alpha), a byte a time (beta, one over the bandwidth per rank and direction);
 arithmetic is free. Sizes are those of the full vector: what an all-reduce reduces, what an all-gather ends
