@@ -1,4 +1,4 @@
-"""Actions of a sender and their times, by scripts of ACKs: RFC 8985 (RACK-TLP), 9937 (PRR), 5682 (F-RTO), 4015."""
+"""Actions of a sender, by scripts of ACKs: RFC 8985 (RACK-TLP), 9937 (PRR), 5682 (F-RTO), 4015."""
 
 from __future__ import annotations
 
