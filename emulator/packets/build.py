@@ -357,8 +357,6 @@ class Assembly:
         flows["ecn_capable"] = self.transport.ecn_capable
         flows["finish_ns"] = -1
         flows["pool"] = flows["first_idle"] = NOBODY
-        if ends.connections == "persistent":
-            flows["pool"] = connection_pools(schedule, flows["transport"])
         if self._by_table:
             ends_out = (schedule.src, schedule.dst, schedule.src_port, schedule.dst_port)
             ends_back = (schedule.dst, schedule.src, schedule.dst_port, schedule.src_port)

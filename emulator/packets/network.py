@@ -383,7 +383,7 @@ class PacketNetwork:
         self._state.world["python_needed_ns"] = 0 if self._recording is not None else next_ns
 
     def _give_flows_their_own_transports(self) -> None:
-        """Set callbacks, loss recovery and ECN of flows with their own transports, before they start."""
+        """Set callbacks, recovery and ECN of flows with their own transports, and pools of connections."""
         self._bind_callbacks()
         flows = self._state.flows
         numbers = {id(transport): number for number, transport in enumerate(self._transports)}
@@ -400,7 +400,7 @@ class PacketNetwork:
             if own.receiver is None and self.transport.receiver is not None:
                 flows["cwnd"][flow_id] = self.scenario.transport.initial_window_packets
             flows["ecn_capable"][flow_id] = own.ecn_capable
-        if self.flow_transports and self.scenario.transport.connections == "persistent":
+        if self.scenario.transport.connections == "persistent":
             flows["pool"] = connection_pools(self._schedule, flows["transport"])
 
     def _resolve_halts(self) -> None:

@@ -220,12 +220,11 @@ class CongestionScenario(Scenario):
                 f"room for one packet of transport.mtu_bytes = {self.transport.mtu_bytes}",
                 "a queue that holds no full packet drops all of them",
             )
-        limits = self.queue.class_buffer_bytes or ()
-        for number in set(self.queue.data_classes()) & set(range(len(limits))):
-            if limits[number] < self.transport.mtu_bytes:
+        for number, limit_bytes in enumerate(self.queue.class_buffer_bytes or ()):
+            if limit_bytes < self.transport.mtu_bytes and self.queue.carries_data(number):
                 yield Problem(
                     "queue.class_buffer_bytes",
-                    limits[number],
+                    limit_bytes,
                     f"room for one packet of transport.mtu_bytes = {self.transport.mtu_bytes}",
                     "a class that holds no full packet drops all of them",
                 )

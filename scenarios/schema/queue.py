@@ -263,12 +263,9 @@ class Queue(GrownTable):
                     f" alone takes no more of {self.shared_buffer_bytes}",
                 )
 
-    def data_classes(self) -> Iterator[int]:
-        """Yield the numbers of the classes that may carry full packets."""
-        for number in range(self.classes):
-            headers = self.trim and number == self.classes - 1
-            if number != self.ack_class and not headers:
-                yield number
+    def carries_data(self, number: int) -> bool:
+        """Return whether a class is there for full packets, not only for ACKs or trimmed headers."""
+        return number != self.ack_class and not (self.trim and number == self.classes - 1)
 
     def _check_classes(self) -> Iterator[Problem]:
         lists = {

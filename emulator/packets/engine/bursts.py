@@ -54,8 +54,8 @@ def sendable_packets(world: Any, flow: Any) -> int:
 def waits_for_burst(world: Any, flow: Any, now_ns: int) -> bool:
     """Return whether the flow holds back what its window allows, because an ACK will soon allow more.
 
-    It does not while losses are repaired, when nothing is in flight or was sent in the last millisecond, and
-    when all that is left may leave.
+    It does not wait while losses are repaired, when nothing is in flight, when nothing was sent in the last
+    millisecond, and when all that is left may leave.
     """
     if world.burst_bytes == 0 or flow.burst_left > 0 or flow.needs_credit:
         return False

@@ -20,7 +20,6 @@ from sysgym.emulator.packets.engine.events import (
     MAX_TIME_NS,
     N_CLOCKS,
     NO_EVENT,
-    RECEIVER_ACKS,
     SAMPLE_TICK,
     SOURCE_BITS,
     SOURCE_MASK,
@@ -45,7 +44,7 @@ from sysgym.emulator.packets.engine.ports import enqueue, following_link, sample
 from sysgym.emulator.packets.engine.queues.admission import end_transmission
 from sysgym.emulator.packets.engine.queues.class_queue import integrate_queue
 from sysgym.emulator.packets.engine.queues.pfc import take_control_frame
-from sysgym.emulator.packets.engine.receiver import end_gathering, receive_data, time_out_ack
+from sysgym.emulator.packets.engine.receiver import expire_ack_timer, receive_data
 from sysgym.emulator.packets.engine.receivers.inbox import receive_in_message, tick_receivers, wake_inbox
 from sysgym.emulator.packets.engine.wire import integrate_backlog, refuse, release_packet
 from sysgym.emulator.packets.memory.flow_record import flow_at
@@ -165,10 +164,8 @@ def handle_own_event(world: Any, number: int, now_ns: int, extras: Any) -> None:
         what = number % SOURCES_PER_FLOW
         if what == FLOW_SENDS:
             wake_flow(world, flow_id, now_ns, extras)
-        elif what == RECEIVER_ACKS:
-            time_out_ack(world, flow_id, now_ns, extras)
         else:
-            end_gathering(world, flow_id, now_ns, extras)
+            expire_ack_timer(world, flow_id, what, now_ns, extras)
     elif number >= n_flow_sources + world.n_links:
         wake_inbox(world, number - n_flow_sources - world.n_links, now_ns, extras)
     else:

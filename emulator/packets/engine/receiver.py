@@ -211,30 +211,23 @@ def receive_and_wait(world: Any, flow_id: int, slot: int, now_ns: int, extras: A
     if at_once or flow.finish_ns >= 0 or (owes_ack(world, flow) and not gathers_more(world, flow, now_ns)):
         send_held_ack(world, flow_id, now_ns, extras)
     elif flow.unacked_arrivals == 1:
-        if world.coalescing_ns > 0:
-            arm_gathering(world, flow_id)
-        else:
-            arm_ack(world, flow_id)
+        set_ack_timer(world, flow_id, RECEIVER_GATHERS if world.coalescing_ns > 0 else RECEIVER_ACKS)
+
+
+@njit(forceinline=True)
+def ack_timer_ns(world: Any, flow: Any, what: int) -> int:
+    """Return when a receiver's wait for more packets ends: the gathering, or the delay of an ACK."""
+    waits_ns = world.coalescing_ns if what == RECEIVER_GATHERS else world.delayed_ack_ns
+    return int(flow.unacked_since_ns + waits_ns)
 
 
 @njit
-def arm_ack(world: Any, flow_id: int) -> None:
-    """Set an event for the end of an ACK's delay, unless there is one, which comes no later."""
+def set_ack_timer(world: Any, flow_id: int, what: int) -> None:
+    """Set an event for the end of a receiver's wait, unless it has one, which comes no later."""
     flow = flow_at(world.flows, flow_id)
-    if not flow.ack_armed:
-        flow.ack_armed = 1
-        deadline_ns = flow.unacked_since_ns + world.delayed_ack_ns
-        push(world, event_key(deadline_ns, flow_source(world, flow_id, RECEIVER_ACKS)))
-
-
-@njit
-def arm_gathering(world: Any, flow_id: int) -> None:
-    """Set an event for the end of the gathering, unless there is one, which comes no later."""
-    flow = flow_at(world.flows, flow_id)
-    if not flow.gathering_armed:
-        flow.gathering_armed = 1
-        until_ns = flow.unacked_since_ns + world.coalescing_ns
-        push(world, event_key(until_ns, flow_source(world, flow_id, RECEIVER_GATHERS)))
+    if not flow.ack_timers & (1 << what):
+        flow.ack_timers |= 1 << what
+        push(world, event_key(ack_timer_ns(world, flow, what), flow_source(world, flow_id, what)))
 
 
 @njit(forceinline=True)
@@ -278,31 +271,21 @@ def send_held_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
 
 
 @njit
-def time_out_ack(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Send a delayed ACK if its delay is over; set the event again if it was for an earlier ACK."""
+def expire_ack_timer(world: Any, flow_id: int, what: int, now_ns: int, extras: Any) -> None:
+    """Send the ACK that waited, if it is due; set the event again if it was for an earlier ACK.
+
+    A packet that came alone waits on for another one when the gathering ends.
+    """
     flow = flow_at(world.flows, flow_id)
-    flow.ack_armed = 0
+    flow.ack_timers &= ~(1 << what)
     if flow.unacked_arrivals == 0:
         return
-    if flow.unacked_since_ns + world.delayed_ack_ns > now_ns:
-        arm_ack(world, flow_id)
-    else:
-        send_held_ack(world, flow_id, now_ns, extras)
-
-
-@njit
-def end_gathering(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
-    """Send the ACK for what was gathered, or let a packet that came alone wait on for another one."""
-    flow = flow_at(world.flows, flow_id)
-    flow.gathering_armed = 0
-    if flow.unacked_arrivals == 0:
-        return
-    if flow.unacked_since_ns + world.coalescing_ns > now_ns:  # it was for an earlier ACK
-        arm_gathering(world, flow_id)
-    elif owes_ack(world, flow):
+    if ack_timer_ns(world, flow, what) > now_ns:
+        set_ack_timer(world, flow_id, what)
+    elif what == RECEIVER_ACKS or owes_ack(world, flow):
         send_held_ack(world, flow_id, now_ns, extras)
     else:
-        arm_ack(world, flow_id)
+        set_ack_timer(world, flow_id, RECEIVER_ACKS)
 
 
 @njit(forceinline=True)

@@ -166,7 +166,7 @@ FLOW = np.dtype(
         # Connections that outlive a flow.
         ("first_packet", np.int64),  # number of its first packet, 0 unless its connection had flows before
         ("idle_since_ns", np.int64),  # sending time of the connection's last packet before this flow
-        ("pool", np.int32),  # the first flow between the same hosts, which keeps their idle connections
+        ("pool", np.int32),  # the first flow of the same hosts and law, which keeps their idle connections
         ("first_idle", np.int32),
         ("next_idle", np.int32),
         ("nak_sent", np.int32),  # GO_BACK_N: the receiver has asked for the packet that it expects
@@ -196,8 +196,7 @@ FLOW = np.dtype(
         ("packet_bytes", np.int64),  # of a full packet, headers included
         ("hops", np.int32),  # links of the route
         ("pace_armed", np.int32),  # has an entry in the event heap
-        ("ack_armed", np.int32),
-        ("gathering_armed", np.int32),
+        ("ack_timers", np.int32),  # bitmap of the events of its receiver in the heap: RECEIVER_ACKS ...
         ("ce_state", np.int32),  # DCTCP.CE of RFC 8257, 3.2
         ("unacked_arrivals", np.int32),  # arrived and not yet acknowledged by the receiver
         ("quick_acks", np.int32),  # that the receiver will still send at once

@@ -44,8 +44,7 @@ def take_idle_connection(world: Any, flow: Any) -> int:
     if idle == NOBODY:
         return NOBODY
     last = flow_at(world.flows, idle)
-    end = last.n_packets + world.max_window_packets + flow.n_packets
-    if last.transport != flow.transport or end > LONG_LIVED_PACKETS:
+    if last.n_packets + world.max_window_packets + flow.n_packets > LONG_LIVED_PACKETS:
         return NOBODY
     pool.first_idle = last.next_idle
     return int(idle)
