@@ -15,6 +15,7 @@ from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import Problem, ScenarioError
 
 _LEAST_MAX_RTO_S = 1.0
+_ADVICE = 'use backend="packets" for this scenario, or override the field'
 
 
 def check_expressible(scenario: CongestionScenario, topology: Topology, most_links: int) -> None:
@@ -59,7 +60,6 @@ def kernel_has_netem() -> bool:
 def _topology_problems(
     scenario: CongestionScenario, topology: Topology, most_links: int
 ) -> Iterator[Problem]:
-    advice = 'use backend="packets" for this scenario, or override the field'
     spec = scenario.topology
     if is_delayed(topology) and not kernel_has_netem():
         delays_s = {"topology.link_delay_s": spec.link_delay_s} | {
@@ -73,7 +73,7 @@ def _topology_problems(
                     delay_s,
                     f"at most {OWN_DELAY_S:g}: longer ones need netem, which this kernel has not"
                     " (CONFIG_NET_SCH_NETEM, the module sch_netem)",
-                    advice,
+                    _ADVICE,
                 )
     if topology.n_links > most_links:
         yield Problem(
@@ -86,35 +86,34 @@ def _topology_problems(
 
 def _queue_problems(scenario: CongestionScenario) -> Iterator[Problem]:
     queue, faults, routing = scenario.queue, scenario.faults, scenario.routing
-    advice = 'use backend="packets" for this scenario, or override the field'
     if queue.pfc_pause_bytes is not None:
         yield Problem(
-            "queue.pfc_pause_bytes", queue.pfc_pause_bytes, "none: Linux routers do not pause links", advice
+            "queue.pfc_pause_bytes", queue.pfc_pause_bytes, "none: Linux routers do not pause links", _ADVICE
         )
     if queue.shared_buffer_bytes is not None:
         yield Problem(
             "queue.shared_buffer_bytes",
             queue.shared_buffer_bytes,
             "none: every queue of a Linux router has its own limit",
-            advice,
+            _ADVICE,
         )
     if queue.classes > 1:
         yield Problem(
-            "queue.classes", queue.classes, "1: queues of the Linux backend do not know classes", advice
+            "queue.classes", queue.classes, "1: queues of the Linux backend do not know classes", _ADVICE
         )
     if faults.links:
-        yield Problem("faults.links", [fault.link for fault in faults.links], "no failing links", advice)
+        yield Problem("faults.links", [fault.link for fault in faults.links], "no failing links", _ADVICE)
     if faults.rate_changes:
         names = [change.link for change in faults.rate_changes]
-        yield Problem("faults.rate_changes", names, "no links whose rate changes", advice)
+        yield Problem("faults.rate_changes", names, "no links whose rate changes", _ADVICE)
     if routing.ecmp != "flow":
-        yield Problem("routing.ecmp", routing.ecmp, '"flow": the kernel hashes the 5-tuple', advice)
+        yield Problem("routing.ecmp", routing.ecmp, '"flow": the kernel hashes the 5-tuple', _ADVICE)
     if routing.reordering_packets not in (None, 3):
         yield Problem(
             "routing.reordering_packets",
             routing.reordering_packets,
             "3: the kernel adapts it by itself",
-            advice,
+            _ADVICE,
         )
 
 
@@ -141,47 +140,47 @@ def _host_problems(scenario: CongestionScenario) -> Iterator[Problem]:
             "transport.loss_detection",
             ends.loss_detection,
             '"rack", which the kernel does, or "dupack"',
-            'use backend="packets" for this scenario, or override the field',
+            _ADVICE,
         )
     if ends.receive_window_bytes is not None:
         yield Problem(
             "transport.receive_window_bytes",
             ends.receive_window_bytes,
             "none: the kernel sizes its receive windows by itself",
-            'use backend="packets" for this scenario, or override the field',
+            _ADVICE,
         )
     if ends.receive_coalescing_s is not None and ends.segmentation_offload_bytes is None:
         yield Problem(
             "transport.receive_coalescing_s",
             ends.receive_coalescing_s,
             "none without segmentation_offload_bytes: virtual links hand up what was handed down",
-            'use backend="packets" for this scenario, or override the field',
+            _ADVICE,
         )
     if ends.segmentation_offload_bytes is not None and scenario.faults.loss_probability > 0.0:
         yield Problem(
             "transport.segmentation_offload_bytes",
             ends.segmentation_offload_bytes,
             "none with faults.loss_probability: a burst would be lost as a whole",
-            'use backend="packets" for this scenario, or override the field',
+            _ADVICE,
         )
     if ends.idle_rule == "restart":
         yield Problem(
             "transport.idle_window",
             ends.idle_window,
             '"decay" (tcp_slow_start_after_idle) or "keep": the kernel has no other rule',
-            'use backend="packets" for this scenario, or override the field',
+            _ADVICE,
         )
     if ends.handshake:
         yield Problem(
             "transport.handshake",
             ends.handshake,
             "false: connections are opened before the episode",
-            'use backend="packets" for this scenario, or override the field',
+            _ADVICE,
         )
     if ends.slow_start == "hystart++":
         yield Problem(
             "transport.slow_start",
             ends.slow_start,
             '"hystart", which the kernel\'s CUBIC does, or "standard"',
-            'use backend="packets" for this scenario, or override the field',
+            _ADVICE,
         )
