@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports import Transport
-from sysgym.emulator.packets.transports.base import do_nothing
 from sysgym.emulator.packets.workloads.schedule import make_schedule
+from tests.emulator.packets.simple_laws import window_of
 
 SWITCH = {"kind": "single_switch", "link_rate_bps": 1e9, "link_delay_s": 1e-6}
 
@@ -48,22 +47,6 @@ def test_first_round_trip_takes_what_the_path_takes(make_network: MakeNetwork) -
     # Three links each way: 10 us of delay and 1.2 us (data) or 48 ns (ACK) of sending on each.
     assert network.flows().rtt_min_s[0] == pytest.approx(3 * (10e-6 + 1.2e-6) + 3 * (10e-6 + 48e-9), abs=1e-9)
     assert network._state.flows["base_rtt_ns"][0] == pytest.approx(63_744, abs=1)
-
-
-def window_of(packets: float) -> Transport:
-    """A transport whose window never changes."""
-
-    def on_start(flow, event):  # type: ignore[no-untyped-def]
-        flow.cwnd = packets
-
-    return Transport(
-        name=f"window-{packets:g}",
-        summary="a constant window",
-        on_start=on_start,
-        on_ack=do_nothing,
-        on_loss=do_nothing,
-        on_timeout=do_nothing,
-    )
 
 
 @pytest.mark.parametrize("window", [1.0, 10.0, 40.0, 53.0])

@@ -12,36 +12,15 @@ from hypothesis import strategies as st
 
 from sysgym.emulator.packets.engine.bursts import burst_packets
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports import Transport
-from sysgym.emulator.packets.transports.base import do_nothing
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 from sysgym.scenarios import CongestionScenario, load_scenario
 from sysgym.scenarios.errors import ScenarioError
+from tests.emulator.packets.simple_laws import ALONE, paced_at, window_of
 
 MakeNetwork = Callable[..., PacketNetwork]
 
-ALONE = {
-    "topology__hosts_per_side": 1,
-    "workload__start_jitter_s": 0.0,
-    "transport__host_jitter_s": 0.0,
-}
 PACKET_S = 1.2e-6
 """Time to send one packet of 1500 bytes at 10 Gb/s."""
-
-
-def paced_at(rate_bps: float, window: float = 1e9) -> Transport:
-    def on_start(flow, event):  # type: ignore[no-untyped-def]
-        flow.cwnd = window
-        flow.pacing_rate_bps = rate_bps
-
-    return Transport("paced-at", "a constant pace", do_nothing, do_nothing, do_nothing, on_start)
-
-
-def window_of(packets: float) -> Transport:
-    def on_start(flow, event):  # type: ignore[no-untyped-def]
-        flow.cwnd = packets
-
-    return Transport("window", "a constant window", do_nothing, do_nothing, do_nothing, on_start)
 
 
 @pytest.mark.parametrize(("burst_bytes", "packets"), [(3_000, 2), (4_500, 3), (12_000, 8), (65_536, 43)])

@@ -9,17 +9,9 @@ import pytest
 
 from sysgym.emulator.packets.engine.discipline import red_probability
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports import Transport
-from sysgym.emulator.packets.transports.base import do_nothing
+from tests.emulator.packets.simple_laws import window_of
 
 MakeNetwork = Callable[..., PacketNetwork]
-
-
-def window_of(packets: float) -> Transport:
-    def on_start(flow, event):  # type: ignore[no-untyped-def]
-        flow.cwnd = packets
-
-    return Transport("window", "", do_nothing, do_nothing, do_nothing, on_start, ecn_capable=True)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +39,8 @@ def test_a_standing_queue_is_marked_as_often_as_the_formula_says(
     """A constant window holds the queue; the average follows it at once (weight 1)."""
     network = make_network(
         # What is not in the queue is on the way: 26 packets at 5 Gb/s.
-        window_of(queue_packets + 26), topology__hosts_per_side=1, topology__core_rate_bps=5e9,
-        workload__start_jitter_s=0.0, transport__host_jitter_s=0.0,
+        window_of(queue_packets + 26, ecn_capable=True), topology__hosts_per_side=1,
+        topology__core_rate_bps=5e9, workload__start_jitter_s=0.0, transport__host_jitter_s=0.0,
         queue={
             "buffer_bytes": 1_000_000, "discipline": "red", "red_min_bytes": 40 * 1500,
             "red_max_bytes": 80 * 1500, "red_max_probability": 0.5, "red_weight": 1.0,
@@ -71,8 +63,8 @@ def test_a_standing_queue_is_marked_as_often_as_the_formula_says(
 
 def test_the_average_follows_the_queue_with_its_weight(make_network: MakeNetwork) -> None:
     network = make_network(
-        window_of(130), topology__hosts_per_side=1, topology__core_rate_bps=5e9, workload__start_jitter_s=0.0,
-        transport__host_jitter_s=0.0,
+        window_of(130, ecn_capable=True), topology__hosts_per_side=1,
+        topology__core_rate_bps=5e9, workload__start_jitter_s=0.0, transport__host_jitter_s=0.0,
         queue={
             "buffer_bytes": 1_000_000, "discipline": "red", "red_min_bytes": 900_000,
             "red_max_bytes": 990_000, "red_weight": 0.01,
@@ -86,7 +78,7 @@ def test_the_average_follows_the_queue_with_its_weight(make_network: MakeNetwork
     assert network.ports().marked_packets.sum() == 0
     # Idle times count as packets that found the queue empty: 100 packet times leave (1 - 0.01)^100.
     fresh = make_network(
-        window_of(130), topology__hosts_per_side=1, topology__core_rate_bps=5e9,
+        window_of(130, ecn_capable=True), topology__hosts_per_side=1, topology__core_rate_bps=5e9,
         queue={
             "buffer_bytes": 1_000_000, "discipline": "red", "red_min_bytes": 900_000,
             "red_max_bytes": 990_000, "red_weight": 0.01,

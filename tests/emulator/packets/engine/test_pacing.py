@@ -14,6 +14,7 @@ from sysgym.emulator.packets.transports import Transport, get_transport, list_tr
 from sysgym.emulator.packets.transports.base import do_nothing
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 from sysgym.errors import SysgymError
+from tests.emulator.packets.simple_laws import paced_at
 
 MakeNetwork = Callable[..., PacketNetwork]
 
@@ -22,14 +23,6 @@ def transport_of(name: str, **callbacks: Any) -> Transport:
     """A transport of these callbacks and options; what is left out does nothing."""
     options = {"on_ack": do_nothing, "on_loss": do_nothing, "on_timeout": do_nothing, **callbacks}
     return Transport(name=name, summary="for a test", **options)
-
-
-def paced_at(rate_bps: float, window: float = 1e9) -> Transport:
-    def on_start(flow, event):  # type: ignore[no-untyped-def]
-        flow.cwnd = window
-        flow.pacing_rate_bps = rate_bps
-
-    return transport_of("paced-at", on_start=on_start)
 
 
 @pytest.mark.parametrize("transport", list_transports())

@@ -10,14 +10,10 @@ from hypothesis import strategies as st
 
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.scenarios import CongestionScenario, load_scenario
+from tests.emulator.packets.simple_laws import ALONE
 
 MakeNetwork = Callable[..., PacketNetwork]
 
-ALONE = {
-    "topology__hosts_per_side": 1,
-    "workload__start_jitter_s": 0.0,
-    "transport__host_jitter_s": 0.0,
-}
 BASE_RTT_S = 63.744e-6
 BANDWIDTH_DELAY_PACKETS = 53
 

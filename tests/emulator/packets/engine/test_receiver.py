@@ -13,17 +13,12 @@ from sysgym.emulator.packets.transports.base import do_nothing
 from sysgym.emulator.packets.workloads.schedule import make_schedule
 from sysgym.scenarios import load_scenario
 from sysgym.scenarios.errors import ScenarioError
+from tests.emulator.packets.simple_laws import ALONE
 
 MakeNetwork = Callable[..., PacketNetwork]
 
-ALONE = {
-    "topology__hosts_per_side": 1,
-    "workload__start_jitter_s": 0.0,
-    "transport__host_jitter_s": 0.0,
-}
 
-
-def window_of(packets: float, *, ecn_capable: bool = False) -> Transport:
+def observer_of_acks(packets: float, *, ecn_capable: bool = False) -> Transport:
     def on_start(flow, event):  # type: ignore[no-untyped-def]
         flow.cwnd = packets
 
@@ -35,7 +30,13 @@ def window_of(packets: float, *, ecn_capable: bool = False) -> Transport:
         flow.state[4] += event.marked * event.acked_packets
 
     return Transport(
-        "window", "a constant window", on_ack, do_nothing, do_nothing, on_start, ecn_capable=ecn_capable
+        "observer",
+        "a constant window that counts ACKs",
+        on_ack,
+        do_nothing,
+        do_nothing,
+        on_start,
+        ecn_capable=ecn_capable,
     )
 
 
@@ -46,7 +47,7 @@ def one_flow(network: PacketNetwork, packets: int) -> None:
 
 @pytest.mark.parametrize("every", [1, 2, 4, 10])
 def test_one_ack_answers_so_many_packets(make_network: MakeNetwork, every: int) -> None:
-    network = make_network(window_of(40), transport__delayed_ack_packets=every, **ALONE)
+    network = make_network(observer_of_acks(40), transport__delayed_ack_packets=every, **ALONE)
     one_flow(network, 1000)
     network.advance(5e-3)
     acks, acked, most = network._state.flows["state"][0][:3]
@@ -57,7 +58,9 @@ def test_one_ack_answers_so_many_packets(make_network: MakeNetwork, every: int) 
 
 
 def test_the_first_acks_of_a_flow_may_be_sent_at_once(make_network: MakeNetwork) -> None:
-    network = make_network(window_of(40), transport__delayed_ack_packets=4, transport__quick_acks=16, **ALONE)
+    network = make_network(
+        observer_of_acks(40), transport__delayed_ack_packets=4, transport__quick_acks=16, **ALONE
+    )
     one_flow(network, 1000)
     network.advance(5e-3)
     acks, acked, most = network._state.flows["state"][0][:3]
@@ -68,7 +71,10 @@ def test_the_first_acks_of_a_flow_may_be_sent_at_once(make_network: MakeNetwork)
 
 def test_what_is_left_over_is_acknowledged_after_the_timeout(make_network: MakeNetwork) -> None:
     network = make_network(
-        window_of(3), transport__delayed_ack_packets=2, transport__delayed_ack_timeout_s=500e-6, **ALONE
+        observer_of_acks(3),
+        transport__delayed_ack_packets=2,
+        transport__delayed_ack_timeout_s=500e-6,
+        **ALONE,
     )
     network.advance(1e-3)
     first_s = 30e-6 + 3 * 1.2e-6  # of the first packet's way; the third waits alone
@@ -82,7 +88,10 @@ def test_what_is_left_over_is_acknowledged_after_the_timeout(make_network: MakeN
 
 def test_a_held_ack_tells_for_how_long(make_network: MakeNetwork) -> None:
     network = make_network(
-        window_of(1), transport__delayed_ack_packets=2, transport__delayed_ack_timeout_s=500e-6, **ALONE
+        observer_of_acks(1),
+        transport__delayed_ack_packets=2,
+        transport__delayed_ack_timeout_s=500e-6,
+        **ALONE,
     )
     network.advance(10e-3)
     acks, _, _, held_ns = network._state.flows["state"][0][:4]
@@ -92,7 +101,7 @@ def test_a_held_ack_tells_for_how_long(make_network: MakeNetwork) -> None:
 
 
 def test_the_last_packet_of_a_flow_does_not_wait(make_network: MakeNetwork) -> None:
-    network = make_network(window_of(10), transport__delayed_ack_packets=2, **ALONE)
+    network = make_network(observer_of_acks(10), transport__delayed_ack_packets=2, **ALONE)
     one_flow(network, 5)
     network.advance(300e-6)
     assert network._state.flows["una"][0] == 5
@@ -102,7 +111,7 @@ def test_every_mark_is_echoed_for_the_packets_that_had_it(make_network: MakeNetw
     """Alizadeh et al., 2010, 3.1: the exact stream of marks survives delayed ACKs."""
     for every in (1, 2, 8):
         network = make_network(
-            window_of(100, ecn_capable=True), transport__delayed_ack_packets=every,
+            observer_of_acks(100, ecn_capable=True), transport__delayed_ack_packets=every,
             **{**ALONE, "topology__core_rate_bps": 5e9, "queue__ecn_threshold_bytes": 100_000},
         )  # fmt: skip
         network.advance(10e-3)
@@ -144,7 +153,7 @@ def test_delayed_acks_leave_utilisation_high(make_network: MakeNetwork, transpor
 def test_what_arrives_in_a_time_is_acknowledged_together(
     make_network: MakeNetwork, coalescing_s: float, packets: int
 ) -> None:
-    network = make_network(window_of(400), transport__receive_coalescing_s=coalescing_s, **ALONE)
+    network = make_network(observer_of_acks(400), transport__receive_coalescing_s=coalescing_s, **ALONE)
     one_flow(network, 6000)
     network.advance(10e-3)
     acks, acked, most = network._state.flows["state"][0][:3]
@@ -154,7 +163,7 @@ def test_what_arrives_in_a_time_is_acknowledged_together(
 
 
 def test_no_more_is_gathered_than_fits_into_one_packet(make_network: MakeNetwork) -> None:
-    network = make_network(window_of(400), transport__receive_coalescing_s=400e-6, **ALONE)
+    network = make_network(observer_of_acks(400), transport__receive_coalescing_s=400e-6, **ALONE)
     one_flow(network, 6000)
     network.advance(10e-3)
     acked, most = network._state.flows["state"][0][1:3]
@@ -164,7 +173,7 @@ def test_no_more_is_gathered_than_fits_into_one_packet(make_network: MakeNetwork
 
 def test_a_single_packet_waits_on_for_a_second_one(make_network: MakeNetwork) -> None:
     network = make_network(
-        window_of(1), transport__delayed_ack_packets=2, transport__delayed_ack_timeout_s=500e-6,
+        observer_of_acks(1), transport__delayed_ack_packets=2, transport__delayed_ack_timeout_s=500e-6,
         transport__receive_coalescing_s=50e-6, **ALONE,
     )  # fmt: skip
     network.advance(10e-3)
@@ -204,7 +213,7 @@ def test_what_is_gathered_after_a_lone_packet_does_not_wait_for_its_timer(make_n
 
 
 def test_the_end_of_a_flow_is_not_gathered(make_network: MakeNetwork) -> None:
-    network = make_network(window_of(10), transport__receive_coalescing_s=900e-6, **ALONE)
+    network = make_network(observer_of_acks(10), transport__receive_coalescing_s=900e-6, **ALONE)
     one_flow(network, 5)
     network.advance(300e-6)
     assert network._state.flows["una"][0] == 5

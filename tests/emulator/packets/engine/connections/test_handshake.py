@@ -11,16 +11,12 @@ from sysgym.emulator.packets.memory.records import NOBODY
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import get_transport, list_transports
 from sysgym.emulator.packets.workloads.schedule import make_schedule
+from tests.emulator.packets.simple_laws import ALONE
 
 MakeNetwork = Callable[..., PacketNetwork]
 
 SENDER_DRIVEN = [name for name in list_transports() if get_transport(name).receiver is None]
 
-ALONE = {
-    "topology__hosts_per_side": 1,
-    "workload__start_jitter_s": 0.0,
-    "transport__host_jitter_s": 0.0,
-}
 SYN_ROUND_TRIP_S = 6 * (10e-6 + 60 * 8 / 10e9)
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from sysgym.emulator.packets.memory.records import NOBODY
 from sysgym.emulator.packets.network import PacketNetwork
-from sysgym.emulator.packets.transports import Transport
-from sysgym.emulator.packets.transports.base import do_nothing
 from sysgym.emulator.packets.workloads.schedule import make_schedule
+from tests.emulator.packets.simple_laws import window_of
 
 MakeNetwork = Callable[..., PacketNetwork]
 
@@ -127,19 +126,10 @@ def test_nothing_is_left_behind(make_network: MakeNetwork) -> None:
     assert np.all(state.ports["queued_bytes"] == 0)
 
 
-def marking_window(packets: float) -> Transport:
-    def on_start(flow, event):  # type: ignore[no-untyped-def]
-        flow.cwnd = packets
-
-    return Transport(
-        "window", "a constant window", do_nothing, do_nothing, do_nothing, on_start, ecn_capable=True
-    )
-
-
 def test_a_packet_that_takes_the_place_of_another_one_is_marked_too(make_network: MakeNetwork) -> None:
     queue = trimming(buffer_bytes=20 * PACKET_BYTES, ecn_threshold_bytes=10 * PACKET_BYTES)
     network = make_network(
-        marking_window(200.0),
+        window_of(200.0, ecn_capable=True),
         topology=SWITCH,
         workload={"kind": "long_lived", "pairs": "stride"},
         queue=queue,

@@ -13,6 +13,7 @@ from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports import Transport, get_transport, list_transports
 from sysgym.emulator.packets.transports.base import do_nothing
 from tests.emulator.packets.engine.recovery.scripted_sender import HALVING, ScriptedSender
+from tests.emulator.packets.simple_laws import window_of
 
 pytestmark = pytest.mark.xdist_group("scripted sender")  # compiled once, in one worker
 
@@ -87,13 +88,6 @@ LOSSY = {
     "faults__loss_probability": 3e-4,
     "transport__min_rto_s": 1e-3,
 }
-
-
-def window_of(packets: int) -> Transport:
-    def on_start(flow, event):  # type: ignore[no-untyped-def]
-        flow.cwnd = packets
-
-    return Transport("window", "a constant window", do_nothing, do_nothing, do_nothing, on_start)
 
 
 @pytest.mark.parametrize("delayed", [1, 2])
