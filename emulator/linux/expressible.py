@@ -129,12 +129,16 @@ def _host_problems(scenario: CongestionScenario) -> Iterator[Problem]:
         yield Problem(
             "transport.header_bytes", ends.header_bytes, "40 (IPv4 and TCP) or 52 (with TCP's time stamps)"
         )
-    if ends.host_jitter_s is not None and ends.host_jitter_s > OWN_DELAY_S:
-        yield Problem(
-            "transport.host_jitter_s",
-            ends.host_jitter_s,
-            f"at most {OWN_DELAY_S:g}: real hosts have their own jitter, and no more is added",
-        )
+    for key, jitter_s in (
+        ("transport.host_jitter_s", ends.host_jitter_s),
+        ("topology.link_jitter_s", scenario.topology.link_jitter_s),
+    ):
+        if jitter_s is not None and jitter_s > OWN_DELAY_S:
+            yield Problem(
+                key,
+                jitter_s,
+                f"at most {OWN_DELAY_S:g}: real hosts and links have their own jitter, and no more is added",
+            )
     if ends.loss_detection in ("go_back_n", "selective_repeat"):
         yield Problem(
             "transport.loss_detection",

@@ -118,7 +118,7 @@ class Assembly:
         """
         topology, queue = self.topology, self.scenario.queue
         mtu_bytes = self.scenario.transport.mtu_bytes
-        delays_s = 2 * topology.link_delay_s + np.where(topology.from_host, self._jitter_s(), 0.0)
+        delays_s = 2 * topology.link_delay_s + self._jitter_s()
         overshoot_bytes = delays_s * topology.link_rate_bps / 8 + 3 * mtu_bytes + FRAME_BYTES
         link = int(np.argmax(overshoot_bytes))
         room_bytes = queue.buffer_bytes - (queue.pfc_pause_bytes or 0)
@@ -133,10 +133,10 @@ class Assembly:
             )
 
     def _jitter_s(self) -> FloatArray:
-        jitter_s = self.scenario.transport.host_jitter_s
-        if jitter_s is None:
-            return self.scenario.transport.mtu_bytes * 8 / self.topology.link_rate_bps
-        return np.full(self.n_links, jitter_s)
+        hosts_s: float | FloatArray | None = self.scenario.transport.host_jitter_s
+        if hosts_s is None:
+            hosts_s = self.scenario.transport.mtu_bytes * 8 / self.topology.link_rate_bps
+        return np.where(self.topology.from_host, hosts_s, self.scenario.topology.link_jitter_s)
 
     def _new_state(self, schedule: FlowSchedule) -> State:
         world = self._new_world()
@@ -270,6 +270,8 @@ class Assembly:
         buffer_bytes = np.where(
             np.isnan(topology.link_buffer_bytes), queue.buffer_bytes, topology.link_buffer_bytes
         )
+        if topology.shaped:  # the packet whose time is charged has left the buffer
+            buffer_bytes = buffer_bytes + self.scenario.transport.mtu_bytes
         links["buffer_ns"] = np.where(topology.from_host, NEVER_NS, np.rint(buffer_bytes * ns_per_byte))
         threshold = np.inf if queue.ecn_threshold_bytes is None else float(queue.ecn_threshold_bytes)
         thresholds = np.where(
@@ -278,7 +280,7 @@ class Assembly:
         marks = ~topology.from_host & np.isfinite(thresholds)
         links["mark_above_ns"] = NEVER_NS
         links["mark_above_ns"][marks] = np.rint(thresholds[marks] * ns_per_byte[marks])
-        links["jitter_ns"] = np.where(topology.from_host, np.rint(self._jitter_s() * 1e9), 0)
+        links["jitter_ns"] = np.rint(self._jitter_s() * 1e9)
         links["head"] = NOBODY
         links["tail"] = NOBODY
         return links

@@ -15,6 +15,9 @@ from sysgym.scenarios.schema.transport import Transport
 Records = NDArray[np.void]
 
 TIMER_TICKS_PER_MIN_RTO = 8
+PROBE_TICKS = 2
+"""Ticks added to two round trips before a tail loss probe, unless the scenario says otherwise."""
+
 COALESCED_BYTES = 65_536
 """Most that a receiver takes for one packet: the largest packet of IPv4 (Linux's GRO)."""
 
@@ -25,6 +28,10 @@ def set_hosts(world: Records, ends: Transport) -> None:
     """Set sizes of packets, windows, timers and ACKs of all hosts."""
     tick_s = ends.timer_tick_s or ends.min_rto_s / TIMER_TICKS_PER_MIN_RTO
     world["timer_tick_ns"] = max(round(tick_s * 1e9), 1)
+    if ends.timer_slack_s is None:
+        world["probe_slack_ns"] = PROBE_TICKS * world["timer_tick_ns"]
+    else:
+        world["probe_slack_ns"] = world["reordering_slack_ns"] = round(ends.timer_slack_s * 1e9)
     world["payload_bytes"] = ends.mtu_bytes - ends.header_bytes
     world["header_bytes"] = ends.header_bytes
     world["ack_bytes"] = ends.ack_bytes

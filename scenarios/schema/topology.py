@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
 from sysgym.scenarios.errors import NOTHING, Problem
 from sysgym.scenarios.schema.common import FromList, Table
+from sysgym.scenarios.schema.later_keys import GrownTable
 
 LARGEST_RATE_BPS = 1.6e12
 """Fastest link; two generations above 800 Gb/s Ethernet would need a finer clock than nanoseconds."""
@@ -64,7 +65,9 @@ class Cut(NamedTuple):
     capacity_bps: float
 
 
-class _Links(Table):
+class _Links(GrownTable):
+    LATER: ClassVar[Mapping[str, Any]] = {"link_jitter_s": 0.0}
+
     link_rate_bps: RateBps = Field(description="rate of every link, each direction, bit/s")
     link_delay_s: DelayS = Field(description="one-way propagation delay of every link, s")
     link_model: Literal["wire", "shaper"] = Field(
@@ -72,7 +75,15 @@ class _Links(Table):
         description=(
             "wire: a packet arrives when its last bit has been sent and travelled; shaper: it travels when"
             " its turn comes, and the time that its bits take is charged to those behind it, as by the token"
-            " bucket of Linux's virtual links"
+            " bucket of Linux's virtual links; it has then left the buffer"
+        ),
+    )
+    link_jitter_s: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        default=0.0,
+        description=(
+            "a switch delays each packet by a time drawn between 0 and this, s, and keeps their order. Without"
+            " jitter, a full queue may take the packets of one input and drop all those of another for a long"
+            " time, because they arrive in the same order whenever it has room for one (hosts: host_jitter_s)"
         ),
     )
     overrides: Annotated[tuple[LinkOverride, ...], FromList] = Field(

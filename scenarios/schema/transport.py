@@ -17,6 +17,7 @@ class Transport(GrownTable):
     LATER: ClassVar[Mapping[str, Any]] = {
         "loss_detection": "dupack",
         "timer_tick_s": None,
+        "timer_slack_s": None,
         "quick_acks": 0,
         "receive_window_bytes": None,
         "slow_start": "standard",
@@ -66,6 +67,14 @@ class Transport(GrownTable):
     timer_tick_s: Annotated[float, Field(ge=1e-6, le=1.0)] | None = Field(
         default=None,
         description="granularity of the hosts' timers, s (Linux: a jiffy, 1 to 4 ms); absent: min_rto_s / 8",
+    )
+    timer_slack_s: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
+        default=None,
+        description=(
+            "time added to two round trips before a tail loss probe, and to a reordering window, s (Linux"
+            " since 6.7: 2 ms, and up to a tick more, because its timers never end early); absent: two ticks"
+            " for a probe, and nothing"
+        ),
     )
     max_window_packets: Annotated[int, Field(ge=2, le=2**20)] = Field(
         default=4096, description="largest window of a flow, packets; a power of two"

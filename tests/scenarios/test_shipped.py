@@ -88,7 +88,10 @@ def test_decisions_last_a_round_trip_or_more(name: str) -> None:
     hops = {"single_switch": 2, "dumbbell": 3, "fat_tree": 6, "leaf_spine": 4, "parking_lot": 6}[
         topology.kind
     ]
-    empty_s = hops * (2 * topology.link_delay_s + mtu_bits / topology.link_rate_bps)
+    way_s = topology.link_delay_s + topology.link_jitter_s
+    empty_s = hops * (2 * way_s + mtu_bits / topology.link_rate_bps) + 2 * (
+        scenario.transport.host_jitter_s or 0.0
+    )
     assert scenario.queue.ecn_threshold_bytes is not None
     marked_s = empty_s + 8 * scenario.queue.ecn_threshold_bytes / topology.link_rate_bps
     assert marked_s <= scenario.control.decision_interval_s <= 60 * empty_s

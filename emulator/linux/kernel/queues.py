@@ -57,8 +57,9 @@ class PortSettings:
         rate_bps: Line rate, of IP packets.
         buffer_bytes: Limit of the queue; a packet that does not fit is dropped.
         ecn_threshold_bytes: ECN-capable packets that find a longer queue are marked; None for no marking.
-        burst_s: Lost time that the shaper makes up for at once, at most. With less, a late timer of the
-            kernel costs capacity; with more, a queue that was empty lets longer bursts pass.
+        burst_s: Lost time that the shaper makes up for at once, at most, and a tenth of a packet's time on a
+            slow port. With less, a late timer of the kernel costs capacity; with more, a queue that was empty
+            lets longer bursts pass.
         early_detection: Marks or drops before the buffer is full; None for none.
         loss_probability: Probability that a packet is lost at random on the cable behind the queue.
     """
@@ -246,7 +247,8 @@ def _class_body(index: int, rate_bps: float, burst_s: float) -> bytes:
     rate = max(rate_bps / 8 * _ON_WIRE, 1.0)
     small = min(math.ceil(rate), _LARGEST_RATE)
     specification = _RATE.pack(0, _ETHERNET, 0, 0, 0, small)
-    ticks = math.ceil(max(burst_s, PACKET_BYTES * _ON_WIRE / rate) / _TICK_S)
+    packet_s = PACKET_BYTES * _ON_WIRE / rate
+    ticks = math.ceil((burst_s if packet_s < burst_s else packet_s / 10) / _TICK_S)
     options = _HTB_CLASS.pack(specification, specification, ticks, ticks, PACKET_BYTES, 0, 0)
     exact = b"".join(attribute(kind, struct.pack("=Q", round(rate))) for kind in (6, 7))
     body = tc_message(index, _CLASS, _HANDLE) + attribute(netlink.TCA_KIND, "htb")

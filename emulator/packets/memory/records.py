@@ -340,6 +340,8 @@ WORLD = np.dtype(
         ("next_flow", np.int64),
         ("n_scheduled", np.int64),  # flows with a start time; the later ones wait for others
         ("timer_tick_ns", np.int64),
+        ("probe_slack_ns", np.int64),
+        ("reordering_slack_ns", np.int64),
         ("sample_tick_ns", np.int64),
         ("payload_bytes", np.int64),
         ("header_bytes", np.int64),

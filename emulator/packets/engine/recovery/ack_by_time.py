@@ -112,7 +112,7 @@ def look_for_losses(world: Any, flow: Any, flight_packets: int, now_ns: int) -> 
     again_ns = detect_losses(world, flow, now_ns)
     if again_ns != NEVER_NS:
         flow.timer = REORDERING
-        flow.timer_deadline_ns = again_ns
+        flow.timer_deadline_ns = again_ns + world.reordering_slack_ns
     if flow.lost <= known:
         return 0
     return begin_recovery(flow, flight_packets)

@@ -13,8 +13,6 @@ from sysgym.emulator.packets.engine.recovery.flight import repairs
 from sysgym.emulator.packets.memory.flow_record import PROBE, RETRANSMISSION
 from sysgym.emulator.packets.memory.records import NEVER_NS
 
-LEAST_PROBE_TICKS = 2
-
 
 @njit(forceinline=True)
 def set_retransmission_timer(flow: Any, now_ns: int) -> None:
@@ -41,8 +39,8 @@ def probe_wait_ns(world: Any, flow: Any) -> int:
     """Return the time without an ACK after which to probe: two round trips, and more for a single packet.
 
     The ACK of a single packet may be delayed; as in Linux, allow the shortest time-out for it. Otherwise
-    allow two ticks, the granularity of timers (TCP_TIMEOUT_MIN in Linux).
+    allow for the granularity of timers.
     """
     srtt_ns = flow.srtt_ns if flow.srtt_ns > 0.0 else float(flow.base_rtt_ns)
-    slack_ns = world.min_rto_ns if flow.high - flow.una == 1 else LEAST_PROBE_TICKS * world.timer_tick_ns
+    slack_ns = world.min_rto_ns if flow.high - flow.una == 1 else world.probe_slack_ns
     return int(2.0 * srtt_ns) + slack_ns
