@@ -71,6 +71,6 @@ def _check_hosts(scenario: CongestionScenario, transport: Transport) -> None:
     if ends.handshake:
         expected = f"false: {name} begins with its data"
         raise ScenarioError(scenario.name, "transport.handshake", ends.handshake, expected)
-    if ends.loss_detection not in ("rack", "dupack"):
-        expected = f'"rack" or "dupack": {name} has no other recovery'
+    if ends.loss_detection not in ("rack", "linux", "dupack"):
+        expected = f'"rack", "linux" or "dupack": {name} has no other recovery'
         raise ScenarioError(scenario.name, "transport.loss_detection", ends.loss_detection, expected)

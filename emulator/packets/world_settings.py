@@ -16,7 +16,11 @@ Records = NDArray[np.void]
 
 TIMER_TICKS_PER_MIN_RTO = 8
 PROBE_TICKS = 2
-"""Ticks added to two round trips before a tail loss probe, unless the scenario says otherwise."""
+"""Ticks added to two round trips before a tail loss probe."""
+
+LINUX_SLACK_NS = 2_000_000
+"""What Linux adds instead since 6.7 (TCP_TIMEOUT_MIN_US), also to a reordering window. Its timers never end
+early: they round to the tick after the next one, half a tick later on average than timers here do."""
 
 COALESCED_BYTES = 65_536
 """Most that a receiver takes for one packet: the largest packet of IPv4 (Linux's GRO)."""
@@ -28,10 +32,10 @@ def set_hosts(world: Records, ends: Transport) -> None:
     """Set sizes of packets, windows, timers and ACKs of all hosts."""
     tick_s = ends.timer_tick_s or ends.min_rto_s / TIMER_TICKS_PER_MIN_RTO
     world["timer_tick_ns"] = max(round(tick_s * 1e9), 1)
-    if ends.timer_slack_s is None:
-        world["probe_slack_ns"] = PROBE_TICKS * world["timer_tick_ns"]
-    else:
-        world["probe_slack_ns"] = world["reordering_slack_ns"] = round(ends.timer_slack_s * 1e9)
+    world["as_linux"] = ends.loss_detection == "linux"
+    world["probe_slack_ns"] = PROBE_TICKS * world["timer_tick_ns"]
+    if ends.loss_detection == "linux":
+        world["probe_slack_ns"] = world["reordering_slack_ns"] = LINUX_SLACK_NS + world["timer_tick_ns"] // 2
     world["payload_bytes"] = ends.mtu_bytes - ends.header_bytes
     world["header_bytes"] = ends.header_bytes
     world["ack_bytes"] = ends.ack_bytes

@@ -81,9 +81,9 @@ class _Links(GrownTable):
     link_jitter_s: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         default=0.0,
         description=(
-            "a switch delays each packet by a time drawn between 0 and this, s, and keeps their order. Without"
-            " jitter, a full queue may take the packets of one input and drop all those of another for a long"
-            " time, because they arrive in the same order whenever it has room for one (hosts: host_jitter_s)"
+            "a switch delays each packet by a time drawn between 0 and this, s, in their order. Without"
+            " jitter, a full queue may take the packets of one input and drop all those of another, because"
+            " they come in the same order whenever it has room for one (for hosts: transport.host_jitter_s)"
         ),
     )
     overrides: Annotated[tuple[LinkOverride, ...], FromList] = Field(

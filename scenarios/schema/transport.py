@@ -17,7 +17,6 @@ class Transport(GrownTable):
     LATER: ClassVar[Mapping[str, Any]] = {
         "loss_detection": "dupack",
         "timer_tick_s": None,
-        "timer_slack_s": None,
         "quick_acks": 0,
         "receive_window_bytes": None,
         "slow_start": "standard",
@@ -54,11 +53,12 @@ class Transport(GrownTable):
     max_rto_s: Annotated[float, Field(ge=1e-6, le=3600.0)] = Field(
         default=1.0, description="longest retransmission time-out, s"
     )
-    loss_detection: Literal["rack", "dupack", "go_back_n", "selective_repeat"] = Field(
+    loss_detection: Literal["rack", "linux", "dupack", "go_back_n", "selective_repeat"] = Field(
         default="rack",
         description=(
-            "rack: by time, with tail loss probes, proportional rate reduction and undo, as in Linux (RFC"
-            " 8985, 9937, 5682); dupack: by three duplicate ACKs, as in ns-3 (RFC 6675, or RFC 6582 where a"
+            "rack: by time, with tail loss probes, proportional rate reduction and undo (RFC 8985, 9937,"
+            " 5682); linux: the same as Linux 6.7 and later has it, where that differs (docs/packets.md);"
+            " dupack: by three duplicate ACKs, as in ns-3 (RFC 6675, or RFC 6582 where a"
             " law has no SACK); go_back_n: receivers discard what is out of order and send a NAK, senders"
             " send everything from there again, as RDMA over RoCEv2; selective_repeat: a packet beyond a hole"
             " makes it a loss, and only losses are sent again (IRN, Mittal et al., 2018)"
@@ -67,14 +67,6 @@ class Transport(GrownTable):
     timer_tick_s: Annotated[float, Field(ge=1e-6, le=1.0)] | None = Field(
         default=None,
         description="granularity of the hosts' timers, s (Linux: a jiffy, 1 to 4 ms); absent: min_rto_s / 8",
-    )
-    timer_slack_s: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
-        default=None,
-        description=(
-            "time added to two round trips before a tail loss probe, and to a reordering window, s (Linux"
-            " since 6.7: 2 ms, and up to a tick more, because its timers never end early); absent: two ticks"
-            " for a probe, and nothing"
-        ),
     )
     max_window_packets: Annotated[int, Field(ge=2, le=2**20)] = Field(
         default=4096, description="largest window of a flow, packets; a power of two"
@@ -160,7 +152,7 @@ class Transport(GrownTable):
     @property
     def detects_by_time(self) -> bool:
         """Whether senders detect losses by time."""
-        return self.loss_detection == "rack"
+        return self.loss_detection in ("rack", "linux")
 
     @property
     def delays_acks(self) -> bool:

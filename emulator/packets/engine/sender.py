@@ -56,6 +56,7 @@ from sysgym.emulator.packets.engine.recovery.rack import (
     declare_timed_out,
     next_by_time,
     record_transmission,
+    sent_time_of,
     transmission_of,
 )
 from sysgym.emulator.packets.engine.recovery.rate_reduction import reduce_rate
@@ -230,6 +231,8 @@ def ack_flow(world: Any, slot: int, now_ns: int, extras: Any) -> None:
     event.in_flight_packets = in_flight
     limit = window_packets(world, flow) if extras is None else limiting_packets(world, flow)
     event.window_limited = 1 if pipe_packets(flow) >= limit else 0
+    if world.as_linux and flow.cwnd < flow.ssthresh and flow.cwnd < 2.0 * in_flight:
+        event.window_limited = 1  # Linux: a window in slow start may grow to twice of what was in flight
     advances = segment.ack > flow.una
     event.duplicate = 0 if advances or not keeps_order(world, extras) else 1
     if flow.recovery == RACK:
@@ -307,6 +310,10 @@ def expire_timer(world: Any, flow_id: int, now_ns: int, extras: Any) -> None:
         flow.timer_deadline_ns = now_ns + flow.rto_ns
     elif extras is not None and flow.recovery == TOLD and not declare_overdue(world, flow, now_ns):
         set_retransmission_timer(flow, now_ns)
+    elif flow.timer == PROBE and flow.probe_below > 0:
+        # Linux: one probe is in flight, and the time-out counts from when the first packet left.
+        flow.timer = RETRANSMISSION
+        flow.timer_deadline_ns = max(sent_time_of(world, flow, flow.una).ns + flow.rto_ns, now_ns + 1)
     elif flow.timer == PROBE:
         flow.probe_due = 1
         set_retransmission_timer(flow, now_ns)

@@ -104,6 +104,7 @@ FLOW = np.dtype(
         ("oldest_resent_ns", np.int64),  # no retransmission in flight was sent earlier; NEVER_NS: none is
         ("probe_due", np.int64),  # tail loss probe (RFC 8985, 7)
         ("probe_below", np.int64),  # TLP.end_seq: one more than the probe's number; 0: none is in flight
+        ("cwr_below", np.int64),  # the last window that a mark reduced (Linux's CWR) ends here
         ("frto_step", np.int64),  # RFC 5682, 3.1; 0: no doubt about a time-out
         ("prr_sent", np.int64),  # packets sent in this recovery (RFC 9937)
         ("prr_delivered", np.int64),

@@ -340,8 +340,9 @@ WORLD = np.dtype(
         ("next_flow", np.int64),
         ("n_scheduled", np.int64),  # flows with a start time; the later ones wait for others
         ("timer_tick_ns", np.int64),
-        ("probe_slack_ns", np.int64),
+        ("probe_slack_ns", np.int64),  # beyond two round trips
         ("reordering_slack_ns", np.int64),
+        ("as_linux", np.int64),  # senders do as Linux where it differs from RFC 8985 and 7661
         ("sample_tick_ns", np.int64),
         ("payload_bytes", np.int64),
         ("header_bytes", np.int64),

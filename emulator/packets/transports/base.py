@@ -49,7 +49,7 @@ EXTRA_FIELDS = frozenset({"pacing_rate_bps", "endpoint_delay_ns", "cnp", "hops"}
 _parameter_at = record_accessor(np.dtype([("value", np.float64)]))
 
 _RECOVERIES = {"new_reno": NEW_RENO, "sack": SACK, "told": TOLD}
-_FOR_ALL_LAWS = {"rack": RACK, "go_back_n": GO_BACK_N, "selective_repeat": SACK}
+_FOR_ALL_LAWS = {"rack": RACK, "linux": RACK, "go_back_n": GO_BACK_N, "selective_repeat": SACK}
 """Kinds of loss detection that do not ask for the law's own recovery, unless receivers tell of losses."""
 
 

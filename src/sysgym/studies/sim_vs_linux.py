@@ -27,7 +27,7 @@ SCENARIOS = (
 )
 INCAST, DUMBBELL = "linux-fattree-incast-shallow", "linux-dumbbell-100m"
 _FEWER = {"queue.buffer_bytes": 30_000, "queue.ecn_threshold_bytes": 6_000}
-_MORE = {"workload.senders": 15, "workload.period_s": 0.5}
+_MORE = {"workload.senders": 15, "workload.period_s": 0.5, "workload.jitter_s": 5e-3}
 _MOST = {
     "topology": {
         "kind": "single_switch",
@@ -40,6 +40,7 @@ _MOST = {
     "queue.buffer_bytes": 150_000,
     "queue.ecn_threshold_bytes": 30_000,
     "workload.senders": 24,
+    "workload.jitter_s": 8e-3,
     "workload.period_s": 0.8,
 }
 LOSSES: dict[str, tuple[str, dict[str, Any]]] = {

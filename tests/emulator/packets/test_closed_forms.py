@@ -168,6 +168,22 @@ def test_round_trip_over_shaped_links_is_that_of_their_delays_and_queues(make_ne
     assert goodput_bps == pytest.approx(40 * 1460 * 8 / 60e-6, rel=0.01)
 
 
+@pytest.mark.parametrize(("link_model", "left"), [("wire", 0), ("shaper", 1)])
+@pytest.mark.parametrize("room", [1, 2, 7])
+def test_a_shaped_port_holds_a_packet_more_because_the_one_that_is_charged_has_left(
+    make_network: MakeNetwork, link_model: str, left: int, room: int
+) -> None:
+    """Twelve packets arrive at a port within the time of one, and it takes as many as it has room for."""
+    network = make_network(
+        window_of(12), topology__hosts_per_side=1, topology__core_rate_bps=10e6, workload__start_jitter_s=0.0,
+        transport__host_jitter_s=0.0, topology__link_model=link_model, queue__buffer_bytes=room * 1500,
+        queue__ecn_threshold_bytes=None,
+    )  # fmt: skip
+    network.advance(45e-6)  # before the first ACK
+    assert network.ports().accepted_packets[core_port(network)] == room + left
+    assert network.ports().dropped_packets[core_port(network)] == 12 - room - left
+
+
 @pytest.mark.parametrize(("link_model", "sendings"), [("wire", 1.0), ("shaper", 0.0)])
 def test_ideal_completion_time_is_reached_on_an_empty_network(
     make_network: MakeNetwork, link_model: str, sendings: float

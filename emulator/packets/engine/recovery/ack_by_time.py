@@ -61,6 +61,10 @@ def take_ack_by_time(world: Any, flow: Any, event: Any, slot: int, now_ns: int, 
         filled_by_ns = int(segment.sent_ns) if una <= segment.seq < segment.ack else int(NEVER_NS)
         if not undo_if_spurious(world, flow, filled_by_ns) and flow.frto_step > 0:
             continue_frto(flow, advances, has_new_packet(flow))
+    if world.as_linux and event.marked and not flow.in_recovery and flow.una >= flow.cwr_below:
+        # Linux forgets its probe when it begins to reduce a window (tcp_init_cwnd_reduction).
+        flow.cwr_below = flow.nxt
+        flow.probe_below = 0
     if flow.probe_below > 0:
         news |= end_probe(flow, event.acked_packets == 0 and not advances, duplicate)
     if flow.sacked > 0 or flow.oldest_resent_ns != NEVER_NS:
@@ -100,7 +104,7 @@ def take_nack(world: Any, flow: Any, event: Any, slot: int, now_ns: int) -> int:
         return 0
     declare_packet_lost(flow, segment.seq, sent)
     set_timer(world, flow, now_ns)
-    news = look_for_losses(world, flow, flight_packets, now_ns) | begin_recovery(flow, flight_packets)
+    news = look_for_losses(world, flow, flight_packets, now_ns) | begin_recovery(world, flow, flight_packets)
     flow.undo_possible = 0
     return int(news)
 
@@ -115,16 +119,18 @@ def look_for_losses(world: Any, flow: Any, flight_packets: int, now_ns: int) -> 
         flow.timer_deadline_ns = again_ns + world.reordering_slack_ns
     if flow.lost <= known:
         return 0
-    return begin_recovery(flow, flight_packets)
+    return begin_recovery(world, flow, flight_packets)
 
 
 @njit(forceinline=True)
-def begin_recovery(flow: Any, flight_packets: int) -> int:
+def begin_recovery(world: Any, flow: Any, flight_packets: int) -> int:
     """Begin a recovery for new losses if none is going on; return FOUND_LOSSES, and REDUCE if it began."""
     if not enter_recovery(flow):
         return FOUND_LOSSES
     remember_window(flow)
     begin_reduction(flow, flight_packets)
+    if world.as_linux:
+        flow.probe_below = 0
     return FOUND_LOSSES | REDUCE
 
 

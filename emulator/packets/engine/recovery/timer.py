@@ -25,9 +25,12 @@ def set_retransmission_timer(flow: Any, now_ns: int) -> None:
 def set_timer(world: Any, flow: Any, now_ns: int) -> None:
     """Schedule a tail loss probe where one is allowed, else start the retransmission time-out anew.
 
-    A probe is allowed if nothing is known to be missing and no probe is in flight (RFC 8985, 7.2).
+    A probe is allowed if nothing is known to be missing and no probe is in flight (RFC 8985, 7.2). Linux
+    looks for the latter only when the time comes.
     """
-    in_doubt = flow.sacked + flow.lost + flow.probe_below > 0 or repairs(flow)
+    in_doubt = flow.sacked + flow.lost > 0 or repairs(flow)
+    if not world.as_linux:
+        in_doubt = in_doubt or flow.probe_below > 0
     set_retransmission_timer(flow, now_ns)
     if flow.high > flow.una and not in_doubt:
         flow.timer = PROBE

@@ -11,7 +11,13 @@ from sysgym.emulator.compiling import compile_for
 from sysgym.emulator.packets.engine.events import NO_EVENT
 from sysgym.emulator.packets.engine.hosts import begin_flow, check_timers, receive_ack
 from sysgym.emulator.packets.memory.flow_record import ARRIVED, LOST
-from sysgym.emulator.packets.memory.records import NOBODY, PACKET_DUPLICATE, PACKET_IS_ACK, world_at
+from sysgym.emulator.packets.memory.records import (
+    NOBODY,
+    PACKET_CE,
+    PACKET_DUPLICATE,
+    PACKET_IS_ACK,
+    world_at,
+)
 from sysgym.emulator.packets.network import PacketNetwork
 from sysgym.emulator.packets.transports.base import Transport
 from sysgym.scenarios import CongestionScenario, load_scenario
@@ -88,7 +94,7 @@ class ScriptedSender:
             "transport.host_queue_packets": 4096,
         }
         scenario = load_scenario("dumbbell-10g", overrides=overrides, expect=CongestionScenario)
-        self._by_time = detection == "rack"
+        self._by_time = detection in ("rack", "linux")
         self._network = PacketNetwork(scenario, transport=transport)
         self._state = self._network._state
         self._last_sent_ns: dict[int, int] = {}
@@ -145,7 +151,13 @@ class ScriptedSender:
         return pending
 
     def ack(
-        self, next_expected: int, by: int, *, duplicate: bool = False, sent_ms: float | None = None
+        self,
+        next_expected: int,
+        by: int,
+        *,
+        duplicate: bool = False,
+        marked: bool = False,
+        sent_ms: float | None = None,
     ) -> None:
         """Acknowledge all packets below one.
 
@@ -153,6 +165,7 @@ class ScriptedSender:
             next_expected: The cumulative acknowledgement.
             by: Packet that caused the ACK: at or beyond ``next_expected``, it is acknowledged selectively.
             duplicate: Whether it had arrived before (DSACK).
+            marked: Whether it tells of a mark.
             sent_ms: Time of the transmission that arrived; that of the last one if None.
         """
         self._collect()
@@ -160,7 +173,9 @@ class ScriptedSender:
         self.world.first_free_packet = int(self._state.packets["next"][slot])
         self.world.free_packets -= 1
         self._state.packets["flow"][slot] = 0
-        self._state.packets["flags"][slot] = PACKET_IS_ACK | (PACKET_DUPLICATE if duplicate else 0)
+        self._state.packets["flags"][slot] = (
+            PACKET_IS_ACK | (PACKET_DUPLICATE if duplicate else 0) | (PACKET_CE if marked else 0)
+        )
         self._state.segments["seq"][slot] = by
         self._state.segments["ack"][slot] = next_expected
         sent_ns = self._last_sent_ns[by] if sent_ms is None else round(sent_ms * 1e6)

@@ -330,3 +330,53 @@ def test_the_shortest_time_out_comes_on_top_of_the_round_trip() -> None:
     """As in Linux: 200 ms beyond the smoothed round trip, not 200 ms in all."""
     scripted = sender(4, packets=5)
     assert scripted.flow.rto_ns == (RTT_MS + 200) * 1e6
+
+
+LINUX = {"detection": "linux", "tick_ms": 1.0}
+SLACK_MS = 2.5  # Linux's 2 ms and half a tick
+
+
+def test_linux_waits_two_milliseconds_longer_for_a_probe_whatever_its_tick() -> None:
+    scripted = sender(10, packets=11, **LINUX)  # type: ignore[arg-type]
+    scripted.ack(9, by=8)
+    scripted.at(RTT_MS + 2 * RTT_MS + SLACK_MS - 1)
+    assert scripted.sent() == []
+    scripted.at(RTT_MS + 2 * RTT_MS + SLACK_MS + 1)
+    assert scripted.sent() == [10]
+
+
+def test_linux_waits_as_much_longer_for_a_packet_that_may_be_late() -> None:
+    scripted = sender(10, **LINUX)  # type: ignore[arg-type]
+    scripted.ack(1, by=2)
+    scripted.sent()
+    scripted.at(RTT_MS + RTT_MS / 4 + SLACK_MS - 1)
+    assert scripted.sent() == []
+    scripted.at(RTT_MS + RTT_MS / 4 + SLACK_MS + 1)
+    assert scripted.sent() == [1]
+
+
+def test_with_a_probe_in_flight_linux_times_out_from_when_the_first_packet_left() -> None:
+    scripted = sender(10, packets=30, **LINUX)  # type: ignore[arg-type]
+    scripted.at(64)
+    assert scripted.sent() == [11]  # a new packet as a probe, which is lost
+    scripted.at(90).ack(2, by=1)  # packet 2 left at 0, and nothing after it arrives
+    assert scripted.sent() == []
+    rto_ms = scripted.flow.rto_ns * 1e-6
+    assert 90 + 2 * scripted.flow.srtt_ns * 1e-6 < rto_ms
+    scripted.at(rto_ms - 1)
+    assert scripted.sent() == []
+    scripted.at(rto_ms + 1)
+    assert scripted.sent() == [2]
+    assert scripted.flow.timeouts == 1
+
+
+def test_a_mark_lets_linux_probe_again() -> None:
+    scripted = sender(10, packets=30, **LINUX)  # type: ignore[arg-type]
+    scripted.at(64)
+    assert scripted.sent() == [11]
+    scripted.at(70).ack(2, by=1, marked=True)
+    scripted.sent()
+    scripted.at(70 + 2 * scripted.flow.srtt_ns * 1e-6 + SLACK_MS + 2)
+    (probe,) = scripted.sent()
+    assert probe > 11
+    assert scripted.flow.timeouts == 0
