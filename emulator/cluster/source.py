@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol
 
 from sysgym.emulator.cluster.generator import generate_job
@@ -63,19 +64,26 @@ class GeneratedSource:
 
 
 class TracedJobs:
-    """Source of a trace's jobs, assigned to splits by the hash of their names: 60, 20 and 20 % of them.
+    """Source of a trace's jobs, assigned to splits by the hash of the submission's name: 60, 20 and 20 %.
 
-    The split's seeds go through its jobs in order and then begin again; the seed also draws second attempts.
-    A trace is read once per process.
+    Where a trace's submission has several groups of parallel tasks, each group is a job here, and all of them
+    are in one split. The split's seeds go through its submissions, one job of each, then through their second
+    jobs, and so on, and begin again after the last: as many first seeds as there are submissions are of
+    independent jobs. The seed also draws second attempts. A trace is read once per process.
+
+    Attributes:
+        names: Split -> names of its jobs, in the order in which seeds take them.
+        submissions: Split -> number of its submissions.
     """
 
     def __init__(self, scenario: StragglerScenario) -> None:
         assert isinstance(scenario.jobs, TraceJobs)
         self._scenario = scenario
         self._trace = _trace(scenario.jobs)
-        self.names = {
-            split: tuple(name for name in self._trace.names if split_of(name) == split)
-            for split in SPLIT_NAMES
+        self.names = {split: _names_of(self._trace, split) for split in SPLIT_NAMES}
+        self.submissions = {
+            split: len({self._trace.submission(name) for name in names})
+            for split, names in self.names.items()
         }
 
     def job(self, split: str, episode_seed: int) -> Job:
@@ -89,26 +97,44 @@ class TracedJobs:
         trace, names = self._trace, self.names[split]
         if scenario.jobs != self._scenario.jobs:  # the split varies the selection of the trace
             trace = _trace(scenario.jobs)
-            names = tuple(name for name in trace.names if split_of(name) == split)
+            names = _names_of(trace, split)
         if not names:
             raise ScenarioError(
                 f"<{scenario.name}>",
                 "jobs.paths",
                 list(scenario.jobs.paths),
                 f"a trace with jobs for the split {split}; of its {len(trace.names)} none belongs there",
-                advice="jobs are divided by a hash of their names: read more of the trace",
+                advice="jobs are divided by a hash of the names of submissions: read more of the trace",
             )
         name = names[(episode_seed - scenario.splits[split].first_seed) % len(names)]
         return trace.job(name, attempts=scenario.mitigation.attempts, seed=episode_seed)
 
 
-def split_of(name: str) -> str:
-    """Return the split of a job of this name, which is the same in every process and trace.
+def _names_of(trace: TraceSource, split: str) -> tuple[str, ...]:
+    """Return the names of a split's jobs: one of every submission, then a second one where there is one, ...
+
+    Which job of a submission comes first is decided by a hash, because stages of the same name are alike.
+    """
+    by_submission: dict[str, list[str]] = {}
+    for name in trace.names:
+        submission = trace.submission(name)
+        if split_of(submission) == split:
+            by_submission.setdefault(submission, []).append(name)
+    rounds = [sorted(names, key=_order) for _, names in sorted(by_submission.items())]
+    return tuple(name for round_of in zip_longest(*rounds) for name in round_of if name is not None)
+
+
+def _order(name: str) -> bytes:
+    return hashlib.sha256(f"order {name}".encode()).digest()
+
+
+def split_of(submission: str) -> str:
+    """Return the split of a submission of this name, which is the same in every process and trace.
 
     Args:
-        name: The job's name.
+        submission: Its name.
     """
-    tenth = int.from_bytes(hashlib.sha256(f"split {name}".encode()).digest()[:8], "big") % 10
+    tenth = int.from_bytes(hashlib.sha256(f"split {submission}".encode()).digest()[:8], "big") % 10
     return next(split for split, tenths in _TENTHS.items() if tenth in tenths)
 
 

@@ -186,7 +186,7 @@ def test_spar_has_its_file(write_text: WriteText) -> None:
         expect=StragglerScenario,
     ).jobs
     assert isinstance(jobs, TraceJobs)
-    assert (jobs.paths, jobs.static_counters) == ((), "lifetime")
+    assert (jobs.paths, jobs.static_counters) == ((), "withheld")
 
 
 def test_load_on_machines_varies_between_episodes(write_text: WriteText) -> None:

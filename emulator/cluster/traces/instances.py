@@ -196,6 +196,10 @@ class InstanceTrace(TraceSource):
         self._rows = rows
         self._runs = [short[name] for name in self.names]
 
+    def submission(self, name: str) -> str:
+        """Return the trace's job of a group of instances."""
+        return name.split("/", 1)[0]
+
     def _window_s(self, duration_s: FloatArray) -> float:
         return float(np.median(duration_s)) / self._windows_per_median
 

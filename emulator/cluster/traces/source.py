@@ -75,6 +75,13 @@ class TraceSource(ABC):
     def __len__(self) -> int:
         return len(self.names)
 
+    def submission(self, name: str) -> str:
+        """Return the name of what a user submitted of which a job is a part; the job's own if it is all.
+
+        Parts of one submission have much in common, so they belong to one split.
+        """
+        return name
+
     def job(self, which: int | str, attempts: int = 1, seed: int = 0) -> Job:
         """Return a job, with the durations and counters of every attempt of every task.
 

@@ -81,6 +81,30 @@ def test_jobs_of_a_trace_belong_to_one_split(tmp_path: Path) -> None:
         assert drawn[-1] == found[0]
 
 
+def test_all_groups_of_a_submission_are_in_one_split_and_come_one_by_one(tmp_path: Path) -> None:
+    resolved = _spar(tmp_path, 1).resolved()
+    lines = [
+        f"i{row},{task},j_{job},1,Terminated,{100 + job},{110 + job + 3 * row},m_{row},1,1,50,60,0.2,0.3"
+        for job in range(40)
+        for task in ("M1", "R2", "J3")[: 1 + job % 3]
+        for row in range(5)
+    ]
+    (tmp_path / "batch_instance.csv").write_text("\n".join(lines) + "\n")
+    source = job_source(scenario_from_resolved(resolved, expect=StragglerScenario))
+    assert isinstance(source, TracedJobs)
+    owners = {
+        split: {name.split("/")[0] for name in names} for split, names in source.names.items()
+    }
+    assert sum(map(len, source.names.values())) == sum(1 + job % 3 for job in range(40))
+    assert sum(map(len, owners.values())) == 40, "no submission is in two splits"
+    for split, names in source.names.items():
+        first = names[: source.submissions[split]]
+        assert {name.split("/")[0] for name in first} == owners[split]
+        assert len(set(names)) == len(names)
+    stages = {name.split("/")[1] for name in source.names["train"][: source.submissions["train"]]}
+    assert len(stages) > 1, "not the first stage of every submission"
+
+
 def test_the_seed_draws_second_attempts_of_a_trace_s_job(tmp_path: Path) -> None:
     source = job_source(_spar(tmp_path, 30, n_tasks=9))
     assert isinstance(source, TracedJobs)
