@@ -65,7 +65,7 @@ def packets(heard: socket.socket, sender: bytes | None) -> list[Seen]:
         heard: Result of :func:`listen`.
         sender: Address of the host whose interface this is; None: the port of a switch.
     """
-    found = []
+    found: list[Seen] = []
     while True:
         try:
             frame, ancillary, _, source = heard.recvmsg(1 << 11, 256)

@@ -175,7 +175,7 @@ class TraceJobs(_Jobs):
         default="withheld",
         description=(
             "counters of which a trace has only the mean over an attempt's life. withheld: shown when it has"
-            " finished; lifetime: shown from the first window on, which leaks the future, as in NURD's evaluation"
+            " finished; lifetime: from the first window on, which leaks the future, as in NURD's evaluation"
         ),
     )
 

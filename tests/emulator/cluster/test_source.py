@@ -92,9 +92,7 @@ def test_all_groups_of_a_submission_are_in_one_split_and_come_one_by_one(tmp_pat
     (tmp_path / "batch_instance.csv").write_text("\n".join(lines) + "\n")
     source = job_source(scenario_from_resolved(resolved, expect=StragglerScenario))
     assert isinstance(source, TracedJobs)
-    owners = {
-        split: {name.split("/")[0] for name in names} for split, names in source.names.items()
-    }
+    owners = {split: {name.split("/")[0] for name in names} for split, names in source.names.items()}
     assert sum(map(len, source.names.values())) == sum(1 + job % 3 for job in range(40))
     assert sum(map(len, owners.values())) == 40, "no submission is in two splits"
     for split, names in source.names.items():
