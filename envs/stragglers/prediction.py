@@ -172,7 +172,8 @@ class StragglerPrediction(StragglerEnv):
     ## Registered Configurations
 
     One id, `sysgym/StragglerPrediction-v0`; `scenario` selects the configuration: `google-2011`,
-    `google-2011-mitigation`, `google-2011-limited`, `alibaba-2018`, `alibaba-2018-hour`, or a file of your
+    `google-2011-mitigation`, `google-2011-limited`, `alibaba-2018`, `alibaba-2018-hour`,
+    `alibaba-2018-hour-leaking`, or a file of your
     own.
 
     ## Baselines
