@@ -67,6 +67,8 @@ class Transfer(Predictor):
         checkpoint: Path of the checkpoint.
         expected: Name of the agent as requested; ignored.
         action: ``"relaunch"`` or ``"copy"``, in the mitigation environment.
+        limit: Probability from which it acts; None: the one fitted in training, which in mitigation is for
+            relaunches. A copy costs no time if it is slower, so it pays at a lower probability.
 
     Raises:
         SysgymError: If the file is not a checkpoint of this agent.
@@ -76,7 +78,11 @@ class Transfer(Predictor):
     name = "transfer"
 
     def __init__(
-        self, checkpoint: str | PathLike[str], expected: str = "transfer", action: str = "relaunch"
+        self,
+        checkpoint: str | PathLike[str],
+        expected: str = "transfer",
+        action: str = "relaunch",
+        limit: float | None = None,
     ) -> None:
         super().__init__(action)
         self._path = Path(checkpoint)
@@ -85,7 +91,10 @@ class Transfer(Predictor):
         try:
             self._counters: list[str] = data["counters"]
             self._features: list[str] = data["features"]
-            self._limits = {question: float(data["limits"][question]) for question in QUESTIONS}
+            self._limits = {
+                question: float(data["limits"][question]) if limit is None else limit
+                for question in QUESTIONS
+            }
             self._models = {
                 question: lightgbm.Booster(model_str=checked_trees(data["models"][question]))
                 for question in QUESTIONS

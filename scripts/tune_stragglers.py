@@ -1,0 +1,141 @@
+"""Tune the constants of straggler agents on validation jobs, with the same care for all.
+
+    python scripts/tune_stragglers.py google-2011 results/tuning-google-2011
+    python scripts/tune_stragglers.py google-2011-mitigation results/tuning-m --trained-on google-2011
+
+Writes a suite with every agent at every point of its grid to the folder, runs it with `sysgym bench` (the
+same command resumes it), and prints the best point of each agent and the mean scores of all. In prediction
+the score is F1 over time; in mitigation it is the episode's return, which is completion time and the price of
+wasted work, and every agent both relaunches and copies. Agents that learn across jobs learn from the train
+split. No test job is played.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from statistics import fmean
+
+from sysgym.bench.results.rows import Row, read_rows
+from sysgym.scenarios import load_scenario
+from sysgym.scenarios.files import write_atomically
+
+JOBS = 20
+TRAINING_STEPS = 3000
+
+Point = dict[str, float | str]
+Grid = dict[str, tuple[float, ...]]
+
+_CONTAMINATION: Grid = {"contamination": (0.1, 0.02, 0.05, 0.2, 0.4)}
+GRIDS: dict[str, Grid] = {
+    "random_rate": {"rate": (0.1, 0.02, 0.05, 0.2, 0.5)},
+    "clock": {"share": (0.95, 0.3, 0.5, 0.7, 0.85)},
+    "spark": {"quantile": (0.75, 0.25), "multiplier": (1.5, 1.1, 2.0)},
+    "late": {"cap": (0.1, 0.05, 0.2, 0.4)},
+    "mantri": {"limit": (0.25, 0.1, 0.5), "factor": (2.0, 1.0)},
+    "nurd": {"alpha": (0.0, -0.5, -0.25, -0.1, 0.1, 0.25, 0.5)},
+    "tobit": {"ridge": (0.1, 0.01, 1.0)},
+    "wrangler": {"confidence": (0.7, 0.5, 0.6, 0.8, 0.9)},
+    "iforest": _CONTAMINATION,
+    "hbos": _CONTAMINATION,
+    "knn": _CONTAMINATION,
+    "lof": _CONTAMINATION,
+    "pca": _CONTAMINATION,
+}
+"""Agent -> constant -> values, published or usual ones first. Others have no constant for flags."""
+
+MITIGATORS = ("random_rate", "clock", "spark", "late", "mantri", "nurd", "tobit", "wrangler", "iforest")
+LEARNERS: dict[str, Grid] = {"transfer": {"limit": (0.3, 0.05, 0.1, 0.2, 0.5, 0.7)}}
+"""In mitigation: the probability of a saving from which it acts. In prediction it is fitted in training."""
+
+
+def points(agent: str, grid: Grid, actions: tuple[str, ...]) -> list[tuple[str, Point]]:
+    """Return the names and parameters of an agent's contenders."""
+    found: list[tuple[str, Point]] = []
+    for action in actions:
+        for values in itertools.product(*grid.values()):
+            point: Point = dict(zip(grid, values, strict=True))
+            if action:
+                point["action"] = action
+            found.append((f"{agent}-{len(found)}", point))
+    return found
+
+
+def suite_of(scenario: str, trained_on: str, n_jobs: int) -> str:
+    """Return the suite that plays every point on the first jobs of the validation split."""
+    loaded = load_scenario(scenario)
+    mitigates = loaded.env_id == "sysgym/StragglerMitigation-v0"
+    actions = ("relaunch", "copy") if mitigates else ("",)
+    chosen = {agent: GRIDS[agent] for agent in (MITIGATORS if mitigates else GRIDS)}
+    if mitigates:
+        chosen |= LEARNERS
+    contenders = [
+        f'{{ name = "{name}", agent = "{agent}", parameters = {inline(point)} }}'
+        for agent, grid in chosen.items()
+        for name, point in points(agent, grid, actions)
+    ]
+    lines = [
+        "schema = 1",
+        'name = "tuning"',
+        f'title = "Constants of straggler agents on {scenario}"',
+        'description = "Every agent at every point of its grid, on validation jobs."',
+    ]
+    if mitigates:
+        lines += ["[[training]]", 'agent = "transfer"', f'scenario = "{trained_on}"', "seed = 1"]
+        lines += [f"total_steps = {TRAINING_STEPS}"]
+    lines += ["[[tasks]]", f'scenario = "{scenario}"', 'split = "validation"']
+    lines += [f'trained_on = "{trained_on}"'] if mitigates else []
+    lines += ["contenders = [", *(f"    {one}," for one in contenders), "]"]
+    first = loaded.splits["validation"].seeds[0]
+    lines += [f"seeds = {{ first = {first}, count = {n_jobs} }}", ""]
+    for metric in ("f1_over_time", "completion_reduction", "waste_share"):
+        lines += ["[[metrics]]", f'name = "{metric}"', 'direction = "higher"', f'label = "{metric}"']
+    return "\n".join(lines) + "\n"
+
+
+def inline(point: Point) -> str:
+    """Return parameters as an inline table of TOML."""
+    return "{ " + ", ".join(f"{key} = {json.dumps(value)}" for key, value in point.items()) + " }"
+
+
+def score(row: Row) -> float:
+    """Return what is tuned: the return in mitigation, F1 over time in prediction."""
+    if "completion_reduction" in row.metrics and "action" in dict(row.contender.parameters):
+        return row.total_reward
+    return row.metrics["f1_over_time"]
+
+
+def main() -> None:
+    """Run the suite and print the choices."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scenario")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--trained-on", help="scenario of the train split of agents that learn across jobs")
+    parser.add_argument("--jobs", type=int, default=JOBS)
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    suite = given.folder / "tuning.toml"
+    write_atomically(suite, suite_of(given.scenario, given.trained_on or given.scenario, given.jobs).encode())
+    command = [sys.executable, "-m", "sysgym", "bench", str(suite), "--out", str(given.folder / "rows")]
+    subprocess.run(command, check=True)
+    scores: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in read_rows(given.folder / "rows"):
+        parameters = dict(row.contender.parameters)
+        action = str(parameters.pop("action", ""))
+        scores[row.contender.agent, action][inline(parameters)].append(score(row))
+    for (agent, action), by_point in scores.items():
+        means = {point: fmean(values) for point, values in by_point.items()}
+        best = max(means, key=means.__getitem__)
+        print(f"{agent} {action}: {best}")
+        print("    " + "  ".join(f"{point} {mean:.3f}" for point, mean in means.items()))
+
+
+if __name__ == "__main__":
+    main()
