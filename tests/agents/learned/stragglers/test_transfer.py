@@ -131,6 +131,20 @@ def test_it_plays_both_environments_and_jobs_of_another_size(
     assert 0 < acted < tasks
 
 
+@pytest.mark.parametrize("kind", ["prediction", "mitigation"])
+def test_a_lower_limit_acts_on_more_tasks(transfer_checkpoint: Path, make_env: MakeEnv, kind: str) -> None:
+    env = make_env(kind, scenario="google-2011", overrides={"jobs.tasks_min": 90, "jobs.tasks_max": 100})
+    acted = []
+    for limit in (0.0, 0.1, 0.5, 1.1):
+        agent = make_agent("transfer", checkpoint=transfer_checkpoint, limit=limit)
+        _, info = play_episode(env, agent, options={"episode_seed": 1})
+        metrics = info["episode_metrics"]
+        flags = metrics["true_flags"] + metrics["false_flags"]
+        acted.append(metrics["relaunches"] if kind == "mitigation" else flags)
+    assert acted == sorted(acted, reverse=True)
+    assert acted[0] > acted[2] > acted[3] == 0
+
+
 def test_nothing_is_flagged_for_a_job_without_running_tasks(
     transfer_checkpoint: Path, make_view: Any
 ) -> None:
