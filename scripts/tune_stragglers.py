@@ -22,10 +22,11 @@ from pathlib import Path
 from statistics import fmean
 
 from sysgym.bench.results.rows import Row, read_rows
-from sysgym.scenarios import load_scenario
+from sysgym.scenarios import StragglerScenario, load_scenario
 from sysgym.scenarios.files import write_atomically
 
 JOBS = 20
+MITIGATION = "sysgym/StragglerMitigation-v0"
 TRAINING_STEPS = 3000
 
 Point = dict[str, float | str]
@@ -68,8 +69,8 @@ def points(agent: str, grid: Grid, actions: tuple[str, ...]) -> list[tuple[str, 
 
 def suite_of(scenario: str, trained_on: str, n_jobs: int) -> str:
     """Return the suite that plays every point on the first jobs of the validation split."""
-    loaded = load_scenario(scenario)
-    mitigates = loaded.env_id == "sysgym/StragglerMitigation-v0"
+    loaded = load_scenario(scenario, expect=StragglerScenario)
+    mitigates = loaded.env_id == MITIGATION
     actions = ("relaunch", "copy") if mitigates else ("",)
     chosen = {agent: GRIDS[agent] for agent in (MITIGATORS if mitigates else GRIDS)}
     if mitigates:
@@ -93,8 +94,12 @@ def suite_of(scenario: str, trained_on: str, n_jobs: int) -> str:
     lines += ["contenders = [", *(f"    {one}," for one in contenders), "]"]
     first = loaded.splits["validation"].seeds[0]
     lines += [f"seeds = {{ first = {first}, count = {n_jobs} }}", ""]
-    for metric in ("f1_over_time", "completion_reduction", "waste_share"):
-        lines += ["[[metrics]]", f'name = "{metric}"', 'direction = "higher"', f'label = "{metric}"']
+    for metric, better in (
+        ("f1_over_time", "higher"),
+        ("completion_reduction", "higher"),
+        ("waste_share", "lower"),
+    ):
+        lines += ["[[metrics]]", f'name = "{metric}"', f'direction = "{better}"', f'label = "{metric}"']
     return "\n".join(lines) + "\n"
 
 
@@ -105,9 +110,7 @@ def inline(point: Point) -> str:
 
 def score(row: Row) -> float:
     """Return what is tuned: the return in mitigation, F1 over time in prediction."""
-    if "completion_reduction" in row.metrics and "action" in dict(row.contender.parameters):
-        return row.total_reward
-    return row.metrics["f1_over_time"]
+    return row.total_reward if row.env_id == MITIGATION else row.metrics["f1_over_time"]
 
 
 def main() -> None:
@@ -124,7 +127,8 @@ def main() -> None:
     suite = given.folder / "tuning.toml"
     write_atomically(suite, suite_of(given.scenario, given.trained_on or given.scenario, given.jobs).encode())
     command = [sys.executable, "-m", "sysgym", "bench", str(suite), "--out", str(given.folder / "rows")]
-    subprocess.run(command, check=True)
+    if code := subprocess.run(command, check=False).returncode:
+        sys.exit(code)  # the bench has said why
     scores: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in read_rows(given.folder / "rows"):
         parameters = dict(row.contender.parameters)

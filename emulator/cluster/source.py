@@ -73,7 +73,6 @@ class TracedJobs:
 
     Attributes:
         names: Split -> names of its jobs, in the order in which seeds take them.
-        submissions: Split -> number of its submissions.
     """
 
     def __init__(self, scenario: StragglerScenario) -> None:
@@ -81,10 +80,6 @@ class TracedJobs:
         self._scenario = scenario
         self._trace = _trace(scenario.jobs)
         self.names = {split: _names_of(self._trace, split) for split in SPLIT_NAMES}
-        self.submissions = {
-            split: len({self._trace.submission(name) for name in names})
-            for split, names in self.names.items()
-        }
 
     def job(self, split: str, episode_seed: int) -> Job:
         """Return the job of an episode; see :class:`JobSource`.

@@ -114,7 +114,7 @@ class Assembly:
         """Check that buffers have room for the data that a port sends until it obeys a pause request.
 
         This time is the cable's delay in both directions, plus the packets being sent at its two ends, plus
-        a host's jitter.
+        jitter.
         """
         topology, queue = self.topology, self.scenario.queue
         mtu_bytes = self.scenario.transport.mtu_bytes

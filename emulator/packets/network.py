@@ -122,7 +122,7 @@ class PacketNetwork:
         """Empty the network, lift all caps and go back to time 0.
 
         Args:
-            seed: Seed of the workload, unless there is a schedule, and of the hosts' jitter.
+            seed: Seed of the workload, unless there is a schedule, and of all jitter.
             schedule: Flows to run instead of the scenario's workload.
         """
         rng = np.random.default_rng(seed)

@@ -32,9 +32,9 @@ def set_hosts(world: Records, ends: Transport) -> None:
     """Set sizes of packets, windows, timers and ACKs of all hosts."""
     tick_s = ends.timer_tick_s or ends.min_rto_s / TIMER_TICKS_PER_MIN_RTO
     world["timer_tick_ns"] = max(round(tick_s * 1e9), 1)
-    world["as_linux"] = ends.loss_detection == "linux"
     world["probe_slack_ns"] = PROBE_TICKS * world["timer_tick_ns"]
     if ends.loss_detection == "linux":
+        world["as_linux"] = 1
         world["probe_slack_ns"] = world["reordering_slack_ns"] = LINUX_SLACK_NS + world["timer_tick_ns"] // 2
     world["payload_bytes"] = ends.mtu_bytes - ends.header_bytes
     world["header_bytes"] = ends.header_bytes

@@ -58,7 +58,7 @@ def integrate_backlog(link: Any, now_ns: int) -> int:
 
 @njit(forceinline=True)
 def jittered_arrival_ns(world: Any, link: Any, arrival_ns: int) -> int:
-    """Return an arrival time delayed by the host's processing jitter, in FIFO order.
+    """Return an arrival time delayed by the jitter of the host or switch that sends, in FIFO order.
 
     Hosts of real networks are never synchronised. Without jitter, flows with equal round trips lock into
     phase, and drop-tail or step-marking queues repeatedly hit the same flow (Floyd and Jacobson, "On Traffic

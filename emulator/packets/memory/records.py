@@ -342,7 +342,7 @@ WORLD = np.dtype(
         ("timer_tick_ns", np.int64),
         ("probe_slack_ns", np.int64),  # beyond two round trips
         ("reordering_slack_ns", np.int64),
-        ("as_linux", np.int64),  # senders do as Linux where it differs from RFC 8985 and 7661
+        ("as_linux", np.int64),  # senders do as Linux where it differs from RFC 8985
         ("sample_tick_ns", np.int64),
         ("payload_bytes", np.int64),
         ("header_bytes", np.int64),

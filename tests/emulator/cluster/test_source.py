@@ -96,10 +96,10 @@ def test_all_groups_of_a_submission_are_in_one_split_and_come_one_by_one(tmp_pat
     assert sum(map(len, source.names.values())) == sum(1 + job % 3 for job in range(40))
     assert sum(map(len, owners.values())) == 40, "no submission is in two splits"
     for split, names in source.names.items():
-        first = names[: source.submissions[split]]
+        first = names[: len(owners[split])]
         assert {name.split("/")[0] for name in first} == owners[split]
         assert len(set(names)) == len(names)
-    stages = {name.split("/")[1] for name in source.names["train"][: source.submissions["train"]]}
+    stages = {name.split("/")[1] for name in source.names["train"][: len(owners["train"])]}
     assert len(stages) > 1, "not the first stage of every submission"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from sysgym.emulator.packets.memory.records import NEVER_NS
-from tests.emulator.packets.engine.recovery.scripted_sender import ScriptedSender
+from tests.emulator.packets.engine.recovery.scripted_sender import HALVING, ScriptedSender
 
 pytestmark = pytest.mark.xdist_group("scripted sender")  # compiled once, in one worker
 
@@ -380,3 +382,20 @@ def test_a_mark_lets_linux_probe_again() -> None:
     (probe,) = scripted.sent()
     assert probe > 11
     assert scripted.flow.timeouts == 0
+
+
+def _note_limit(flow: Any, event: Any) -> None:
+    flow.state[0] = event.window_limited
+
+
+@pytest.mark.parametrize(
+    ("detection", "packets", "limited"), [("rack", 8, 0), ("linux", 8, 1), ("linux", 5, 0), ("rack", 10, 1)]
+)
+def test_in_linux_a_window_of_which_more_than_half_is_in_flight_may_grow(
+    detection: str, packets: int, limited: int
+) -> None:
+    law = replace(HALVING, name="noting", on_ack=_note_limit)
+    scripted = ScriptedSender(window=10, packets=packets, detection=detection, transport=law)
+    assert scripted.sent() == list(range(packets))
+    scripted.at(RTT_MS).ack(1, by=0)
+    assert scripted.flow.state[0] == limited
