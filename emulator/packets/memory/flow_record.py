@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sysgym.emulator.packets.memory.numba_records import record_accessor
+from sysgym.emulator.packets.memory.numba_records import aligned_dtype, record_accessor
 
 NEW_RENO = 0
 """Loss recovery by duplicate and partial ACKs (RFC 5681, RFC 6582), go-back-N after a time-out."""
@@ -47,12 +47,11 @@ HYSTART = 1
 HYSTART_PLUS_PLUS = 2
 """Rules by which slow start ends: at a loss or mark, by HyStart (CUBIC alone) or by HyStart++ (RFC 9406)."""
 
-TRANSMISSION = np.dtype(
+TRANSMISSION = aligned_dtype(
     [
         ("status", np.uint8),
         ("resent", np.uint8),  # it was sent more than once
-    ],
-    align=True,
+    ]
 )
 """State of a packet in a sender's window (RACK); small, so that the cache holds many."""
 
@@ -65,7 +64,7 @@ NO_WINDOW_PACKETS = 1e9
 STATE_SLOTS = 40
 """Number of floats in ``flow.state``, a transport's private state for each flow."""
 
-FLOW = np.dtype(
+FLOW = aligned_dtype(
     [
         # Read and written by transports.
         ("cwnd", np.float64),  # packets
@@ -218,8 +217,7 @@ FLOW = np.dtype(
         ("free_packets", np.int64),  # that may leave beyond them: asked for again, or after a time-out
         ("announced_packets", np.int64),  # that the receiver knows to be wanted
         ("needs_credit", np.int32),
-    ],
-    align=True,
+    ]
 )
 
 flow_at = record_accessor(FLOW)

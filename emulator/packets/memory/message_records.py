@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sysgym.emulator.packets.memory.numba_records import record_accessor
+from sysgym.emulator.packets.memory.numba_records import aligned_dtype, record_accessor
 
 MESSAGE_STATE_SLOTS = 8
 """Number of floats in ``message.state``, a receiver's private state for each message."""
 
-MESSAGE = np.dtype(
+MESSAGE = aligned_dtype(
     [
         # Read by receivers; those that helpers write are marked.
         ("index", np.int64),  # that of its flow
@@ -45,12 +45,11 @@ MESSAGE = np.dtype(
         ("ticked_ns", np.int64),  # when its law had its last tick
         ("control_sent", np.int64),  # grants and requests, of both ends
         ("control_arrived", np.int64),
-    ],
-    align=True,
+    ]
 )
 """Argument ``message`` of a receiver's callbacks."""
 
-INBOX = np.dtype(
+INBOX = aligned_dtype(
     [
         ("n_messages", np.int64),  # begun and not complete
         ("line_rate_bps", np.float64),
@@ -62,12 +61,11 @@ INBOX = np.dtype(
         ("armed", np.int32),  # the clock of its pulls has an entry in the event heap
         ("pulls", np.int64),  # of all messages
         ("next_pull_ns", np.int64),
-    ],
-    align=True,
+    ]
 )
 """Argument ``host`` of a receiver's callbacks: the receiving end of a host."""
 
-ARRIVAL = np.dtype(
+ARRIVAL = aligned_dtype(
     [
         ("now_ns", np.int64),
         ("seq", np.int64),  # the packet's number; -1: a request or the clock
@@ -76,18 +74,16 @@ ARRIVAL = np.dtype(
         ("marked", np.int64),  # 1: it has a congestion mark
         ("parameters", np.int64),  # address and number of the transport's; see transports.base.parameter
         ("n_parameters", np.int64),
-    ],
-    align=True,
+    ]
 )
 """Argument ``event`` of a receiver's callbacks."""
 
-CREDIT = np.dtype(
+CREDIT = aligned_dtype(
     [
         ("packets", np.int32),  # data: wanted_packets; ACK or grant: granted_packets
         ("ask_below", np.int32),  # ACK or grant: packets below it that have not arrived are to be sent again
         ("priority", np.int32),
-    ],
-    align=True,
+    ]
 )
 """Contents of a packet of a receiver-driven transport beside its segment, by the packet's slot."""
 

@@ -20,6 +20,27 @@ RAISED_UNKNOWN = -1
 """Return value of a callback that ended in an unknown exception."""
 
 
+def aligned_dtype(fields: list[Any]) -> np.dtype[np.void]:
+    """Return the aligned type of a record of these fields, in which every byte belongs to a field.
+
+    NumPy does not copy the bytes between fields, so that equal worlds, and their pickles, would differ there.
+    They are therefore fields too, which stay zero: ``unused_3`` follows the third field.
+    """
+    aligned = np.dtype(fields, align=True)
+    assert aligned.fields is not None
+    whole: list[Any] = []
+    end = 0
+    for field in fields:
+        dtype, start = aligned.fields[field[0]][:2]
+        if start > end:
+            whole.append((f"unused_{len(whole)}", np.uint8, (start - end,)))
+        whole.append(field)
+        end = start + dtype.itemsize
+    if aligned.itemsize > end:
+        whole.append((f"unused_{len(whole)}", np.uint8, (aligned.itemsize - end,)))
+    return np.dtype(whole, align=True)
+
+
 def record_dtype(described: type) -> np.dtype[np.void]:
     """Return the type of a record from a class that describes it.
 
@@ -30,7 +51,7 @@ def record_dtype(described: type) -> np.dtype[np.void]:
         KeyError: If an attribute is annotated with another type.
     """
     kinds = {"float": np.float64, "int": np.int64}
-    return np.dtype([(name, kinds[kind]) for name, kind in described.__annotations__.items()], align=True)
+    return aligned_dtype([(name, kinds[kind]) for name, kind in described.__annotations__.items()])
 
 
 def record_accessor(dtype: np.dtype[Any]) -> Any:

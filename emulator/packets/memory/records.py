@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sysgym.emulator.packets.memory.numba_records import record_accessor
+from sysgym.emulator.packets.memory.numba_records import aligned_dtype, record_accessor
 
 NOBODY = -1
 """Null index: end of a list, no link, no packet."""
@@ -44,7 +44,7 @@ OUT_OF_PACKETS = 1
 TRANSPORT_FAILED = 2
 """Reasons for a halt: a sender found no free slot; a transport raised or wrote an invalid window or rate."""
 
-PACKET = np.dtype(
+PACKET = aligned_dtype(
     [
         ("arrival_ns", np.int64),  # at the far end of the link that carries it
         ("flow", np.int32),
@@ -53,22 +53,20 @@ PACKET = np.dtype(
         ("size_bytes", np.uint16),
         ("flags", np.uint8),
         ("hop", np.int8),
-    ],
-    align=True,
+    ]
 )
 """Fields of a packet that every hop needs; a small record lets the cache hold more packets."""
 
-SEGMENT = np.dtype(
+SEGMENT = aligned_dtype(
     [
         ("sent_ns", np.int64),  # sending time of the data packet, echoed by its ACK
         ("seq", np.int32),  # data: its number; ACK: the number of the data packet that caused it
         ("ack", np.int32),  # ACK: the next number that the receiver expects
-    ],
-    align=True,
+    ]
 )
 """Fields of a packet that only the ends of a flow read, by the packet's slot."""
 
-LINK = np.dtype(
+LINK = aligned_dtype(
     [
         # A queue is represented by the departure time of its last byte; limits are drain times too.
         ("busy_until_ns", np.int64),
@@ -88,14 +86,13 @@ LINK = np.dtype(
         ("max_backlog_ns", np.int64),
         ("backlog_integral_ns2", np.float64),
         ("integrated_until_ns", np.int64),
-    ],
-    align=True,
+    ]
 )
 
 INT_HOPS = 8
 """Largest number of switches on a path whose telemetry an ACK carries."""
 
-HOST = np.dtype(
+HOST = aligned_dtype(
     [
         ("cap_ns_per_byte_q20", np.int64),  # rate cap, 0: none
         ("backlog_limit_ns", np.int64),  # limit of the queue before the network card, as a drain time
@@ -117,11 +114,10 @@ HOST = np.dtype(
         ("retransmitted_packets", np.int64),
         ("timeouts", np.int64),
         ("rtt_sum_ns", np.int64),
-    ],
-    align=True,
+    ]
 )
 
-EVENT = np.dtype(
+EVENT = aligned_dtype(
     [
         ("now_ns", np.int64),
         ("acked_packets", np.int64),  # newly reported by this ACK
@@ -154,12 +150,11 @@ EVENT = np.dtype(
         ("int_time_ns", np.int64, (INT_HOPS,)),
         ("int_rate_bps", np.int64, (INT_HOPS,)),
         ("granted_packets", np.int64),  # newly granted by the receiver
-    ],
-    align=True,
+    ]
 )
 """Argument ``event`` of a transport's callbacks."""
 
-NOTE = np.dtype(
+NOTE = aligned_dtype(
     [
         # Written on a data packet when it is sent (Cheng et al., draft-cheng-iccrg-delivery-rate-estimation).
         ("delivered_packets", np.int64),
@@ -177,24 +172,22 @@ NOTE = np.dtype(
         # Written where the packet is sent, and where it is trimmed.
         ("priority", np.int8),  # its class, if queues have classes
         ("came_by", np.int32),  # the link over which it came to its present switch
-    ],
-    align=True,
+    ]
 )
 """Fields of a packet for the extended loop, by the packet's slot."""
 
-STAMPS = np.dtype(
+STAMPS = aligned_dtype(
     [
         ("hops", np.int64),
         ("queue_bytes", np.int64, (INT_HOPS,)),
         ("tx_bytes", np.int64, (INT_HOPS,)),
         ("time_ns", np.int64, (INT_HOPS,)),
         ("rate_bps", np.int64, (INT_HOPS,)),
-    ],
-    align=True,
+    ]
 )
 """In-band telemetry that a packet gathers and its ACK carries back, by the packet's slot."""
 
-PORT = np.dtype(
+PORT = aligned_dtype(
     [
         ("down", np.int64),
         ("lost_packets", np.int64),  # on the link, by faults
@@ -216,12 +209,11 @@ PORT = np.dtype(
         ("sends_for_host", np.int64),  # NOBODY for ports of switches
         ("target", np.int64),  # node at the far end
         ("memory", np.int64),  # that of its switch; NOBODY for ports of hosts
-    ],
-    align=True,
+    ]
 )
 """Fields of a link and its port for the extended loop, beyond :data:`LINK`."""
 
-CLASS_QUEUE = np.dtype(
+CLASS_QUEUE = aligned_dtype(
     [
         ("head", np.int32),  # list of the packets that wait
         ("tail", np.int32),
@@ -250,28 +242,26 @@ CLASS_QUEUE = np.dtype(
         ("dropped_bytes", np.int64),
         ("trimmed_packets", np.int64),  # that found no room here, or made room for such a packet
         ("trimmed_bytes", np.int64),  # cut off
-    ],
-    align=True,
+    ]
 )
 """One class of a port whose queues are lists of packets; n_classes records for each link."""
 
-PLACE = np.dtype([("edge", np.int32), ("column", np.int32), ("downlink", np.int32)], align=True)
+PLACE = aligned_dtype([("edge", np.int32), ("column", np.int32), ("downlink", np.int32)])
 """Place of a host: its switch, that switch's column of the forwarding table, and the link to the host."""
 
-MEMORY = np.dtype(
+MEMORY = aligned_dtype(
     [
         ("bound_bytes", np.int64),  # the switch's queues hold no more than this
         ("first_port", np.int32),  # its ports, in the world's memory_ports
         ("n_ports", np.int32),
-    ],
-    align=True,
+    ]
 )
 """Memory of a switch that its ports share."""
 
 FLOWLET = np.dtype([("last_ns", np.int64), ("choice", np.int64)])
 """Last packet of a flow at a hop: its time, and which of the table's links it took."""
 
-CAPTURED = np.dtype(
+CAPTURED = aligned_dtype(
     [
         ("time_ns", np.int64),  # first bit sent on the link
         ("flow", np.int32),
@@ -280,12 +270,11 @@ CAPTURED = np.dtype(
         ("ack", np.int32),
         ("size_bytes", np.int32),
         ("flags", np.int32),
-    ],
-    align=True,
+    ]
 )
 """One packet on a recorded link."""
 
-WORLD = np.dtype(
+WORLD = aligned_dtype(
     [
         # Addresses of the engine's entry points for this world, and the time from which Python is needed.
         ("run_until", np.int64),
@@ -398,8 +387,7 @@ WORLD = np.dtype(
         ("capture_size", np.int64),
         ("n_captured", np.int64),
         ("n_missed", np.int64),
-    ],
-    align=True,
+    ]
 )
 
 
