@@ -3,7 +3,8 @@
 Reference figures of ``alibaba-2018`` are our own computation on one hour of Alibaba's cluster-trace-v2018
 (the sample in the package spar 0.0.7): 3,139 groups of at least 100 instances of one task with a median of at
 least 10 s. Those of ``google-2011`` are published figures of jobs at Google, Facebook and Bing; run times of
-whole jobs are our own computation on the trace's job_events.
+whole jobs are our own computation on the trace's job_events. Two publications differ in the slowest tasks;
+the scenario's ``jobs.tail`` says which one holds.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def calibrate(jobs: GeneratedJobs, seeds: range) -> list[Row]:
         seeds: Seeds of the jobs.
     """
     sample = sample_of(generate_job(jobs, seed) for seed in seeds)
-    references = REFERENCES[jobs.profile]
+    references = REFERENCES[jobs.profile][jobs.tail]
     return [Row(name, figure(sample), references.get(name)) for name, figure in FIGURES.items()]
 
 
@@ -280,17 +281,29 @@ def _alibaba() -> dict[str, Held]:
     return held | {name: Held(value, within, _SPAR) for name, (value, within) in single.items()}
 
 
-REFERENCES: dict[str, dict[str, Held]] = {
-    "alibaba-2018": _alibaba(),
+_RUN_TIME = {
+    "completion, mean of log s": Held(4.87, 0.05, _GOOGLE),
+    "completion, sd of log s": Held(1.52, 0.15, _GOOGLE),
+    "tasks > 1.5 x median, %": Held(5.0, 0.2, _GARRAGHAN),
+    # Half of all jobs have such a task there, and nearly all jobs of a hundred tasks or more.
+    "jobs whose slowest > 1.5 x median, %": Held(50.0, None, _GARRAGHAN),
+}
+_LONGER = "longer by tasks > 1.5 x median, p50 of jobs, %"
+
+REFERENCES: dict[str, dict[str, dict[str, Held]]] = {
+    "alibaba-2018": {"far": _alibaba(), "near": _alibaba()},
     "google-2011": {
-        "completion, mean of log s": Held(4.87, 0.05, _GOOGLE),
-        "completion, sd of log s": Held(1.52, 0.15, _GOOGLE),
-        "slowest / median, mean over jobs": Held(8.0, 0.15, _DOLLY),
-        "tasks > 1.5 x median, %": Held(5.0, 0.2, _GARRAGHAN),
-        # Half of all jobs have such a task there, and nearly all jobs of a hundred tasks or more.
-        "jobs whose slowest > 1.5 x median, %": Held(50.0, None, _GARRAGHAN),
-        # For jobs of several phases, each of which hides some of the others' outliers.
-        "longer by tasks > 1.5 x median, p50 of jobs, %": Held(34.0, None, _MANTRI),
+        # No distribution has both: Dolly's figure is of stragglers, Mantri's of the median job.
+        "far": _RUN_TIME
+        | {
+            "slowest / median, mean over jobs": Held(8.0, 0.15, _DOLLY),
+            _LONGER: Held(34.0, None, f"{_MANTRI}; see tail"),
+        },
+        "near": _RUN_TIME
+        | {
+            "slowest / median, mean over jobs": Held(8.0, None, f"{_DOLLY}; see tail"),
+            _LONGER: Held(34.0, 0.15, _MANTRI),
+        },
     },
 }
-"""Profile -> figure -> reference."""
+"""Profile -> tail -> figure -> reference."""
