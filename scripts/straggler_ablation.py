@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sysgym.agents.learned.stragglers import transfer
+from sysgym.agents.learned.stragglers import boosting, transfer
 from sysgym.agents.learned.stragglers.examples import Examples, collect
 from sysgym.agents.learned.stragglers.features import COUNTER_FEATURES, JOB_FEATURES, task_features
 from sysgym.bench.statistics import estimate
@@ -104,8 +104,8 @@ def trees(columns: list[int] | None = None) -> Scores:
 
     def scores(seen: Examples, others: Examples) -> Array:
         chosen = slice(None) if columns is None else columns
-        model = transfer._fit(seen.features[:, chosen], seen.straggler, 0)
-        return np.asarray(model.predict(others.features[:, chosen], num_threads=1))
+        model = boosting.fit(seen.features[:, chosen], seen.straggler, "binary", 0, "transfer")
+        return boosting.predict(model, others.features[:, chosen])
 
     return scores
 
@@ -123,15 +123,11 @@ def accelerated_failure_time(seen: Examples, others: Examples) -> Array:
 
     Nothing is censored, because training jobs are over.
     """
-    import lightgbm
-
     _, place = np.unique(seen.task_key, return_inverse=True)
     last = np.zeros(place.max() + 1)
     np.maximum.at(last, place, seen.elapsed_share)
-    data = lightgbm.Dataset(seen.features, label=np.log(last[place]), params={"verbosity": -1})
-    settings = {**transfer.PARAMETERS, "objective": "regression", "seed": 0}
-    model = lightgbm.train(settings, data, num_boost_round=transfer.TREES)
-    return np.asarray(model.predict(others.features, num_threads=1))
+    model = boosting.fit(seen.features, np.log(last[place]), "regression", 0, "transfer")
+    return boosting.predict(model, others.features)
 
 
 def raw_features(view: JobView) -> NDArray[np.float32]:

@@ -48,11 +48,20 @@ GRIDS: dict[str, Grid] = {
     "lof": _CONTAMINATION,
     "pca": _CONTAMINATION,
 }
-"""Agent -> constant -> values, published or usual ones first. Others have no constant for flags."""
+"""Agent -> constant -> values, the published or usual one first. Others have no constant for flags."""
 
-MITIGATORS = ("random_rate", "clock", "spark", "late", "mantri", "nurd", "tobit", "wrangler", "iforest")
-LEARNERS: dict[str, Grid] = {"transfer": {"limit": (0.3, 0.05, 0.1, 0.2, 0.5, 0.7)}}
-"""In mitigation: the probability of a saving from which it acts. In prediction it is fitted in training."""
+IN_MITIGATION: dict[str, Grid] = {
+    "flag_all": {},
+    **{agent: GRIDS[agent] for agent in ("random_rate", "clock")},
+    "spark": {"quantile": (0.75, 0.25), "multiplier": (1.5, 1.1, 2.0, 3.0)},
+    **{agent: GRIDS[agent] for agent in ("late", "mantri")},
+    "nurd": {"alpha": (0.0, -0.5, -0.25, 0.25)},
+    "tobit": {"ridge": (0.1, 1.0)},
+    "wrangler": {"confidence": (0.7, 0.5, 0.6, 0.8, 0.9, 0.97)},
+    "iforest": {"contamination": (0.1, 0.005, 0.02, 0.05, 0.2)},
+    "transfer": {"limit": (0.1, 0.01, 0.02, 0.05, 0.2, 0.3, 0.5, 0.7)},
+}
+"""The same where agents relaunch and copy. In prediction, transfer's limit is fitted in training."""
 
 
 def points(agent: str, grid: Grid, actions: tuple[str, ...]) -> list[tuple[str, Point]]:
@@ -72,9 +81,7 @@ def suite_of(scenario: str, trained_on: str, n_jobs: int) -> str:
     loaded = load_scenario(scenario, expect=StragglerScenario)
     mitigates = loaded.env_id == MITIGATION
     actions = ("relaunch", "copy") if mitigates else ("",)
-    chosen = {agent: GRIDS[agent] for agent in (MITIGATORS if mitigates else GRIDS)}
-    if mitigates:
-        chosen |= LEARNERS
+    chosen = IN_MITIGATION if mitigates else GRIDS
     contenders = [
         f'{{ name = "{name}", agent = "{agent}", parameters = {inline(point)} }}'
         for agent, grid in chosen.items()

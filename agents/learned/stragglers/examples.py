@@ -28,8 +28,14 @@ class Examples:
         features: Features, shape (n, F).
         straggler: Whether the task reached the threshold.
         in_time: Whether it had not yet reached the threshold at the checkpoint.
-        curable: Whether a second attempt started at the checkpoint would have ended sooner.
-        saving: Time that it would have saved, in windows; negative for a loss.
+        now: Time of the checkpoint after the job's submission, in windows.
+        elapsed: Time since the start of the task, in windows.
+        remaining: Time until it ends if it is left alone, in windows.
+        again: Duration of a second attempt, in windows; inf if there is none.
+        others_end: Time until all other tasks have ended at the earliest, each by its first attempt or by a
+            second one started now, in windows.
+        completion: Completion of the job if nobody acts, in windows after its submission.
+        n_tasks: Number of tasks of the job.
         job: Index of the episode.
         group: Index of the job; episodes with the same job share it.
         task: Index of the task in its job.
@@ -41,8 +47,13 @@ class Examples:
     features: NDArray[np.float32]
     straggler: NDArray[np.bool_]
     in_time: NDArray[np.bool_]
-    curable: NDArray[np.bool_]
-    saving: NDArray[np.float64]
+    now: NDArray[np.float64]
+    elapsed: NDArray[np.float64]
+    remaining: NDArray[np.float64]
+    again: NDArray[np.float64]
+    others_end: NDArray[np.float64]
+    completion: NDArray[np.float64]
+    n_tasks: NDArray[np.int64]
     job: NDArray[np.int64]
     group: NDArray[np.int64]
     task: NDArray[np.int64]
@@ -54,7 +65,16 @@ class Examples:
         """Unique number of every task of every job."""
         return self.job * 1_000_000 + self.task
 
-    def where(self, rows: NDArray[np.bool_]) -> Examples:
+    @property
+    def shortens(self) -> NDArray[np.bool_]:
+        """Whether a second attempt started at the checkpoint would shorten the job.
+
+        It must end sooner than the first, and the first after all other tasks at their best: a job completes
+        with its last task.
+        """
+        return (self.again < self.remaining) & (self.remaining > self.others_end)
+
+    def where(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Examples:
         """Return a selection of the rows."""
         columns = {name: value[rows] for name, value in vars(self).items() if name != "counter_names"}
         return replace(self, **columns)
@@ -124,17 +144,34 @@ def _rows(
     # In double precision: whether a flag is in time must not depend on rounding in the view.
     elapsed_s = env.world.now_s - job.start_s[tasks]
     remaining_s = job.latency_s[tasks] - elapsed_s
-    saving = (remaining_s - job.duration_s[tasks, min(1, job.n_attempts - 1)]) / job.window_s
+    again_s = job.duration_s[tasks, 1] if job.n_attempts > 1 else np.full(len(tasks), np.inf)
+    # A task that has ended ends in the past; one that has not begun can only be waited for.
+    earliest_s = job.start_s + job.latency_s - env.world.now_s
+    earliest_s[tasks] = np.minimum(remaining_s, again_s)
     n = len(tasks)
     return {
         "features": features(view),
         "straggler": job.latency_s[tasks] >= env.threshold_s,
         "in_time": elapsed_s < env.threshold_s,
-        "curable": saving > 0.0,
-        "saving": saving,
+        "now": np.full(n, env.world.now_s / job.window_s),
+        "elapsed": elapsed_s / job.window_s,
+        "remaining": remaining_s / job.window_s,
+        "again": again_s / job.window_s,
+        "others_end": _largest_without(earliest_s)[tasks] / job.window_s,
+        "completion": np.full(n, job.completion_s / job.window_s),
+        "n_tasks": np.full(n, job.n_tasks),
         "job": np.full(n, job_number),
         "group": np.full(n, group),
         "task": tasks,
         "checkpoint": np.full(n, int(view.checkpoint)),
         "elapsed_share": elapsed_s / env.threshold_s,
     }
+
+
+def _largest_without(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return, for every element, the largest of the others, at least 0."""
+    first = int(values.argmax())
+    second = np.delete(values, first).max(initial=0.0)
+    found = np.full(len(values), max(float(values[first]), 0.0))
+    found[first] = second
+    return found

@@ -2,14 +2,13 @@
 
 NURD and similar methods are fitted anew in every job, to tasks that have finished and are therefore not
 stragglers. This agent learns from completed jobs, whose stragglers are known: at every checkpoint of every
-training job, which running tasks will reach the threshold (it flags these), and which would finish sooner if
-relaunched (it relaunches these). LightGBM (Ke et al., NeurIPS 2017) learns both. The probability threshold
-for acting is chosen on held-out training jobs.
+training job, which running tasks will reach the threshold (it flags these), and of which a second attempt
+would shorten the job (it relaunches or copies these). LightGBM (Ke et al., NeurIPS 2017) learns both. The
+probability from which it acts is chosen on held-out training jobs, for relaunches and copies separately.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -19,41 +18,33 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.agents.learned.stragglers.boosting import (
+    TreesCheckpoint,
+    fit,
+    load_lightgbm,
+    predict,
+    write_checkpoint,
+)
 from sysgym.agents.learned.stragglers.examples import Examples, collect
 from sysgym.agents.learned.stragglers.features import feature_names, task_features
-from sysgym.agents.learned.stragglers.trees import checked_trees
-from sysgym.agents.stragglers.base import Predictor
+from sysgym.agents.stragglers.base import ACTIONS, Predictor
 from sysgym.emulator.cluster.source import JobSource
 from sysgym.envs.stragglers.view import JobView
 from sysgym.scenarios import StragglerScenario
-from sysgym.scenarios.errors import MissingExtra, SysgymError
-from sysgym.scenarios.files import LARGEST_JSON_BYTES, parse_json, read_limited, write_atomically
+from sysgym.scenarios.errors import SysgymError
 
-FORMAT = "sysgym-transfer-1"
-FINAL = "final.zip"
-EXTRA = "stragglers"
-QUESTIONS = FLAG, RELAUNCH = "flag", "relaunch"
+FORMAT = "sysgym-transfer-2"
+QUESTIONS = FLAG, SHORTEN = "flag", "shorten"
+LIMITS = (FLAG, *ACTIONS)
 
-TREES = 250
-PARAMETERS = {
-    "objective": "binary",
-    "learning_rate": 0.05,
-    "num_leaves": 31,
-    "min_data_in_leaf": 100,
-    "feature_fraction": 0.5,
-    "bagging_fraction": 0.5,
-    "bagging_freq": 1,
-    "lambda_l2": 1.0,
-    "deterministic": True,
-    "force_row_wise": True,
-    "num_threads": 1,
-    "verbosity": -1,
-}
 SHARE_HELD_OUT = 0.25
 """Share of the training jobs held out to choose the probability threshold for acting."""
 MOMENTS = np.linspace(0.1, 1.0, 10)
 """Shares of the threshold at which F1 is taken."""
 CANDIDATES = np.linspace(0.05, 0.95, 46)
+"""Limits of flags."""
+ACTION_CANDIDATES = np.geomspace(0.005, 0.95, 40)
+"""Limits of actions. The job is shortened by few tasks, so that probabilities are small."""
 NEVER = 2.0
 """A limit that no probability reaches."""
 
@@ -61,14 +52,14 @@ Progress = Callable[[int], None]
 
 
 class Transfer(Predictor):
-    """Agent that flags predicted stragglers; in mitigation it relaunches tasks that benefit from it.
+    """Agent that flags predicted stragglers; in mitigation it acts where that probably shortens the job.
 
     Args:
         checkpoint: Path of the checkpoint.
         expected: Name of the agent as requested; ignored.
         action: ``"relaunch"`` or ``"copy"``, in the mitigation environment.
-        limit: Probability from which it acts; None: the one fitted in training, which in mitigation is for
-            relaunches. A copy costs no time if it is slower, so it pays at a lower probability.
+        limit: Probability from which it acts; None: the one fitted in training. That for copies is lower
+            than that for relaunches, because a slow copy costs machine time only.
 
     Raises:
         SysgymError: If the file is not a checkpoint of this agent.
@@ -85,26 +76,12 @@ class Transfer(Predictor):
         limit: float | None = None,
     ) -> None:
         super().__init__(action)
-        self._path = Path(checkpoint)
-        data = _read(self._path)
-        lightgbm = _lightgbm()
+        self._checkpoint = TreesCheckpoint(Path(checkpoint), self.name, FORMAT, QUESTIONS)
         try:
-            self._counters: list[str] = data["counters"]
-            self._features: list[str] = data["features"]
-            self._limits = {
-                question: float(data["limits"][question]) if limit is None else limit
-                for question in QUESTIONS
-            }
-            self._models = {
-                question: lightgbm.Booster(model_str=checked_trees(data["models"][question]))
-                for question in QUESTIONS
-            }
-            if any(model.num_feature() != len(self._features) for model in self._models.values()):
-                raise ValueError("trees over another number of features")
-        except (KeyError, TypeError, ValueError, AttributeError, lightgbm.basic.LightGBMError) as error:
-            raise SysgymError(
-                f"{self._path}: damaged checkpoint of the agent transfer ({error!r})"
-            ) from error
+            fitted = {of: float(self._checkpoint.data["limits"][of]) for of in LIMITS}
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._checkpoint.damaged(error) from error
+        self._limits = fitted if limit is None else dict.fromkeys(LIMITS, limit)
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
         """Begin an episode.
@@ -113,19 +90,15 @@ class Transfer(Predictor):
             SysgymError: If the environment has different counters from those of the training.
         """
         super().begin(env)
-        counters = list(env.unwrapped.counter_names)  # type: ignore[attr-defined]
-        if counters != self._counters:
-            raise SysgymError(f"{self._path}: trained on the counters {self._counters}, here are {counters}")
-        if feature_names(counters) != self._features:
-            raise SysgymError(f"{self._path}: trained on other features than this version computes")
+        self._checkpoint.check_features(env, feature_names(env.unwrapped.counter_names))  # type: ignore[attr-defined]
 
     def predict(self, view: JobView) -> NDArray[np.bool_]:
         """Return which running tasks to act on."""
-        question = RELAUNCH if self.mitigates else FLAG
+        question, limit_of = (SHORTEN, self.action) if self.mitigates else (FLAG, FLAG)
         found = np.zeros(len(view.running), dtype=bool)
         if view.running.any():
-            probability = self._models[question].predict(task_features(view), num_threads=1)
-            found[view.running] = np.asarray(probability) >= self._limits[question]
+            probability = predict(self._checkpoint.models[question], task_features(view))
+            found[view.running] = probability >= self._limits[limit_of]
         return found
 
 
@@ -155,7 +128,7 @@ def train_transfer(
         MissingExtra: If LightGBM is not installed.
         SysgymError: If all checkpoints belong to a single job.
     """
-    _lightgbm()
+    load_lightgbm(Transfer.name)
     examples = collect(scenario, total_steps, seed, progress, source)
     jobs = np.unique(examples.group)
     if len(jobs) < 2:
@@ -164,13 +137,16 @@ def train_transfer(
             f"and another to choose its limits on: train for more steps"
         )
     held_out = np.isin(examples.group, jobs[: max(1, round(SHARE_HELD_OUT * len(jobs)))])
-    models, limits = {}, {}
-    for question, labels in ((FLAG, examples.straggler), (RELAUNCH, examples.curable)):
-        model = _fit(examples.features[~held_out], labels[~held_out], seed)
-        probability = model.predict(examples.features[held_out], num_threads=1)
-        choose = _best_f1_limit if question == FLAG else _best_saving_limit
-        limits[question] = choose(examples.where(held_out), np.asarray(probability))
-        models[question] = model.model_to_string()
+    models = {}
+    probability = {}
+    for question, labels in ((FLAG, examples.straggler), (SHORTEN, examples.shortens)):
+        models[question] = fit(examples.features[~held_out], labels[~held_out], "binary", seed, Transfer.name)
+        probability[question] = predict(models[question], examples.features[held_out])
+    chosen_on = examples.where(held_out)
+    price = scenario.mitigation.waste_price
+    limits = {FLAG: _best_f1_limit(chosen_on, probability[FLAG])} | {
+        action: _best_action_limit(chosen_on, probability[SHORTEN], action, price) for action in ACTIONS
+    }
     data = {
         "format": FORMAT,
         "agent": Transfer.name,
@@ -180,18 +156,9 @@ def train_transfer(
         "total_steps": total_steps,
         "seed": seed,
         "limits": limits,
-        "models": models,
+        "models": {question: model.model_to_string() for question, model in models.items()},
     }
-    path = Path(out) / FINAL
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps(data).encode())
-    return path
-
-
-def _fit(features: NDArray[np.float32], labels: NDArray[np.bool_], seed: int) -> Any:
-    lightgbm = _lightgbm()
-    data = lightgbm.Dataset(features, label=labels.astype(np.float32), params={"verbosity": -1})
-    return lightgbm.train({**PARAMETERS, "seed": seed}, data, num_boost_round=TREES)
+    return write_checkpoint(data, Path(out))
 
 
 def _best_f1_limit(examples: Examples, probability: NDArray[np.float64]) -> float:
@@ -214,42 +181,55 @@ def _best_f1_limit(examples: Examples, probability: NDArray[np.float64]) -> floa
         true = (highest[:, straggles] >= limit).sum(axis=1)
         false = (highest[:, ~straggles] >= limit).sum(axis=1)
         scores.append(float(np.mean(2 * true / np.maximum(true + false + straggles.sum(), 1))))
-    return _best(scores)
+    return _best(CANDIDATES, scores)
 
 
-def _best_saving_limit(examples: Examples, probability: NDArray[np.float64]) -> float:
-    """Return the limit at which a single relaunch, as early as possible, saves the most task time."""
+def _best_action_limit(
+    examples: Examples, probability: NDArray[np.float64], action: str, price: float
+) -> float:
+    """Return the limit with the best mean return in mitigation, NEVER if none is better than doing nothing.
+
+    Every task is acted on once, at the first checkpoint at which it reaches the limit, as the agent does.
+    """
     order = np.lexsort((examples.checkpoint, examples.task_key))
-    keys, saved = examples.task_key[order], examples.saving[order]
-    scores = []
-    for limit in CANDIDATES:
-        acted = probability[order] >= limit
-        chosen, first = np.unique(keys[acted], return_index=True)
-        scores.append(float(saved[acted][first].sum()) if len(chosen) else 0.0)
-    return _best(scores) if max(scores) >= 0.0 else NEVER
+    examples, probability = examples.where(order), probability[order]
+    scores = [mean_return(examples, probability >= limit, action, price) for limit in ACTION_CANDIDATES]
+    return _best(ACTION_CANDIDATES, scores) if max(scores) > -1.0 else NEVER
 
 
-def _best(scores: Sequence[float]) -> float:
+def mean_return(examples: Examples, acts: NDArray[np.bool_], action: str, price: float) -> float:
+    """Return the mean return of mitigation over jobs, with one action on a task at most.
+
+    Args:
+        examples: Examples in the order of tasks and checkpoints.
+        acts: Whether to act on the task at the checkpoint if it was not acted on before, shape (n,).
+        action: ``"relaunch"`` or ``"copy"``.
+        price: Price of a task's mean share of wasted machine time, in completion time.
+    """
+    _, first, task = np.unique(examples.task_key, return_index=True, return_inverse=True)
+    _, job = np.unique(examples.job[first], return_inverse=True)
+    end = (examples.now + examples.remaining)[first]
+    wasted = np.zeros(len(first))
+    rows = np.flatnonzero(acts & np.isfinite(examples.again))
+    acted, place = np.unique(task[rows], return_index=True)
+    rows = rows[place]
+    now, left, again = examples.now[rows], examples.remaining[rows], examples.again[rows]
+    if action == "copy":
+        end[acted] = now + np.minimum(left, again)
+        # A copy that ends first makes the first attempt useless; otherwise the copy was.
+        wasted[acted] = np.where(again < left, examples.elapsed[rows] + again, left)
+    else:
+        end[acted] = now + again
+        wasted[acted] = examples.elapsed[rows]
+    completion = np.zeros(job.max() + 1)
+    np.maximum.at(completion, job, end)
+    waste = np.bincount(job, wasted / examples.n_tasks[first])
+    unaided = np.zeros_like(completion)
+    unaided[job] = examples.completion[first]
+    return float(-np.mean((completion + price * waste) / unaided))
+
+
+def _best(candidates: NDArray[np.float64], scores: Sequence[float]) -> float:
     """Return the candidate with the highest score; the middle one if there are several."""
     best = np.flatnonzero(np.asarray(scores) == max(scores))
-    return float(CANDIDATES[best[len(best) // 2]])
-
-
-def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise SysgymError(f"{path}: no such checkpoint")
-    try:
-        data = parse_json(read_limited(path, LARGEST_JSON_BYTES))
-    except ValueError as error:
-        raise SysgymError(f"{path}: not a checkpoint of the agent transfer ({error})") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise SysgymError(f"{path}: not a checkpoint of the format {FORMAT}")
-    return data
-
-
-def _lightgbm() -> Any:
-    try:
-        import lightgbm
-    except ImportError as error:
-        raise MissingExtra(EXTRA, "the agent transfer") from error
-    return lightgbm
+    return float(candidates[best[len(best) // 2]])

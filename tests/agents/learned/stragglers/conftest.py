@@ -166,13 +166,21 @@ def make_examples() -> Callable[..., Examples]:
         job, task, checkpoint, straggler, in_time, saving = (
             np.array(column) for column in zip(*rows, strict=True)
         )
+        end = 11.0 + checkpoint + saving
+        completion = np.zeros(job.max() + 1)
+        np.maximum.at(completion, job[checkpoint == 0], end[checkpoint == 0])
         return Examples(
             counter_names=("counter",),
             features=np.zeros((len(rows), 10), np.float32),
             straggler=straggler.astype(bool),
             in_time=in_time.astype(bool),
-            curable=saving > 0.0,
-            saving=saving.astype(np.float64),
+            now=1.0 + checkpoint,
+            elapsed=1.0 + checkpoint,
+            remaining=10.0 + saving,
+            again=np.full(len(rows), 10.0),
+            others_end=np.full(len(rows), 10.0),
+            completion=completion[job],
+            n_tasks=np.full(len(rows), 4),
             job=job,
             group=job,
             task=task,
@@ -185,5 +193,5 @@ def make_examples() -> Callable[..., Examples]:
 
 @pytest.fixture(scope="session")
 def transfer_checkpoint(small: StragglerScenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What transfer learned from two hundred checkpoints of small jobs."""
-    return train_transfer(small, total_steps=200, out=tmp_path_factory.mktemp("transfer"))
+    """What transfer learned from six hundred checkpoints of small jobs."""
+    return train_transfer(small, total_steps=600, out=tmp_path_factory.mktemp("transfer"))

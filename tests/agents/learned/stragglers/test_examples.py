@@ -59,17 +59,28 @@ def test_labels_and_savings_are_the_jobs_own(examples: Examples, job: Job) -> No
     elapsed_s = now_s - job.start_s[examples.task]
     assert examples.elapsed_share == pytest.approx(elapsed_s / threshold_s)
     assert np.array_equal(examples.in_time, elapsed_s < threshold_s)
-    # Left alone it ends at start + latency, begun anew at now + 2 s.
-    saved_s = (job.start_s + job.latency_s)[examples.task] - (now_s + 2.0)
-    assert examples.saving == pytest.approx(saved_s / 0.5)
-    assert np.array_equal(examples.curable, saved_s > 0.0)
+    assert examples.now == pytest.approx(now_s / 0.5)
+    assert examples.elapsed == pytest.approx(elapsed_s / 0.5)
+    assert examples.remaining == pytest.approx((job.latency_s[examples.task] - elapsed_s) / 0.5)
+    assert (examples.again == 4.0).all()
+    assert (examples.completion == 12.0).all()
+    assert (examples.n_tasks == 10).all()
     straggler = examples.where(examples.task == 9)
     assert straggler.in_time.tolist() == [True] * 5 + [False] * 5
-    # At 4 s a new attempt would end just when the old one does: nothing is saved.
-    assert straggler.curable.tolist() == [True] * 6 + [False] * 4
-    # The late one would end at 3.5 s, and at 3 s if it were begun anew at 1 s.
-    others = examples.where(examples.curable & (examples.task != 9))
-    assert list(zip(others.task, others.checkpoint, others.saving, strict=True)) == [(8, 0, 1.0)]
+
+
+def test_a_second_attempt_shortens_the_job_if_it_cures_the_last_task(examples: Examples) -> None:
+    # At 1 s all others can have ended after 2 s: seven by themselves after 1 s, the late one by a second
+    # attempt. At 2 s only the late one runs, for another 1.5 s.
+    straggler = examples.where(examples.task == 9)
+    assert straggler.others_end.tolist()[:4] == [4.0, 4.0, 3.0, 2.0]
+    assert straggler.others_end.tolist()[5:] == [0.0] * 5
+    # Left alone it ends at 6 s. At 4 s a second attempt would end just then: nothing is saved.
+    assert straggler.shortens.tolist() == [True] * 6 + [False] * 4
+    # The late one would end at 3.5 s, or at 3 s if it were begun anew at 1 s: the straggler ends at 3 s too.
+    late = examples.where(examples.task == 8)
+    assert late.shortens.tolist() == [True] + [False] * (len(late.task) - 1)
+    assert not examples.where(examples.task < 8).shortens.any()
 
 
 @pytest.mark.parametrize("window_s", [0.1, 0.3, 0.7, 1.0 / 3.0])
@@ -95,7 +106,9 @@ def test_a_job_without_second_attempts_has_no_cure(
     make_job: MakeJob, make_source: Any, roomy: StragglerScenario
 ) -> None:
     job = make_job([1.0, 2.0, 3.0, 30.0])
-    assert not collect(roomy, 1, 0, source=make_source(job)).curable.any()
+    seen = collect(roomy, 1, 0, source=make_source(job))
+    assert np.isinf(seen.again).all()
+    assert not seen.shortens.any()
 
 
 def test_a_job_that_has_not_begun_shows_nothing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,17 @@ from hypothesis import strategies as st
 from sysgym.agents import list_agents, make_agent, play_episode
 from sysgym.agents.learned import train
 from sysgym.agents.learned.stragglers import transfer
-from sysgym.agents.learned.stragglers.examples import Examples
-from sysgym.agents.learned.stragglers.transfer import CANDIDATES, NEVER, Transfer, train_transfer
+from sysgym.agents.learned.stragglers.examples import Examples, collect
+from sysgym.agents.learned.stragglers.transfer import (
+    ACTION_CANDIDATES,
+    CANDIDATES,
+    NEVER,
+    Transfer,
+    train_transfer,
+)
 from sysgym.agents.learned.stragglers.trees import checked_trees
 from sysgym.agents.protocol import Agent, is_privileged
+from sysgym.agents.stragglers.base import ACTIONS
 from sysgym.envs.stragglers.view import JobView
 from sysgym.scenarios import StragglerScenario, load_scenario
 from sysgym.scenarios.errors import SysgymError
@@ -92,9 +100,9 @@ def test_without_information_it_knows_no_more_than_the_clock(make_env: MakeEnv, 
 
 
 def test_same_seed_same_file(small: StragglerScenario, transfer_checkpoint: Path, tmp_path: Path) -> None:
-    again = train("transfer", small, total_steps=200, out=tmp_path / "again")
+    again = train("transfer", small, total_steps=600, out=tmp_path / "again")
     assert again.read_bytes() == transfer_checkpoint.read_bytes()
-    other = train("transfer", small, total_steps=200, out=tmp_path / "other", seed=1)
+    other = train("transfer", small, total_steps=600, out=tmp_path / "other", seed=1)
     assert other.read_bytes() != transfer_checkpoint.read_bytes()
 
 
@@ -114,7 +122,7 @@ def test_it_plays_both_environments_and_jobs_of_another_size(
     transfer_checkpoint: Path, make_env: MakeEnv, kind: str
 ) -> None:
     env = make_env(kind, scenario="google-2011", overrides={"jobs.tasks_min": 90, "jobs.tasks_max": 100})
-    agents = [make_agent("transfer", checkpoint=transfer_checkpoint) for _ in range(2)]
+    agents = [make_agent("transfer", checkpoint=transfer_checkpoint, action="copy") for _ in range(2)]
     returns, acted, tasks = [], 0.0, 0.0
     for seed in range(3):
         (first, info), (again, _) = (
@@ -124,7 +132,7 @@ def test_it_plays_both_environments_and_jobs_of_another_size(
         metrics = info["episode_metrics"]
         flags = metrics["true_flags"] + metrics["false_flags"]
         returns.append(first)
-        acted += metrics["relaunches"] if kind == "mitigation" else flags
+        acted += metrics["copies"] if kind == "mitigation" else flags
         tasks += metrics["n_tasks"]
     assert np.isfinite(returns).all()
     assert tasks >= 270
@@ -214,13 +222,13 @@ def damaged(checkpoint: Path, **changes: Any) -> bytes:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"format": "sysgym-transfer-0"},
+        {"format": "sysgym-transfer-1"},
         {"models": None},
-        {"models": {"flag": "tree", "relaunch": "tree"}},
-        {"models": {"flag": "", "relaunch": ""}},
+        {"models": {"flag": "tree", "shorten": "tree"}},
+        {"models": {"flag": "", "shorten": ""}},
         {"models": 5},
         {"limits": {"flag": 0.5}},
-        {"limits": {"flag": "half", "relaunch": 0.5}},
+        {"limits": {"flag": "half", "relaunch": 0.5, "copy": 0.5}},
         {"counters": None},
         {"features": None},
     ],
@@ -425,16 +433,6 @@ def f1_at(examples: Examples, probability: Any, limit: float, moment: float) -> 
     return 2 * true / max(true + false + stragglers, 1)
 
 
-def saved(examples: Examples, probability: Any, limit: float) -> float:
-    """Return what relaunching saves by playing."""
-    total = 0.0
-    for key in np.unique(examples.task_key):
-        rows = np.flatnonzero(examples.task_key == key)
-        rows = rows[np.argsort(examples.checkpoint[rows])]
-        total += next((float(examples.saving[row]) for row in rows if probability[row] >= limit), 0.0)
-    return total
-
-
 @given(ROWS, st.randoms(use_true_random=False))
 def test_the_flag_limit_has_the_best_f1(make_examples: MakeExamples, rows: Any, random: Any) -> None:
     random.shuffle(rows)
@@ -445,13 +443,61 @@ def test_the_flag_limit_has_the_best_f1(make_examples: MakeExamples, rows: Any, 
     assert flags_f1(examples, probability, limit) == pytest.approx(best)
 
 
-@given(ROWS, st.randoms(use_true_random=False))
-def test_the_relaunch_limit_saves_most(make_examples: MakeExamples, rows: Any, random: Any) -> None:
+@given(ROWS, st.randoms(use_true_random=False), st.sampled_from(["relaunch", "copy"]))
+def test_the_action_limit_has_the_best_return(
+    make_examples: MakeExamples, rows: Any, random: Any, action: str
+) -> None:
     examples, probability = watched(rows, make_examples)
     order = np.array(random.sample(range(len(probability)), len(probability)))
-    limit = transfer._best_saving_limit(examples.where(order), probability[order])
-    best = max(saved(examples, probability, candidate) for candidate in (*CANDIDATES, NEVER))
-    assert saved(examples, probability, limit) == pytest.approx(best, abs=1e-9)
+    limit = transfer._best_action_limit(examples.where(order), probability[order], action, 0.1)
+    returns = [
+        transfer.mean_return(examples.where(rows), probability[rows] >= candidate, action, 0.1)
+        for rows in [np.lexsort((examples.checkpoint, examples.task_key))]
+        for candidate in (*ACTION_CANDIDATES, limit)
+    ]
+    if limit == NEVER:
+        assert max(returns[:-1]) <= -1.0
+    else:
+        assert returns[-1] == pytest.approx(max(returns[:-1]))
+
+
+class OnceAt:
+    """Acts once on each task, when its probability at a checkpoint reaches a limit."""
+
+    name = "once at"
+
+    def __init__(self, action: int, probability: Any, limit: float) -> None:
+        self._action, self._probability, self._limit = action, probability, limit
+
+    def begin(self, env: Any) -> None:
+        pass
+
+    def act(self, observation: Any) -> Any:
+        view = JobView.of(observation)
+        chosen = self._probability[int(view.checkpoint), : view.n_tasks] >= self._limit
+        acts = np.zeros(view.tasks_max, np.int8)
+        acts[: view.n_tasks] = self._action * (view.running & ~view.flagged & chosen)
+        return acts
+
+
+@pytest.mark.parametrize("action", ["relaunch", "copy"])
+@pytest.mark.parametrize("limit", [0.2, 0.9, 0.99])
+def test_the_mean_return_is_what_the_environment_pays(
+    small: StragglerScenario, make_env: MakeEnv, action: str, limit: float
+) -> None:
+    probability = np.random.default_rng(5).random((1000, 100))
+    seen = collect(small, 60, 3)
+    env = make_env("mitigation", scenario=small)
+    agent, seeds = OnceAt(ACTIONS[action], probability, limit), []
+    for number in np.unique(seen.job):
+        env.reset(seed=3 if number == 0 else None)
+        seeds.append(env.unwrapped.episode_seed)
+    returns = [play_episode(env, agent, options={"episode_seed": seed})[0] for seed in seeds]
+    rows = np.lexsort((seen.checkpoint, seen.task_key))
+    seen = seen.where(rows)
+    acts = probability[seen.checkpoint, seen.task] >= limit
+    found = transfer.mean_return(seen, acts, action, small.mitigation.waste_price)
+    assert found == pytest.approx(np.mean(returns), abs=1e-6)
 
 
 def test_limits_by_hand(make_examples: MakeExamples) -> None:
@@ -469,7 +515,9 @@ def test_limits_by_hand(make_examples: MakeExamples) -> None:
     assert limit == pytest.approx(0.71, abs=0.011)
     # It is noticed too late above 0.2, where the others are flagged too.
     assert transfer._best_f1_limit(examples, np.array([0.2, 0.9, 0.6, 0.1])) <= 0.2
-    assert transfer._best_saving_limit(examples, np.array([0.2, 0.9, 0.6, 0.7])) > 0.7
-    assert transfer._best_saving_limit(examples, np.array([0.0, 0.0, 1.0, 1.0])) == NEVER
-    # Nothing to choose by: neither the boldest nor the shyest.
-    assert transfer._best_saving_limit(examples, np.zeros(4)) == pytest.approx(0.51, abs=0.02)
+    # Left alone the tasks end at 17, 9 and 8, and second attempts begun at the first checkpoint at 11.
+    best = partial(transfer._best_action_limit, examples, price=0.1)
+    assert best(np.array([0.2, 0.9, 0.6, 0.7]), "relaunch") <= 0.2
+    assert 0.3 < best(np.array([0.8, 0.9, 0.3, 0.2]), "copy") <= 0.8
+    assert best(np.array([0.0, 0.0, 1.0, 1.0]), "relaunch") == NEVER
+    assert best(np.zeros(4), "copy") == NEVER
