@@ -1,7 +1,7 @@
 """Tune the constants of straggler agents on validation jobs, with the same care for all.
 
     python scripts/tune_stragglers.py google-2011 results/tuning-google-2011
-    python scripts/tune_stragglers.py google-2011-mitigation results/tuning-m --trained-on google-2011
+    python scripts/tune_stragglers.py google-2011-mitigation results/tuning-google-2011-mitigation
 
 Writes a suite with every agent at every point of its grid to the folder, runs it with `sysgym bench` (the
 same command resumes it), and prints the best point of each agent and the mean scores of all. In prediction
@@ -127,7 +127,7 @@ def main() -> None:
     )
     parser.add_argument("scenario")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--trained-on", help="scenario of the train split of agents that learn across jobs")
+    parser.add_argument("--trained-on", help="scenario on whose train split transfer learns")
     parser.add_argument("--jobs", type=int, default=JOBS)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -141,11 +141,18 @@ def main() -> None:
         parameters = dict(row.contender.parameters)
         action = str(parameters.pop("action", ""))
         scores[row.contender.agent, action][inline(parameters)].append(score(row))
+    best_points = []
     for (agent, action), by_point in scores.items():
         means = {point: fmean(values) for point, values in by_point.items()}
         best = max(means, key=means.__getitem__)
         print(f"{agent} {action}: {best}")
-        print("    " + "  ".join(f"{point} {mean:.3f}" for point, mean in means.items()))
+        print("    " + "  ".join(f"{point} {mean:.4f}" for point, mean in means.items()))
+        best_points.append((agent, action, best))
+    print("Contenders of a suite:")
+    for agent, action, best in best_points:
+        parameters = "{ " + ", ".join(filter(None, (action and f'action = "{action}"', best[2:-2]))) + " }"
+        name = f"{agent}-{action}" if action else agent
+        print(f'    {{ name = "{name}", agent = "{agent}", parameters = {parameters} }},')
 
 
 if __name__ == "__main__":
