@@ -1,0 +1,182 @@
+"""Draw what mitigation saves against the work that it throws away, and print savings at equal waste.
+
+    python scripts/saving_curve.py results/mitigation docs/images/mitigation.png
+
+Every agent plays the same jobs with several values of the constant that decides how much it acts (the suite
+mitigation). Its curve is the upper hull of these points and of doing nothing: using one of two settings
+at random reaches every point between them. A saving at equal waste is the height of that curve, as a mean
+over jobs. Intervals are percentiles of a bootstrap over jobs; differences are paired. The best settings are
+chosen on the jobs that are shown, for every agent alike, which flatters agents with many points a little.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from sysgym.bench.results.rows import Row, read_rows
+
+Array = NDArray[np.float64]
+Group = tuple[str, str]
+"""Agent and action."""
+
+WASTE_PERCENT = (1.0, 2.0, 5.0, 10.0)
+REFERENCE: Group = ("spark", "copy")
+RESAMPLES, SEED = 2000, 0
+COLOURS = ("#b2182b", "#2166ac", "#1b7837", "#762a83", "#e08214", "#35978f", "#c51b7d", "#4d4d4d", "#8c6d31")
+LEAST_WASTE_SHOWN = 0.1
+
+
+class Points(NamedTuple):
+    """Settings of one agent with one action.
+
+    Attributes:
+        saved: Share of the completion time saved, %, shape (n_points, n_jobs); a mean over trainings.
+        wasted: Share of the machine time thrown away, %, likewise.
+    """
+
+    saved: Array
+    wasted: Array
+
+
+def main() -> None:
+    """Print a table for each scenario and draw one panel for each."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("picture", type=Path)
+    given = parser.parse_args()
+    by_scenario: dict[str, list[Row]] = defaultdict(list)
+    for row in read_rows(given.folder):
+        by_scenario[row.scenario].append(row)
+    figure = Figure(figsize=(6.2 * len(by_scenario), 5.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = np.atleast_1d(figure.subplots(1, len(by_scenario)))
+    for (scenario, rows), axes in zip(by_scenario.items(), panels, strict=True):
+        groups = points_of(rows)
+        print_table(scenario, groups)
+        draw(axes, scenario, groups)
+    figure.savefig(given.picture, dpi=110)
+
+
+def points_of(rows: list[Row]) -> dict[Group, Points]:
+    """Return the points of every agent and action, with jobs in the order of their seeds."""
+    found: dict[Group, dict[str, dict[int, list[tuple[float, float]]]]] = defaultdict(dict)
+    for row in rows:
+        if "waste_share" not in row.metrics or row.contender.agent == "none":
+            continue
+        parameters = dict(row.contender.parameters)
+        action = str(parameters.pop("action", "relaunch"))
+        jobs = found[row.contender.agent, action].setdefault(repr(sorted(parameters.items())), {})
+        percent = (100.0 * row.metrics["completion_reduction"], 100.0 * row.metrics["waste_share"])
+        jobs.setdefault(row.seed, []).append(percent)
+    groups = {}
+    for group, settings in found.items():
+        values = np.array(
+            [[np.mean(jobs[seed], axis=0) for seed in sorted(jobs)] for jobs in settings.values()]
+        )
+        groups[group] = Points(values[..., 0], values[..., 1])
+    return groups
+
+
+def print_table(scenario: str, groups: Mapping[Group, Points]) -> None:
+    """Print savings at equal waste, and differences from the reference."""
+    n_jobs = next(iter(groups.values())).saved.shape[1]
+    rng = np.random.default_rng(SEED)
+    weights = rng.multinomial(n_jobs, np.full(n_jobs, 1.0 / n_jobs), RESAMPLES) / n_jobs
+    weights = np.vstack([np.full(n_jobs, 1.0 / n_jobs), weights])
+    savings = {group: _savings(points, weights) for group, points in groups.items()}
+    print(
+        f"\n| `{scenario}`, {n_jobs} jobs | " + " | ".join(f"at {w:g} % waste" for w in WASTE_PERCENT), end=""
+    )
+    print(" | less spark-copy at 5 % |\n| --- |" + " ---: |" * (len(WASTE_PERCENT) + 1))
+    at_five = WASTE_PERCENT.index(5.0)
+    for group, found in sorted(savings.items(), key=lambda item: -item[1][0, at_five]):
+        cells = [_interval(found[:, column]) for column in range(len(WASTE_PERCENT))]
+        gain = _interval(found[:, at_five] - savings[REFERENCE][:, at_five]) if group != REFERENCE else ""
+        print(f"| {'-'.join(group)} | " + " | ".join([*cells, gain]) + " |")
+
+
+def _savings(points: Points, weights: Array) -> Array:
+    """Return the saving at each level of waste, shape (n_resamples, n_levels)."""
+    saved, wasted = weights @ points.saved.T, weights @ points.wasted.T
+    return np.array([saving_at(s, w) for s, w in zip(saved, wasted, strict=True)])
+
+
+def saving_at(saved: Array, wasted: Array) -> Array:
+    """Return the height of the upper hull at each of WASTE_PERCENT.
+
+    Args:
+        saved: Mean saving of each point, shape (n_points,).
+        wasted: Its mean waste.
+    """
+    hull = upper_hull(saved, wasted)
+    return np.interp(WASTE_PERCENT, hull[:, 0], hull[:, 1])
+
+
+def upper_hull(saved: Array, wasted: Array) -> Array:
+    """Return the corners (waste, saving) of the upper hull of points and (0, 0), up to the largest saving."""
+    hull = [(0.0, 0.0)]
+    for waste, saving in sorted(zip(wasted, saved, strict=True)):
+        if saving <= hull[-1][1]:
+            continue
+        while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-2], (waste, saving)):
+            hull.pop()
+        hull.append((float(waste), float(saving)))
+    return np.array(hull)
+
+
+def _slope(start: tuple[float, float], end: tuple[float, float]) -> float:
+    return (end[1] - start[1]) / max(end[0] - start[0], 1e-12)
+
+
+def _interval(values: Array) -> str:
+    """Return the first value with the percentile interval of the others."""
+    low, high = np.percentile(values[1:], (2.5, 97.5))
+    return f"{values[0]:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def draw(axes: Axes, scenario: str, groups: Mapping[Group, Points]) -> None:
+    """Draw the curves of copies as lines and those of relaunches as dashed lines."""
+    agents = list(dict.fromkeys(agent for agent, _ in groups))
+    for (agent, action), points in groups.items():
+        colour = COLOURS[agents.index(agent) % len(COLOURS)]
+        saved, wasted = points.saved.mean(axis=1), points.wasted.mean(axis=1)
+        shown = saved > -20.0
+        if not shown.any():
+            continue
+        dashed = action == "relaunch"
+        hull = upper_hull(saved, wasted)
+        inside = hull[hull[:, 0] >= LEAST_WASTE_SHOWN]
+        axes.plot(*inside.T, color=colour, linewidth=1.4, linestyle="--" if dashed else "-")
+        face = "white" if dashed else colour
+        axes.plot(wasted[shown], saved[shown], "o", color=colour, markersize=5, markerfacecolor=face)
+        best = int(np.flatnonzero(shown)[saved[shown].argmax()])
+        axes.annotate(
+            f"{agent}-{action}",
+            (wasted[best], saved[best]),
+            xytext=(4, 4),
+            textcoords="offset points",
+            fontsize=8,
+            color=colour,
+        )
+    axes.set_xscale("log")
+    axes.set_xticks([0.5, 1, 2, 5, 10, 20, 50], ["0.5", "1", "2", "5", "10", "20", "50"])
+    axes.set_xlabel("Machine time thrown away, % of the job's")
+    axes.set_ylabel("Completion time saved, %")
+    axes.set_title(scenario)
+    axes.grid(alpha=0.3)
+
+
+if __name__ == "__main__":
+    main()
