@@ -55,6 +55,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("picture", type=Path)
+    parser.add_argument("--jobs", type=int, help="only so many jobs, the first ones")
     given = parser.parse_args()
     by_scenario: dict[str, list[Row]] = defaultdict(list)
     for row in read_rows(given.folder):
@@ -63,14 +64,19 @@ def main() -> None:
     FigureCanvasAgg(figure)
     panels = np.atleast_1d(figure.subplots(1, len(by_scenario)))
     for (scenario, rows), axes in zip(by_scenario.items(), panels, strict=True):
-        groups = points_of(rows)
+        groups = points_of(rows, given.jobs)
         print_table(scenario, groups)
         draw(axes, scenario, groups)
     figure.savefig(given.picture, dpi=110)
 
 
-def points_of(rows: list[Row]) -> dict[Group, Points]:
-    """Return the points of every agent and action, with jobs in the order of their seeds."""
+def points_of(rows: list[Row], n_jobs: int | None = None) -> dict[Group, Points]:
+    """Return the points of every agent and action, with jobs in the order of their seeds.
+
+    Args:
+        rows: Rows of one scenario.
+        n_jobs: Number of jobs; None: all.
+    """
     found: dict[Group, dict[str, dict[int, list[tuple[float, float]]]]] = defaultdict(dict)
     for row in rows:
         if "waste_share" not in row.metrics or row.contender.agent == "none":
@@ -83,7 +89,7 @@ def points_of(rows: list[Row]) -> dict[Group, Points]:
     groups = {}
     for group, settings in found.items():
         values = np.array(
-            [[np.mean(jobs[seed], axis=0) for seed in sorted(jobs)] for jobs in settings.values()]
+            [[np.mean(jobs[seed], axis=0) for seed in sorted(jobs)[:n_jobs]] for jobs in settings.values()]
         )
         groups[group] = Points(values[..., 0], values[..., 1])
     return groups
