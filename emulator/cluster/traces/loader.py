@@ -10,8 +10,14 @@ from typing import Protocol
 
 from sysgym.emulator.cluster.traces.errors import TraceError
 from sysgym.emulator.cluster.traces.google import GoogleTrace
-from sysgym.emulator.cluster.traces.instances import ALIBABA_2017, ALIBABA_2018, SPAR, InstanceTrace
-from sysgym.emulator.cluster.traces.reading import trace_files
+from sysgym.emulator.cluster.traces.instances import (
+    ALIBABA_2017,
+    ALIBABA_2018,
+    SPAR,
+    InstanceTrace,
+    read_instances,
+)
+from sysgym.emulator.cluster.traces.reading import Tally, trace_files
 from sysgym.emulator.cluster.traces.source import TraceSource
 from sysgym.scenarios.errors import MissingExtra, UnknownName
 
@@ -22,6 +28,17 @@ _GOOGLE = "google-2011"
 _INSTANCES = {"alibaba-2017": ALIBABA_2017, "alibaba-2018": ALIBABA_2018, "spar": SPAR}
 FORMATS = (_GOOGLE, *_INSTANCES)
 """Formats of traces that can be read."""
+
+PUBLISHED = {
+    _GOOGLE: "https://github.com/google/cluster-data (ClusterData2011_2, CC-BY 4.0): task_events and"
+    " task_usage, and job_events for programs",
+    "alibaba-2017": "https://github.com/alibaba/clusterdata (cluster-trace-v2017, for research or study):"
+    " batch_instance",
+    "alibaba-2018": "https://github.com/alibaba/clusterdata (cluster-trace-v2018, for research or study):"
+    " batch_instance",
+    "spar": "the package spar of the extra traces",
+}
+"""Format -> where its publisher has the trace, under which terms, and the tables in use."""
 
 _SPAR_FILE = "data/samples/sample_instances.csv"
 
@@ -58,10 +75,11 @@ class TraceSpec(Protocol):
 def load_jobs(spec: TraceSpec) -> TraceSource:
     """Read a trace and return its jobs.
 
-    Files are streamed, and nothing is unpacked to disk. Memory grows with the number of used rows: at its
-    peak by some 80 bytes for each instance of Alibaba's traces and 200 for each usage record of Google's, so
-    that 10 million take 1 to 2 GB (``scripts/measure_traces.py`` measures it). Counts of read, malformed and
-    unused rows are logged in one line and kept in the source's attributes.
+    Files are streamed, and nothing is unpacked to disk. For Alibaba's traces memory grows with the number of
+    used rows: at its peak by some 80 bytes for each, so that 10 million take 1 GB. Google's trace needs
+    memory for one file and one job at a time, and keeps the rows in use in a cache, from which it is read the
+    next time (``scripts/measure_traces.py`` measures both). Counts of read, malformed and unused rows are
+    logged in one line and kept in the source's attributes.
 
     Args:
         spec: The selection.
@@ -76,16 +94,18 @@ def load_jobs(spec: TraceSpec) -> TraceSource:
     paths = list(spec.paths)
     if spec.format == "spar" and not paths:
         paths = [str(_spar_sample())]
-    files = trace_files(paths)
+    files = trace_files(paths, PUBLISHED[spec.format])
     source: TraceSource
     if spec.format == _GOOGLE:
         source = GoogleTrace(
             files, tasks_min=spec.tasks_min, tasks_max=spec.tasks_max, median_min_s=spec.median_min_s
         )
     else:
+        tally = Tally()
+        content = read_instances(_INSTANCES[spec.format], files, tally)
         source = InstanceTrace(
-            _INSTANCES[spec.format],
-            files,
+            content,
+            tally,
             tasks_min=spec.tasks_min,
             tasks_max=spec.tasks_max,
             median_min_s=spec.median_min_s,

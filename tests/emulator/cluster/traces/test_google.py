@@ -165,7 +165,7 @@ def test_malformed_rows_are_counted_by_reason(load: Callable[..., TraceSource]) 
         event(1000, 5, 1, SUBMIT, "1_0"),
     ]
     # Events after the trace's end have the largest time there is.
-    events.append(EVENTS[-1].replace("2000000000,,5,1", f"{2**63 - 1},,5,99"))
+    events.append(EVENTS[-1].replace("2000000000,,5,1", f"{2**63 - 1},,6,1"))
     windows = [
         *USAGE,
         usage(1150, 1190, 5, 1, 0.5),
@@ -179,7 +179,7 @@ def test_malformed_rows_are_counted_by_reason(load: Callable[..., TraceSource]) 
     source = load(events, windows)
     assert source.rows_read == len(events) + len(windows)
     assert source.malformed == {
-        "wrong number of columns": 2,
+        "wrong number of columns": 1,
         "no job or task id": 1,
         "not a number": 4,
         "event type is not 0 to 8": 1,
@@ -187,7 +187,8 @@ def test_malformed_rows_are_counted_by_reason(load: Callable[..., TraceSource]) 
         "longer than the window of 300 s": 1,
         "overlaps an earlier record of its task": 1,
     }
-    assert source.left_out_rows == {"usage of jobs that are left out": 2, "usage record of 0 s": 1}
+    # Rows of other jobs are not parsed, so one of them may have a column too many.
+    assert source.left_out_rows == {"usage of jobs that are left out": 3, "usage record of 0 s": 1}
     assert source.missing_values == {"cpu_rate": 1}
     np.testing.assert_array_equal(source.job(0).counters, load().job(0).counters)
 
