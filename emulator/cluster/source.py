@@ -76,9 +76,9 @@ class TracedJobs:
 
     Where a trace's submission has several groups of parallel tasks, each group is a job here, and all of them
     are in one split (with ``jobs.split = "time"``, if no border lies between them). The split's seeds go
-    through its submissions (or users, or programs), one job of each, then through their second jobs, and so on,
-    and begin again after the last: as many first seeds as there are submissions are of independent jobs. The
-    seed also draws second attempts. A trace is read once per process.
+    through its submissions (or users, or programs), one job of each, then through their second jobs, and so
+    on, and begin again after the last: as many first seeds as there are submissions are of independent jobs.
+    The seed also draws second attempts. A trace is read once per process.
 
     Attributes:
         names: Split -> names of its jobs, in the order in which seeds take them.

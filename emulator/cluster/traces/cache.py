@@ -148,6 +148,6 @@ def _write(path: Path, arrays: Arrays) -> None:
 
 def _loaded(path: Path) -> Arrays | None:
     """Return the arrays of a file; None if there is none or it is damaged."""
-    with suppress(*_UNREADABLE), np.load(path, allow_pickle=False) as file:
+    with suppress(*_UNREADABLE), path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
     return None

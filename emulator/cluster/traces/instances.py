@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -144,19 +144,21 @@ class Instances:
 
     Attributes:
         groups: Names of the groups, by index.
-        rows: Rows in use.
+        size: Number of rows of every group.
+        rows: Rows in use; those of groups that are too small or too large may be absent.
         counters: Names of the counters.
         n_known: How many of them, the first ones, are known when an instance starts.
         owners: User and program of groups by index, as in :class:`Origin`; others are unknown.
-        has_times: Whether the trace tells when instances started.
+        span_s: First start and last end; nan if the trace does not tell when instances started.
     """
 
     groups: list[str]
+    size: NDArray[np.int64]
     rows: Rows
     counters: tuple[str, ...]
     n_known: int = 0
     owners: Mapping[int, tuple[str, str]] = field(default_factory=dict)
-    has_times: bool = True
+    span_s: tuple[float, float] = (math.nan, math.nan)
 
 
 class InstanceTrace(TraceSource):
@@ -191,7 +193,7 @@ class InstanceTrace(TraceSource):
         self._static_counters = static_counters
         self._n_known = content.n_known
         left_out: Counter[str] = Counter()
-        size = np.bincount(content.rows.group, minlength=len(content.groups))
+        size = content.size
         fits = (size >= tasks_min) & (size <= tasks_max)
         _count(left_out, TOO_FEW_TASKS, size < tasks_min)
         _count(left_out, TOO_MANY_TASKS, size > tasks_max)
@@ -200,6 +202,7 @@ class InstanceTrace(TraceSource):
         rows = content.rows.take(kept[np.argsort(content.rows.group[kept], kind="stable")])
         groups = np.flatnonzero(fits)
         first = np.concatenate([[0], np.cumsum(size[groups])])
+        has_times = not math.isnan(content.span_s[0])
         runs: dict[str, tuple[int, int]] = {}
         origins: dict[str, Origin] = {}
         for i, group in enumerate(groups.tolist()):
@@ -213,15 +216,11 @@ class InstanceTrace(TraceSource):
                 name = content.groups[group]
                 runs[name] = (run.start, run.stop)
                 user, program = content.owners.get(group, ("", ""))
-                begin_s = float(rows.start_s[run].min()) if content.has_times else math.nan
-                end_s = float((rows.start_s[run] + duration_s).max()) if content.has_times else math.nan
+                begin_s, end_s = span_of(rows.start_s[run], duration_s) if has_times else content.span_s
                 origins[name] = Origin(begin_s, end_s, user, program)
         names = tuple(sorted(runs))
-        span_s = (math.nan, math.nan)
-        if content.has_times and len(content.rows.group):
-            ends_s = content.rows.start_s + content.rows.duration_s
-            span_s = (float(content.rows.start_s.min()), float(ends_s.max()))
-        super().__init__(names, content.counters, tally, left_out, [origins[name] for name in names], span_s)
+        in_order = [origins[name] for name in names]
+        super().__init__(names, content.counters, tally, left_out, in_order, content.span_s)
         self._rows = rows
         self._runs = [runs[name] for name in self.names]
 
@@ -251,6 +250,13 @@ class InstanceTrace(TraceSource):
         known = slice(self._n_known)
         counters[:, :, known] = alive[:, :, None] * mean[:, None, known]
         return FirstAttempts(window_s, start_s - start_s.min(), duration_s, counters)
+
+
+def span_of(start_s: FloatArray, duration_s: FloatArray) -> tuple[float, float]:
+    """Return the first start and the last end; nan without any."""
+    if not len(start_s):
+        return math.nan, math.nan
+    return float(start_s.min()), float((start_s + duration_s).max())
 
 
 def _windows(duration_s: FloatArray, window_s: float) -> NDArray[np.int64]:
@@ -296,7 +302,13 @@ def read_instances(layout: InstanceFormat, files: Sequence[Path], tally: Tally) 
         np.concatenate([part.duration_s for part in parts]),
         np.concatenate([part.counters for part in parts]),
     )
-    return Instances(list(index), rows, tuple(layout.counters), has_times=layout.start is not None)
+    size = np.bincount(rows.group, minlength=len(index))
+    content = Instances(list(index), size, rows, tuple(layout.counters))
+    return (
+        replace(content, span_s=span_of(rows.start_s, rows.duration_s))
+        if layout.start is not None
+        else content
+    )
 
 
 def _read_block(

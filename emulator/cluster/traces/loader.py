@@ -17,6 +17,7 @@ from sysgym.emulator.cluster.traces.instances import (
     InstanceTrace,
     read_instances,
 )
+from sysgym.emulator.cluster.traces.pai import read_pai
 from sysgym.emulator.cluster.traces.reading import Tally, trace_files
 from sysgym.emulator.cluster.traces.source import TraceSource
 from sysgym.scenarios.errors import MissingExtra, UnknownName
@@ -26,7 +27,8 @@ _log = logging.getLogger(__name__)
 EXTRA = "traces"
 _GOOGLE = "google-2011"
 _INSTANCES = {"alibaba-2017": ALIBABA_2017, "alibaba-2018": ALIBABA_2018, "spar": SPAR}
-FORMATS = (_GOOGLE, *_INSTANCES)
+_PAI = "pai-2020"
+FORMATS = (_GOOGLE, *_INSTANCES, _PAI)
 """Formats of traces that can be read."""
 
 PUBLISHED = {
@@ -36,6 +38,8 @@ PUBLISHED = {
     " batch_instance",
     "alibaba-2018": "https://github.com/alibaba/clusterdata (cluster-trace-v2018, for research or study):"
     " batch_instance",
+    _PAI: "https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2020 (CC-BY 4.0): the"
+    " unpacked tables pai_*.csv",
     "spar": "the package spar of the extra traces",
 }
 """Format -> where its publisher has the trace, under which terms, and the tables in use."""
@@ -102,7 +106,10 @@ def load_jobs(spec: TraceSpec) -> TraceSource:
         )
     else:
         tally = Tally()
-        content = read_instances(_INSTANCES[spec.format], files, tally)
+        if spec.format == _PAI:
+            content = read_pai(files, tally, tasks_min=spec.tasks_min, tasks_max=spec.tasks_max)
+        else:
+            content = read_instances(_INSTANCES[spec.format], files, tally)
         source = InstanceTrace(
             content,
             tally,
