@@ -58,6 +58,21 @@ def job_source(scenario: StragglerScenario) -> JobSource:
     return GeneratedSource(scenario)
 
 
+def read_trace(scenario: StragglerScenario) -> None:
+    """Read the trace of a scenario into the cache if its format has one, and otherwise look for its files.
+
+    Raises:
+        SysgymError: The trace is missing or cannot be read.
+    """
+    if isinstance(scenario.jobs, TraceJobs):
+        from sysgym.emulator.cluster.traces import CACHED, find_files
+
+        if scenario.jobs.format in CACHED:
+            _trace(scenario.jobs)
+        else:
+            find_files(scenario.jobs)
+
+
 class GeneratedSource:
     """Source of jobs drawn by the episode's seed."""
 
@@ -88,7 +103,7 @@ class TracedJobs:
         assert isinstance(scenario.jobs, TraceJobs)
         self._scenario = scenario
         self._trace = _trace(scenario.jobs)
-        self.names = {split: _names_of(self._trace, split, scenario.jobs.split) for split in SPLIT_NAMES}
+        self.names = {split: names_of(self._trace, split, scenario.jobs.split) for split in SPLIT_NAMES}
 
     def job(self, split: str, episode_seed: int) -> Job:
         """Return the job of an episode; see :class:`JobSource`.
@@ -101,7 +116,7 @@ class TracedJobs:
         trace, names = self._trace, self.names[split]
         if scenario.jobs != self._scenario.jobs:  # the split varies the selection of the trace
             trace = _trace(scenario.jobs)
-            names = _names_of(trace, split, scenario.jobs.split)
+            names = names_of(trace, split, scenario.jobs.split)
         if not names:
             raise ScenarioError(
                 f"<{scenario.name}>",
@@ -114,11 +129,16 @@ class TracedJobs:
         return trace.job(name, attempts=scenario.mitigation.attempts, seed=episode_seed)
 
 
-def _names_of(trace: TraceSource, split: str, by: str) -> tuple[str, ...]:
+def names_of(trace: TraceSource, split: str, by: str) -> tuple[str, ...]:
     """Return the names of a split's jobs: one of every owner, then a second one where there is one, ...
 
-    An owner is a submission, a user or a program. Which of its jobs comes first is decided by a hash, because
-    stages of the same name are alike.
+    Which job of an owner comes first is decided by a hash, because stages of the same name are alike.
+
+    Args:
+        trace: The trace.
+        split: ``train``, ``validation`` or ``test``.
+        by: The owner is the ``submission``, the ``user`` or the ``program``; with ``time``, which decides the
+            split, it is the submission.
     """
     by_owner: dict[str, list[str]] = {}
     for name in trace.names:

@@ -30,6 +30,8 @@ _INSTANCES = {"alibaba-2017": ALIBABA_2017, "alibaba-2018": ALIBABA_2018, "spar"
 _PAI = "pai-2020"
 FORMATS = (_GOOGLE, *_INSTANCES, _PAI)
 """Formats of traces that can be read."""
+CACHED = (_GOOGLE,)
+"""Formats that are read once and then come from the cache."""
 
 PUBLISHED = {
     _GOOGLE: "https://github.com/google/cluster-data (ClusterData2011_2, CC-BY 4.0): task_events and"
@@ -76,6 +78,21 @@ class TraceSpec(Protocol):
     def static_counters(self) -> str: ...  # noqa: D102
 
 
+def find_files(spec: TraceSpec) -> list[Path]:
+    """Return the files of a trace.
+
+    Raises:
+        MissingExtra: ``format`` is spar, and the package is not installed.
+        TraceError: A file or folder is missing.
+        UnknownName: There is no such format.
+    """
+    if spec.format not in FORMATS:
+        raise UnknownName("format of traces", spec.format, FORMATS)
+    if spec.format == "spar" and not spec.paths:
+        return [_spar_sample()]
+    return trace_files(spec.paths, PUBLISHED[spec.format])
+
+
 def load_jobs(spec: TraceSpec) -> TraceSource:
     """Read a trace and return its jobs.
 
@@ -93,12 +110,7 @@ def load_jobs(spec: TraceSpec) -> TraceSource:
         TraceError: A file is missing, empty, damaged or of another format, or no job fits.
         UnknownName: There is no such format.
     """
-    if spec.format not in FORMATS:
-        raise UnknownName("format of traces", spec.format, FORMATS)
-    paths = list(spec.paths)
-    if spec.format == "spar" and not paths:
-        paths = [str(_spar_sample())]
-    files = trace_files(paths, PUBLISHED[spec.format])
+    files = find_files(spec)
     source: TraceSource
     if spec.format == _GOOGLE:
         source = GoogleTrace(
@@ -134,7 +146,7 @@ def load_jobs(spec: TraceSpec) -> TraceSource:
     )
     if not source.names:
         raise TraceError(
-            ", ".join(paths),
+            ", ".join(spec.paths) or str(files[0]),
             f"no job can be replayed; jobs left out: {_listed(source.left_out_jobs)}; rows left out:"
             f" {_listed(source.left_out_rows)}; malformed rows: {_listed(source.malformed)}",
             f"at least one job of {spec.tasks_min} to {spec.tasks_max} tasks",

@@ -16,7 +16,7 @@ import pytest
 
 from sysgym.emulator.cluster.execution import Execution
 from sysgym.emulator.cluster.job import Job
-from sysgym.emulator.cluster.traces import TraceError, TraceSource, google_reading
+from sysgym.emulator.cluster.traces import TraceError, TraceSource, google_reading, google_tables
 from sysgym.emulator.cluster.traces.cache import cache_folder
 
 Read = Callable[..., TraceSource]
@@ -296,7 +296,7 @@ def test_an_interrupted_reading_goes_on_with_the_next_file(
     whole = read("google-2011", *sharded)
     shutil.rmtree(cache_folder())
     opened: list[str] = []
-    read_usage = google_reading.read_usage
+    read_usage = google_tables.read_usage
 
     def stops(path: Path, *others: Any) -> Any:
         opened.append(path.name[:10])
