@@ -30,7 +30,7 @@ _INSTANCES = {"alibaba-2017": ALIBABA_2017, "alibaba-2018": ALIBABA_2018, "spar"
 _PAI = "pai-2020"
 FORMATS = (_GOOGLE, *_INSTANCES, _PAI)
 """Formats of traces that can be read."""
-CACHED = (_GOOGLE,)
+CACHED = (_GOOGLE, _PAI)
 """Formats that are read once and then come from the cache."""
 
 PUBLISHED = {
@@ -96,11 +96,12 @@ def find_files(spec: TraceSpec) -> list[Path]:
 def load_jobs(spec: TraceSpec) -> TraceSource:
     """Read a trace and return its jobs.
 
-    Files are streamed, and nothing is unpacked to disk. For Alibaba's traces memory grows with the number of
-    used rows: at its peak by some 80 bytes for each, so that 10 million take 1 GB. Google's trace needs
-    memory for one file and one job at a time, and keeps the rows in use in a cache, from which it is read the
-    next time (``scripts/measure_traces.py`` measures both). Counts of read, malformed and unused rows are
-    logged in one line and kept in the source's attributes.
+    Files are streamed, and nothing is unpacked to disk. Memory grows with the number of rows in use for
+    Alibaba's traces of 2017 and 2018, at its peak by some 80 bytes for each, so that 10 million take 1 GB, and
+    for PAI's by some 400. Google's trace needs memory for one file and one job at a time. Google's and PAI's
+    rows in use are kept in a cache, from which they are read the next time. ``scripts/measure_traces.py``
+    measures time and memory. Counts of read, malformed and unused rows are logged in one line and kept in the
+    source's attributes.
 
     Args:
         spec: The selection.

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sysgym.emulator.cluster.counters import PAI_2020
 from sysgym.emulator.cluster.job import FloatArray
 from sysgym.emulator.cluster.traces.bars import reading_bar
+from sysgym.emulator.cluster.traces.cache import Arrays, TraceCache, packed, unpacked
 from sysgym.emulator.cluster.traces.errors import TraceError
 from sysgym.emulator.cluster.traces.instances import (
     NO_DURATION,
@@ -69,16 +70,48 @@ Blocks = Iterator[list[tuple[str, ...]]]
 def read_pai(files: Sequence[Path], tally: Tally, *, tasks_min: int, tasks_max: int) -> Instances:
     """Read the tables, of which memory holds what belongs to tasks with a fitting number of instances.
 
+    They are read once; what is in use is kept in the cache (``cache.py``).
+
     Args:
         files: Unpacked tables, recognized by their names.
         tally: Counts of rows, updated.
         tasks_min: Fewest instances of a task.
         tasks_max: Most instances of a task.
 
+    Returns:
+        The content; groups that do not fit have no name.
+
     Raises:
         TraceError: A file is empty, damaged or no table of the trace, or a table is missing.
+        StorageError: The cache cannot be written.
     """
-    tables = _sorted_out(files)
+    cache = TraceCache(files, {"format": "pai-2020", "tasks_min": tasks_min, "tasks_max": tasks_max})
+    index = cache.index()
+    if index is None:
+        tables = _sorted_out(files)
+        with cache.locked():
+            index = cache.index()
+            if index is None:
+                index = _read(tables, tasks_min, tasks_max)
+                cache.finish(index)
+    tally.add(Tally.from_data(unpacked(index["tally"])))
+    names = index["group_name"].tolist()
+    owners = zip(index["user"].tolist(), index["program"].tolist(), strict=True)
+    begin_s, end_s = index["span_s"].tolist()
+    return Instances(
+        groups=names + [""] * (len(index["size"]) - len(names)),
+        size=index["size"],
+        rows=Rows(index["group"], index["start_s"], index["duration_s"], index["counters"]),
+        counters=NAMES,
+        n_known=N_KNOWN,
+        owners=dict(enumerate(owners)),
+        span_s=(begin_s, end_s),
+    )
+
+
+def _read(tables: dict[str, list[Path]], tasks_min: int, tasks_max: int) -> Arrays:
+    """Return the content as arrays; groups that fit come first."""
+    tally = Tally()
     total_bytes = sum(path.stat().st_size for found in tables.values() for path in found)
     with reading_bar("reading the trace", total_bytes) as advance:
 
@@ -90,35 +123,39 @@ def read_pai(files: Sequence[Path], tally: Tally, *, tasks_min: int, tasks_max: 
         every = _instances(table(INSTANCE), tally)
         size = np.bincount(every.group, minlength=len(every.groups))
         fits = (size >= tasks_min) & (size <= tasks_max)
-        span_s = span_of(every.start_s, every.duration_s)
         mine = every.take(np.flatnonzero(fits[every.group]))
-        groups = np.flatnonzero(fits).tolist()
-        plan = _joined(table(TASK), _keys(every.groups[i] for i in groups), _task_keys, _PLAN, tally)
+        groups = np.flatnonzero(fits)
+        group = np.searchsorted(groups, mine.group)
+        names = [every.groups[i] for i in groups.tolist()]
+        job_ids = [every.job_ids[i] for i in groups.tolist()]
         counters = np.concatenate(
             [
                 _machines(table(SPEC), mine.machine, tally),
-                plan[np.searchsorted(groups, mine.group)],
+                _joined(table(TASK), _keys(names), _task_keys, _PLAN, tally)[group],
                 _joined(table(SENSOR), mine.worker, lambda columns: _keys(columns[2]), _SENSED, tally),
                 _joined(table(METRIC), mine.worker, lambda columns: _keys(columns[0]), _MEASURED, tally),
             ],
             axis=1,
         )
-        tags = _tags(table(TAG), {every.job_ids[i] for i in groups}, tally)
+        tags = _tags(table(TAG), set(job_ids), tally)
     counters[:, _IN_BYTES] *= 1e-6
     missing = np.isnan(counters) | (counters < 0)
     tally.missing_values.update(
         {name: int(count) for name, count in zip(NAMES, missing.sum(axis=0), strict=True) if count}
     )
     counters[missing] = 0.0
-    return Instances(
-        every.groups,
-        size,
-        Rows(mine.group, mine.start_s, mine.duration_s, counters),
-        NAMES,
-        N_KNOWN,
-        {i: tags[every.job_ids[i]] for i in groups if every.job_ids[i] in tags},
-        span_s,
-    )
+    return {
+        "group_name": np.array(names, np.str_),
+        "user": np.array([tags.get(job_id, ("", ""))[0] for job_id in job_ids], np.str_),
+        "program": np.array([tags.get(job_id, ("", ""))[1] for job_id in job_ids], np.str_),
+        "size": np.concatenate([size[fits], size[~fits]]),
+        "group": group,
+        "start_s": mine.start_s,
+        "duration_s": mine.duration_s,
+        "counters": counters,
+        "span_s": np.array(span_of(every.start_s, every.duration_s)),
+        "tally": packed(tally.to_data()),
+    }
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sysgym.emulator.cluster.execution import Execution
 from sysgym.emulator.cluster.job import Job
@@ -199,3 +201,44 @@ def test_tables_are_needed_and_known_by_their_names(
 def test_no_task_has_as_many_instances(load: Callable[..., TraceSource]) -> None:
     with pytest.raises(TraceError, match="2 fewer than tasks_min tasks"):
         load(tasks_min=5)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_joins_are_those_of_dictionaries(seed: int, load: Callable[..., TraceSource]) -> None:
+    rng = np.random.default_rng(seed)
+    workers = [f"w{i}" for i in range(30)]
+    job_of = {worker: f"j{rng.integers(4)}" for worker in workers}
+    machine_of = {worker: f"m{rng.integers(5)}" for worker in workers}
+    sensed = {worker: float(rng.integers(1, 1000)) for worker in workers if rng.random() < 0.8}
+    loads = {worker: float(rng.integers(1, 100)) for worker in workers if rng.random() < 0.8}
+    cores = {f"m{i}": int(rng.integers(1, 100)) for i in range(5) if rng.random() < 0.8}
+    plans = {f"j{i}": int(rng.integers(1, 100)) for i in range(4) if rng.random() < 0.8}
+
+    def shuffled(rows: list[str]) -> list[str]:
+        return [rows[i] for i in rng.permutation(len(rows))]
+
+    end = {worker: 1000 + int(rng.integers(20, 40)) for worker in workers}
+    source = load(
+        tasks_min=1,
+        tasks_max=30,
+        pai_instance_table=[instance(job_of[w], w, 1000, end[w], machine_of[w]) for w in workers],
+        pai_sensor_table=shuffled([sensor(w, value) for w, value in sensed.items()] + [sensor("else", 1.0)]),
+        pai_machine_metric=shuffled([metric(w, value) for w, value in loads.items()] + [metric("else", 1.0)]),
+        pai_machine_spec=shuffled([f"{m},T4,{n},1,1" for m, n in cores.items()] + ["else,P100,1,1,1"]),
+        pai_task_table=shuffled(
+            [f"{j},worker,1,Terminated,1,2,{n},1,1,T4" for j, n in plans.items()]
+            + ["j0,ps,1,Terminated,1,2,7,7,7,T4"]
+        ),
+    )
+    for name in source.names:
+        job, mine = source.job(name), [w for w in workers if job_of[w] == name.split("/")[0]]
+        np.testing.assert_array_equal(job.latency_s, [end[w] - 1000 for w in mine])
+        for column, expected in {
+            "cpu_usage": [sensed.get(w, 0) for w in mine],
+            "machine_load_1": [loads.get(w, 0) for w in mine],
+            "machine_cores": [cores.get(machine_of[w], 0) for w in mine],
+            "gpu_type_t4": [machine_of[w] in cores for w in mine],
+            "plan_cpu": [plans.get(job_of[w], 0) for w in mine],
+        }.items():
+            np.testing.assert_array_equal(counter(job, column)[:, 0], expected, err_msg=column)
