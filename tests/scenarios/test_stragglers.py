@@ -247,14 +247,14 @@ def test_numbers_without_a_comment_are_calibrated(name: str) -> None:
         assert "#" in line, line
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("name", ["alibaba-2018", "google-2011", "google-2011-near"])
 def test_mitigation_has_the_jobs_of_prediction(name: str) -> None:
     predicted = load_scenario(name, expect=StragglerScenario)
     mitigated = load_scenario(f"{name}-mitigation", expect=StragglerScenario)
     assert mitigated.jobs == predicted.jobs
     assert mitigated.env_id == "sysgym/StragglerMitigation-v0"
-=======
+
+
 @pytest.mark.parametrize(
     ("format_name", "split", "works"),
     [
@@ -301,4 +301,3 @@ def test_no_split_varies_the_way_to_split(write_text: WriteText) -> None:
     with pytest.raises(ScenarioError) as caught:
         load_scenario(write_text(text))
     assert caught.value.key == 'splits.test.vary."jobs.split"'
->>>>>>> 7661ae9 (Scenarios and suites for a user's copy of Google's trace of 2011 and of Alibaba's of 2020; a benchmark reads traces before it starts workers)
