@@ -39,6 +39,7 @@ from sysgym.emulator.cluster.traces.google_tables import (
     Events,
     OfJobs,
     Usage,
+    UsageOfJobs,
     read_events,
     read_programs,
     read_usage,
@@ -167,7 +168,7 @@ class _Stages:
         """Yield the usage records of some jobs, and the time between the first start and last end of any."""
 
         def read(path: Path, tally: Tally) -> Arrays:
-            pick = OfJobs(wanted, tally, OTHER_JOBS)
+            pick = UsageOfJobs(wanted, tally, OTHER_JOBS)
             usage = read_usage(path, tally, pick)
             return {**vars(usage), "span_us": np.array([pick.begin_us, pick.end_us])}
 

@@ -116,21 +116,16 @@ class OfJobs:
         jobs: Ids of the jobs.
         tally: Counts of rows; others' are counted under ``others``.
         others: Reason for leaving out rows of other jobs.
-
-    Attributes:
-        begin_us: First start, microseconds, of a usage record of any job.
-        end_us: Last end of one.
     """
 
     def __init__(self, jobs: NDArray[np.int64], tally: Tally, others: str) -> None:
         self._wanted = frozenset(map(str, jobs.tolist()))
         self._tally, self._others = tally, others
-        self.begin_us, self.end_us = np.iinfo(np.int64).max, 0
 
     def __call__(self, lines: list[str]) -> list[str]:
         """Return the lines of the jobs, and those that are no rows of the table."""
         heads = [line.split(",", 3) for line in lines]
-        self._see([head for head in heads if len(head) > 3])
+        self._see(heads)
         picked = [
             line
             for line, head in zip(lines, heads, strict=True)
@@ -141,8 +136,25 @@ class OfJobs:
         return picked
 
     def _see(self, heads: list[list[str]]) -> None:
-        start_us, bad_start = whole_numbers([head[0] for head in heads])
-        end_us, bad_end = whole_numbers([head[1] for head in heads])
+        """Take note of the first three columns of all rows."""
+
+
+class UsageOfJobs(OfJobs):
+    """Choice of the usage records of some jobs, which notes the time that the records of all jobs span.
+
+    Attributes:
+        begin_us: First start of a record, microseconds.
+        end_us: Last end of one.
+    """
+
+    def __init__(self, jobs: NDArray[np.int64], tally: Tally, others: str) -> None:
+        super().__init__(jobs, tally, others)
+        self.begin_us, self.end_us = np.iinfo(np.int64).max, 0
+
+    def _see(self, heads: list[list[str]]) -> None:
+        whole = [head for head in heads if len(head) > 3]
+        start_us, bad_start = whole_numbers([head[0] for head in whole])
+        end_us, bad_end = whole_numbers([head[1] for head in whole])
         sound = ~bad_start & ~bad_end & (start_us >= 0) & (end_us > start_us)
         sound[sound] &= end_us[sound] - start_us[sound] <= WINDOW_US
         if sound.any():

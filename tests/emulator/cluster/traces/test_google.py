@@ -403,3 +403,8 @@ def test_memory_is_needed_for_one_part_at_a_time(read: Read, tmp_path: Path) -> 
             tracemalloc.stop()
         assert len(source) == len(jobs)
     assert peaks[1] < 1.5 * peaks[0]
+
+
+def test_no_job_is_wide_enough(load: Callable[..., TraceSource]) -> None:
+    with pytest.raises(TraceError, match="1 largest task index \\+ 1 is less than tasks_min"):
+        load(tasks_min=5)
