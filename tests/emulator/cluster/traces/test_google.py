@@ -389,7 +389,7 @@ def test_memory_is_needed_for_one_part_at_a_time(read: Read, tmp_path: Path) -> 
     """Many times the rows, in as many more parts, take the same memory."""
     peaks = []
     for n_parts in (1, 6):
-        jobs = range(1000, 1000 + 50 * n_parts)
+        jobs = range(1000, 1000 + 25 * n_parts)
         folder = tmp_path / f"{n_parts}"
         paths = []
         for name, of_job in (("task_events", job_like_5), ("task_usage", usage_like_5)):

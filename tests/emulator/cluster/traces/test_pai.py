@@ -204,7 +204,7 @@ def test_no_task_has_as_many_instances(load: Callable[..., TraceSource]) -> None
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_joins_are_those_of_dictionaries(seed: int, load: Callable[..., TraceSource]) -> None:
     rng = np.random.default_rng(seed)
     workers = [f"w{i}" for i in range(30)]
