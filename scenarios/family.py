@@ -209,6 +209,8 @@ class Family:
         compile: Entry of a function that compiles the code that each worker process would otherwise compile;
             may be empty. Workers are copies of a process that has imported the first environment of such a
             family, so its module must not start a thread.
+        prepare: Entry of a function from a scenario that reads the user's files for it, such as a trace,
+            before a benchmark starts workers; may be empty.
     """
 
     name: str
@@ -225,6 +227,7 @@ class Family:
     draw: str = ""
     estimate: str = ""
     compile: str = ""
+    prepare: str = ""
 
     def environment(self, env_id: str) -> Environment | None:
         """Return an environment by its id; None if there is none."""
@@ -250,3 +253,12 @@ class Family:
             return None
         work: Callable[[Scenario, float, float], Work] = load_entry(self.estimate)
         return work(scenario, episodes, steps)
+
+    def prepare_for(self, scenario: Scenario) -> None:
+        """Read the user's files that a scenario needs.
+
+        Raises:
+            SysgymError: A file is missing or cannot be used.
+        """
+        if self.prepare:
+            load_entry(self.prepare)(scenario)

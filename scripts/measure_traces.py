@@ -1,6 +1,8 @@
-"""Measure time and memory of reading a trace: measure_traces.py FORMAT [PATH ...].
+"""Measure time and memory of reading a trace, and count its jobs by split: measure_traces.py SCENARIO.
 
-Without paths, FORMAT is spar: three million rows of the package of that name, of the extra `traces`.
+python scripts/measure_traces.py google-2011-trace                 # the jobs that a scenario replays
+python scripts/measure_traces.py alibaba-2018 /data/batch_instance # the files of a format
+python scripts/measure_traces.py spar                              # the hour in the package of that name
 """
 
 from __future__ import annotations
@@ -10,15 +12,24 @@ import resource
 import sys
 import time
 
-from sysgym.emulator.cluster.traces import load_jobs
-from sysgym.scenarios.schema.stragglers import TraceJobs
+from sysgym.emulator.cluster.source import names_of
+from sysgym.emulator.cluster.traces import FORMATS, load_jobs
+from sysgym.scenarios import StragglerScenario, TraceJobs, load_scenario
+from sysgym.scenarios.schema.common import SPLIT_NAMES
+from sysgym.scenarios.schema.stragglers import TELLS
 
 
 def main() -> None:
-    """Read the trace once, then build some of its jobs."""
+    """Read the trace once, then build some of its jobs, and divide them in all ways that it tells."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    format_name, *paths = sys.argv[1:] or ["spar"]
-    spec = TraceJobs.model_validate({"kind": "trace", "format": format_name, "paths": paths})
+    name, *paths = sys.argv[1:] or ["spar"]
+    if name in FORMATS:
+        spec = TraceJobs.model_validate({"kind": "trace", "format": name, "paths": paths})
+    else:
+        jobs = load_scenario(name, expect=StragglerScenario).jobs
+        if not isinstance(jobs, TraceJobs):
+            sys.exit(f"{name}: its jobs are generated; name a scenario that replays a trace, or a format")
+        spec = jobs
     began, cpu_s = time.perf_counter(), time.process_time()
     source = load_jobs(spec)
     read_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu_s
@@ -34,6 +45,9 @@ def main() -> None:
         f"{source.rows_read} rows in {read_s:.1f} s ({cpu_s:.1f} s of one core), at most {peak_mb:.0f} MB;"
         f" one of {len(source)} jobs, three attempts, takes {job_s * 1e3:.1f} ms"
     )
+    for by in ("submission", *(way for way, formats in TELLS.items() if spec.format in formats)):
+        counts = [f"{len(names_of(source, split, by))} {split}" for split in SPLIT_NAMES]
+        print(f"by {by}: {', '.join(counts)}")
 
 
 if __name__ == "__main__":

@@ -90,7 +90,9 @@ def _shipped_stragglers() -> Iterator[str]:
             f"[`{info.name}`](../scenarios/stragglers/{info.name}.toml)",
             f"generated, {jobs.profile}" if jobs.kind == "generated" else f"trace, {jobs.format}",
             f"{jobs.tasks_min} to {jobs.tasks_max}",
-            str(jobs.windows_per_median),
+            "300 s each"
+            if jobs.kind == "trace" and jobs.format == "google-2011"
+            else str(jobs.windows_per_median),
             f"{straggler.value:g} quantile"
             if straggler.definition == "quantile"
             else f"{straggler.value:g} x median",

@@ -179,7 +179,7 @@ def test_what_a_family_declares_is_there(name: str) -> None:
     assert [info.name for info in load_entry(family.agents)]
     assert all(agent_info(info.short_name, name).family == name for info in load_entry(family.agents))
     assert learning_of(name) is load_entry(family.learning)
-    for entry in (family.describe, family.draw, family.estimate, family.compile):
+    for entry in (family.describe, family.draw, family.estimate, family.compile, family.prepare):
         assert not entry or callable(load_entry(entry))
     assert not family.disturbances.link_failure or callable(load_entry(family.disturbances.link_failure))
     assert {info.env_id for info in list_scenarios(name)} <= {one.env_id for one in family.environments}

@@ -1,4 +1,4 @@
-"""Counters of a task in every window, as in Google's 2011 and Alibaba's 2018 traces.
+"""Counters of a task in every window, as in Google's 2011 and Alibaba's 2018 and 2020 traces.
 
 Names abbreviate the trace's columns; the meaning gives NURD's abbreviation (Ding et al., MLSys 2022).
 """
@@ -52,6 +52,46 @@ ALIBABA_2018 = (
     Counter("mem_max", "percent of the largest machine's memory", "largest memory in use within the window"),
 )
 """cluster-trace-v2018, batch_instance, in the order of the columns."""
+
+_PERCENT_CORE, _GIGABYTES = "percent of a core", "GB"
+
+PAI_2020 = (
+    *(
+        Counter(f"gpu_type_{name}", "0 or 1", f"the machine's GPUs are {meaning}")
+        for name, meaning in (
+            ("misc", "of an older type"),
+            ("p100", "P100"),
+            ("t4", "T4"),
+            ("v100", "V100"),
+            ("v100m32", "V100 with 32 GB"),
+        )
+    ),
+    Counter("machine_cores", "cores", "size of the machine"),
+    Counter("machine_memory", _GIGABYTES, "memory of the machine"),
+    Counter("machine_gpus", "GPUs", "GPUs of the machine"),
+    Counter("plan_cpu", _PERCENT_CORE, "CPU requested for every instance of the task"),
+    Counter("plan_mem", _GIGABYTES, "memory requested"),
+    Counter("plan_gpu", "percent of a GPU", "GPUs requested"),
+    Counter("cpu_usage", _PERCENT_CORE, "mean CPU in use"),
+    Counter("gpu_wrk_util", "percent of a GPU", "mean GPU in use"),
+    Counter("avg_mem", _GIGABYTES, "mean memory in use"),
+    Counter("max_mem", _GIGABYTES, "largest memory in use"),
+    Counter("avg_gpu_wrk_mem", _GIGABYTES, "mean GPU memory in use"),
+    Counter("max_gpu_wrk_mem", _GIGABYTES, "largest GPU memory in use"),
+    Counter("read", "million bytes", "network input"),
+    Counter("write", "million bytes", "network output"),
+    Counter("read_count", "reads", "reads from the network"),
+    Counter("write_count", "writes", "writes to the network"),
+    Counter("machine_cpu_iowait", "percent", "the machine's CPU waiting for I/O"),
+    Counter("machine_cpu_kernel", "percent", "the machine's CPU in the kernel"),
+    Counter("machine_cpu_usr", "percent", "the machine's CPU in user space"),
+    Counter("machine_gpu", "percent", "the machine's GPUs in use"),
+    Counter("machine_load_1", "processes", "the machine's load average over a minute"),
+    Counter("machine_net_receive", "million bytes", "bytes that the machine received"),
+    Counter("machine_num_worker", "instances", "instances on the machine"),
+    Counter("machine_cpu", "percent", "the machine's CPU in use"),
+)
+"""cluster-trace-gpu-v2020: eleven that are known when an instance starts, and means over its life."""
 
 PROFILES = {"google-2011": GOOGLE_2011, "alibaba-2018": ALIBABA_2018}
 """Name of a profile -> its counters."""

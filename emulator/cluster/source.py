@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from sysgym.emulator.cluster.traces import TraceSource
 
 _TENTHS = {"train": range(6), "validation": range(6, 8), "test": range(8, 10)}
-"""Tenths of a trace's jobs that belong to each split."""
+"""Tenths of a trace's submissions, users or programs, or of its time, that belong to each split."""
+
+_ADVICE = {
+    "submission": "jobs are divided by a hash of the names of submissions: read more of the trace",
+    "time": "jobs that cross a border belong to no split: read a longer part of the trace",
+    "user": "jobs are divided by a hash of their users: read more of the trace",
+    "program": "jobs are divided by a hash of their programs: read more of the trace, and for google-2011"
+    " name job_events in jobs.paths too",
+}
 
 
 class JobSource(Protocol):
@@ -50,6 +58,21 @@ def job_source(scenario: StragglerScenario) -> JobSource:
     return GeneratedSource(scenario)
 
 
+def read_trace(scenario: StragglerScenario) -> None:
+    """Read the trace of a scenario into the cache if its format has one, and otherwise look for its files.
+
+    Raises:
+        SysgymError: The trace is missing or cannot be read.
+    """
+    if isinstance(scenario.jobs, TraceJobs):
+        from sysgym.emulator.cluster.traces import CACHED, find_files
+
+        if scenario.jobs.format in CACHED:
+            _trace(scenario.jobs)
+        else:
+            find_files(scenario.jobs)
+
+
 class GeneratedSource:
     """Source of jobs drawn by the episode's seed."""
 
@@ -64,12 +87,13 @@ class GeneratedSource:
 
 
 class TracedJobs:
-    """Source of a trace's jobs, assigned to splits by the hash of the submission's name: 60, 20 and 20 %.
+    """Source of a trace's jobs, assigned to splits as ``jobs.split`` says: 60, 20 and 20 %.
 
     Where a trace's submission has several groups of parallel tasks, each group is a job here, and all of them
-    are in one split. The split's seeds go through its submissions, one job of each, then through their second
-    jobs, and so on, and begin again after the last: as many first seeds as there are submissions are of
-    independent jobs. The seed also draws second attempts. A trace is read once per process.
+    are in one split (with ``jobs.split = "time"``, if no border lies between them). The split's seeds go
+    through its submissions (or users, or programs), one job of each, then through their second jobs, and so
+    on, and begin again after the last: as many first seeds as there are submissions are of independent jobs.
+    The seed also draws second attempts. A trace is read once per process.
 
     Attributes:
         names: Split -> names of its jobs, in the order in which seeds take them.
@@ -79,7 +103,7 @@ class TracedJobs:
         assert isinstance(scenario.jobs, TraceJobs)
         self._scenario = scenario
         self._trace = _trace(scenario.jobs)
-        self.names = {split: _names_of(self._trace, split) for split in SPLIT_NAMES}
+        self.names = {split: names_of(self._trace, split, scenario.jobs.split) for split in SPLIT_NAMES}
 
     def job(self, split: str, episode_seed: int) -> Job:
         """Return the job of an episode; see :class:`JobSource`.
@@ -92,31 +116,55 @@ class TracedJobs:
         trace, names = self._trace, self.names[split]
         if scenario.jobs != self._scenario.jobs:  # the split varies the selection of the trace
             trace = _trace(scenario.jobs)
-            names = _names_of(trace, split)
+            names = names_of(trace, split, scenario.jobs.split)
         if not names:
             raise ScenarioError(
                 f"<{scenario.name}>",
                 "jobs.paths",
                 list(scenario.jobs.paths),
                 f"a trace with jobs for the split {split}; of its {len(trace.names)} none belongs there",
-                advice="jobs are divided by a hash of the names of submissions: read more of the trace",
+                advice=_ADVICE[scenario.jobs.split],
             )
         name = names[(episode_seed - scenario.splits[split].first_seed) % len(names)]
         return trace.job(name, attempts=scenario.mitigation.attempts, seed=episode_seed)
 
 
-def _names_of(trace: TraceSource, split: str) -> tuple[str, ...]:
-    """Return the names of a split's jobs: one of every submission, then a second one where there is one, ...
+def names_of(trace: TraceSource, split: str, by: str) -> tuple[str, ...]:
+    """Return the names of a split's jobs: one of every owner, then a second one where there is one, ...
 
-    Which job of a submission comes first is decided by a hash, because stages of the same name are alike.
+    Which job of an owner comes first is decided by a hash, because stages of the same name are alike.
+
+    Args:
+        trace: The trace.
+        split: ``train``, ``validation`` or ``test``.
+        by: The owner is the ``submission``, the ``user`` or the ``program``; with ``time``, which decides the
+            split, it is the submission.
     """
-    by_submission: dict[str, list[str]] = {}
+    by_owner: dict[str, list[str]] = {}
     for name in trace.names:
-        submission = trace.submission(name)
-        if split_of(submission) == split:
-            by_submission.setdefault(submission, []).append(name)
-    rounds = [sorted(names, key=_order) for _, names in sorted(by_submission.items())]
+        owner = _owner(trace, name, by)
+        if owner and split == (_split_in_time(trace, name) if by == "time" else split_of(owner)):
+            by_owner.setdefault(owner, []).append(name)
+    rounds = [sorted(names, key=_order) for _, names in sorted(by_owner.items())]
     return tuple(name for round_of in zip_longest(*rounds) for name in round_of if name is not None)
+
+
+def _owner(trace: TraceSource, name: str, by: str) -> str:
+    """Return the submission, user or program of a job; empty if the trace does not tell."""
+    if by in ("user", "program"):
+        return str(getattr(trace.origin(name), by))
+    return trace.submission(name)
+
+
+def _split_in_time(trace: TraceSource, name: str) -> str | None:
+    """Return the split of a job's time; None if it crosses a border."""
+    begin_s, end_s = trace.span_s
+    origin = trace.origin(name)
+    first, last = (
+        min(max(int(10 * (time_s - begin_s) / (end_s - begin_s)), 0), 9)
+        for time_s in (origin.begin_s, origin.end_s)
+    )
+    return next((split for split, tenths in _TENTHS.items() if first in tenths and last in tenths), None)
 
 
 def _order(name: str) -> bytes:
@@ -133,8 +181,13 @@ def split_of(submission: str) -> str:
     return next(split for split, tenths in _TENTHS.items() if tenth in tenths)
 
 
-@lru_cache(maxsize=4)
 def _trace(jobs: TraceJobs) -> TraceSource:
+    """Return a trace's jobs, which are the same however they are divided."""
+    return _read(jobs.model_copy(update={"split": TraceJobs.LATER["split"]}))
+
+
+@lru_cache(maxsize=4)
+def _read(jobs: TraceJobs) -> TraceSource:
     # Imported here because only traces need it, and the import takes long.
     from sysgym.emulator.cluster.traces import load_jobs
 

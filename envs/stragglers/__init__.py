@@ -47,4 +47,5 @@ FAMILY = Family(
     agents="sysgym.agents.stragglers:AGENTS",
     learning="sysgym.agents.learned.stragglers.learning:LEARNING",
     disturbances=Disturbances(noise=True, noise_keys=("counters",)),
+    prepare="sysgym.emulator.cluster.source:read_trace",
 )

@@ -173,8 +173,9 @@ class StragglerPrediction(StragglerEnv):
 
     One id, `sysgym/StragglerPrediction-v0`; `scenario` selects the configuration: `google-2011`,
     `google-2011-mitigation`, `google-2011-limited`, `google-2011-near`, `google-2011-near-mitigation`,
-    `alibaba-2018`, `alibaba-2018-mitigation`, `alibaba-2018-hour`, `alibaba-2018-hour-leaking`, or a file of
-    your own.
+    `alibaba-2018`, `alibaba-2018-mitigation`, `alibaba-2018-hour`, `alibaba-2018-hour-leaking`,
+    `google-2011-trace`, `google-2011-trace-users` and `pai-2020-trace` (your copy of a trace), or a file of your
+    own.
 
     ## Baselines
 

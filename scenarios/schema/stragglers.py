@@ -165,15 +165,29 @@ class GeneratedJobs(_Jobs):
             )
 
 
-class TraceJobs(_Jobs):
-    """Jobs replayed from a user's copy of a published trace; a job's name assigns it to a split."""
+TELLS = {
+    "time": ("google-2011", "alibaba-2017", "alibaba-2018", "pai-2020"),
+    "user": ("google-2011", "pai-2020"),
+    "program": ("google-2011", "pai-2020"),
+}
+"""Way to split a trace's jobs -> formats that tell what it needs; every format tells submissions."""
+
+
+class TraceJobs(_Jobs, GrownTable):
+    """Jobs replayed from a user's copy of a published trace, which tells the split that a job is in."""
+
+    LATER: ClassVar[Mapping[str, Any]] = {"split": "submission"}
 
     kind: Literal["trace"] = Field(description="where jobs come from")
-    format: Literal["google-2011", "alibaba-2017", "alibaba-2018", "spar"] = Field(
+    format: Literal["google-2011", "alibaba-2017", "alibaba-2018", "pai-2020", "spar"] = Field(
         description="format of the files; spar: the hour of Alibaba's 2018 trace that the package spar holds"
     )
     paths: Annotated[tuple[str, ...], FromList] = Field(
-        default=(), description="files or folders of the trace; none for spar"
+        default=(),
+        description=(
+            "files or folders of the trace; none for spar. $SYSGYM_TRACES at the beginning stands for the"
+            " folder that this environment variable names"
+        ),
     )
     median_min_s: Annotated[float, Field(ge=0.0, le=1e6)] = Field(
         default=0.0,
@@ -186,14 +200,26 @@ class TraceJobs(_Jobs):
             " finished; lifetime: from the first window on, which leaks the future, as in NURD's evaluation"
         ),
     )
+    split: Literal["submission", "time", "user", "program"] = Field(
+        default="submission",
+        description=(
+            "how jobs are divided into train, validation and test, 60, 20 and 20 %. submission: by a hash of"
+            " its name; time: the last two fifths of the trace's time are validation and test, and jobs that"
+            " cross a border belong to no split; user, program: by a hash of the user, or of the program that"
+            " jobs repeat, so that those of test are unseen"
+        ),
+    )
 
     def cross_checks(self) -> Iterator[Problem]:
-        """Check that there is something to read."""
+        """Check that there is something to read, and that the trace tells how to split it."""
         yield from super().cross_checks()
         if self.format == "spar" and self.paths:
             yield Problem("paths", list(self.paths), 'no paths with format = "spar"', "delete the key")
         if self.format != "spar" and not self.paths:
             yield Problem("paths", [], "the files of the trace", 'add paths = ["/folder/of/the/trace"]')
+        if self.format not in TELLS.get(self.split, (self.format,)):
+            formats = ", ".join(TELLS[self.split])
+            yield Problem("split", self.split, f"a way that the trace tells; this one needs one of {formats}")
 
 
 Jobs = Annotated[
@@ -261,6 +287,7 @@ class StragglerScenario(Scenario):
         "jobs.profile",
         "jobs.format",
         "jobs.paths",
+        "jobs.split",
         "jobs.tasks_max",
     )
 

@@ -253,3 +253,51 @@ def test_mitigation_has_the_jobs_of_prediction(name: str) -> None:
     mitigated = load_scenario(f"{name}-mitigation", expect=StragglerScenario)
     assert mitigated.jobs == predicted.jobs
     assert mitigated.env_id == "sysgym/StragglerMitigation-v0"
+
+
+@pytest.mark.parametrize(
+    ("format_name", "split", "works"),
+    [
+        ("google-2011", "user", True),
+        ("pai-2020", "program", True),
+        ("alibaba-2018", "time", True),
+        ("alibaba-2018", "user", False),
+        ("alibaba-2017", "program", False),
+    ],
+)
+def test_a_trace_is_split_by_what_it_tells(
+    write_text: WriteText, format_name: str, split: str, works: bool
+) -> None:
+    text = _traced().replace('"google-2011"', f'"{format_name}"')
+    path = write_text(text.replace("paths = [", f'split = "{split}"\npaths = ['))
+    if works:
+        jobs = load_scenario(path, expect=StragglerScenario).jobs
+        assert isinstance(jobs, TraceJobs)
+        assert jobs.split == split
+    else:
+        with pytest.raises(ScenarioError, match="one of google-2011, pai-2020") as caught:
+            load_scenario(path)
+        assert caught.value.key == "jobs.split"
+
+
+def test_spar_has_no_times(write_text: WriteText) -> None:
+    text = _traced().replace('"google-2011"', '"spar"').replace('paths = ["task_events", "task_usage"]\n', "")
+    with pytest.raises(ScenarioError, match="google-2011, alibaba-2017, alibaba-2018, pai-2020"):
+        load_scenario(write_text(text.replace('"spar"', '"spar"\nsplit = "time"')))
+
+
+def test_the_way_to_split_came_later() -> None:
+    """Scenarios from before have the digest that their results are known by."""
+    scenario = load_scenario("alibaba-2018-hour")
+    assert scenario.sha256() == "2f40c4153c53d96d02216828a08bbbeb4f6abd593fd3df9ab2362eb24481f63a"
+    assert "split" not in scenario.resolved()["jobs"]
+    by_time = load_scenario("google-2011-trace")
+    assert by_time.resolved()["jobs"]["split"] == "time"
+    assert by_time.sha256() != load_scenario("google-2011-trace-users").sha256()
+
+
+def test_no_split_varies_the_way_to_split(write_text: WriteText) -> None:
+    text = _traced() + 'vary = { "jobs.split" = ["time", "user"] }\n'
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(write_text(text))
+    assert caught.value.key == 'splits.test.vary."jobs.split"'

@@ -15,9 +15,10 @@ The counters can be shown in two ways (``static_counters``):
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,7 @@ from sysgym.emulator.cluster.traces.source import (
     TOO_MANY_WINDOWS,
     TOO_SHORT,
     FirstAttempts,
+    Origin,
     TraceSource,
 )
 
@@ -123,13 +125,40 @@ SPAR = InstanceFormat(
 
 
 @dataclass(frozen=True)
-class _Rows:
+class Rows:
     """Rows in use: group index, start (0 if the trace has none), duration, counters (rows, C)."""
 
     group: NDArray[np.int64]
     start_s: FloatArray
     duration_s: FloatArray
     counters: NDArray[np.float32]
+
+    def take(self, rows: NDArray[np.int64]) -> Rows:
+        """Return some rows."""
+        return Rows(self.group[rows], self.start_s[rows], self.duration_s[rows], self.counters[rows])
+
+
+@dataclass(frozen=True)
+class Instances:
+    """Content of a trace.
+
+    Attributes:
+        groups: Names of the groups, by index.
+        size: Number of rows of every group.
+        rows: Rows in use; those of groups that are too small or too large may be absent.
+        counters: Names of the counters.
+        n_known: How many of them, the first ones, are known when an instance starts.
+        owners: User and program of groups by index, as in :class:`Origin`; others are unknown.
+        span_s: First start and last end; nan if the trace does not tell when instances started.
+    """
+
+    groups: list[str]
+    size: NDArray[np.int64]
+    rows: Rows
+    counters: tuple[str, ...]
+    n_known: int = 0
+    owners: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    span_s: tuple[float, float] = (math.nan, math.nan)
 
 
 class InstanceTrace(TraceSource):
@@ -138,22 +167,19 @@ class InstanceTrace(TraceSource):
     If the trace has no start times (spar), all tasks of a job start together.
 
     Args:
-        layout: Format of the files.
-        files: Files to read, in order.
+        content: What was read.
+        tally: Counts of rows.
         tasks_min: Fewest instances of a group.
         tasks_max: Most instances of a group.
         median_min_s: Least median duration of a group, s.
         windows_per_median: Windows in the group's median duration.
         static_counters: ``"lifetime"`` or ``"withheld"``.
-
-    Raises:
-        TraceError: A file is empty, damaged or of another format.
     """
 
     def __init__(
         self,
-        layout: InstanceFormat,
-        files: list[Path],
+        content: Instances,
+        tally: Tally,
         *,
         tasks_min: int,
         tasks_max: int,
@@ -165,36 +191,38 @@ class InstanceTrace(TraceSource):
             raise ValueError(f'static_counters: expected "lifetime" or "withheld", got "{static_counters}"')
         self._windows_per_median = windows_per_median
         self._static_counters = static_counters
-        tally = Tally()
-        group_names, rows = _read(layout, files, tally)
+        self._n_known = content.n_known
         left_out: Counter[str] = Counter()
-        size = np.bincount(rows.group, minlength=len(group_names))
+        size = content.size
         fits = (size >= tasks_min) & (size <= tasks_max)
         _count(left_out, TOO_FEW_TASKS, size < tasks_min)
         _count(left_out, TOO_MANY_TASKS, size > tasks_max)
-        rows = _ordered(rows, np.flatnonzero(fits[rows.group]))
-        # Groups are now runs of rows, in the order of their index.
+        # Groups are now runs of rows, in the order of their index, and within a group in that of the files.
+        kept = np.flatnonzero(fits[content.rows.group])
+        rows = content.rows.take(kept[np.argsort(content.rows.group[kept], kind="stable")])
         groups = np.flatnonzero(fits)
         first = np.concatenate([[0], np.cumsum(size[groups])])
-        runs = {
-            group_names[group]: (int(first[i]), int(first[i + 1])) for i, group in enumerate(groups.tolist())
-        }
-        long_enough = {
-            name: run for name, run in runs.items() if np.median(rows.duration_s[slice(*run)]) >= median_min_s
-        }
-        if len(long_enough) < len(runs):
-            left_out[TOO_SHORT] += len(runs) - len(long_enough)
-        short = {
-            name: run
-            for name, run in long_enough.items()
-            if _windows(rows.duration_s[slice(*run)], self._window_s(rows.duration_s[slice(*run)])).max()
-            <= MOST_WINDOWS
-        }
-        if len(short) < len(long_enough):
-            left_out[TOO_MANY_WINDOWS] += len(long_enough) - len(short)
-        super().__init__(tuple(sorted(short)), tuple(layout.counters), tally, left_out)
+        has_times = not math.isnan(content.span_s[0])
+        runs: dict[str, tuple[int, int]] = {}
+        origins: dict[str, Origin] = {}
+        for i, group in enumerate(groups.tolist()):
+            run = slice(int(first[i]), int(first[i + 1]))
+            duration_s = rows.duration_s[run]
+            if np.median(duration_s) < median_min_s:
+                left_out[TOO_SHORT] += 1
+            elif _windows(duration_s, self._window_s(duration_s)).max() > MOST_WINDOWS:
+                left_out[TOO_MANY_WINDOWS] += 1
+            else:
+                name = content.groups[group]
+                runs[name] = (run.start, run.stop)
+                user, program = content.owners.get(group, ("", ""))
+                begin_s, end_s = span_of(rows.start_s[run], duration_s) if has_times else content.span_s
+                origins[name] = Origin(begin_s, end_s, user, program)
+        names = tuple(sorted(runs))
+        in_order = [origins[name] for name in names]
+        super().__init__(names, content.counters, tally, left_out, in_order, content.span_s)
         self._rows = rows
-        self._runs = [short[name] for name in self.names]
+        self._runs = [runs[name] for name in self.names]
 
     def submission(self, name: str) -> str:
         """Return the trace's job of a group of instances."""
@@ -210,16 +238,25 @@ class InstanceTrace(TraceSource):
         window_s = self._window_s(duration_s)
         windows = _windows(duration_s, window_s)
         window = np.arange(windows.max())
+        alive = (window < windows[:, None]).astype(np.float32)
         if self._static_counters == LIFETIME:
-            weight = (window < windows[:, None]).astype(np.float32)
+            weight = alive
         else:
             last_s = duration_s - (windows - 1) * window_s
             bill = np.where(window == windows[:, None] - 1, (duration_s / last_s)[:, None], 0.0)
             weight = bill.astype(np.float32)
         start_s = self._rows.start_s[run]
-        return FirstAttempts(
-            window_s, start_s - start_s.min(), duration_s, weight[:, :, None] * mean[:, None]
-        )
+        counters = weight[:, :, None] * mean[:, None]
+        known = slice(self._n_known)
+        counters[:, :, known] = alive[:, :, None] * mean[:, None, known]
+        return FirstAttempts(window_s, start_s - start_s.min(), duration_s, counters)
+
+
+def span_of(start_s: FloatArray, duration_s: FloatArray) -> tuple[float, float]:
+    """Return the first start and the last end; nan without any."""
+    if not len(start_s):
+        return math.nan, math.nan
+    return float(start_s.min()), float((start_s + duration_s).max())
 
 
 def _windows(duration_s: FloatArray, window_s: float) -> NDArray[np.int64]:
@@ -232,16 +269,19 @@ def _count(reasons: Counter[str], reason: str, which: BoolArray) -> None:
         reasons[reason] += count
 
 
-def _ordered(rows: _Rows, kept: NDArray[np.int64]) -> _Rows:
-    """Return some rows, sorted by group and within a group in the order of the files."""
-    kept = kept[np.argsort(rows.group[kept], kind="stable")]
-    return _Rows(rows.group[kept], rows.start_s[kept], rows.duration_s[kept], rows.counters[kept])
+def read_instances(layout: InstanceFormat, files: Sequence[Path], tally: Tally) -> Instances:
+    """Read all files of a trace whose rows hold all that is known of an instance.
 
+    Args:
+        layout: Format of the files.
+        files: Files to read, in order.
+        tally: Counts of rows, updated.
 
-def _read(layout: InstanceFormat, files: list[Path], tally: Tally) -> tuple[list[str], _Rows]:
-    """Read all files; return the names of the groups in order of appearance, and the used rows."""
+    Raises:
+        TraceError: A file is empty, damaged or of another format.
+    """
     index: dict[str, int] = {}
-    parts: list[_Rows] = []
+    parts: list[Rows] = []
     for path in files:
         if columns_of(path) != layout.n_columns:
             raise wrong_format(path, layout.title)
@@ -256,18 +296,24 @@ def _read(layout: InstanceFormat, files: list[Path], tally: Tally) -> tuple[list
                 layout.title,
                 "set jobs.format to what the file is, or jobs.paths to the right file",
             )
-    rows = _Rows(
+    rows = Rows(
         np.concatenate([part.group for part in parts]),
         np.concatenate([part.start_s for part in parts]),
         np.concatenate([part.duration_s for part in parts]),
         np.concatenate([part.counters for part in parts]),
     )
-    return list(index), rows
+    size = np.bincount(rows.group, minlength=len(index))
+    content = Instances(list(index), size, rows, tuple(layout.counters))
+    return (
+        replace(content, span_s=span_of(rows.start_s, rows.duration_s))
+        if layout.start is not None
+        else content
+    )
 
 
 def _read_block(
     layout: InstanceFormat, columns: list[tuple[str, ...]], index: dict[str, int], tally: Tally
-) -> _Rows:
+) -> Rows:
     n = len(columns[0])
     sieve = Sieve(n)
     if layout.status is not None:
@@ -305,4 +351,4 @@ def _read_block(
         good = sieve.good.tolist()
         names = (name for name, is_good in zip(names, good, strict=True) if is_good)
     group = np.fromiter((index.setdefault(name, len(index)) for name in names), np.int64, len(used))
-    return _Rows(group, start_s[used], duration_s[used], counters[used])
+    return Rows(group, start_s[used], duration_s[used], counters[used])

@@ -10,8 +10,15 @@ from typing import Protocol
 
 from sysgym.emulator.cluster.traces.errors import TraceError
 from sysgym.emulator.cluster.traces.google import GoogleTrace
-from sysgym.emulator.cluster.traces.instances import ALIBABA_2017, ALIBABA_2018, SPAR, InstanceTrace
-from sysgym.emulator.cluster.traces.reading import trace_files
+from sysgym.emulator.cluster.traces.instances import (
+    ALIBABA_2017,
+    ALIBABA_2018,
+    SPAR,
+    InstanceTrace,
+    read_instances,
+)
+from sysgym.emulator.cluster.traces.pai import read_pai
+from sysgym.emulator.cluster.traces.reading import Tally, trace_files
 from sysgym.emulator.cluster.traces.source import TraceSource
 from sysgym.scenarios.errors import MissingExtra, UnknownName
 
@@ -20,8 +27,24 @@ _log = logging.getLogger(__name__)
 EXTRA = "traces"
 _GOOGLE = "google-2011"
 _INSTANCES = {"alibaba-2017": ALIBABA_2017, "alibaba-2018": ALIBABA_2018, "spar": SPAR}
-FORMATS = (_GOOGLE, *_INSTANCES)
+_PAI = "pai-2020"
+FORMATS = (_GOOGLE, *_INSTANCES, _PAI)
 """Formats of traces that can be read."""
+CACHED = (_GOOGLE, _PAI)
+"""Formats that are read once and then come from the cache."""
+
+PUBLISHED = {
+    _GOOGLE: "https://github.com/google/cluster-data (ClusterData2011_2, CC-BY 4.0): task_events and"
+    " task_usage, and job_events for programs",
+    "alibaba-2017": "https://github.com/alibaba/clusterdata (cluster-trace-v2017, for research or study):"
+    " batch_instance",
+    "alibaba-2018": "https://github.com/alibaba/clusterdata (cluster-trace-v2018, for research or study):"
+    " batch_instance",
+    _PAI: "https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2020 (CC-BY 4.0): the"
+    " unpacked tables pai_*.csv",
+    "spar": "the package spar of the extra traces",
+}
+"""Format -> where its publisher has the trace, under which terms, and the tables in use."""
 
 _SPAR_FILE = "data/samples/sample_instances.csv"
 
@@ -55,13 +78,30 @@ class TraceSpec(Protocol):
     def static_counters(self) -> str: ...  # noqa: D102
 
 
+def find_files(spec: TraceSpec) -> list[Path]:
+    """Return the files of a trace.
+
+    Raises:
+        MissingExtra: ``format`` is spar, and the package is not installed.
+        TraceError: A file or folder is missing.
+        UnknownName: There is no such format.
+    """
+    if spec.format not in FORMATS:
+        raise UnknownName("format of traces", spec.format, FORMATS)
+    if spec.format == "spar" and not spec.paths:
+        return [_spar_sample()]
+    return trace_files(spec.paths, PUBLISHED[spec.format])
+
+
 def load_jobs(spec: TraceSpec) -> TraceSource:
     """Read a trace and return its jobs.
 
-    Files are streamed, and nothing is unpacked to disk. Memory grows with the number of used rows: at its
-    peak by some 80 bytes for each instance of Alibaba's traces and 200 for each usage record of Google's, so
-    that 10 million take 1 to 2 GB (``scripts/measure_traces.py`` measures it). Counts of read, malformed and
-    unused rows are logged in one line and kept in the source's attributes.
+    Files are streamed, and nothing is unpacked to disk. Memory grows with the number of rows in use for
+    Alibaba's traces of 2017 and 2018, at its peak by some 80 bytes for each, so that 10 million take 1 GB,
+    and for PAI's by some 400. Google's trace needs memory for one file and one job at a time. Rows in use of
+    Google's and PAI's are kept in a cache, from which they are read the next time. Time and memory are what
+    ``scripts/measure_traces.py`` measures. Counts of read, malformed and unused rows are logged in one line
+    and kept in the source's attributes.
 
     Args:
         spec: The selection.
@@ -71,21 +111,21 @@ def load_jobs(spec: TraceSpec) -> TraceSource:
         TraceError: A file is missing, empty, damaged or of another format, or no job fits.
         UnknownName: There is no such format.
     """
-    if spec.format not in FORMATS:
-        raise UnknownName("format of traces", spec.format, FORMATS)
-    paths = list(spec.paths)
-    if spec.format == "spar" and not paths:
-        paths = [str(_spar_sample())]
-    files = trace_files(paths)
+    files = find_files(spec)
     source: TraceSource
     if spec.format == _GOOGLE:
         source = GoogleTrace(
             files, tasks_min=spec.tasks_min, tasks_max=spec.tasks_max, median_min_s=spec.median_min_s
         )
     else:
+        tally = Tally()
+        if spec.format == _PAI:
+            content = read_pai(files, tally, tasks_min=spec.tasks_min, tasks_max=spec.tasks_max)
+        else:
+            content = read_instances(_INSTANCES[spec.format], files, tally)
         source = InstanceTrace(
-            _INSTANCES[spec.format],
-            files,
+            content,
+            tally,
             tasks_min=spec.tasks_min,
             tasks_max=spec.tasks_max,
             median_min_s=spec.median_min_s,
@@ -107,7 +147,7 @@ def load_jobs(spec: TraceSpec) -> TraceSource:
     )
     if not source.names:
         raise TraceError(
-            ", ".join(paths),
+            ", ".join(spec.paths) or str(files[0]),
             f"no job can be replayed; jobs left out: {_listed(source.left_out_jobs)}; rows left out:"
             f" {_listed(source.left_out_rows)}; malformed rows: {_listed(source.malformed)}",
             f"at least one job of {spec.tasks_min} to {spec.tasks_max} tasks",

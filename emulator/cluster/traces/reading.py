@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import os
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +29,16 @@ NOT_A_NUMBER = "not a number"
 END_BEFORE_START = "end before start"
 
 FORMAT_BY_COLUMNS = {
+    5: "PAI 2020 pai_group_tag_table or pai_machine_spec",
+    6: "PAI 2020 pai_job_table",
     7: "spar's sample_instances.csv",
     8: "Google 2011 job_events, or Alibaba 2017 batch_task",
-    9: "Alibaba 2018 batch_task",
-    12: "Alibaba 2017 batch_instance",
+    9: "Alibaba 2018 batch_task, or PAI 2020 pai_instance_table",
+    10: "PAI 2020 pai_task_table",
+    12: "Alibaba 2017 batch_instance, or PAI 2020 pai_machine_metric",
     13: "Google 2011 task_events",
     14: "Alibaba 2018 batch_instance",
+    16: "PAI 2020 pai_sensor_table",
     20: "Google 2011 task_usage",
 }
 """Likely format of a file by its number of columns, for messages."""
@@ -42,6 +47,12 @@ _BLOCK_ROWS = 2000  # few enough that the garbage collector does not scan them r
 _SNIFFED_LINES = 50
 _LONGEST_LINE = 1 << 14  # a row has a few hundred characters; a file without line ends must not fill memory
 _GZIP_MAGIC = b"\x1f\x8b"
+
+FOLDER_VARIABLE = "SYSGYM_TRACES"
+"""Environment variable for the folder of traces; ``$SYSGYM_TRACES`` begins a path that lies in it."""
+
+Pick = Callable[[list[str]], list[str]]
+"""Choice of the lines of a block that are worth parsing."""
 
 
 @dataclass
@@ -65,6 +76,23 @@ class Tally:
         """Rows neither malformed nor left out."""
         return self.rows_read - self.malformed.total() - self.left_out_rows.total()
 
+    def to_data(self) -> dict[str, Any]:
+        """Return the counts as JSON data."""
+        return vars(self)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Tally:
+        """Return the counts of :meth:`to_data`."""
+        rows_read, *counters = (data[f.name] for f in fields(cls))
+        return cls(rows_read, *map(Counter, counters))
+
+    def add(self, other: Tally) -> None:
+        """Add the counts of another part of the trace."""
+        self.rows_read += other.rows_read
+        self.malformed += other.malformed
+        self.left_out_rows += other.left_out_rows
+        self.missing_values += other.missing_values
+
 
 class Sieve:
     """Filter of one block's rows; the first reason to drop a row is the one that counts."""
@@ -79,18 +107,20 @@ class Sieve:
             self.good &= ~bad
 
 
-def trace_files(paths: Sequence[str]) -> list[Path]:
+def trace_files(paths: Sequence[str], source: str = "the trace's publisher") -> list[Path]:
     """Return the files that a scenario's paths name: single files, and the files of folders, sorted by name.
 
     Args:
-        paths: Files, or folders whose ``.csv`` and ``.csv.gz`` files are taken. ``~`` is the home folder.
+        paths: Files, or folders whose ``.csv`` and ``.csv.gz`` files are taken. ``~`` is the home folder, and
+            ``$SYSGYM_TRACES`` at the beginning the folder that this environment variable names.
+        source: Where to get the trace, for messages.
 
     Raises:
-        TraceError: A path does not exist, or a folder holds no such file.
+        TraceError: A path does not exist, a folder holds no such file, or the variable is not set.
     """
     files: list[Path] = []
     for text in paths:
-        path, is_folder, is_file = _what_is_at(text)
+        path, is_folder, is_file = _what_is_at(_expanded(text, source))
         if is_folder:
             found = sorted(
                 file
@@ -102,7 +132,7 @@ def trace_files(paths: Sequence[str]) -> list[Path]:
                     path,
                     "the folder holds no part of a trace",
                     "files ending in .csv or .csv.gz",
-                    "name the folder that has them in jobs.paths",
+                    f"name the folder that has them in jobs.paths, or download them from {source}",
                 )
             files += found
         elif is_file:
@@ -112,9 +142,25 @@ def trace_files(paths: Sequence[str]) -> list[Path]:
                 path,
                 "there is no such file",
                 "a file or folder of the trace",
-                "correct jobs.paths in the scenario, or download the trace to this place",
+                f"correct jobs.paths in the scenario, or download the trace to this place from {source}",
             )
     return files
+
+
+def _expanded(text: str, source: str) -> str:
+    """Return a path with the folder of traces in the place of its variable."""
+    variable, separator, rest = text.partition("/")
+    if variable != f"${FOLDER_VARIABLE}":
+        return text
+    folder = os.environ.get(FOLDER_VARIABLE, "")
+    if not folder:
+        raise TraceError(
+            text,
+            f"the environment variable {FOLDER_VARIABLE} is not set",
+            "the folder that holds your copies of traces",
+            f"set {FOLDER_VARIABLE}, or jobs.paths; the trace comes from {source}",
+        )
+    return folder + separator + rest
 
 
 def _what_is_at(text: str) -> tuple[Path, bool, bool]:
@@ -161,18 +207,28 @@ def wrong_format(path: Path, expected: str) -> TraceError:
     )
 
 
-def blocks(path: Path, n_columns: int, tally: Tally) -> Iterator[list[tuple[str, ...]]]:
+def blocks(
+    path: Path, n_columns: int, tally: Tally, pick: Pick | None = None
+) -> Iterator[list[tuple[str, ...]]]:
     """Yield a file's rows in blocks, by columns: a list of ``n_columns`` tuples of equal length.
 
     Rows with another number of columns are counted as malformed and left out.
+
+    Args:
+        path: The file.
+        n_columns: Number of columns of a row.
+        tally: Counts of rows, updated.
+        pick: Choice of the lines to parse; None: all. It counts the others itself.
 
     Raises:
         TraceError: The file is damaged.
     """
     with _opened(path) as lines:
         bounded = iter(partial(lines.readline, _LONGEST_LINE), "")
-        while rows := [line.rstrip("\r\n").split(",") for line in _take(path, bounded, _BLOCK_ROWS)]:
-            tally.rows_read += len(rows)
+        while taken := _take(path, bounded, _BLOCK_ROWS):
+            tally.rows_read += len(taken)
+            picked = taken if pick is None else pick(taken)
+            rows = [line.rstrip("\r\n").split(",") for line in picked]
             sound = [row for row in rows if len(row) == n_columns]
             if len(sound) < len(rows):
                 tally.malformed[WRONG_COLUMNS] += len(rows) - len(sound)

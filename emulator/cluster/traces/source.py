@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +42,22 @@ class FirstAttempts:
     counters: NDArray[np.float32]
 
 
+class Origin(NamedTuple):
+    """Where a job comes from, as far as its trace tells.
+
+    Attributes:
+        begin_s: Submission, on the trace's clock; nan if unknown.
+        end_s: End of its last task.
+        user: User who submitted it; empty if unknown.
+        program: What it repeats: Google's logical job name, PAI's group; empty if unknown.
+    """
+
+    begin_s: float = math.nan
+    end_s: float = math.nan
+    user: str = ""
+    program: str = ""
+
+
 class TraceSource(ABC):
     """The jobs of a trace that can be replayed. It holds arrays and no open file, so it can be pickled.
 
@@ -54,6 +72,7 @@ class TraceSource(ABC):
             and another end than the job in the trace.
         missing_values: Number of missing values in used rows, by counter; they are 0, as in NURD's
             preprocessing.
+        span_s: Begin and end of the files on the trace's clock; nan if the trace has no times.
     """
 
     def __init__(
@@ -62,6 +81,8 @@ class TraceSource(ABC):
         counter_names: tuple[str, ...],
         tally: Tally,
         left_out: Mapping[str, int],
+        origins: Sequence[Origin] = (),
+        span_s: tuple[float, float] = (math.nan, math.nan),
     ) -> None:
         self.names = names
         self.counter_names = counter_names
@@ -70,7 +91,9 @@ class TraceSource(ABC):
         self.left_out_rows = dict(tally.left_out_rows)
         self.missing_values = dict(tally.missing_values)
         self.left_out_jobs = dict(left_out)
+        self.span_s = span_s
         self._index = {name: i for i, name in enumerate(names)}
+        self._origins = tuple(origins)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -81,6 +104,10 @@ class TraceSource(ABC):
         Parts of one submission have much in common, so they belong to one split.
         """
         return name
+
+    def origin(self, name: str) -> Origin:
+        """Return where a job comes from."""
+        return self._origins[self._index[name]] if self._origins else Origin()
 
     def job(self, which: int | str, attempts: int = 1, seed: int = 0) -> Job:
         """Return a job, with the durations and counters of every attempt of every task.

@@ -9,11 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sysgym.emulator.cluster.generator import generate_job
-from sysgym.emulator.cluster.source import TracedJobs, job_source, split_of
+from sysgym.emulator.cluster.source import TracedJobs, job_source, names_of, read_trace, split_of
+from sysgym.emulator.cluster.traces import TraceError, TraceSource
+from sysgym.emulator.cluster.traces.reading import Tally
+from sysgym.emulator.cluster.traces.source import FirstAttempts, Origin
 from sysgym.scenarios import StragglerScenario, load_scenario, scenario_from_resolved
 from sysgym.scenarios.errors import ScenarioError, UnknownName
+from sysgym.scenarios.schema.common import SPLIT_NAMES
 
 
 def _spar(folder: Path, n_jobs: int, n_tasks: int = 5) -> StragglerScenario:
@@ -139,3 +145,98 @@ def test_splits_are_a_hash_of_the_name() -> None:
     # By hand: the same in every process, version and trace.
     tenth = int.from_bytes(hashlib.sha256(b"split j_1").digest()[:8], "big") % 10
     assert split_of("j_1") == ("train" if tenth < 6 else "validation" if tenth < 8 else "test")
+
+
+class _Trace(TraceSource):
+    """Jobs without content: where they come from is all that splits need."""
+
+    def __init__(self, origins: dict[str, Origin], span_s: tuple[float, float] = (0.0, 1000.0)) -> None:
+        super().__init__(
+            tuple(sorted(origins)), (), Tally(), {}, [origins[n] for n in sorted(origins)], span_s
+        )
+
+    def _first_attempts(self, index: int) -> FirstAttempts:
+        raise NotImplementedError
+
+
+def _names(trace: TraceSource, by: str) -> dict[str, set[str]]:
+    return {split: set(names_of(trace, split, by)) for split in SPLIT_NAMES}
+
+
+def test_a_split_in_time_has_no_job_that_crosses_a_border() -> None:
+    times = {"first": (0.0, 100.0), "to": (500.0, 599.0), "over": (590.0, 610.0), "later": (600.0, 799.0)}
+    times |= {"end": (700.0, 800.0), "last": (950.0, 1000.0), "long": (10.0, 990.0), "past": (990.0, 1001.0)}
+    assert _names(_Trace({name: Origin(*life) for name, life in times.items()}), "time") == {
+        "train": {"first", "to"},
+        "validation": {"later"},
+        "test": {"last", "past"},
+    }
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 1e7), st.floats(0.0, 1e6)), min_size=1, max_size=40))
+def test_every_job_of_training_ends_before_any_of_validation_begins(lives: list[tuple[float, float]]) -> None:
+    origins = {f"{i}": Origin(begin, begin + length) for i, (begin, length) in enumerate(lives)}
+    span_s = (min(o.begin_s for o in origins.values()), max(o.end_s for o in origins.values()) + 1.0)
+    names = _names(_Trace(origins, span_s), "time")
+    for earlier, later in (("train", "validation"), ("validation", "test"), ("train", "test")):
+        begins = [origins[name].begin_s for name in names[later]]
+        assert all(origins[name].end_s < begin for name in names[earlier] for begin in begins)
+    borders = [span_s[0] + share * (span_s[1] - span_s[0]) for share in (0.6, 0.8)]
+    near = 1e-6 * span_s[1]
+    for name, origin in origins.items():
+        crosses = any(origin.begin_s < border - near and origin.end_s > border + near for border in borders)
+        assert not (crosses and any(name in found for found in names.values()))
+
+
+@pytest.mark.parametrize("by", ["user", "program"])
+def test_users_and_programs_of_test_are_unseen(by: str) -> None:
+    origins = {f"{i}": Origin(0.0, 1.0, **{by: f"owner {i % 23}"}) for i in range(200)}
+    origins["nobody's"] = Origin(0.0, 1.0)
+    trace = _Trace(origins)
+    names = _names(trace, by)
+    owners = {split: {getattr(origins[name], by) for name in found} for split, found in names.items()}
+    assert sum(map(len, owners.values())) == len(set().union(*owners.values())) == 23
+    assert set().union(*names.values()) == origins.keys() - {"nobody's"}, (
+        "an unknown owner may be one of training"
+    )
+    in_order = names_of(trace, "train", by)
+    first = in_order[: len(owners["train"])]
+    assert {getattr(origins[name], by) for name in first} == owners["train"], "one job of each comes first"
+
+
+@pytest.mark.parametrize("by", ["time", "submission"])
+def test_one_trace_is_divided_in_several_ways(tmp_path: Path, by: str) -> None:
+    resolved = _spar(tmp_path, 200).resolved()
+    resolved["jobs"]["split"] = by
+    source = job_source(scenario_from_resolved(resolved, expect=StragglerScenario))
+    assert isinstance(source, TracedJobs)
+    begins = {
+        split: [int(name.split("_")[1][:-3]) for name in names] for split, names in source.names.items()
+    }
+    in_time = (
+        max(begins["train"]) < min(begins["validation"]) < max(begins["validation"]) < min(begins["test"])
+    )
+    assert in_time == (by == "time")
+
+
+def test_what_a_benchmark_reads_first(tmp_path: Path) -> None:
+    scenario = _spar(tmp_path, 30)
+    read_trace(scenario)
+    read_trace(load_scenario("google-2011", expect=StragglerScenario))
+    (tmp_path / "batch_instance.csv").unlink()
+    with pytest.raises(TraceError, match="no such file"):
+        read_trace(scenario)
+
+
+@pytest.mark.parametrize("name", ["google-2011-trace", "google-2011-trace-users", "pai-2020-trace"])
+def test_without_the_folder_of_traces_it_is_said_where_to_get_them(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = load_scenario(name, expect=StragglerScenario)
+    monkeypatch.delenv("SYSGYM_TRACES", raising=False)
+    with pytest.raises(TraceError, match=r"SYSGYM_TRACES is not set(.|\n)*https://github(.|\n)*CC-BY 4\.0"):
+        read_trace(scenario)
+    monkeypatch.setenv("SYSGYM_TRACES", str(tmp_path))
+    with pytest.raises(TraceError, match=r"no such file(.|\n)*https://github(.|\n)*CC-BY 4\.0") as caught:
+        read_trace(scenario)
+    assert caught.value.path.startswith(str(tmp_path))

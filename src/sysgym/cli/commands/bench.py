@@ -88,7 +88,7 @@ def run_benchmark(
     from sysgym.bench.run.pool import TimedOut
     from sysgym.bench.run.runner import ERRORS, run_plan
     from sysgym.cli.progress import BenchProgress
-    from sysgym.scenarios import load_suite
+    from sysgym.scenarios import get_family, load_suite
 
     settings = EnergySettings.from_options(*energy)
     loaded = load_suite(suite)
@@ -98,6 +98,8 @@ def run_benchmark(
     plan = make_plan(loaded, folder, extras, own)
     screen = console()
     screen.print(f"[bold]{escape(loaded.title)}[/bold]")
+    for scenario in {cell.scenario.sha256(): cell.scenario for cell in plan.cells}.values():
+        get_family(scenario.family).prepare_for(scenario)
     _say_how_long(plan, n_workers or cpus())
     try:
         with BenchProgress(screen) as progress:

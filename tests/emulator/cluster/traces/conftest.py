@@ -25,6 +25,11 @@ class Spec:
     static_counters: str = "lifetime"
 
 
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
 Read = Callable[..., TraceSource]
 WriteRows = Callable[[str, Sequence[str]], str]
 
