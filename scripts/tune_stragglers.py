@@ -150,9 +150,9 @@ def main() -> None:
         best_points.append((agent, action, best))
     print("Contenders of a suite:")
     for agent, action, best in best_points:
-        parameters = "{ " + ", ".join(filter(None, (action and f'action = "{action}"', best[2:-2]))) + " }"
+        constants = ", ".join(filter(None, (f'action = "{action}"' if action else "", best[2:-2].strip())))
         name = f"{agent}-{action}" if action else agent
-        print(f'    {{ name = "{name}", agent = "{agent}", parameters = {parameters} }},')
+        print(f'    {{ name = "{name}", agent = "{agent}", parameters = {{ {constants} }} }},')
 
 
 if __name__ == "__main__":
