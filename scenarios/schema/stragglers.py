@@ -88,7 +88,7 @@ class GeneratedJobs(_Jobs):
     tail: Literal["far", "near"] = Field(
         default="far",
         description="published figure of the slowest tasks to which `sysgym calibrate` holds google-2011:"
-        " far, 8 times the median task (Dolly), or near, jobs 34 % longer by tasks beyond 1.5 medians (Mantri)",
+        " far, 8 times the median task (Dolly), or near, jobs 34 % longer by tasks over 1.5 medians (Mantri)",
     )
     base_time_log_mean: Annotated[float, Field(ge=-5.0, le=15.0)] = Field(
         default=4.35, description="mean over jobs of the natural log of the typical task's latency in s"
