@@ -82,6 +82,11 @@ class JointView:
         )
 
     @property
+    def is_told(self) -> bool:
+        """Whether the observation says how far times can be off; otherwise all deviations in it are 0."""
+        return any((self.noise_sd, self.level_sd, self.collective_sd, self.background, self.background_sd))
+
+    @property
     def n_candidates(self) -> int:
         """Number of candidates, K."""
         return len(self.nominal)
