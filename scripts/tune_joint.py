@@ -2,9 +2,9 @@
 
     python scripts/tune_joint.py joint-unseen --episodes 150 --out results/tuning-joint
 
-Every agent with constants is played at each of the 24 points of its grid on the same episodes. The point with
-the least mean regret, price of measurements included, is printed with its mean on the validation split, beside
-greedy, which has no constants, and the oracle. The means of all points are in the folder, one file for each
+Every agent with constants is played at each of the 24 points of its grid on the same episodes. The point
+with the least mean regret, price of measurements included, is printed with its mean on the validation split,
+beside greedy, which has no constants, and the oracle. The means of all points are in the folder, one file for each
 agent, and are not computed again. No test episode is played.
 """
 
@@ -16,6 +16,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import gymnasium as gym
 
@@ -68,7 +69,7 @@ def main() -> None:
         print(f"{agent}: {best or 'no constants'}  train {least:.4f}  validation {held_out:.4f}", flush=True)
 
 
-def mean_regret(scenario: str, split: str, agent: str, point: Mapping[str, float], episodes: int) -> float:
+def mean_regret(scenario: str, split: str, agent: str, point: Mapping[str, Any], episodes: int) -> float:
     """Return the mean net regret over the first episodes of a split."""
     loaded = load_scenario(scenario)
     env = gym.make(loaded.env_id, scenario=scenario, split=split, disable_env_checker=True)

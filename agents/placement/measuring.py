@@ -23,8 +23,8 @@ _LEAST_FREE = 0.05
 class UcbAgent(Placer):
     """Upper confidence bounds: measures the most promising candidate while the gain exceeds the price.
 
-    Every candidate has a Gaussian belief of its own. Its prior mean is the nominal cost plus the mean error of
-    the candidates measured so far, because most of the error is common to all. The one with the lowest
+    Every candidate has a Gaussian belief of its own. Its prior mean is the nominal cost plus the mean error
+    of the candidates measured so far, because most of the error is common to all. The one with the lowest
     confidence bound is measured: the rule of Lai and Robbins, Advances in Applied Mathematics 6,
     1985, in the Bayesian form of Kaufmann, Cappé and Garivier, AISTATS 2012. If the expected gain of the
     measurement is below its price, the agent commits to the candidate with the lowest mean.
@@ -133,8 +133,7 @@ class BayesAgent(Placer):
         """Return the observation with the agent's own deviations where it tells none."""
         if view.is_told:
             return view
-        own = {"noise_sd": self.noise_sd, "level_sd": self.level_sd, "collective_sd": self.collective_sd}
-        return replace(view, **own)
+        return replace(view, noise_sd=self.noise_sd, level_sd=self.level_sd, collective_sd=self.collective_sd)
 
 
 def measured_in_turns(view: JointView, chosen: Iterable[int], repeats: int) -> Choice:

@@ -68,9 +68,9 @@ class Joint(GrownTable):
     )
     truth: Literal["factors", "flows"] = Field(
         default="factors",
-        description="what times come from; factors: the cost model with a log-normal factor for each level and"
-        " collective, whose deviations agents are told; flows: a simulation of flows on links with faults and"
-        " others' traffic, of which agents are told nothing",
+        description="what times come from; factors: the cost model with a log-normal factor for each level"
+        " and collective, whose deviations agents are told; flows: a simulation of flows on links with faults"
+        " and others' traffic, of which agents are told nothing",
     )
     residual_log_sd: LogSd = Field(
         default=0.0,
@@ -99,7 +99,7 @@ class Joint(GrownTable):
     )
     background_flow_share: Annotated[float, Field(ge=0.0, le=0.9)] = Field(
         default=0.3,
-        description="truth = flows: largest rate of such a flow over the bandwidth of its path; uniform from 0",
+        description="truth = flows: largest rate of such a flow over its path's bandwidth; uniform from 0",
     )
     background_states: Annotated[int, Field(ge=1, le=64)] = Field(
         default=4,

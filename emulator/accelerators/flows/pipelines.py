@@ -1,11 +1,11 @@
 """Collectives as one flow per group: connections of a ring, chain or tree that advance together.
 
-The transfers of a pipeline wait for each other, so in the long run all its connections carry their bytes at the
-rate of the slowest one. A group is therefore one flow over all links of its connections, with the bytes of each
-link as its shares, and groups share links by max-min fairness as in :mod:`~.simulation`. This takes a flow for
-each group instead of thousands of transfers, and keeps what closed forms leave out: links that differ, and
-groups of other jobs. ``tests/emulator/accelerators/flows/test_pipelines.py`` compares it with all transfers.
-Latencies are the number of dependent rounds times the mean latency of the connections.
+The transfers of a pipeline wait for each other, so in the long run all its connections carry their bytes at
+the rate of the slowest one. A group is therefore one flow over all links of its connections, with the bytes
+of each link as its shares, and groups share links by max-min fairness as in :mod:`~.simulation`. This takes a
+flow for each group instead of thousands of transfers, and keeps what closed forms leave out: links that
+differ, and groups of other jobs. ``tests/emulator/accelerators/flows/test_pipelines.py`` compares it with all
+transfers. Latencies are the number of dependent rounds times the mean latency of the connections.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def _joined(
     hops = np.diff(paths.first)
     keys = np.repeat(group_of, hops) * n_links + paths.link
     found, place = np.unique(keys, return_inverse=True)
-    load = np.bincount(place, weights=np.repeat(share, hops) * paths.share, minlength=len(found))
+    load: FloatArray = np.bincount(
+        place, weights=np.repeat(share, hops) * paths.share, minlength=len(found)
+    ).astype(np.float64)
     group, link = np.divmod(found, n_links)
     first = np.searchsorted(group, np.arange(n_groups + 1))
     return Paths(first.astype(np.int64), link.astype(np.int32), load)

@@ -44,7 +44,8 @@ def test_a_slow_node_and_a_slow_link_are_where_they_are_said_to_be() -> None:
     graph = link_graph(SYSTEM)
     nominal = graph.bandwidth_bytes_per_s
     node = draw_links(SYSTEM, joint(slow_node_probability=1.0, slow_node_share=0.5), rng())
-    assert node.slow_node is not None and node.slow_link is None
+    assert node.slow_node is not None
+    assert node.slow_link is None
     slow = np.flatnonzero(node.bandwidth_bytes_per_s[0] < nominal)
     assert node.bandwidth_bytes_per_s[0][slow] == pytest.approx(0.5 * nominal[slow])
     words = f"node {node.slow_node}"
@@ -63,7 +64,8 @@ def test_others_leave_something_and_differ_from_state_to_state() -> None:
     states = draw_links(SYSTEM, busy, rng()).bandwidth_bytes_per_s
     nominal = link_graph(SYSTEM).bandwidth_bytes_per_s
     assert states.shape == (3, len(nominal))
-    assert np.all(states >= LEAST_FREE * nominal * (1 - 1e-12)) and np.all(states <= nominal)
+    assert np.all(states >= LEAST_FREE * nominal * (1 - 1e-12))
+    assert np.all(states <= nominal)
     assert states.mean() < 0.5 * nominal.mean()
     assert len(np.unique(states, axis=0)) == 3
 
@@ -75,7 +77,8 @@ def test_levels_reach_a_share_and_draws_follow_from_the_seed() -> None:
         ratio = links.bandwidth_bytes_per_s[0] / links.graph.bandwidth_bytes_per_s
         shares.append([ratio[links.graph.first_link[level]] for level in range(2)])
         assert len(np.unique(ratio.round(9))) == 2
-    assert np.min(shares) >= 0.5 and np.max(shares) <= 1.0
+    assert np.min(shares) >= 0.5
+    assert np.max(shares) <= 1.0
     assert np.mean(shares) == pytest.approx(0.75, abs=0.03)
     assert np.corrcoef(np.transpose(shares))[0, 1] < 0.2
     again = draw_links(SYSTEM, joint(level_share_min=0.5), rng(199))
