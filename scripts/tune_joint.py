@@ -4,8 +4,8 @@
 
 Every agent with constants is played at each of the 24 points of its grid on the same episodes. The point
 with the least mean regret, price of measurements included, is printed with its mean on the validation split,
-beside greedy, which has no constants, and the oracle. The means of all points are in the folder, one file for each
-agent, and are not computed again. No test episode is played.
+beside greedy, which has no constants, and the oracle. The means of all points are in the folder, one file for
+each agent, and are not computed again. No test episode is played.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class UcbAgent(Placer):
 
     name = "ucb"
 
-    def __init__(self, width: float = 2.0, prior_sd: float = 0.1, noise_sd: float = 0.1) -> None:
+    def __init__(self, width: float = 2.0, prior_sd: float = 0.2, noise_sd: float = 0.1) -> None:
         """Set the constants."""
         self.width, self.prior_sd, self.noise_sd = width, prior_sd, noise_sd
 
@@ -92,9 +92,9 @@ class BayesAgent(Placer):
     def __init__(
         self,
         residual_sd: float = 0.1,
-        level_sd: float = 0.3,
-        collective_sd: float = 0.1,
-        noise_sd: float = 0.1,
+        level_sd: float = 0.6,
+        collective_sd: float = 0.0,
+        noise_sd: float = 0.2,
     ) -> None:
         """Set the deviations."""
         self.residual_sd, self.level_sd = residual_sd, level_sd

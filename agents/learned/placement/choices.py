@@ -77,7 +77,7 @@ def _expected(table: NDArray[np.float64], budget: Mapping[str, float]) -> tuple[
     time. Measurements are then Gaussian, and the posterior of unmeasured candidates follows from them.
     """
     # An observation that tells no deviation is read with those that measuring agents have estimated.
-    told = budget if budget["noise"] or budget["level_error"] or budget["collective_error"] else _UNTOLD
+    told = budget if any(budget[name] for name in _UNTOLD) else _UNTOLD
     shares = np.hstack(
         [
             table[:, [_CANDIDATES[name] for name in _LEVELS]] * told["level_error"],
