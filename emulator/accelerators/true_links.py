@@ -7,6 +7,7 @@ form of the levels describes it. All of this is our convention.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,16 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.candidates import Candidate
-from sysgym.emulator.accelerators.flows.collective import instruction_groups, link_graph
+from sysgym.emulator.accelerators.flows.collective import instruction_groups, link_graph, vector_shares
 from sysgym.emulator.accelerators.flows.links import LinkGraph
-from sysgym.emulator.accelerators.flows.pipelines import group_flows, step_times_s
+from sysgym.emulator.accelerators.flows.pipelines import GroupFlows, group_flows, step_times_s
 from sysgym.emulator.accelerators.hierarchy import Hierarchy
-from sysgym.emulator.accelerators.matrices import Matrix
+from sysgym.emulator.accelerators.matrices import Matrix, reduction_factors
 from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
-from sysgym.emulator.accelerators.programs import Program
+from sysgym.emulator.accelerators.programs import Collective, Program
 from sysgym.scenarios.schema.placement_joint import Joint
 
 FloatArray = NDArray[np.float64]
+
+_HALVES = (Collective.REDUCE_SCATTER, Collective.ALL_GATHER)
 
 LEAST_FREE = 0.1
 """Share of a link that others' flows leave free at least."""
@@ -111,7 +114,7 @@ class FlowTimes:
         """Set up; nothing is simulated before it is asked for."""
         self.true = true
         self._problem, self._algorithm = problem, algorithm
-        self._steps_s: dict[object, FloatArray] = {}
+        self._alike: dict[object, tuple[FloatArray, float] | None] = {}
         self._programs_s: dict[object, FloatArray] = {}
 
     def times_s(self, candidates: Sequence[Candidate]) -> FloatArray:
@@ -126,19 +129,59 @@ class FlowTimes:
     def _program_s(self, matrix: Matrix, reduction: Reduction, program: Program) -> FloatArray:
         key = matrix, reduction, program
         if key not in self._programs_s:
+            factors = tuple(factor for _, factor in reduction_factors(matrix, reduction.axes))
             time_s = np.zeros(len(self.true.bandwidth_bytes_per_s))
-            for step in instruction_groups(self._problem.hierarchy, matrix, reduction, program):
-                one = (matrix, reduction.axes, step.instruction, step.vector_bytes.tobytes())
-                if one not in self._steps_s:
-                    flows = group_flows(
-                        self.true.graph,
-                        step.groups,
-                        step.instruction.collective,
-                        step.vector_bytes,
-                        algorithm=self._algorithm,
-                        factors=step.factors,
-                    )
-                    self._steps_s[one] = step_times_s(flows, self.true.bandwidth_bytes_per_s)
-                time_s += self._steps_s[one]
+            for index, shares in enumerate(vector_shares(program, factors)):
+                step_s = None
+                if np.ptp(shares) == 0.0:
+                    step_s = self._alike_s(matrix, reduction, program, index, float(shares[0]))
+                time_s += self._simulated_s(matrix, reduction, program, index) if step_s is None else step_s
             self._programs_s[key] = time_s
         return self._programs_s[key]
+
+    def _alike_s(
+        self, matrix: Matrix, reduction: Reduction, program: Program, index: int, share: float
+    ) -> FloatArray | None:
+        """Return the time of a step whose groups are all alike, linear in their bytes; None if they are not.
+
+        A ring's reduce-scatter and all-gather are half of its all-reduce each.
+        """
+        instruction = program[index]
+        collective, part = instruction.collective, 1.0
+        if self._algorithm == "ring" and collective in _HALVES:
+            collective, part = Collective.ALL_REDUCE, 0.5
+        key = matrix, reduction.axes, instruction.pattern, collective
+        if key not in self._alike:
+            flows = self._flows(matrix, reduction, program, index, collective)
+            self._alike[key] = None
+            if np.ptp(flows.latency_s) == 0.0:
+                one = flows._replace(
+                    size_bytes=flows.size_bytes / flows.size_bytes.max(),
+                    latency_s=np.zeros_like(flows.latency_s),
+                )
+                per_byte_s = step_times_s(one, self.true.bandwidth_bytes_per_s)
+                fullest = flows.size_bytes.max() / (share * reduction.size_bytes)
+                self._alike[key] = fullest * per_byte_s, float(flows.latency_s[0])
+        found = self._alike[key]
+        if found is None:
+            return None
+        per_byte_s, latency_s = found
+        return np.asarray(part * (share * reduction.size_bytes * per_byte_s + latency_s))
+
+    def _simulated_s(self, matrix: Matrix, reduction: Reduction, program: Program, index: int) -> FloatArray:
+        flows = self._flows(matrix, reduction, program, index, program[index].collective)
+        return step_times_s(flows, self.true.bandwidth_bytes_per_s)
+
+    def _flows(
+        self, matrix: Matrix, reduction: Reduction, program: Program, index: int, collective: Collective
+    ) -> GroupFlows:
+        steps = instruction_groups(self._problem.hierarchy, matrix, reduction, program)
+        step = next(itertools.islice(steps, index, None))
+        return group_flows(
+            self.true.graph,
+            step.groups,
+            collective,
+            step.vector_bytes,
+            algorithm=self._algorithm,
+            factors=step.factors,
+        )

@@ -114,15 +114,31 @@ def instruction_groups(
     """
     factors = tuple(factor for _, factor in reduction_factors(matrix, reduction.axes))
     groups = _reduction_groups(hierarchy.cardinalities, matrix, reduction.axes)
-    for instruction, shares in zip(program, _shares(program, factors), strict=True):
+    for instruction, shares in zip(program, vector_shares(program, factors), strict=True):
         pattern = instruction.pattern
-        first_members = pattern.groups(factors)[:, 0]
         yield InstructionGroups(
             instruction,
             lower(pattern, factors, groups),
-            np.tile(shares[first_members] * reduction.size_bytes, len(groups)),
+            np.tile(shares * reduction.size_bytes, len(groups)),
             factors[pattern.low : pattern.high],
         )
+
+
+@functools.lru_cache(maxsize=4096)
+def vector_shares(program: Program, factors: tuple[int, ...]) -> tuple[FloatArray, ...]:
+    """Return the whole vector of each group of each step, as a share of the reduction's, float64 [n_groups].
+
+    Args:
+        program: The program.
+        factors: Factors of the levels that the reduction spans, outermost first.
+
+    Raises:
+        InvalidProgram: The program is not valid.
+    """
+    return tuple(
+        shares[instruction.pattern.groups(factors)[:, 0]]
+        for instruction, shares in zip(program, _shares(program, factors), strict=True)
+    )
 
 
 @functools.lru_cache(maxsize=64)
