@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
+from sysgym.scenarios.schema.later_keys import GrownTable
+from sysgym.scenarios.schema.placement_jobs import Jobs
 from sysgym.scenarios.schema.placement_joint import Joint
 from sysgym.scenarios.schema.problems import range_problems
 
@@ -277,16 +279,18 @@ class ProblemTable(Table):
                 )
 
 
-class PlacementScenario(Scenario):
+class PlacementScenario(GrownTable, Scenario):
     """Scenario of collective placement: systems, problems and measurements."""
 
-    VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("system", "problem", "joint")
+    LATER: ClassVar[Mapping[str, Any]] = {"jobs": None}
+    VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("system", "problem", "joint", "jobs")
     FIXED_KEYS: ClassVar[tuple[str, ...]] = ("problem.program_steps", "joint.candidates")
 
     family: Literal["placement"] = Field(description="family of problems; decides which keys the file has")
     system: System = Field(description="the accelerators, and the links between them")
     problem: ProblemTable = Field(default_factory=ProblemTable, description="axes and reductions")
     joint: Joint = Field(default_factory=Joint, description="what the environment with measurements hides")
+    jobs: Jobs | None = Field(default=None, description="jobs that share the system (MultiJobPlacement)")
     reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
 
     def cross_checks(self) -> Iterator[Problem]:

@@ -1,8 +1,8 @@
 """Observations as a set of choices: a row for each choice, and a common context.
 
-The rows are axes for placement, instructions for programs, and candidates for measurements. A policy over the
-set treats all rows alike; a plain network receives their concatenation. The first column of a row is 1 if the
-row exists.
+The rows are axes for placement, instructions for programs, candidates for measurements, and nodes for jobs. A
+policy over the set treats all rows alike; a plain network receives their concatenation. The first column of a
+row is 1 if the row exists.
 """
 
 from __future__ import annotations
@@ -109,10 +109,18 @@ def program_parts(observation: Observation) -> Parts:
     return rows, np.concatenate([observation["levels"].ravel(), observation["progress"], *much])
 
 
+def jobs_parts(observation: Observation) -> Parts:
+    """Return the nodes as rows; the context has the jobs, and the current one by itself."""
+    nodes, jobs = observation["nodes"], observation["jobs"]
+    rows = np.hstack([nodes, _mask(observation, len(nodes))])
+    return rows, np.concatenate([jobs.ravel(), jobs[:, 1] @ jobs])
+
+
 _PARTS: Mapping[str, Callable[[Observation], Parts]] = {
     "axes": placement_parts,
     "candidates": joint_parts,
     "progress": program_parts,
+    "jobs": jobs_parts,
 }
 """Key that only one environment's observation has -> how it is read."""
 
