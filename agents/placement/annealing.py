@@ -17,6 +17,7 @@ import numpy as np
 from sysgym.agents.placement.base import Placer, episode_rng
 from sysgym.agents.placement.jobs import annealed_neighbour, assignment_of, greedily
 from sysgym.agents.placement.steps import edges_of_actions, random_program
+from sysgym.emulator.accelerators.jobs.assignments import packed
 from sysgym.emulator.accelerators.jobs.jobs import IntArray
 from sysgym.emulator.accelerators.matrices import Matrix, default_matrix, prime_steps
 from sysgym.envs.placement.multijob import MultiJobPlacement
@@ -175,7 +176,7 @@ class AnnealingAgent(Placer):
         return self._run(start, time_s, neighbour)
 
     def assign(self, world: MultiJobPlacement) -> IntArray:
-        """Search assignments of jobs from the greedy one, with the closed form of their slowdowns."""
+        """Search assignments of jobs from the greedy one or the default, with the closed form of their slowdowns."""
         system = world.system
 
         def slowdown(state: bytes) -> float:
@@ -185,10 +186,13 @@ class AnnealingAgent(Placer):
             return annealed_neighbour(system, state, rng)
 
         start, evaluations = greedily(system)
+        default = packed(system.hierarchy, system.jobs)
+        if slowdown(default.tobytes()) < slowdown(start.tobytes()):
+            start = default
         # Mean slowdowns differ by some percent where times of placements differ by factors.
         schedule = Schedule(self.assignments, 2 * self.assignments, hottest=0.03, coldest=0.0003)
         best = self._run(start.tobytes(), slowdown, near, schedule)
-        self.evaluations += evaluations
+        self.evaluations += evaluations + 2
         return assignment_of(system, best)
 
     def _run(

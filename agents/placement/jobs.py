@@ -10,6 +10,9 @@ from sysgym.emulator.accelerators.jobs.contention import JobSystem
 from sysgym.emulator.accelerators.jobs.jobs import IntArray, n_nodes
 from sysgym.envs.placement.multijob import MultiJobPlacement
 
+WHOLE_JOBS = 0.3
+"""Share of the moves of annealing that place a whole job anew."""
+
 
 class PackedAgent(Placer):
     """One node filled after another, jobs in their order: the default."""
@@ -59,8 +62,17 @@ def greedily(system: JobSystem) -> tuple[IntArray, int]:
 
 
 def annealed_neighbour(system: JobSystem, state: bytes, rng: np.random.Generator) -> bytes:
-    """Return a neighbour of an assignment, both as bytes."""
-    near = neighbour(system.hierarchy, system.jobs, assignment_of(system, state), rng)
+    """Return a neighbour of an assignment, both as bytes: a block or a whole job has moved."""
+    hierarchy, jobs = system.hierarchy, system.jobs
+    counts = assignment_of(system, state)
+    if rng.random() > WHOLE_JOBS:
+        return neighbour(hierarchy, jobs, counts, rng).tobytes()
+    row = int(rng.integers(len(jobs)))
+    near = counts.copy()
+    near[row] = 0
+    sizes = np.array([job.block_devices for job in jobs])
+    options = list(shapes(hierarchy, jobs[row], hierarchy.cardinalities[-1] - sizes @ near))
+    near[row] = options[int(rng.integers(len(options)))]
     return near.tobytes()
 
 
