@@ -27,6 +27,7 @@ RATIOS = (0.1, 1.0, 10.0)
 """Bandwidth or latency of a level over that of the next one outside."""
 SIZES = {"0.1 MB": 1e5, "10 MB": 1e7, "1 GB": 1e9}
 ALGORITHMS = ("ring", "halving_doubling", "tree")
+ORDERS = ("none slower", "longer hops inside", "lower bandwidth inside", "both")
 AXES = (8, 2)
 
 
@@ -37,12 +38,7 @@ def main() -> None:
         CARDINALITIES, RATIOS, RATIOS, (False, True)
     ):
         hierarchy = system(cardinalities, faster, later, shared=shared)
-        order = {
-            (False, False): "none slower",
-            (True, False): "lower bandwidth inside",
-            (False, True): "longer hops inside",
-            (True, True): "both",
-        }[faster < 1.0, later > 1.0]
+        order = ORDERS[2 * (faster < 1.0) + (later > 1.0)]
         for matrix in enumerate_matrices(cardinalities, AXES):
             n_levels = len(reduction_factors(matrix, (0,)))
             if n_levels < 2:
@@ -54,7 +50,7 @@ def main() -> None:
                 flows_s = program_time_s(hierarchy, matrix, reduction, program, algorithm)
                 found[algorithm, order, size].append(closed_s / flows_s)
     rows = []
-    for algorithm, order in sorted({key[:2] for key in found}, key=lambda key: ALGORITHMS.index(key[0])):
+    for algorithm, order in itertools.product(ALGORITHMS, ORDERS):
         ratios = [found[algorithm, order, size] for size in SIZES]
         rows.append([algorithm, order, *(f"{min(one):.2f} to {max(one):.2f}" for one in ratios)])
     print(markdown_table(["algorithm", "levels inside", *SIZES], rows))

@@ -176,7 +176,7 @@ class AnnealingAgent(Placer):
         return self._run(start, time_s, neighbour)
 
     def assign(self, world: MultiJobPlacement) -> IntArray:
-        """Search assignments of jobs from the greedy one or the default, with the closed form of their slowdowns."""
+        """Search assignments of jobs from the greedy one or the default, by their estimated slowdowns."""
         system = world.system
 
         def slowdown(state: bytes) -> float:

@@ -114,12 +114,16 @@ def test_it_is_drawn_and_told() -> None:
     while not over:
         _, _, over, _, _ = env.step(int(np.flatnonzero(env.action_masks())[0]))
     text = str(env.render())
-    assert "mean slowdown" in text and "job 0" in text and "node 0" in text
+    assert "mean slowdown" in text
+    assert "job 0" in text
+    assert "node 0" in text
     picture = make(render_mode="rgb_array")
     picture.reset(options={"episode_seed": 20_001})
     image = picture.render()
     assert isinstance(image, np.ndarray)
-    assert image.ndim == 3 and image.dtype == np.uint8 and image.std() > 1.0
+    assert image.ndim == 3
+    assert image.dtype == np.uint8
+    assert image.std() > 1.0
 
 
 def test_a_scenario_without_jobs_is_an_error() -> None:
