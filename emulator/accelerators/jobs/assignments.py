@@ -57,7 +57,7 @@ def shapes(hierarchy: Hierarchy, job: Job, free: IntArray) -> Iterator[IntArray]
                     yield row
 
 
-def _filled(job: Job, free: IntArray, most: int, order: np.ndarray) -> IntArray | None:  # type: ignore[type-arg]
+def _filled(job: Job, free: IntArray, most: int, order: np.ndarray) -> IntArray | None:
     """Return a job on the nodes in an order, at most some blocks on each; None if it does not fit."""
     room = np.minimum(free // job.block_devices, most)
     row = np.zeros(len(free), np.int64)

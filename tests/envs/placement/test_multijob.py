@@ -99,7 +99,7 @@ def test_three_levels_are_seen() -> None:
     row = env.current
     share = observation["nodes"][:4, NODE["own_near"]]
     if env.counts[row].sum():
-        assert share.tolist() == [1 / env.system.jobs[row].blocks] * 2 + [0.0] * 2
+        assert share == pytest.approx([1 / env.system.jobs[row].blocks] * 2 + [0.0] * 2)
     observation, *_ = env.step(int(np.flatnonzero(env.action_masks())[-1]))
     assert env.counts.shape[1] == 4
     if (env.counts[0] > 0).sum() == 2 and len(env.system.jobs) > 0:

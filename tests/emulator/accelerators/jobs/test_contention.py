@@ -47,7 +47,8 @@ def test_a_job_alone_by_hand() -> None:
     assert one.reference_s[0] == packed_one.alone_s < placed.alone_s
     assert one.slowdowns(np.array([[2, 0, 0]])) == pytest.approx(1.0)
     assert one.slowdowns(across) == pytest.approx(placed.alone_s / packed_one.alone_s)
-    assert one.estimates(across) == pytest.approx(placed.alone_s / packed_one.alone_s)
+    # The estimate has no latencies of hops.
+    assert one.estimates(across) == pytest.approx(placed.alone_s / packed_one.alone_s, rel=1e-3)
 
 
 def test_overlap_hides_a_reduction() -> None:
@@ -59,7 +60,7 @@ def test_overlap_hides_a_reduction() -> None:
 def test_two_jobs_on_one_nic_by_hand() -> None:
     """Two jobs that only communicate share their NICs all the time, others do not."""
     talkers = [job(compute_s=1e-9, tensor_bytes=0.0), job(compute_s=1e-9, tensor_bytes=0.0)]
-    system = JobSystem(get_preset("p2-v100", 4), talkers, 20, 0)
+    system = JobSystem(get_preset("p2-a100", 4), talkers, 20, 0)
     apart = system.slowdowns(np.array([[1, 1, 0, 0], [0, 0, 1, 1]]))
     shared = system.slowdowns(np.array([[1, 1, 0, 0], [1, 1, 0, 0]]))
     assert shared / apart == pytest.approx(2.0, rel=0.03)
