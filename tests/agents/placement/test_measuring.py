@@ -95,9 +95,11 @@ def test_ucb_measures_the_most_hopeful_and_stops_when_it_does_not_pay() -> None:
     # Measured as slow: now the second may be better.
     slow = replace(view, count=np.array([2, 0, 0]), mean=np.array([0.1, 0.0, 0.0]))
     assert choose("ucb", slow) == Choice(1, commit=False)
-    # Measured as fast: nobody else has a chance that is worth a measurement.
+    # Measured as fast: others may be so too, and a look at the second says that they are not.
     fast = replace(view, count=np.array([2, 0, 0]), mean=np.array([-0.3, 0.0, 0.0]))
-    assert choose("ucb", fast) == Choice(0, commit=True)
+    assert choose("ucb", fast) == Choice(1, commit=False)
+    both = replace(view, count=np.array([2, 2, 0]), mean=np.array([-0.3, 0.0, 0.0]))
+    assert choose("ucb", both) == Choice(0, commit=True)
     assert choose("ucb", replace(view, price=0.5)) == Choice(0, commit=True)
     assert choose("ucb", replace(view, left=0)) == Choice(0, commit=True)
 
@@ -181,13 +183,8 @@ def test_without_anything_hidden_the_nominal_order_is_the_true_one(play: Play) -
             assert metrics["measurements"] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("scenario", "order"), [(JOINT, ("greedy", "topk")), (MATCHED, ("greedy", "topk", "bayes"))]
-)
-def test_what_measurements_are_worth_over_many_episodes(
-    make_env: Callable[..., Any], scenario: str, order: tuple[str, ...]
-) -> None:
-    env = make_env(scenario)
+def test_what_measurements_are_worth_where_the_truth_is_the_model(make_env: Callable[..., Any]) -> None:
+    env = make_env(MATCHED)
 
     def returns(name: str) -> np.ndarray:
         agent = make_agent(name, family="placement")
@@ -196,6 +193,6 @@ def test_what_measurements_are_worth_over_many_episodes(
         )
 
     # Each step is more than twice its standard error.
-    for worse, better in itertools.pairwise(map(returns, order)):
+    for worse, better in itertools.pairwise(map(returns, ("greedy", "topk", "bayes"))):
         gain = better - worse
         assert gain.mean() > 2.0 * gain.std(ddof=1) / np.sqrt(len(gain))
