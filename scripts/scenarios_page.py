@@ -113,14 +113,22 @@ def _shipped_placement() -> Iterator[str]:
             for split in (splits.train, splits.test)
         ]
         nodes = splits.test.vary.get("system.nodes", (scenario.system.nodes,))
+        jobs = scenario.jobs
+        sizes = (
+            (jobs.data_min_bytes, jobs.data_max_bytes)
+            if jobs
+            else (problem.size_min_bytes, problem.size_max_bytes)
+        )
         cells = [
             f"[`{info.name}`](../scenarios/placement/{info.name}.toml)",
             f"`{info.env_id}`",
             *(", ".join(str(name) for name in dict.fromkeys(names)) for names in systems),
             ", ".join(map(str, nodes)),
-            _range(problem.axes_min, problem.axes_max),
-            _range(problem.reductions_min, problem.reductions_max),
-            f"{_engineering(problem.size_min_bytes)}B to {_engineering(problem.size_max_bytes)}B",
+            "2 in each job" if jobs else _range(problem.axes_min, problem.axes_max),
+            f"{_range(jobs.jobs_min, jobs.jobs_max)} jobs"
+            if jobs
+            else _range(problem.reductions_min, problem.reductions_max),
+            f"{_engineering(sizes[0])}B to {_engineering(sizes[1])}B",
         ]
         yield f"| {' | '.join(cells)} |"
 

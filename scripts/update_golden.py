@@ -45,6 +45,7 @@ PLACEMENT = {
     "placement": "sysgym/CollectivePlacement-v0",
     "program": "sysgym/ReductionProgram-v0",
     "joint": "sysgym/JointPlacement-v0",
+    "jobs": "sysgym/MultiJobPlacement-v0",
 }
 PLACEMENT_EPISODES = 5
 MEASUREMENTS = 6

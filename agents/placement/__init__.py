@@ -30,6 +30,8 @@ AGENTS = (
     _heuristic(
         "blueconnect", "simple:BlueConnectAgent", "reduce-scatter inside, all-reduce across, all-gather"
     ),
+    _heuristic("packed", "jobs:PackedAgent", "several jobs: one node filled after another"),
+    _heuristic("spread", "jobs:SpreadAgent", "several jobs: every block on the emptiest node"),
     _heuristic("annealing", "annealing:AnnealingAgent", "simulated annealing with the closed-form model"),
     _heuristic("exhaustive", "exhaustive:ExhaustiveAgent", "exact: all placements, all programs (P2's way)"),
     _heuristic("topk", "topk:TopKAgent", "the k best by the model, then simulated or measured"),

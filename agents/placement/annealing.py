@@ -15,8 +15,12 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from sysgym.agents.placement.base import Placer, episode_rng
+from sysgym.agents.placement.jobs import annealed_neighbour, assignment_of, greedily
 from sysgym.agents.placement.steps import edges_of_actions, random_program
+from sysgym.emulator.accelerators.jobs.assignments import packed
+from sysgym.emulator.accelerators.jobs.jobs import IntArray
 from sysgym.emulator.accelerators.matrices import Matrix, default_matrix, prime_steps
+from sysgym.envs.placement.multijob import MultiJobPlacement
 from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
 
@@ -133,13 +137,14 @@ class AnnealingAgent(Placer):
 
     Args:
         evaluations: Budget of cost evaluations of placements or programs per episode.
+        assignments: Budget of estimates of several jobs' slowdowns per episode.
     """
 
     name = "annealing"
 
-    def __init__(self, evaluations: int = 64) -> None:
-        """Set the budget."""
-        self.budget = evaluations
+    def __init__(self, evaluations: int = 64, assignments: int = 300) -> None:
+        """Set the budgets."""
+        self.budget, self.assignments = evaluations, assignments
 
     def place(self, world: CollectivePlacement) -> Matrix:
         """Search placements."""
@@ -170,14 +175,35 @@ class AnnealingAgent(Placer):
         start = tuple(world.action_of(instruction) for instruction in task.all_reduce)
         return self._run(start, time_s, neighbour)
 
+    def assign(self, world: MultiJobPlacement) -> IntArray:
+        """Search assignments of jobs from the greedy one or the default, by their estimated slowdowns."""
+        system = world.system
+
+        def slowdown(state: bytes) -> float:
+            return float(system.estimates(assignment_of(system, state)).mean())
+
+        def near(state: bytes, rng: np.random.Generator) -> bytes:
+            return annealed_neighbour(system, state, rng)
+
+        start, evaluations = greedily(system)
+        default = packed(system.hierarchy, system.jobs)
+        if slowdown(default.tobytes()) < slowdown(start.tobytes()):
+            start = default
+        # Mean slowdowns differ by some percent where times of placements differ by factors.
+        schedule = Schedule(self.assignments, 2 * self.assignments, hottest=0.03, coldest=0.0003)
+        best = self._run(start.tobytes(), slowdown, near, schedule)
+        self.evaluations += evaluations + 2
+        return assignment_of(system, best)
+
     def _run(
         self,
         start: State,
         time_s: Callable[[State], float],
         neighbour: Callable[[State, np.random.Generator], State],
+        schedule: Schedule | None = None,
     ) -> State:
         rng = episode_rng(self._world, STREAM)
-        search = Annealing(start, time_s, neighbour, Schedule(self.budget), rng)
+        search = Annealing(start, time_s, neighbour, schedule or Schedule(self.budget), rng)
         best = search.run()
         self.evaluations = search.evaluations
         return best

@@ -14,6 +14,7 @@ from sysgym.emulator.accelerators.matrices import Matrix, steps_of_matrix
 from sysgym.emulator.accelerators.programs import Collective
 from sysgym.envs.placement.base import PlacementEnv
 from sysgym.envs.placement.joint import JointPlacement
+from sysgym.envs.placement.multijob import MultiJobPlacement
 from sysgym.envs.placement.observation import BUDGET_COLUMNS, CANDIDATE_COLUMNS
 from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
@@ -22,6 +23,7 @@ from sysgym.scenarios.schema.placement import MOST_LEVELS
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,11 @@ class JointView:
         )
 
     @property
+    def is_told(self) -> bool:
+        """Whether the observation says how far times can be off; otherwise all deviations in it are 0."""
+        return any((self.noise_sd, self.level_sd, self.collective_sd, self.background, self.background_sd))
+
+    @property
     def n_candidates(self) -> int:
         """Number of candidates, K."""
         return len(self.nominal)
@@ -98,8 +105,9 @@ class Choice:
 class Placer:
     """Base class of the family's agents. A subclass has one method for every environment that it plays.
 
-    ``place`` returns a matrix for ``CollectivePlacement-v0``, and ``build`` the actions of a program for
-    ``ReductionProgram-v0``; both are called once, at the first decision. ``choose`` is called at every
+    ``place`` returns a matrix for ``CollectivePlacement-v0``, ``build`` the actions of a program for
+    ``ReductionProgram-v0``, and ``assign`` the blocks of each job on each node for ``MultiJobPlacement-v0``;
+    they are called once, at the first decision. ``choose`` is called at every
     decision of ``JointPlacement-v0``.
 
     Attributes:
@@ -110,6 +118,7 @@ class Placer:
 
     name = ""
     place: Callable[[CollectivePlacement], Matrix] | None = None
+    assign: Callable[[MultiJobPlacement], IntArray] | None = None
     build: Callable[[ReductionProgram], tuple[int, ...]] | None = None
     choose: Callable[[JointView], Choice] | None = None
 
@@ -125,7 +134,12 @@ class Placer:
         world = env.unwrapped
         self.evaluations = self.simulations = 0
         self._plan: list[int] | None = None
-        methods = {CollectivePlacement: self.place, ReductionProgram: self.build, JointPlacement: self.choose}
+        methods = {
+            CollectivePlacement: self.place,
+            ReductionProgram: self.build,
+            JointPlacement: self.choose,
+            MultiJobPlacement: self.assign,
+        }
         plays = tuple(kind for kind, method in methods.items() if method is not None)
         if not isinstance(world, plays):
             names = " and ".join(kind.__name__ for kind in plays)
@@ -148,6 +162,9 @@ class Placer:
         if self.place is not None and isinstance(world, CollectivePlacement):
             # With a single device there is nothing to place: the only allowed action ends the episode.
             return list(steps_of_matrix(self.place(world))) or [0]
+        if self.assign is not None and isinstance(world, MultiJobPlacement):
+            rows = self.assign(world)
+            return [node for row in rows for node in np.repeat(np.arange(len(row)), row).tolist()]
         assert self.build is not None
         assert isinstance(world, ReductionProgram)
         return list(self.build(world))

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sysgym.agents.placement.base import Placer
+from sysgym.emulator.accelerators.jobs.assignments import all_assignments
+from sysgym.emulator.accelerators.jobs.jobs import IntArray
 from sysgym.emulator.accelerators.matrices import Matrix, enumerate_matrices
 from sysgym.emulator.accelerators.programs import best_program
+from sysgym.envs.placement.multijob import MultiJobPlacement
 from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
+
+MOST_ASSIGNMENTS = 2000
+"""Assignments of several jobs that are simulated at most; more are an error."""
 
 
 class ExhaustiveAgent(Placer):
@@ -33,3 +41,11 @@ class ExhaustiveAgent(Placer):
         edge_time_s = task.model.edge_times_s(task.matrix, task.reduction, task.space)
         program, _ = best_program(task.space, edge_time_s, world.scenario.problem.program_steps)
         return tuple(world.action_of(instruction) for instruction in program)
+
+    def assign(self, world: MultiJobPlacement) -> IntArray:
+        """Simulate all assignments of the jobs that differ by more than the names of nodes."""
+        system = world.system
+        everything = all_assignments(system.hierarchy, system.jobs, MOST_ASSIGNMENTS)
+        self.simulations = len(everything)
+        means = [system.slowdowns(counts).mean() for counts in everything]
+        return everything[int(np.argmin(means))]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from sysgym.agents.placement.base import Choice, JointView, Placer
+from sysgym.agents.placement.jobs import greedily
 from sysgym.agents.placement.steps import cheapest_progress
+from sysgym.emulator.accelerators.jobs.jobs import IntArray
 from sysgym.emulator.accelerators.matrices import Matrix, prime_steps
 from sysgym.emulator.accelerators.problem import PlacementProblem
+from sysgym.envs.placement.multijob import MultiJobPlacement
 from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
 
@@ -54,6 +57,11 @@ class GreedyAgent(Placer):
             task.space, edge_time_s, factors, world.scenario.problem.program_steps
         )
         return tuple(actions)
+
+    def assign(self, world: MultiJobPlacement) -> IntArray:
+        """Place one job after another, each in the shape with the least estimated slowdown."""
+        counts, self.evaluations = greedily(world.system)
+        return counts
 
     def choose(self, view: JointView) -> Choice:
         """Commit without measuring."""

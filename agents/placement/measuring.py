@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from sysgym.agents.placement.beliefs import Belief, factor_belief, independent_b
 REPEATS = (1, 2, 4, 8)
 """Numbers of repeated measurements considered: a single one may be too noisy to change the choice."""
 
+TOLD_RESIDUAL_SD = 0.02
+"""Standard deviation that ``bayes`` gives to what its model leaves out, if the rest is told."""
+
 _LEAST_FREE = 0.05
 """Lower bound of the share of a link left by background traffic, to avoid division by 0."""
 
@@ -19,28 +23,34 @@ _LEAST_FREE = 0.05
 class UcbAgent(Placer):
     """Upper confidence bounds: measures the most promising candidate while the gain exceeds the price.
 
-    Every candidate has a Gaussian belief of its own, with the nominal cost as prior mean, and the one with
-    the lowest confidence bound is measured: the rule of Lai and Robbins, Advances in Applied Mathematics 6,
+    Every candidate has a Gaussian belief of its own. Its prior mean is the nominal cost plus the mean error
+    of the candidates measured so far, because most of the error is common to all. The one with the lowest
+    confidence bound is measured: the rule of Lai and Robbins, Advances in Applied Mathematics 6,
     1985, in the Bayesian form of Kaufmann, Cappé and Garivier, AISTATS 2012. If the expected gain of the
     measurement is below its price, the agent commits to the candidate with the lowest mean.
+
+    The default constants are those of ``scripts/tune_joint.py``.
 
     Args:
         width: Width of the confidence bounds, in standard deviations.
         prior_sd: Prior standard deviation of a candidate's log cost around the nominal one. Common errors are
             no reason to measure, so it is smaller than the deviations of levels.
+        noise_sd: Log standard deviation of a measurement, where it is not told.
     """
 
     name = "ucb"
 
-    def __init__(self, width: float = 2.0, prior_sd: float = 0.1) -> None:
+    def __init__(self, width: float = 2.0, prior_sd: float = 0.2, noise_sd: float = 0.1) -> None:
         """Set the constants."""
-        self.width, self.prior_sd = width, prior_sd
+        self.width, self.prior_sd, self.noise_sd = width, prior_sd, noise_sd
 
     def choose(self, view: JointView) -> Choice:
         """Measure the most promising candidate, or commit."""
+        if not view.is_told:
+            view = replace(view, noise_sd=self.noise_sd)
         noise = noise_variance(view)
         belief = independent_belief(
-            view.nominal + background_log_mean(view),
+            view.nominal + self._common_error(view),
             np.full(view.n_candidates, self.prior_sd),
             view.count,
             expected_log(view),
@@ -51,6 +61,13 @@ class UcbAgent(Placer):
             return Choice(belief.best, commit=True)
         return Choice(hopeful, commit=False)
 
+    def _common_error(self, view: JointView) -> float:
+        """Return the mean log error of the measured candidates; that of the background before the first."""
+        seen = view.count > 0
+        if not seen.any():
+            return background_log_mean(view)
+        return float((expected_log(view) - view.nominal)[seen].mean())
+
 
 class BayesAgent(Placer):
     """Knowledge gradient with a belief about the errors of levels and collectives.
@@ -59,20 +76,34 @@ class BayesAgent(Placer):
     The value of a measurement, or of several repetitions, is the knowledge gradient minus the price. If no
     value is positive, the agent commits to the candidate with the lowest expected log cost.
 
+    Deviations that the observation does not tell are constants, estimated on episodes of the train split by
+    ``scripts/tune_joint.py``.
+
     Args:
-        residual_sd: Standard deviation of a candidate's log cost that is not explained by shares of time.
+        residual_sd: Standard deviation of a candidate's log cost that is not explained by shares of time,
+            where nothing is told; otherwise it is :data:`TOLD_RESIDUAL_SD`.
+        level_sd: Log standard deviation of a level's true bandwidth, where it is not told.
+        collective_sd: The same of a collective's efficiency.
+        noise_sd: Log standard deviation of a measurement, where it is not told.
     """
 
     name = "bayes"
 
-    def __init__(self, residual_sd: float = 0.02) -> None:
-        """Set the deviation."""
-        self.residual_sd = residual_sd
+    def __init__(
+        self,
+        residual_sd: float = 0.1,
+        level_sd: float = 0.6,
+        collective_sd: float = 0.0,
+        noise_sd: float = 0.2,
+    ) -> None:
+        """Set the deviations."""
+        self.residual_sd, self.level_sd = residual_sd, level_sd
+        self.collective_sd, self.noise_sd = collective_sd, noise_sd
 
     def choose(self, view: JointView) -> Choice:
         """Take the most valuable measurement, or commit."""
         belief = self.belief(view)
-        noise = noise_variance(view)
+        noise = noise_variance(self._complete(view))
         best_value, chosen = 0.0, -1
         for repeats in REPEATS:
             if repeats > view.left:
@@ -84,17 +115,25 @@ class BayesAgent(Placer):
 
     def belief(self, view: JointView) -> Belief:
         """Return the belief about the candidates."""
+        residual_sd = TOLD_RESIDUAL_SD if view.is_told else self.residual_sd
+        view = self._complete(view)
         n_levels, n_collectives = view.level_shares.shape[1], view.collective_shares.shape[1]
         return factor_belief(
             view.nominal,
             [view.level_shares, view.collective_shares],
             np.repeat([background_log_mean(view), 0.0], [n_levels, n_collectives]),
             np.repeat([view.level_sd, view.collective_sd], [n_levels, n_collectives]),
-            self.residual_sd,
+            residual_sd,
             view.count,
             expected_log(view),
             noise_variance(view),
         )
+
+    def _complete(self, view: JointView) -> JointView:
+        """Return the observation with the agent's own deviations where it tells none."""
+        if view.is_told:
+            return view
+        return replace(view, noise_sd=self.noise_sd, level_sd=self.level_sd, collective_sd=self.collective_sd)
 
 
 def measured_in_turns(view: JointView, chosen: Iterable[int], repeats: int) -> Choice:

@@ -9,9 +9,12 @@ import numpy as np
 
 from sysgym.agents.placement.base import Choice, JointView, Placer, episode_rng
 from sysgym.agents.placement.steps import blueconnect
+from sysgym.emulator.accelerators.jobs.assignments import packed
+from sysgym.emulator.accelerators.jobs.jobs import IntArray
 from sysgym.emulator.accelerators.matrices import Matrix, default_matrix
 from sysgym.emulator.accelerators.programs import Program
 from sysgym.envs.placement.base import PlacementEnv
+from sysgym.envs.placement.multijob import MultiJobPlacement
 from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
 from sysgym.scenarios.errors import SysgymError
@@ -36,6 +39,10 @@ class DefaultAgent(Placer):
     def build(self, world: ReductionProgram) -> tuple[int, ...]:
         """Return the all-reduce."""
         return actions_of(world, blueconnect(world.task.space.n_levels, 1))
+
+    def assign(self, world: MultiJobPlacement) -> IntArray:
+        """Fill one node after another."""
+        return packed(world.system.hierarchy, world.system.jobs)
 
     def choose(self, view: JointView) -> Choice:
         """Commit without measuring."""

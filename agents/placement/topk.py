@@ -26,15 +26,17 @@ class TopKAgent(Placer):
     allows, and the one with the best mean is chosen.
 
     Args:
-        k: Number of candidates.
+        k: Number of candidates that are simulated.
+        measured: Number of candidates that are measured in the joint environment; the default and that of
+            ``repeats`` are those of ``scripts/tune_joint.py``.
         repeats: Number of measurements of each.
     """
 
     name = "topk"
 
-    def __init__(self, k: int = 3, repeats: int = 1) -> None:
+    def __init__(self, k: int = 3, measured: int = 3, repeats: int = 1) -> None:
         """Set the numbers."""
-        self.k, self.repeats = k, repeats
+        self.k, self.measured, self.repeats = k, measured, repeats
 
     def place(self, world: CollectivePlacement) -> Matrix:
         """Evaluate all placements, simulate the best."""
@@ -61,7 +63,7 @@ class TopKAgent(Placer):
 
     def choose(self, view: JointView) -> Choice:
         """Measure the nominally best in turns, then commit."""
-        return measured_in_turns(view, np.argsort(view.nominal, kind="stable")[: self.k], self.repeats)
+        return measured_in_turns(view, np.argsort(view.nominal, kind="stable")[: self.measured], self.repeats)
 
     def _simulated_s(self, task: PlacementTask, matrix: Matrix) -> float:
         return sum(

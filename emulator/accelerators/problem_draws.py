@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sysgym.emulator.accelerators.cost.model import CostModel
+from sysgym.emulator.accelerators.cost.validity import warn_outside
 from sysgym.emulator.accelerators.hierarchy import Hierarchy, Level
 from sysgym.emulator.accelerators.imports import read_astra_sim, read_taccl
 from sysgym.emulator.accelerators.matrices import (
@@ -33,6 +34,9 @@ from sysgym.scenarios.schema.placement import (
     ProblemTable,
     System,
 )
+
+OWN_SOURCES = ("levels", "astra-sim", "taccl")
+"""Sources of systems that users describe themselves."""
 
 _MOST_ATTEMPTS = 64
 _LEVEL_NAMES = ("gpu", "node", "rack", "pod")
@@ -58,6 +62,8 @@ def draw_problem(scenario: PlacementScenario, split: str, episode_seed: int) -> 
     drawn = scenario.draw(split, episode_seed)
     for attempt in range(_MOST_ATTEMPTS if drawn.system.is_drawn else 1):
         hierarchy = draw_hierarchy(drawn.system, episode_seed, attempt)
+        if drawn.system.source in OWN_SOURCES:
+            warn_outside(hierarchy, drawn.problem.algorithm)
         problem = _draw_on(hierarchy, drawn.problem, episode_seed, attempt, choice=True)
         if has_choice(hierarchy.cardinalities, problem.axes):
             break
@@ -99,6 +105,8 @@ def draw_program_task(
     drawn = scenario.draw(split, episode_seed)
     for attempt in range(_MOST_ATTEMPTS):
         hierarchy = draw_hierarchy(drawn.system, episode_seed, attempt)
+        if drawn.system.source in OWN_SOURCES:
+            warn_outside(hierarchy, drawn.problem.algorithm)
         whole = _draw_on(hierarchy, drawn.problem, episode_seed, attempt, choice=False)
         problem = PlacementProblem(hierarchy, whole.axes, whole.reductions[:1])
         matrix = _placement(problem, drawn.problem, _generator("placement", episode_seed, attempt))

@@ -22,6 +22,16 @@ _WITH_MEASURING = replace(
     cost=Metric("measurements", "Measurements", False),
     leading=("net_regret", "regret", "measurements", "speedup"),
 )
+_SLOWDOWN = Metric("mean_slowdown", "Mean slowdown", False)
+_OF_JOBS = replace(
+    _WITHOUT_MEASURING,
+    reference="packed",
+    headline=_SLOWDOWN,
+    benefit=Metric("speedup", "Improvement over packing", True),
+    cost=_SLOWDOWN,
+    metrics_entry="sysgym.envs.placement.metrics:JOBS_METRICS",
+    leading=("mean_slowdown", "worst_slowdown", "speedup"),
+)
 
 FAMILY = Family(
     name="placement",
@@ -33,6 +43,11 @@ FAMILY = Family(
             "sysgym/JointPlacement-v0",
             "sysgym.envs.placement.joint:JointPlacement",
             evaluation=_WITH_MEASURING,
+        ),
+        Environment(
+            "sysgym/MultiJobPlacement-v0",
+            "sysgym.envs.placement.multijob:MultiJobPlacement",
+            evaluation=_OF_JOBS,
         ),
     ),
     evaluation=_WITHOUT_MEASURING,

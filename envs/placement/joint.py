@@ -31,16 +31,17 @@ class JointPlacement(PlacementEnv):
     ## Description
 
     Nominal bandwidths rank placements and programs, but on the real machine a different one may be the
-    fastest. Links of a level are slower or faster than stated, a library is more efficient for some kinds of
-    collective than for others, and other jobs use a varying share of every link. A candidate can be measured,
-    with noise and at a cost. The agent decides which candidates to measure, how often, and when to stop.
+    fastest. A candidate can be measured, with noise and at a cost. The agent decides which candidates to
+    measure, how often, and when to stop.
 
     An episode is one problem with a list of candidates: the best distinct pairs of a placement and programs
-    by nominal bandwidth, in an order drawn by the seed. Hidden are a factor for every level and one for every
-    kind of collective, which slow down the same steps in all candidates. A measurement of one candidate is
-    therefore informative about others that spend time on the same links and collectives; the observation
-    contains the shares of time. The reward uses the expected time over all background traffic, which cannot
-    be measured directly.
+    by nominal bandwidth, in an order drawn by the seed. Their true times are hidden. With `joint.truth` =
+    "flows" they are those of a simulation of flows on links that are slower than stated, with a slow node or
+    a slow uplink, and the flows of others; of all this the observation tells nothing. With "factors" they are
+    those of the cost model with a log-normal factor for every level and every kind of collective, whose
+    deviations the observation tells. In both a measurement of one candidate is informative about others that
+    spend time on the same links; the observation contains the shares of time. The reward uses the expected
+    time over all traffic of others, which cannot be measured directly.
 
     ## Action Space
 
@@ -56,7 +57,7 @@ class JointPlacement(PlacementEnv):
     | Key | Shape | Meaning |
     | --- | --- | --- |
     | `candidates` | (K, 15) | what is known of each, columns below |
-    | `budget` | (8,) | what measuring costs, and how far off things can be, columns below |
+    | `budget` | (8,) | what measuring costs, and how far off things can be if that is told, columns below |
     | `action_mask` | (2K,) | 1 where an action is allowed |
 
     | Column of `candidates` | Meaning | Unit |
@@ -88,7 +89,8 @@ class JointPlacement(PlacementEnv):
     | `background` | mean of what others' traffic takes of every uplink | share of its bandwidth |
     | `background_sd` | standard deviation of the same from measurement to measurement | share of the bandwidth |
 
-    The default placement takes the axes in the order given; its reductions are all-reduces.
+    The default placement takes the axes in the order given; its reductions are all-reduces. From `noise` on,
+    the columns of `budget` are 0 if nothing is told: with `joint.truth` = "flows".
 
     ## Rewards
 
@@ -101,7 +103,7 @@ class JointPlacement(PlacementEnv):
 
     ## Starting State
 
-    The problem and the hidden factors of one episode seed, without measurements. `reset(seed=...)` seeds the
+    The problem and what is hidden of one episode seed, without measurements. `reset(seed=...)` seeds the
     generator that draws the episode seed from the split's range; `reset(options={"episode_seed": 20001})`
     sets it.
 
@@ -137,24 +139,24 @@ class JointPlacement(PlacementEnv):
 
     ## Registered Configurations
 
-    One id, `sysgym/JointPlacement-v0`; `scenario` selects the configuration: `joint-unseen`, or a file of
-    your own. Scenarios of the other environments of the family can be used too.
+    One id, `sysgym/JointPlacement-v0`; `scenario` selects the configuration: `joint-unseen`,
+    `joint-unseen-matched` (the truth is the model that agents have been told), or a file of your own. Scenarios of the other environments of the family can be used too.
 
     ## Baselines
 
     The agents `default`, `greedy`, `topk`, `ucb`, `bayes`, `placement/oracle` (privileged) and learned ones.
-    `sysgym bench placement` evaluates them on unseen systems and `sysgym report` prints regret with
+    `sysgym bench placement-joint` evaluates them on unseen systems and `sysgym report` prints regret with
     confidence intervals.
 
     ## References
 
     - Xie, Norman, Grewe, Vytiniotis: Synthesizing Optimal Parallelism Placement and Reduction Strategies on
       Hierarchical Systems for Deep Learning (P2). MLSys 2022, arXiv 2110.10548. Placements and programs
-      ranked by a simulator, the best ones measured. The model of the hidden factors is our own.
+      ranked by a simulator, the best ones measured. The models of what is hidden are our own.
 
     ## Version History
 
-    - v0: first version.
+    - v0: first version. Before the first release `joint-unseen` had hidden factors, as `joint-unseen-matched`.
     """  # noqa: E501, a table's row is one line
 
     REWARDS = MEASURED

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from functools import cached_property
 
 import numpy as np
@@ -10,38 +12,71 @@ from numpy.typing import NDArray
 from sysgym.emulator.accelerators.candidates import Candidates, best_candidates
 from sysgym.emulator.accelerators.measurement import Background, TrueSystem, draw_system
 from sysgym.emulator.accelerators.problem import PlacementProblem
+from sysgym.emulator.accelerators.true_links import FlowTimes, draw_links
 from sysgym.envs.placement.metrics import log_ratio
 from sysgym.envs.placement.observation import IntArray, candidates_table
 from sysgym.scenarios import PlacementScenario
-from sysgym.scenarios.schema.placement import Joint
+from sysgym.scenarios.schema.placement_joint import Joint
 
-_TRUTH, _NOISE, _ORDER = range(3)
-"""Independent random streams of an episode, so that observations reveal nothing about hidden factors."""
+FloatArray = NDArray[np.float64]
+
+KEPT = 512
+"""Number of hidden systems in the cache."""
+
+_TRUTH, _NOISE, _ORDER, _RESIDUAL = range(4)
+"""Independent random streams of an episode, so that observations reveal nothing about what is hidden."""
 
 
 class Truth:
     """Hidden state of the environment, for oracles and pictures, not for agents.
 
     Args:
-        system: System on which measurements are taken.
+        hidden: What times come from: a system with hidden factors, or flows on hidden links.
         candidates: All candidates.
         order: Index of the candidate in each row of the observation.
+        residual: Factor of each candidate's time, the default's last, [K + 1].
     """
 
-    def __init__(self, system: TrueSystem, candidates: Candidates, order: IntArray) -> None:
+    def __init__(
+        self, hidden: TrueSystem | FlowTimes, candidates: Candidates, order: IntArray, residual: FloatArray
+    ) -> None:
         """Store the arguments; times are computed lazily."""
-        self.system = system
-        self._candidates, self._order = candidates, order
+        self.hidden = hidden
+        self._candidates, self._order, self._residual = candidates, order, residual
 
     @cached_property
-    def times_s(self) -> NDArray[np.float64]:
+    def times_s(self) -> FloatArray:
         """Expected time of the candidate in each row, shape [K]."""
-        return self.system.expected_times_s(self._candidates.times)[self._order]
+        if isinstance(self.hidden, TrueSystem):
+            times_s = self.hidden.expected_times_s(self._candidates.times)
+        else:
+            everyone = [self._candidates[index] for index in range(len(self._candidates))]
+            times_s = self.hidden.times_s(everyone).mean(axis=1)
+        return np.asarray((times_s * self._residual[:-1])[self._order])
 
     @cached_property
     def default_time_s(self) -> float:
         """Expected time of the default."""
-        return float(self.system.expected_times_s(self._candidates.default_times)[0])
+        if isinstance(self.hidden, TrueSystem):
+            time_s = self.hidden.expected_times_s(self._candidates.default_times)
+        else:
+            time_s = self.hidden.times_s([self._candidates.default]).mean(axis=1)
+        return float(time_s[0] * self._residual[-1])
+
+    def measure(self, row: int, noise_log_sd: float, rng: np.random.Generator) -> float:
+        """Return a measured time of the candidate in a row; its expectation is in :attr:`times_s`.
+
+        Args:
+            row: Row of the candidate.
+            noise_log_sd: Standard deviation of the log of the noise, whose mean is 1.
+            rng: Generator of others' traffic and noise.
+        """
+        index = int(self._order[row])
+        if isinstance(self.hidden, TrueSystem):
+            return self.hidden.measure(self._candidates.times, index, rng) * float(self._residual[index])
+        states_s = self.hidden.times_s([self._candidates[index]])[0]
+        time_s = float(states_s[rng.integers(len(states_s))] * self._residual[index])
+        return time_s * math.exp(noise_log_sd * float(rng.standard_normal()) - 0.5 * noise_log_sd**2)
 
 
 class Measurements:
@@ -69,8 +104,11 @@ class Measurements:
         table = scenario.problem
         self.candidates = best_candidates(problem, rows, table.algorithm, table.program_steps)
         self.order: IntArray = _stream(episode_seed, _ORDER).permutation(len(self.candidates))
-        system = _hidden_system(problem, scenario.joint, episode_seed)
-        self.truth = Truth(system, self.candidates, self.order)
+        joint = scenario.joint
+        hidden = _hidden(problem, joint, table.algorithm, (episode_seed, _TRUTH))
+        draws = _stream(episode_seed, _RESIDUAL).standard_normal(len(self.candidates) + 1)
+        self.truth = Truth(hidden, self.candidates, self.order, np.exp(joint.residual_log_sd * draws))
+        self._noise_log_sd = joint.noise_log_sd
         self.measured_s: list[list[float]] = [[] for _ in range(len(self.candidates))]
         self.n_taken = 0
         self.table = candidates_table(self.candidates, self.order, rows)
@@ -79,7 +117,7 @@ class Measurements:
 
     def measure(self, row: int) -> float:
         """Measure the candidate in a row; return its time."""
-        time_s = self.truth.system.measure(self.candidates.times, int(self.order[row]), self._noise)
+        time_s = self.truth.measure(row, self._noise_log_sd, self._noise)
         self.n_taken += 1
         times_s = self.measured_s[row]
         times_s.append(time_s)
@@ -89,10 +127,16 @@ class Measurements:
         return time_s
 
 
-def _hidden_system(problem: PlacementProblem, joint: Joint, episode_seed: int) -> TrueSystem:
+@functools.lru_cache(maxsize=KEPT)
+def _hidden(
+    problem: PlacementProblem, joint: Joint, algorithm: str, stream: tuple[int, int]
+) -> TrueSystem | FlowTimes:
+    rng = _stream(*stream)
+    if joint.truth == "flows":
+        return FlowTimes(problem, algorithm, draw_links(problem.hierarchy, joint, rng))
     return draw_system(
         problem.hierarchy.n_levels,
-        _stream(episode_seed, _TRUTH),
+        rng,
         bandwidth_log_sd=joint.bandwidth_log_sd,
         collective_log_sd=joint.collective_log_sd,
         background=Background.beta(joint.background_share_mean, joint.background_share_sd),

@@ -38,6 +38,26 @@ EPISODE_METRICS: dict[str, str] = {
 }
 """Meaning of every episode metric."""
 
+JOBS_STEP_METRICS: dict[str, str] = {
+    "steps": "decisions taken",
+    "steps_left": "blocks that are left",
+    "allowed": "nodes that the mask allows",
+    "blocks_placed": "blocks that are placed",
+}
+"""Meaning of every metric of a step of ``MultiJobPlacement-v0``."""
+
+JOBS_METRICS: dict[str, str] = {
+    "mean_slowdown": "duration over that of the job alone and packed, mean over jobs, as flows",
+    "worst_slowdown": "the same of the slowest job (absent: not all jobs were placed)",
+    "default_slowdown": "the mean slowdown of the default: one node filled after another",
+    "speedup": "default_slowdown / mean_slowdown",
+    "estimated_slowdown": "the mean slowdown in closed form (absent: not all jobs were placed)",
+    "nodes_per_job": "nodes that a job lies on, mean over jobs (absent: not all jobs were placed)",
+    "n_jobs": "jobs",
+    "valid": "0 if an action was taken that the mask forbids, else 1",
+}
+"""Meaning of every episode metric of ``MultiJobPlacement-v0``."""
+
 TIE = 1e-9
 """Relative difference below which times are equal, because sums may be computed in different orders."""
 

@@ -45,8 +45,8 @@ from sysgym.scenarios.schema.placement import (
     MOST_LEVELS,
     MOST_PROGRAM_LEVELS,
     MOST_REDUCTIONS,
-    Joint,
 )
+from sysgym.scenarios.schema.placement_joint import Joint
 
 N_INSTRUCTIONS = n_patterns(MOST_PROGRAM_LEVELS) * len(COLLECTIVES)
 """Number of instructions on the largest number of levels."""
@@ -191,16 +191,17 @@ class JointTables:
         """Return the tables."""
         joint = state.joint
         left = joint.budget - state.n_measured
-        budget = [
-            left,
-            left / joint.budget if joint.budget else 0.0,
-            joint.measurement_price,
-            joint.noise_log_sd,
-            joint.bandwidth_log_sd,
-            joint.collective_log_sd,
-            joint.background_share_mean,
-            joint.background_share_sd,
-        ]
+        budget = [left, left / joint.budget if joint.budget else 0.0, joint.measurement_price]
+        if joint.truth == "factors":
+            budget += [
+                joint.noise_log_sd,
+                joint.bandwidth_log_sd,
+                joint.collective_log_sd,
+                joint.background_share_mean,
+                joint.background_share_sd,
+            ]
+        else:
+            budget += [0.0] * (len(BUDGET_COLUMNS) - len(budget))
         return {
             "candidates": state.table.copy(),
             "budget": np.array(budget, np.float32),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
+from sysgym.scenarios.schema.later_keys import GrownTable
+from sysgym.scenarios.schema.placement_jobs import Jobs
+from sysgym.scenarios.schema.placement_joint import Joint
 from sysgym.scenarios.schema.problems import range_problems
 
 MOST_LEVELS = 4
@@ -58,7 +61,6 @@ Ratio = Annotated[float, Field(gt=0.0, le=1.0)]
 Bandwidth = Annotated[float, Field(gt=0.0, le=1e15)]
 Latency = Annotated[float, Field(ge=0.0, le=1.0)]
 Size = Annotated[float, Field(ge=0.0, le=1e15)]
-LogSd = Annotated[float, Field(ge=0.0, le=3.0)]
 Count = Annotated[int, Field(ge=1, le=2**20)]
 
 
@@ -277,54 +279,18 @@ class ProblemTable(Table):
                 )
 
 
-class Joint(Table):
-    """Joint choice of placement and program, where true bandwidths are known only from measurements."""
-
-    candidates: Annotated[int, Field(ge=2, le=512)] = Field(
-        default=48, description="placements with programs to choose from, the best by the nominal bandwidths"
-    )
-    budget: Annotated[int, Field(ge=0, le=10_000)] = Field(
-        default=20, description="most measurements in an episode"
-    )
-    measurement_price: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
-        default=0.005, description="price of a measurement, in the natural log of the speed-up"
-    )
-    noise_log_sd: LogSd = Field(
-        default=0.1, description="log standard deviation of a measurement's noise besides background traffic"
-    )
-    bandwidth_log_sd: LogSd = Field(
-        default=0.4, description="log standard deviation of a level's true bandwidth around the nominal one"
-    )
-    collective_log_sd: LogSd = Field(
-        default=0.3,
-        description="log standard deviation of the share of it that a kind of collective reaches",
-    )
-    background_share_mean: Annotated[float, Field(ge=0.0, le=0.9)] = Field(
-        default=0.1, description="mean share of each level's uplink bandwidth that others' traffic takes"
-    )
-    background_share_sd: Annotated[float, Field(ge=0.0, le=0.5)] = Field(
-        default=0.1, description="its standard deviation from measurement to measurement"
-    )
-
-    def cross_checks(self) -> Iterator[Problem]:
-        """Check that a fraction can have this mean and standard deviation."""
-        mean, sd = self.background_share_mean, self.background_share_sd
-        most = math.sqrt(mean * (1.0 - mean))
-        if sd > 0.0 and sd >= most:
-            expected = f"less than {most:g}, the most that a share with the mean {mean:g} has"
-            yield Problem("background_share_sd", sd, expected)
-
-
-class PlacementScenario(Scenario):
+class PlacementScenario(GrownTable, Scenario):
     """Scenario of collective placement: systems, problems and measurements."""
 
-    VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("system", "problem", "joint")
+    LATER: ClassVar[Mapping[str, Any]] = {"jobs": None}
+    VARIABLE_TABLES: ClassVar[tuple[str, ...]] = ("system", "problem", "joint", "jobs")
     FIXED_KEYS: ClassVar[tuple[str, ...]] = ("problem.program_steps", "joint.candidates")
 
     family: Literal["placement"] = Field(description="family of problems; decides which keys the file has")
     system: System = Field(description="the accelerators, and the links between them")
     problem: ProblemTable = Field(default_factory=ProblemTable, description="axes and reductions")
     joint: Joint = Field(default_factory=Joint, description="what the environment with measurements hides")
+    jobs: Jobs | None = Field(default=None, description="jobs that share the system (MultiJobPlacement)")
     reward: Reward = Field(default_factory=Reward, description="what the environment pays for")
 
     def cross_checks(self) -> Iterator[Problem]:

@@ -1,8 +1,8 @@
 """Observations as a set of choices: a row for each choice, and a common context.
 
-The rows are axes for placement, instructions for programs, and candidates for measurements. A policy over the
-set treats all rows alike; a plain network receives their concatenation. The first column of a row is 1 if the
-row exists.
+The rows are axes for placement, instructions for programs, candidates for measurements, and nodes for jobs. A
+policy over the set treats all rows alike; a plain network receives their concatenation. The first column of a
+row is 1 if the row exists.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sysgym.agents.learned.problems import MASK
 from sysgym.agents.learned.sets.network import SetShape
+from sysgym.agents.placement.measuring import BayesAgent
 from sysgym.emulator.accelerators.programs import COLLECTIVES
 from sysgym.envs.placement.observation import BUDGET_COLUMNS, CANDIDATE_COLUMNS
 from sysgym.scenarios import Scenario
@@ -29,8 +30,16 @@ Parts = tuple[Array, Array]
 LARGEST_GAP = 4.0
 """Bound of a candidate's log cost relative to the best one's, to which it is clipped."""
 
+_BAYES = BayesAgent()
+"""Agent whose constants stand in for deviations that are not told."""
+
 _CANDIDATES = {name: index for index, name in enumerate(CANDIDATE_COLUMNS)}
 _LEVELS = [f"level_{level}" for level in range(MOST_LEVELS)]
+_UNTOLD = {
+    "noise": _BAYES.noise_sd,
+    "level_error": _BAYES.level_sd,
+    "collective_error": _BAYES.collective_sd,
+}
 N_COLLECTIVES = len(COLLECTIVES)
 
 
@@ -67,18 +76,21 @@ def _expected(table: NDArray[np.float64], budget: Mapping[str, float]) -> tuple[
     The hidden factors of levels and collectives are assumed to act linearly, in proportion to the shares of
     time. Measurements are then Gaussian, and the posterior of unmeasured candidates follows from them.
     """
+    # An observation that tells no deviation is read with those that measuring agents have estimated.
+    told = budget if any(budget[name] for name in _UNTOLD) else _UNTOLD
     shares = np.hstack(
         [
-            table[:, [_CANDIDATES[name] for name in _LEVELS]] * budget["level_error"],
-            table[:, [_CANDIDATES[str(name)] for name in COLLECTIVES]] * budget["collective_error"],
+            table[:, [_CANDIDATES[name] for name in _LEVELS]] * told["level_error"],
+            table[:, [_CANDIDATES[str(name)] for name in COLLECTIVES]] * told["collective_error"],
         ]
     )
-    prior = shares @ shares.T
+    residual = 0.0 if told is budget else _BAYES.residual_sd
+    prior = shares @ shares.T + residual**2 * np.eye(len(table))
     expected, variance = table[:, _CANDIDATES["nominal"]], prior.diagonal()
     count = table[:, _CANDIDATES["measured"]]
     seen = np.flatnonzero(count)
     if len(seen):
-        noise = (budget["noise"] ** 2 + 1e-6) / count[seen]
+        noise = (told["noise"] ** 2 + 1e-6) / count[seen]
         gain = np.linalg.solve(prior[np.ix_(seen, seen)] + np.diag(noise), prior[seen]).T
         expected = expected + gain @ (table[seen, _CANDIDATES["mean"]] - table[seen, _CANDIDATES["nominal"]])
         variance = variance - (gain * prior[:, seen]).sum(axis=1)
@@ -97,10 +109,18 @@ def program_parts(observation: Observation) -> Parts:
     return rows, np.concatenate([observation["levels"].ravel(), observation["progress"], *much])
 
 
+def jobs_parts(observation: Observation) -> Parts:
+    """Return the nodes as rows; the context has the jobs, and the current one by itself."""
+    nodes, jobs = observation["nodes"], observation["jobs"]
+    rows = np.hstack([nodes, _mask(observation, len(nodes))])
+    return rows, np.concatenate([jobs.ravel(), jobs[:, 1] @ jobs])
+
+
 _PARTS: Mapping[str, Callable[[Observation], Parts]] = {
     "axes": placement_parts,
     "candidates": joint_parts,
     "progress": program_parts,
+    "jobs": jobs_parts,
 }
 """Key that only one environment's observation has -> how it is read."""
 

@@ -2,7 +2,7 @@
 
 An instruction runs a collective in many groups of devices. A group whose members are inside and outside an
 instance of a level sends bytes through the instance's uplinks. These loads add up. The step takes as long as
-the fullest link of any level, plus its rounds' latencies at the outermost level that it crosses.
+the fullest link of any level, plus its rounds' latencies on the slowest level that it crosses.
 
 Every member of a group carries an equal share of the bytes that its group sends out of an instance, through
 the uplink to which it is assigned, as in a ring with as many channels as members.
@@ -275,7 +275,11 @@ def _cost(
         if varies:
             inside *= factor
     if not halving:
-        latency_s = phases * (_doublings(n) if tree else n - 1) * links.latency_s[low]
+        slowest_hop_s = 0.0
+        for level in range(low, high):
+            if spread.factor[level] > 1:
+                slowest_hop_s = max(slowest_hop_s, links.latency_s[level])
+        latency_s = phases * (_doublings(n) if tree else n - 1) * slowest_hop_s
     return link_s, latency_s, fullest
 
 

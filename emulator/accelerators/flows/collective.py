@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.flows.links import LinkGraph
 from sysgym.emulator.accelerators.flows.schedules import ALGORITHMS
@@ -78,6 +81,66 @@ class ProgramRun:
         return self.steps[-1].start_s + self.steps[-1].time_s if self.steps else 0.0
 
 
+class InstructionGroups(NamedTuple):
+    """One step of a program on devices.
+
+    Attributes:
+        instruction: Instruction of the step.
+        groups: Devices of every group, int32 [n_groups, n_members].
+        vector_bytes: Bytes of each group's whole vector, float64 [n_groups].
+        factors: Factors of a group's levels, outermost first.
+    """
+
+    instruction: Instruction
+    groups: NDArray[np.int32]
+    vector_bytes: FloatArray
+    factors: tuple[int, ...]
+
+
+def instruction_groups(
+    hierarchy: Hierarchy, matrix: Matrix, reduction: Reduction, program: Program
+) -> Iterator[InstructionGroups]:
+    """Yield the steps of a program with the devices of all reduction groups.
+
+    Args:
+        hierarchy: The devices.
+        matrix: The placement.
+        reduction: The reduction, with the bytes on each device.
+        program: Program of the levels that the reduction spans; empty for a single device.
+
+    Raises:
+        InvalidProgram: The program is not valid.
+        ScenarioError: The matrix does not fit the hierarchy, or there is no such axis.
+    """
+    factors = tuple(factor for _, factor in reduction_factors(matrix, reduction.axes))
+    groups = _reduction_groups(hierarchy.cardinalities, matrix, reduction.axes)
+    for instruction, shares in zip(program, vector_shares(program, factors), strict=True):
+        pattern = instruction.pattern
+        yield InstructionGroups(
+            instruction,
+            lower(pattern, factors, groups),
+            np.tile(shares * reduction.size_bytes, len(groups)),
+            factors[pattern.low : pattern.high],
+        )
+
+
+@functools.lru_cache(maxsize=4096)
+def vector_shares(program: Program, factors: tuple[int, ...]) -> tuple[FloatArray, ...]:
+    """Return the whole vector of each group of each step, as a share of the reduction's, float64 [n_groups].
+
+    Args:
+        program: The program.
+        factors: Factors of the levels that the reduction spans, outermost first.
+
+    Raises:
+        InvalidProgram: The program is not valid.
+    """
+    return tuple(
+        shares[instruction.pattern.groups(factors)[:, 0]]
+        for instruction, shares in zip(program, _shares(program, factors), strict=True)
+    )
+
+
 @functools.lru_cache(maxsize=64)
 def link_graph(hierarchy: Hierarchy) -> LinkGraph:
     """Return the links of a hierarchy; the result is cached."""
@@ -135,28 +198,33 @@ def simulate_program(
     if algorithm not in ALGORITHMS:
         raise UnknownName("algorithm", algorithm, ALGORITHMS)
     links = link_graph(hierarchy)
-    factors = tuple(factor for _, factor in reduction_factors(matrix, reduction.axes))
-    groups = reduction_groups(hierarchy.cardinalities, matrix, reduction.axes)
-    check_program(program, factors)
+    n_levels = len(reduction_factors(matrix, reduction.axes))
     steps: list[StepRun] = []
     start_s = 0.0
-    for instruction, shares in zip(program, _shares(program, factors), strict=True):
-        pattern = instruction.pattern
-        first_members = pattern.groups(factors)[:, 0]
+    for step in instruction_groups(hierarchy, matrix, reduction, program):
         transfers = lower_collective(
             links,
-            lower(pattern, factors, groups),
-            instruction.collective,
-            np.tile(shares[first_members] * reduction.size_bytes, len(groups)),
+            step.groups,
+            step.instruction.collective,
+            step.vector_bytes,
             algorithm=algorithm,
-            factors=factors[pattern.low : pattern.high],
+            factors=step.factors,
             chunks=chunks,
         )
         timeline = simulate(transfers.flows, links.bandwidth_bytes_per_s, record_rates=record_rates)
-        label = format_instruction(instruction, len(factors))
-        steps.append(StepRun(instruction, label, start_s, transfers, timeline))
+        label = format_instruction(step.instruction, n_levels)
+        steps.append(StepRun(step.instruction, label, start_s, transfers, timeline))
         start_s += timeline.time_s
     return ProgramRun(links, tuple(steps))
+
+
+@functools.lru_cache(maxsize=256)
+def _reduction_groups(
+    cardinalities: tuple[int, ...], matrix: Matrix, axes: tuple[int, ...]
+) -> NDArray[np.int32]:
+    groups = reduction_groups(cardinalities, matrix, axes)
+    groups.flags.writeable = False
+    return groups
 
 
 @functools.lru_cache(maxsize=1024)
@@ -165,6 +233,7 @@ def _shares(program: Program, factors: tuple[int, ...]) -> tuple[FloatArray, ...
 
     It is the part that the first member holds before the step, or after it for an AllGather. float64 [k].
     """
+    check_program(program, factors)
     state = start_state(factors)
     held = [rows_held(state).mean(axis=1)]
     for instruction in program:

@@ -88,7 +88,7 @@ def lower_collective(
         collective,
         algorithm,
         (n_members,) if factors is None else factors,
-        channels=2 if _spans_ring(links, members) else 1,
+        channels=2 if spans_ring(links, members) else 1,
         chunks=chunks,
     )
     senders, receivers, pair_of = schedule.connections
@@ -114,7 +114,7 @@ def lower_collective(
     )
 
 
-def _spans_ring(links: LinkGraph, groups: NDArray[np.int32]) -> bool:
+def spans_ring(links: LinkGraph, groups: NDArray[np.int32]) -> bool:
     """Return whether members of a group are on different instances of a level that is a ring."""
     for index, level in enumerate(links.hierarchy.levels):
         if level.network == "ring":

@@ -26,6 +26,8 @@ AGENTS = [
     "random",
     "greedy",
     "blueconnect",
+    "packed",
+    "spread",
     "annealing",
     "exhaustive",
     "topk",
@@ -37,17 +39,20 @@ PLAYS = {
     "CollectivePlacement": {"default", "random", "greedy", "blueconnect", "annealing", "exhaustive", "topk"},
     "ReductionProgram": {"default", "random", "greedy", "blueconnect", "annealing", "exhaustive", "topk"},
     "JointPlacement": {"default", "random", "greedy", "topk", "ucb", "bayes", "oracle"},
+    "MultiJobPlacement": {"default", "random", "greedy", "packed", "spread", "annealing", "exhaustive"},
 }
 SCENARIOS = [info.name for info in list_scenarios() if info.family == "placement"]
-SEARCHED = [name for name in SCENARIOS if "Joint" not in load_scenario(name).env_id]
+KINDS = {name: load_scenario(name).env_id.removeprefix("sysgym/").removesuffix("-v0") for name in SCENARIOS}
+SEARCHED = [name for name, kind in KINDS.items() if kind in ("CollectivePlacement", "ReductionProgram")]
+TOO_LARGE = ("exhaustive", "multi-job-unseen")
+"""Agent and scenario in which it says that there is too much to search: see test_jobs.py."""
 
 A100 = {"system.preset": "p2-a100", "system.nodes": 4, "problem.axes": [4, 16]}
 ONE = [{"axes": [0], "size_bytes": 1e9}]
 
 
 def plays(agent: str, scenario: str) -> bool:
-    kind = load_scenario(scenario).env_id.removeprefix("sysgym/").removesuffix("-v0")
-    return agent in PLAYS[kind]
+    return agent in PLAYS[KINDS[scenario]]
 
 
 def on_a100(**overrides: Any) -> dict[str, Any]:
@@ -78,6 +83,8 @@ def test_the_family_lists_them() -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_agent_plays_every_scenario_that_it_says(make_env: MakeEnv, name: str, scenario: str) -> None:
     env, agent = make_env(scenario), make_agent(name, family="placement")
+    if (name, scenario) == TOO_LARGE:
+        return
     if not plays(name, scenario):
         env.reset(options={"episode_seed": 20_000})
         with pytest.raises(SysgymError, match=f'"{name}" plays .*, not {type(env.unwrapped).__name__}'):
@@ -87,7 +94,7 @@ def test_every_agent_plays_every_scenario_that_it_says(make_env: MakeEnv, name: 
         env.reset(options={"episode_seed": seed})
         total, info = play_episode(env, agent, options={"episode_seed": seed})
         assert info["episode_metrics"]["valid"] == 1.0
-        assert info["episode_metrics"]["regret"] >= 0.0
+        assert info["episode_metrics"].get("regret", 0.0) >= 0.0
     again, repeated = play_episode(env, agent, options={"episode_seed": seed})
     assert again == total, "a run repeats"
     assert repeated["episode_metrics"] == info["episode_metrics"]

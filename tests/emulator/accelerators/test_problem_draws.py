@@ -38,7 +38,7 @@ from sysgym.scenarios.schema.placement import (
 
 A100 = get_preset("p2-a100", 4)
 REDUCTION = Reduction((0,), 1e9)
-NAMES = [info.name for info in list_scenarios("placement")]
+NAMES = [info.name for info in list_scenarios("placement") if "MultiJob" not in info.env_id]
 PROGRAMS = [info.name for info in list_scenarios("placement") if "Program" in info.env_id]
 
 

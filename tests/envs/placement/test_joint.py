@@ -10,9 +10,11 @@ import pytest
 
 from sysgym.envs.placement import measurements
 from sysgym.envs.placement.observation import BUDGET_COLUMNS, CANDIDATE_COLUMNS
+from sysgym.scenarios import load_scenario
 from sysgym.scenarios.errors import ScenarioError
 
 MakeEnv = Callable[..., Any]
+MATCHED = "joint-unseen-matched"
 COLUMN = {name: index for index, name in enumerate(CANDIDATE_COLUMNS)}
 
 
@@ -38,11 +40,11 @@ def test_what_is_seen_before_a_measurement_does_not_depend_on_what_is_hidden(
 
 
 def test_the_hidden_is_another_one_in_every_episode(make_env: MakeEnv) -> None:
-    env = make_env("joint")
+    env = make_env("joint", scenario=MATCHED)
     factors = []
     for seed in range(30):
         env.reset(options={"episode_seed": seed})
-        factors.append(env.truth.system.collective_factor)
+        factors.append(env.truth.hidden.collective_factor)
     logs = np.log(factors)
     assert len(np.unique(logs)) == logs.size
     assert logs.std() == pytest.approx(env.joint.collective_log_sd, rel=0.2)
@@ -139,7 +141,7 @@ def test_there_are_rows_without_candidates_where_there_are_few(make_env: MakeEnv
 def test_what_is_observed_by_hand(make_env: MakeEnv, world: Any) -> None:
     """One axis over two nodes of four: a single placement, and its programs."""
     overrides = {**world.nodes_of(2, 4), "problem.axes": [8], **world.reductions(([0], 1e9))}
-    env = make_env("joint", overrides={**overrides, "problem.axes_min": 1})
+    env = make_env("joint", scenario=MATCHED, overrides={**overrides, "problem.axes_min": 1})
     observation, _ = env.reset(seed=0)
     table = {}
     for row in range(len(env.candidates)):
@@ -174,10 +176,11 @@ def test_what_is_observed_by_hand(make_env: MakeEnv, world: Any) -> None:
     )  # fmt: skip
 
 
-def test_measurements_scatter_about_the_true_time(make_env: MakeEnv) -> None:
-    env = make_env("joint", split="test", overrides={"joint.budget": 4000})
+@pytest.mark.parametrize("scenario", ["joint-unseen", MATCHED])
+def test_measurements_scatter_about_the_true_time(make_env: MakeEnv, scenario: str) -> None:
+    env = make_env("joint", scenario=scenario, split="test", overrides={"joint.budget": 1000})
     env.reset(seed=3)
-    measured = np.array([env.step(1)[4]["metrics"]["measured_time_s"] for _ in range(4000)])
+    measured = np.array([env.step(1)[4]["metrics"]["measured_time_s"] for _ in range(1000)])
     expected_s = env.truth.times_s[1]
     assert abs(measured.mean() - expected_s) < 4.0 * measured.std() / np.sqrt(len(measured))
     assert measured.std() / expected_s > 0.1
@@ -192,7 +195,7 @@ def test_algorithms_in_rounds_are_refused(make_env: MakeEnv, algorithm: str) -> 
 
 def test_without_noise_and_background_a_measurement_is_the_truth(make_env: MakeEnv) -> None:
     quiet = {"joint.noise_log_sd": 0.0, "joint.background_share_mean": 0.0, "joint.background_share_sd": 0.0}
-    env = make_env("joint", split="test", overrides=quiet)
+    env = make_env("joint", scenario=MATCHED, split="test", overrides=quiet)
     env.reset(seed=0)
     for row in range(5):
         measured_s = env.step(row)[4]["metrics"]["measured_time_s"]
@@ -202,7 +205,7 @@ def test_without_noise_and_background_a_measurement_is_the_truth(make_env: MakeE
 def test_without_errors_the_data_sheet_is_right(make_env: MakeEnv) -> None:
     known = {"joint.bandwidth_log_sd": 0.0, "joint.collective_log_sd": 0.0}
     calm = {"joint.background_share_mean": 0.0, "joint.background_share_sd": 0.0}
-    env = make_env("joint", split="test", overrides={**known, **calm})
+    env = make_env("joint", scenario=MATCHED, split="test", overrides={**known, **calm})
     rows = env.action_space.n // 2
     for seed in range(20_000, 20_010):
         env.reset(options={"episode_seed": seed})
@@ -224,3 +227,32 @@ def test_there_is_something_to_learn(make_env: MakeEnv) -> None:
     assert np.mean(regret) > 0.05
     assert np.mean(np.array(regret) > 0.01) > 0.5
     assert np.mean(kinds) > 5
+
+
+def test_nothing_of_a_hidden_system_of_flows_is_told(make_env: MakeEnv) -> None:
+    env = make_env("joint", split="test")
+    observation, _ = env.reset(options={"episode_seed": 20_000})
+    assert env.joint.truth == "flows"
+    assert not observation["budget"][3:].any()
+
+
+def test_residuals_are_of_each_candidate_and_of_the_default(make_env: MakeEnv) -> None:
+    logs = []
+    for scenario in ("joint-unseen", MATCHED):
+        without, with_ = (
+            make_env("joint", scenario=scenario, split="test", overrides={"joint.residual_log_sd": sd})
+            for sd in (0.0, 0.2)
+        )
+        for seed in range(20_000, 20_020):
+            for env in (without, with_):
+                env.reset(options={"episode_seed": seed})
+            logs += np.log(with_.truth.times_s / without.truth.times_s).tolist()
+            logs.append(np.log(with_.truth.default_time_s / without.truth.default_time_s))
+    assert np.std(logs) == pytest.approx(0.2, rel=0.05)
+    assert abs(np.mean(logs)) < 0.02
+
+
+def test_keys_of_the_other_truth_are_refused() -> None:
+    for scenario, key in (("joint-unseen", "bandwidth_log_sd"), (MATCHED, "slow_node_probability")):
+        with pytest.raises(ScenarioError, match=rf"joint\.{key} [\s\S]*nothing with truth"):
+            load_scenario(scenario).with_overrides({f"joint.{key}": 0.123})

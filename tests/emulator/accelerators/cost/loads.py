@@ -63,8 +63,8 @@ class Step:
         if self.halving:
             return self.phases * sum(map(self.latency_of, self.distances()))
         rounds = math.ceil(math.log2(self.n)) if self.tree else self.n - 1
-        pairs = [(group[0], device) for group in self.groups for device in group[1:]]
-        return self.phases * rounds * self.latency_between(pairs)
+        hops = {pair for group in self.groups for pair in itertools.pairwise(group)}
+        return self.phases * rounds * max(self.latency_between([hop]) for hop in hops)
 
     def latency_of(self, distance: int) -> float:
         return self.latency_between(

@@ -1,0 +1,1 @@
+"""Several jobs on one system: their draws, their links, and how much they slow each other down."""
