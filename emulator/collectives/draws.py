@@ -59,4 +59,4 @@ def draw_collective(table: CollectiveTable, n_devices: int, rng: np.random.Gener
     n_members = min(max(2, round(table.group_fraction * n_devices)), n_devices)
     drawn = rng.permutation(n_devices)[:n_members].tolist()
     members = tuple(range(n_devices)) if n_members == n_devices else tuple(sorted(drawn))
-    return Collective(Kind(table.kind), members, n_devices, table.size_bytes, table.chunks)
+    return Collective(Kind(table.operation), members, n_devices, table.size_bytes, table.chunks)

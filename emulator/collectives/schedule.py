@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -65,13 +66,13 @@ class Schedule:
 
     @classmethod
     def of_plans(cls, task: SynthesisTask, plans: Sequence[Plan]) -> Schedule:
-        """Return the schedule of a plan for every phase.
+        """Return the schedule of a plan for every phase, or for the first ones.
 
         The plan of a reduction is reversed in time: the last device that a chunk reaches is the first to send
         its contribution.
         """
         chunks, hops, n_reducing = [], [], 0
-        for phase, plan in zip(task.collective.phases, plans, strict=True):
+        for phase, plan in zip(task.collective.phases, plans, strict=False):
             alive = plan.without_dead_ends(task, phase)
             backwards = phase is Phase.REDUCE
             chunks.append(alive.chunks[::-1] if backwards else alive.chunks)
@@ -93,7 +94,7 @@ class Schedule:
             self.hops,
             self.n_reducing,
             Phase.REDUCE in task.collective.phases,
-            Phase.COPY in task.collective.phases,
+            self.n_reducing < self.n_transfers,
             task.collective.owners,
             task.n_devices,
             task.network.n_links,
@@ -141,21 +142,21 @@ class Timing:
 
 
 @cached_kernel()
-def _time_transfers(  # type: ignore[no-untyped-def]  # compiled
-    chunks,
-    hops,
-    n_reducing,
-    reduces,
-    copies,
-    owners,
-    n_devices,
-    n_links,
-    sources,
-    targets,
-    paths,
-    durations_s,
-    occupancies_s,
-):
+def _time_transfers(
+    chunks: Any,
+    hops: Any,
+    n_reducing: Any,
+    reduces: Any,
+    copies: Any,
+    owners: Any,
+    n_devices: Any,
+    n_links: Any,
+    sources: Any,
+    targets: Any,
+    paths: Any,
+    durations_s: Any,
+    occupancies_s: Any,
+) -> Any:
     """Return starts, arrivals, the times when devices have chunks, and when links are free."""
     n_chunks = len(owners)
     ready_s = np.zeros((n_chunks, n_devices))
@@ -188,7 +189,7 @@ def _time_transfers(  # type: ignore[no-untyped-def]  # compiled
 
 
 @cached_kernel()
-def _alive(chunks, hops, sources, targets, wanted):  # type: ignore[no-untyped-def]  # compiled
+def _alive(chunks: Any, hops: Any, sources: Any, targets: Any, wanted: Any) -> Any:
     """Return which transfers lead to a device that wants the chunk; ``wanted`` is overwritten."""
     kept = np.zeros(len(hops), np.bool_)
     for index in range(len(hops) - 1, -1, -1):

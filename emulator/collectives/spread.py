@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sysgym.emulator.collectives.collective import BoolArray, Phase
 from sysgym.emulator.collectives.network import FloatArray, IntArray
-from sysgym.emulator.collectives.schedule import Plan
+from sysgym.emulator.collectives.schedule import Plan, Schedule
 from sysgym.emulator.collectives.task import SynthesisTask
 from sysgym.emulator.compiling import cached_kernel
 
@@ -49,9 +51,12 @@ class Spread:
         free_s: When each link is free, float64 [n_links].
         missing: Devices that want a chunk and to which it is not on its way, bool [n_chunks, n_devices].
         useful: Devices to which it may be sent, bool [n_chunks, n_devices].
+        nearest_s: Least time from a device that has the chunk to each device, float64 [n_chunks, n_devices].
+        distances_s: Least time of a chunk from device to device, float64 [n_devices, n_devices].
         holders: Number of devices that have each chunk or will have it, int64 [n_chunks].
         n_missing: Number of pairs of a chunk and a device that lacks it.
         time_s: Latest arrival so far.
+        transfers: Pairs of chunk and hop so far.
     """
 
     def __init__(
@@ -64,20 +69,43 @@ class Spread:
         collective = task.collective
         self.task, self.phase = task, phase
         self.sources, self.targets = task.ends(phase)
-        self._distances_s = task.plan_distances_s(phase)
+        self.distances_s = task.plan_distances_s(phase)
         chunks = np.arange(collective.n_chunks)
         self.ready_s = np.full((collective.n_chunks, task.n_devices), np.inf)
         self.ready_s[chunks, collective.owners] = 0.0 if ready_s is None else ready_s
         self.free_s = np.zeros(task.network.n_links) if free_s is None else free_s.copy()
         self.missing: BoolArray = collective.others.copy()
-        self._nearest_s = self._distances_s[collective.owners].copy()
+        self.nearest_s = self.distances_s[collective.owners].copy()
         self.useful: BoolArray = np.zeros_like(self.missing)
         self.holders = np.ones(collective.n_chunks, np.int64)
         self.n_missing = int(self.missing.sum())
         self.time_s = 0.0
         self.transfers: list[tuple[int, int]] = []
-        for chunk in chunks:
-            _update_useful(chunk, self.ready_s, self.missing, self._nearest_s, self._distances_s, self.useful)
+        _update_all(self.ready_s, self.missing, self.nearest_s, self.distances_s, self.useful)
+
+    @classmethod
+    def after(cls, task: SynthesisTask, plans: Sequence[Plan]) -> Spread:
+        """Return the beginning of the phase after the planned ones.
+
+        Copies of a reduced chunk may leave its owner when the reduction is complete there, over links that
+        the reduction has left.
+        """
+        phase = task.collective.phases[len(plans)]
+        if not plans:
+            return cls(task, phase)
+        done = Schedule.of_plans(task, plans)
+        timing = done.timing
+        owners = task.collective.owners
+        spread = cls(task, phase, timing.ready_s[np.arange(len(owners)), owners], timing.free_s)
+        spread.time_s = done.time_s
+        return spread
+
+    def fork(self) -> Spread:
+        """Return an independent copy."""
+        other = copy(self)
+        for name in ("ready_s", "free_s", "missing", "useful", "nearest_s", "holders", "transfers"):
+            setattr(other, name, getattr(self, name).copy())
+        return other
 
     @property
     def plan(self) -> Plan:
@@ -97,7 +125,7 @@ class Spread:
     def send(self, chunk: int, hop: int) -> float:
         """Add a transfer, and return its arrival."""
         task = self.task
-        arrival_s, satisfied = _send(
+        arrival_s, satisfied = send_chunk(
             chunk,
             hop,
             self.sources,
@@ -108,8 +136,8 @@ class Spread:
             self.ready_s,
             self.free_s,
             self.missing,
-            self._nearest_s,
-            self._distances_s,
+            self.nearest_s,
+            self.distances_s,
             self.useful,
             self.holders,
         )
@@ -145,7 +173,9 @@ class Spread:
 
 
 @cached_kernel()
-def _update_useful(chunk, ready_s, missing, nearest_s, distances_s, useful):  # type: ignore[no-untyped-def]
+def _update_useful(
+    chunk: Any, ready_s: Any, missing: Any, nearest_s: Any, distances_s: Any, useful: Any
+) -> Any:
     """Set the devices to which a chunk may be sent."""
     n = ready_s.shape[1]
     for device in range(n):
@@ -164,22 +194,29 @@ def _update_useful(chunk, ready_s, missing, nearest_s, distances_s, useful):  # 
 
 
 @cached_kernel()
-def _send(  # type: ignore[no-untyped-def]  # compiled
-    chunk,
-    hop,
-    sources,
-    targets,
-    paths,
-    durations_s,
-    occupancies_s,
-    ready_s,
-    free_s,
-    missing,
-    nearest_s,
-    distances_s,
-    useful,
-    holders,
-):
+def _update_all(ready_s: Any, missing: Any, nearest_s: Any, distances_s: Any, useful: Any) -> Any:
+    """Set the devices to which chunks may be sent."""
+    for chunk in range(ready_s.shape[0]):
+        _update_useful(chunk, ready_s, missing, nearest_s, distances_s, useful)
+
+
+@cached_kernel()
+def send_chunk(
+    chunk: Any,
+    hop: Any,
+    sources: Any,
+    targets: Any,
+    paths: Any,
+    durations_s: Any,
+    occupancies_s: Any,
+    ready_s: Any,
+    free_s: Any,
+    missing: Any,
+    nearest_s: Any,
+    distances_s: Any,
+    useful: Any,
+    holders: Any,
+) -> Any:
     """Add a transfer; return its arrival, and 1 if the receiver wanted the chunk."""
     start_s = ready_s[chunk, sources[hop]]
     for place in range(paths.shape[1]):
@@ -201,9 +238,17 @@ def _send(  # type: ignore[no-untyped-def]  # compiled
 
 
 @cached_kernel()
-def _candidates(  # type: ignore[no-untyped-def]  # compiled
-    per_hop, sources, targets, paths, durations_s, ready_s, free_s, useful, holders
-):
+def _candidates(
+    per_hop: Any,
+    sources: Any,
+    targets: Any,
+    paths: Any,
+    durations_s: Any,
+    ready_s: Any,
+    free_s: Any,
+    useful: Any,
+    holders: Any,
+) -> Any:
     """Return hops, chunks, starts, arrivals and ranks within the hop of useful transfers, hop by hop."""
     n_hops, n_chunks = len(sources), ready_s.shape[0]
     room = n_hops * per_hop

@@ -40,6 +40,36 @@ class SynthesisTask:
         return self.hops.durations_s(self.collective.chunk_bytes)
 
     @cached_property
+    def mean_duration_s(self) -> float:
+        """Mean of :attr:`durations_s` over the hops."""
+        return float(self.durations_s.mean())
+
+    @cached_property
+    def latency_share(self) -> float:
+        """Mean latency of the hops over their mean duration."""
+        return float(self.hops.latencies_s.mean()) / self.mean_duration_s
+
+    @cached_property
+    def duration_spread(self) -> float:
+        """Longest duration of a hop over the shortest."""
+        return float(self.durations_s.max() / self.durations_s.min())
+
+    @cached_property
+    def intake_per_s(self) -> FloatArray:
+        """Chunks that the hops into each device carry in a second, as if none shared links, [n_devices]."""
+        return self._per_s(self.hops.targets)
+
+    @cached_property
+    def output_per_s(self) -> FloatArray:
+        """Chunks that the hops out of each device carry in a second, as if none shared links, [n_devices]."""
+        return self._per_s(self.hops.sources)
+
+    def _per_s(self, ends: IntArray) -> FloatArray:
+        per_s = np.zeros(self.n_devices)
+        np.add.at(per_s, ends, 1.0 / (self.durations_s - self.hops.latencies_s))
+        return per_s
+
+    @cached_property
     def occupancies_s(self) -> FloatArray:
         """Time for which a chunk occupies each link of a hop, float64 [n_hops, longest path]."""
         times_s = np.append(self.collective.chunk_bytes / self.network.bandwidths_bytes_per_s, 0.0)
