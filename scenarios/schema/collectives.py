@@ -149,7 +149,7 @@ class Faults(Table):
 class CollectiveTable(Table):
     """The collective whose schedule is synthesised."""
 
-    kind: Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all", "broadcast"] = Field(
+    operation: Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all", "broadcast"] = Field(
         default="all_gather", description="the collective"
     )
     size_bytes: Positive = Field(
