@@ -15,10 +15,10 @@ FAMILY = Family(
     evaluation=Evaluation(
         reference="ring",
         headline=_REGRET,
-        benefit=Metric("busbw_bytes_per_s", "Bus bandwidth", True),
+        benefit=Metric("busbw_bps", "Bus bandwidth", True),
         cost=_REGRET,
         metrics_entry="sysgym.envs.collectives.metrics:EPISODE_METRICS",
-        leading=("regret", "busbw_bytes_per_s", "transfers"),
+        leading=("regret", "link_use_fraction", "transfers"),
         average="mean",
     ),
     agents="sysgym.agents.collectives:AGENTS",
