@@ -38,6 +38,11 @@ def main() -> None:
         play_episode(env, make_agent(agent, family="placement"))
         env.close()
 
+    for agent in ("ring", "tacos"):
+        env = gym.make("sysgym/CollectiveSynthesis-v0", disable_env_checker=True)
+        play_episode(env, make_agent(agent, family="collectives"))
+        env.close()
+
 
 def _step(env: gym.Env[Any, Any]) -> None:
     _, info = env.reset(seed=0)

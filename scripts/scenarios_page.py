@@ -20,6 +20,7 @@ from sysgym.scenarios import (
     load_scenario,
     load_suite,
 )
+from sysgym.scenarios.schema.collectives import CollectivesScenario
 from sysgym.scenarios.schema.common import Scenario
 from sysgym.scenarios.schema.congestion import TopologyTable, WorkloadTable
 from sysgym.scenarios.schema.suite import ContenderSpec, MatrixSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
@@ -37,6 +38,7 @@ def render(text: str) -> str:
         "shipped": _shipped(),
         "shipped stragglers": _shipped_stragglers(),
         "shipped placement": _shipped_placement(),
+        "shipped collectives": _shipped_collectives(),
         "suites": _suites(),
         "suite keys": _suite_keys(),
     }
@@ -129,6 +131,36 @@ def _shipped_placement() -> Iterator[str]:
             if jobs
             else _range(problem.reductions_min, problem.reductions_max),
             f"{_engineering(sizes[0])}B to {_engineering(sizes[1])}B",
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _shipped_collectives() -> Iterator[str]:
+    yield "| scenario | systems in training | in test | collectives | sizes | faults in test |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for info in list_scenarios("collectives"):
+        scenario = load_scenario(info.name, expect=CollectivesScenario)
+        splits, table = scenario.splits, scenario.collective
+        systems = [
+            split.vary.get("system.topology", (scenario.system.topology,))
+            for split in (splits.train, splits.test)
+        ]
+        sizes = splits.test.ranges.get("collective.size_bytes")
+        faults = [
+            f"{', '.join(map(str, splits.test.vary[key]))} {what}"
+            for key, what in (("faults.failed_cables", "absent"), ("faults.slow_cables", "slow"))
+            if key in splits.test.vary
+        ]
+        cells = [
+            f"[`{info.name}`](../scenarios/collectives/{info.name}.toml)",
+            *(", ".join(map(str, names)) for names in systems),
+            ", ".join(map(str, splits.test.vary.get("collective.operation", (table.operation,)))).replace(
+                "_", "-"
+            ),
+            f"{_engineering(sizes.low)}B to {_engineering(sizes.high)}B, log"
+            if sizes
+            else f"{_engineering(table.size_bytes)}B",
+            "; ".join(faults),
         ]
         yield f"| {' | '.join(cells)} |"
 

@@ -47,6 +47,8 @@ PLACEMENT = {
     "joint": "sysgym/JointPlacement-v0",
     "jobs": "sysgym/MultiJobPlacement-v0",
 }
+# Collectives: every scenario, some short episodes in a row.
+COLLECTIVES = "synthesis"
 PLACEMENT_EPISODES = 5
 MEASUREMENTS = 6
 
@@ -70,6 +72,8 @@ def episodes() -> Iterator[Episode]:
             yield Episode(info.name, FLOW)
         elif info.family == "congestion":
             yield from (Episode(info.name, transport) for transport in EVERYWHERE)
+        elif info.family == "collectives":
+            yield Episode(info.name, COLLECTIVES)
         elif info.family == "placement":
             env_id = load_scenario(info.name).env_id
             yield from (Episode(info.name, variant) for variant, own in PLACEMENT.items() if own == env_id)
@@ -89,6 +93,8 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
         return straggler_trace(episode)
     if episode.variant in PLACEMENT:
         return placement_trace(episode)
+    if episode.variant == COLLECTIVES:
+        return collectives_trace(episode)
     if episode.variant.startswith(FLOW):
         return flow_trace(episode)
     transport = episode.variant.removesuffix(BY_DUPLICATES)
@@ -202,6 +208,25 @@ def placement_record(observation: Any, reward: float, info: dict[str, Any]) -> d
     """Return what is compared after one decision; at the end of an episode its metrics too."""
     ended = {f"episode_{name}": value for name, value in info.get("episode_metrics", {}).items()}
     return {**counts_and_times(info), "reward": float(reward), **sums_of(observation), **ended}
+
+
+def collectives_trace(episode: Episode) -> list[dict[str, int | float]]:
+    """Play episodes in the environment of the collectives family; records of the first steps and the last."""
+    env: Any = gym.make("sysgym/CollectiveSynthesis-v0", scenario=episode.scenario, split="test").unwrapped
+    records = []
+    for number in range(2):
+        observation, info = env.reset(seed=0, options={"episode_seed": EPISODE_SEED + number})
+        records.append(placement_record(observation, 0.0, info))
+        over, step = False, 0
+        while not over:
+            # Mostly early candidates, so that links are shared; some late ones.
+            allowed = env.action_masks().nonzero()[0]
+            action = allowed[(step * step) % min(len(allowed), 5)]
+            observation, reward, over, _, info = env.step(action)
+            step += 1
+            if over or step <= STEPS:
+                records.append(placement_record(observation, reward, info))
+    return records
 
 
 def main() -> None:

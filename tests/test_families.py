@@ -29,6 +29,7 @@ LAYERS = ("scenarios", "emulator", "envs", "agents", "src/sysgym")
 
 # The folders of a family beside those that have its name: its world, and the tables of its scenario files.
 WORLDS = {
+    "collectives": ("emulator/collectives",),
     "congestion": (
         "emulator/network.py",
         "emulator/packets",
@@ -48,11 +49,12 @@ STUDIES = (
 )
 
 # Other files that may name a family. The first exports every schema by name; the others are about one:
-# the example of the package, the commands for calibration and speed, time series of networks, and a world
-# that simulates its messages as packets.
+# the example of the package, the commands for calibration and speed, time series of networks, a world that
+# simulates its messages as packets, and a reader of files whose extra is named after a family.
 OF_ONE_FAMILY = (
     "scenarios/__init__.py",
     "emulator/accelerators/flows/packets.py",
+    "emulator/network_files.py",
     "src/sysgym/__init__.py",
     "src/sysgym/cli/commands/calibrate.py",
     "src/sysgym/cli/commands/perf.py",
@@ -153,7 +155,7 @@ def test_a_name_is_found(source: str) -> None:
 
 def test_ordinary_words_are_no_names() -> None:
     source = '"Stragglers of a placement; congestion control, of all families."\nplacement = "stragglers: 3"'
-    assert [names_of(family, source) for family in WORLDS] == [[], [], []]
+    assert [names_of(family, source) for family in WORLDS] == [[], [], [], []]
 
 
 def test_the_families_of_the_package_are_the_folders_of_envs() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from sysgym.envs.collectives.observation import CANDIDATE_COLUMNS, SYSTEM_COLUMNS
+from sysgym.envs.collectives.synthesis import CollectiveSynthesis
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.flow.flow_cc import FlowCC
 from sysgym.envs.placement import observation
@@ -56,7 +58,10 @@ PLACEMENT_COLUMNS: dict[Any, dict[str, Any]] = {
 STRAGGLER_COLUMNS: dict[Any, dict[str, Any]] = {
     cls: {"tasks": TASK_COLUMNS, "job": JOB_COLUMNS} for cls in (StragglerPrediction, StragglerMitigation)
 }
-COLUMNS = {**PLACEMENT_COLUMNS, **STRAGGLER_COLUMNS}
+COLLECTIVE_COLUMNS: dict[Any, dict[str, Any]] = {
+    CollectiveSynthesis: {"candidates": CANDIDATE_COLUMNS, "system": SYSTEM_COLUMNS}
+}
+COLUMNS = {**PLACEMENT_COLUMNS, **STRAGGLER_COLUMNS, **COLLECTIVE_COLUMNS}
 every = pytest.mark.parametrize("cls", list(COLUMNS))
 
 
@@ -80,6 +85,8 @@ def shapes_as_told(env: Any) -> dict[str, str]:
     if isinstance(env, JointPlacement):
         k = env.scenario.joint.candidates
         letters = {2 * k: "2K", k: "K"}
+    elif isinstance(env, CollectiveSynthesis):
+        letters = {env.scenario.candidates.most: "K"}
     elif not isinstance(env, tuple(PLACEMENT_COLUMNS)):
         letters = {400: "N", 30: "2C"}
     shapes = {}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import sysgym
+from sysgym.envs.collectives.observation import SynthesisTables
 from sysgym.envs.congestion.datacenter.rewards import get_reward
 from sysgym.envs.congestion.flow.presets.datacenter import DATACENTER
 from sysgym.envs.lifecycle import ArgumentError
@@ -29,6 +30,7 @@ DEFAULTS: dict[str, Any] = {
     "sysgym/CollectivePlacement-v0": PlacementTables,
     "sysgym/ReductionProgram-v0": ProgramTables,
     "sysgym/JointPlacement-v0": JointTables,
+    "sysgym/CollectiveSynthesis-v0": SynthesisTables,
 }
 every = pytest.mark.parametrize("env_id", list(DEFAULTS))
 

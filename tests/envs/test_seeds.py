@@ -21,6 +21,7 @@ EPISODES = {
     "sysgym/CollectivePlacement-v0": 3,
     "sysgym/ReductionProgram-v0": 3,
     "sysgym/JointPlacement-v0": 3,
+    "sysgym/CollectiveSynthesis-v0": 3,
     "sysgym/StragglerPrediction-v0": 1,
     "sysgym/StragglerMitigation-v0": 1,
 }

@@ -54,6 +54,8 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     ratios |= {"two_axes_fraction", "measurement_price", "noise_log_sd", "bandwidth_log_sd"}
     ratios |= {"collective_log_sd"}
     ratios |= {"background_share_mean", "background_share_sd"}
+    # Collectives: bandwidth of a slow cable over a sound one, share of the devices.
+    ratios |= {"slow_ratio", "group_fraction"}
     # Network: probabilities, the weight of a sample, a queue over the free memory.
     ratios |= {"loss_probability", "red_max_probability", "red_weight", "shared_buffer_alpha"}
     # Traffic: an index of a tail.

@@ -1,0 +1,78 @@
+"""Searches over greedy matchings: random restarts, and annealing of the keys of chunks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sysgym.agents.collectives.matching import Rule, match, random_keys
+from sysgym.emulator.collectives.network import FloatArray
+from sysgym.emulator.collectives.schedule import Plan
+from sysgym.emulator.collectives.spread import Spread
+
+TACOS_LIKE = (Rule(),)
+"""A link takes the first chunk that it can send, a random one of several."""
+
+RULES = (Rule(1.0, 1.0), Rule(1.0, 0.0), Rule(0.5, 1.0), Rule(0.0, 1.0), Rule(0.0, 0.0))
+"""Rules that restarts take in turns; which is best depends on the system."""
+
+HOTTEST, COLDEST = 0.05, 0.002
+"""Temperatures of annealing, in the natural logarithm of time."""
+
+REDRAWN = 0.05
+"""Share of the keys that a move of annealing draws again."""
+
+
+def restarts(start: Spread, rules: Sequence[Rule], runs: int, rng: np.random.Generator) -> Plan:
+    """Return the best of some matchings, the first of each rule without keys and the others with random ones.
+
+    Args:
+        start: State at the beginning of a phase; it is not changed.
+        rules: Rules, used in turns.
+        runs: Number of matchings.
+        rng: Generator of the keys.
+    """
+    best: Plan | None = None
+    best_s = math.inf
+    for run in range(runs):
+        spread = start.fork()
+        keys = None if run < len(rules) else random_keys(spread.task, rng)
+        plan = match(spread, rules[run % len(rules)], keys)
+        if spread.time_s < best_s:
+            best, best_s = plan, spread.time_s
+    assert best is not None
+    return best
+
+
+def annealing(start: Spread, runs: int, rng: np.random.Generator) -> Plan:
+    """Return the best plan found by simulated annealing of keys (Kirkpatrick et al., Science 220, 1983).
+
+    It begins with every rule of :data:`RULES` once, and continues with the best. A move draws some keys
+    again; the energy is the logarithm of the time.
+
+    Args:
+        start: State at the beginning of a phase; it is not changed.
+        runs: Number of matchings.
+        rng: Generator of moves.
+    """
+    tried = [(rule, start.fork()) for rule in RULES]
+    plans = [match(spread, rule) for rule, spread in tried]
+    first = min(range(len(tried)), key=lambda index: tried[index][1].time_s)
+    (rule, spread), best = tried[first], plans[first]
+    keys: FloatArray = np.zeros(start.missing.shape)
+    energy = least = math.log(spread.time_s)
+    for run in range(len(tried), runs):
+        progress = (run - len(tried)) / max(runs - len(tried), 1)
+        temperature = HOTTEST * (COLDEST / HOTTEST) ** progress
+        redrawn = rng.random(keys.shape) < REDRAWN
+        moved = np.where(redrawn, rng.random(keys.shape), keys)
+        spread = start.fork()
+        plan = match(spread, rule, moved)
+        found = math.log(spread.time_s)
+        if found <= energy or rng.random() < math.exp((energy - found) / temperature):
+            keys, energy = moved, found
+        if found < least:
+            best, least = plan, found
+    return best

@@ -1,0 +1,49 @@
+"""Agents that look at one step: a random candidate, and the earliest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.collectives.base import world_of
+
+STREAM = 0xC0117
+"""Random stream of the random agent."""
+
+
+class RandomAgent:
+    """Uniformly random candidate, seeded by the episode."""
+
+    name = "random"
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Seed the generator by the episode.
+
+        Raises:
+            SysgymError: If the environment belongs to another family.
+        """
+        self._rng = np.random.default_rng([STREAM, world_of(env, self.name).episode_seed or 0])
+
+    def act(self, observation: Any) -> int:
+        """Draw an action."""
+        return int(self._rng.choice(np.flatnonzero(observation["action_mask"] > 0.0)))
+
+
+class EarliestAgent:
+    """The first candidate: the earliest to arrive, of several the chunk that fewest devices have."""
+
+    name = "earliest"
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Check the environment.
+
+        Raises:
+            SysgymError: If the environment belongs to another family.
+        """
+        world_of(env, self.name)
+
+    def act(self, observation: Any) -> int:
+        """Return the first row."""
+        return 0

@@ -1,0 +1,93 @@
+"""Agents that synthesise a schedule for the links at hand: matchings, searches, an integer program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sysgym.agents.collectives.base import Synthesizer
+from sysgym.agents.collectives.milp import check_size, optimal_plan
+from sysgym.agents.collectives.search import RULES, TACOS_LIKE, annealing, restarts
+from sysgym.emulator.collectives.schedule import Plan
+from sysgym.emulator.collectives.spread import Spread
+from sysgym.scenarios.errors import SysgymError
+
+
+class TacosAgent(Synthesizer):
+    """Random matchings of free links and chunks, after TACOS; the best of some runs.
+
+    Args:
+        runs: Matchings of a phase.
+    """
+
+    name, STREAM = "tacos", 0x7AC05
+
+    def __init__(self, runs: int = 16) -> None:
+        """Set the number of matchings."""
+        self.runs = _positive(self.name, runs)
+
+    def phase_plan(self, start: Spread, rng: np.random.Generator) -> Plan:
+        """Return the best of the matchings."""
+        return restarts(start, TACOS_LIKE, self.runs, rng)
+
+
+class RestartsAgent(Synthesizer):
+    """Matchings by several rules, some of which wait for faster links; the best of some runs.
+
+    Args:
+        runs: Matchings of a phase.
+    """
+
+    name, STREAM = "restarts", 0x5E57A
+
+    def __init__(self, runs: int = 32) -> None:
+        """Set the number of matchings."""
+        self.runs = _positive(self.name, runs)
+
+    def phase_plan(self, start: Spread, rng: np.random.Generator) -> Plan:
+        """Return the best of the matchings."""
+        return restarts(start, RULES, self.runs, rng)
+
+
+class AnnealingAgent(Synthesizer):
+    """Simulated annealing of the keys that order chunks in the best rule's matching.
+
+    Args:
+        runs: Matchings of a phase.
+    """
+
+    name, STREAM = "annealing", 0xA22EA
+
+    def __init__(self, runs: int = 200) -> None:
+        """Set the number of matchings."""
+        self.runs = _positive(self.name, runs)
+
+    def phase_plan(self, start: Spread, rng: np.random.Generator) -> Plan:
+        """Return the best plan found."""
+        return annealing(start, self.runs, rng)
+
+
+class MilpAgent(Synthesizer):
+    """The optimum of small tasks by mixed-integer programs, from the schedule of annealing downwards.
+
+    Each phase is solved on its own, so an all-reduce is the sum of two optima. Larger tasks are an error.
+    """
+
+    name, STREAM = "milp", 0x3117
+
+    def phase_plan(self, start: Spread, rng: np.random.Generator) -> Plan:
+        """Return the optimal plan of the phase on free links."""
+        alone = Spread(start.task, start.phase)
+        check_size(alone)
+        first = annealing(alone, 100, rng)
+        played = alone.fork()
+        for chunk, hop in zip(first.chunks, first.hops, strict=True):
+            played.send(chunk, hop)
+        return optimal_plan(alone, first, played.time_s)[0]
+
+
+def _positive(name: str, runs: Any) -> int:
+    if isinstance(runs, float) or runs < 1:
+        raise SysgymError(f'the agent "{name}": runs: expected a whole number, at least 1, got {runs!r}')
+    return int(runs)

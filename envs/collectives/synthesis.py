@@ -1,0 +1,380 @@
+"""``sysgym/CollectiveSynthesis-v0``: a schedule of a collective, one transfer at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.collectives.bounds import lower_bound_s
+from sysgym.emulator.collectives.draws import draw_task
+from sysgym.emulator.collectives.schedule import Plan, Schedule
+from sysgym.emulator.collectives.spread import Spread, Transfers
+from sysgym.emulator.collectives.task import SynthesisTask
+from sysgym.envs.collectives.metrics import Outcome
+from sysgym.envs.collectives.observation import OBSERVERS, BoolArray, SynthesisState
+from sysgym.envs.collectives.render import SynthesisScene, synthesis_picture, synthesis_text
+from sysgym.envs.collectives.rewards import REWARDS, TransferOutcome, weight_names
+from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
+from sysgym.envs.lifecycle import Kinds, Lifecycle, Phase, whole_number
+from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
+from sysgym.envs.rewards import Reward, reward_of
+from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.schema.collectives import CollectivesScenario
+
+
+class CollectiveSynthesis(Lifecycle, gym.Env[Any, np.int64]):
+    """Schedule the transfers of a collective on a network of devices, switches and links.
+
+    ## Description
+
+    An all-gather, reduce-scatter, all-reduce, all-to-all or broadcast over some devices is a set of transfers
+    of chunks over links. Which device sends which chunk to whom, and in which order, decides how long it
+    takes. On rings, trees and hypercubes good schedules are known; on a system with several kinds of links,
+    or with broken ones, they have to be found. TACCL, TE-CCL, TACOS and ForestColl synthesise such schedules.
+
+    An episode is one collective on one system. A step schedules one transfer: a chunk over a *hop*, which is
+    a link between two devices or a way over switches alone. A link serves its transfers in the order of the
+    schedule; a transfer starts when the sender has the chunk and all links of the hop are free. Reductions
+    are planned backwards in time, from the owner of a chunk to its contributors, as in TACOS: the reversed
+    plan collects partial sums. An all-reduce has two phases, a reduction and then copies.
+
+    ## Action Space
+
+    `Discrete(K)`: row of the candidate to schedule, K being the scenario's `candidates.most`. `action_mask`
+    allows the rows that exist. Candidates are useful transfers, the earliest to arrive first: the receiver
+    wants the chunk, or is closer to a device that lacks it than all that have it. An action that the mask
+    forbids ends the episode: the schedule is completed with the first candidate of every step.
+
+    ## Observation Space
+
+    `Dict` of float32 `Box`es, padded with zeros to K rows.
+
+    | Key | Shape | Meaning |
+    | --- | --- | --- |
+    | `candidates` | (K, 14) | candidate transfers, columns below |
+    | `system` | (14,) | what they have in common, columns below |
+    | `action_mask` | (K,) | 1 where an action is allowed |
+
+    | Column of `candidates` | Meaning | Unit |
+    | --- | --- | --- |
+    | `exists` | there is a candidate in this row | 0 or 1 |
+    | `start` | start after the earliest start of all candidates | mean durations |
+    | `duration` | from start to arrival | mean durations |
+    | `arrival` | arrival after the earliest of all candidates | mean durations |
+    | `increase` | increase of the schedule's time by it | mean durations |
+    | `wanted` | the receiver wants the chunk; else it forwards it | 0 or 1 |
+    | `holders` | devices that have the chunk or are sent it | share of devices |
+    | `lacking` | devices that want the chunk and are not sent it yet | share of devices |
+    | `farthest` | way from the receiver to the farthest of those | mean durations |
+    | `receiver_lacks` | chunks that the receiver wants and is not sent yet | share of chunks |
+    | `receiver_load` | time that its links need for those | multiples of the bound |
+    | `alternatives` | hops into the receiver whose sender has the chunk | share of hops |
+    | `onward` | hops out of the receiver over which the chunk would be useful | share of hops |
+    | `rank` | candidates of the same hop before this one | count |
+
+    | Column of `system` | Meaning | Unit |
+    | --- | --- | --- |
+    | `devices` | devices of the system | log10 |
+    | `group` | devices that take part | share of devices |
+    | `chunks` | chunks of the collective | log10 |
+    | `latency` | mean latency of a hop | share of the mean duration |
+    | `slowest` | duration of the slowest hop over that of the fastest | log10 |
+    | `progress` | deliveries of this phase that are scheduled | share |
+    | `time` | time of the schedule so far | multiples of the bound |
+    | `candidates` | candidates | share of the rows |
+    | `reducing` | the phase is a reduction, which is planned backwards | 0 or 1 |
+    | `all_gather` | the collective is all gather | 0 or 1 |
+    | `reduce_scatter` | the collective is reduce scatter | 0 or 1 |
+    | `all_reduce` | the collective is all reduce | 0 or 1 |
+    | `all_to_all` | the collective is all to all | 0 or 1 |
+    | `broadcast` | the collective is broadcast | 0 or 1 |
+
+    A mean duration is that of one chunk over one hop, averaged over the hops. In a reduction, senders and
+    receivers are those of the plan, so they change places in the schedule. Ratios are clipped to 100.
+
+    ## Rewards
+
+    The reward is the sum of named terms, which `info["reward_terms"]` lists; the scenario may set their
+    weights, by default 1.
+
+    | Name | Terms |
+    | --- | --- |
+    | `default` | `time`: minus the increase of the schedule's time by this transfer, over the lower bound; `invalid`: -1 for an action that the mask forbids |
+    | `regret` | `regret`: on the last step, minus ln(time / lower bound); `invalid`: -1 for an action that the mask forbids |
+
+    ## Starting State
+
+    The system, its faults and the group of one episode seed; every device has its own data.
+    `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
+    `reset(options={"episode_seed": 20001})` sets it.
+
+    ## Episode End
+
+    Termination: when every device has or is sent all that the collective gives it, or after an action that
+    the mask forbids.
+
+    Truncation: never.
+
+    ## Arguments
+
+    | Parameter | Type | Default | Description |
+    | --- | --- | --- | --- |
+    | `scenario` | str, path, dict or `CollectivesScenario` | `"collectives-small"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
+    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
+    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"system.topology": "torus-4x4"}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+
+    ## Info
+
+    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `metrics`: dict of the state's metrics, see `sysgym.envs.collectives.metrics.STEP_METRICS`.
+    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_seed`: the seed of this episode's task.
+    - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
+
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.task` the collective on its
+    network, `env.unwrapped.schedule` the schedule at the end. Schedules that are made elsewhere are played
+    with `env.unwrapped.follow(plans)`: their transfers are then the only candidates, one at a time.
+
+    ## Registered Configurations
+
+    One id, `sysgym/CollectiveSynthesis-v0`; `scenario` selects the configuration: `collective-ring-16`,
+    `collectives-small`, `collectives-unseen`, or a file of your own.
+
+    ## Baselines
+
+    The agents `ring`, `tree`, `doubling`, `direct`, `collectives/random`, `earliest`, `tacos`, `restarts`,
+    `annealing`, `milp` and learned ones. `sysgym bench collectives` evaluates them on unseen systems and
+    `sysgym report` prints regret with confidence intervals.
+
+    ## References
+
+    - Zhao et al.: ForestColl: Throughput-Optimal Collective Communications on Heterogeneous Network Fabrics.
+      arXiv 2402.06787. The lower bound.
+    - Won et al.: TACOS: Topology-Aware Collective Algorithm Synthesizer for Distributed Machine Learning.
+      arXiv 2304.05301. Matching on a time-expanded network; reductions by reversal.
+    - Liu et al.: Rethinking Machine Learning Collective Communication as a Multi-Commodity Flow Problem
+      (TE-CCL). SIGCOMM 2024. The mixed-integer program.
+    - NVIDIA: nccl-tests, doc/PERFORMANCE.md. Bus bandwidth.
+
+    ## Version History
+
+    - v0: first version.
+    """  # noqa: E501, a table's row is one line
+
+    metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
+        "render_modes": ["ansi", "rgb_array", "human"],
+        "render_fps": 4,
+    }
+    ARGUMENTS: ClassVar[Kinds] = OBSERVATION_ARGUMENT
+    REWARDS = REWARDS
+    OBSERVERS = OBSERVERS
+
+    def __init__(
+        self,
+        scenario: str | PathLike[str] | Mapping[str, Any] | CollectivesScenario = "collectives-small",
+        split: str = "train",
+        reward: str | Reward[TransferOutcome] | None = None,
+        observation: str | Observer[CollectivesScenario, SynthesisState] = "default",
+        overrides: Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Create the environment; the class documentation describes the arguments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split, reward or observation does not exist.
+            ArgumentError: If the observation has no space.
+        """
+        self.scenario = resolve_scenario(scenario, overrides, CollectivesScenario)
+        self.split, self.render_mode = split, render_mode
+        self._seeds = self.scenario.splits[split].seeds
+        self.reward = reward_of(self.scenario.reward, reward, self.REWARDS, weight_names())
+        self.observer = get_observer(observation, self.OBSERVERS)
+        self.observation_space = space_of(self.observer, self.scenario)
+        self.action_space: gym.spaces.Discrete = gym.spaces.Discrete(self.scenario.candidates.most)
+        self.episode_seed: int | None = None
+        self.task: SynthesisTask
+        self.bound_s: float
+        self.outcome: Outcome | None = None
+        self._spread: Spread
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode.
+
+        Args:
+            seed: Seeds the generator that draws episode seeds.
+            options: ``{"episode_seed": int}`` sets the episode seed, which may lie outside the split.
+
+        Raises:
+            ClosedEnvironment: If the environment is closed.
+        """
+        self._check_may_reset()
+        super().reset(seed=seed)
+        self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
+        self.task = draw_task(self.scenario, self.split, self.episode_seed)
+        self.per_hop = self.scenario.draw(self.split, self.episode_seed).candidates.per_hop
+        self.bound_s = lower_bound_s(self.task)
+        self.outcome = None
+        self.steps, self.time_s = 0, 0.0
+        self._plans: list[Plan] = []
+        self._followed: list[list[tuple[int, int]]] | None = None
+        self._begin_phase()
+        self._phase = Phase.RUNNING
+        self._show()
+        return self._observation(), self._info()
+
+    def step(self, action: int | np.int64) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Schedule one transfer; an action that the mask forbids ends the episode.
+
+        Raises:
+            NoEpisode: If no episode is in progress.
+            ClosedEnvironment: If the environment is closed.
+            ActionError: If the action is outside the space.
+        """
+        self._check_may_step()
+        row = whole_number(action, self.action_space)
+        self.steps += 1
+        before_s, valid = self.time_s, bool(self._mask[row])
+        self._send(row if valid else 0)
+        while not valid and self.outcome is None:
+            self._send(0)
+        over = self.outcome is not None
+        if over and not valid:
+            assert self.outcome is not None
+            self.outcome = Outcome(self.outcome.schedule, self.bound_s, valid=False)
+        increase = (self.time_s - before_s) / self.bound_s
+        terms = self.reward.terms(TransferOutcome(increase, self.outcome))
+        info = {"reward_terms": terms, **self._info()}
+        if self.outcome is not None:
+            info["episode_metrics"] = self.outcome.metrics()
+            self._phase = Phase.OVER
+        self._show()
+        return self._observation(), float(sum(terms.values())), over, False, info
+
+    def action_masks(self) -> BoolArray:
+        """Return the mask of allowed actions, bool [K]; all False when the episode is over."""
+        self._check_began("action_masks")
+        return self._mask.copy()
+
+    def follow(self, plans: Sequence[Plan]) -> None:
+        """Show the transfers of plans as the only candidates from now on, one at a time, in their order.
+
+        Args:
+            plans: A plan for each phase of the collective.
+
+        Raises:
+            SysgymError: If the episode has begun to schedule, or there is not a plan for each phase.
+            NoEpisode: If no episode is in progress.
+        """
+        self._check_may_step()
+        phases = self.task.collective.phases
+        if self.steps or len(plans) != len(phases):
+            raise SysgymError(
+                f"follow: expected {len(phases)} plans before the first step, got {len(plans)}"
+                f" after {self.steps} steps"
+            )
+        self._followed = [list(zip(one.chunks.tolist(), one.hops.tolist(), strict=True)) for one in plans]
+        for transfers in self._followed:
+            transfers.reverse()
+        self._show_candidates()
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The schedule; None while the episode is in progress."""
+        return None if self.outcome is None else self.outcome.schedule
+
+    def _begin_phase(self) -> None:
+        self._spread = Spread.after(self.task, self._plans)
+        self._n_wanted = self._spread.n_missing
+        self.time_s = max(self.time_s, self._spread.time_s) if not self._plans else self._spread.time_s
+        self._show_candidates()
+
+    def _send(self, row: int) -> None:
+        spread = self._spread
+        spread.send(int(self._candidates.chunks[row]), int(self._candidates.hops[row]))
+        self.time_s = spread.time_s
+        if self._followed is not None:
+            self._followed[len(self._plans)].pop()
+        if spread.n_missing:
+            self._show_candidates()
+            return
+        self._plans.append(spread.plan)
+        if len(self._plans) < len(self.task.collective.phases):
+            self._begin_phase()
+            return
+        self.outcome = Outcome(Schedule.of_plans(self.task, self._plans), self.bound_s)
+        self.time_s = self.outcome.schedule.time_s
+        nothing = np.empty(0, np.int64)
+        self._set_candidates(Transfers(nothing, nothing, np.empty(0), np.empty(0)))
+
+    def _show_candidates(self) -> None:
+        if self._followed is None:
+            self._set_candidates(self._spread.candidates(self.scenario.candidates.most, self.per_hop))
+            return
+        left = self._followed[len(self._plans)]
+        if not left:
+            missing = self._spread.n_missing
+            raise SysgymError(f"follow: the plan ends while {missing} chunks are lacking on devices")
+        chunk, hop = left[-1]
+        start_s = self._spread.start_s(chunk, hop)
+        held = np.isfinite(self._spread.ready_s[chunk, self._spread.targets[hop]])
+        if not np.isfinite(start_s) or held:
+            reason = "the receiver has it already" if held else "the sender does not have it"
+            raise SysgymError(f"follow: chunk {chunk} over hop {hop}: {reason}")
+        arrival_s = start_s + self.task.durations_s[hop]
+        self._set_candidates(
+            Transfers(np.array([hop]), np.array([chunk]), np.array([start_s]), np.array([arrival_s]))
+        )
+
+    def _set_candidates(self, candidates: Transfers) -> None:
+        self._candidates = candidates
+        self._mask = np.arange(self.scenario.candidates.most) < len(candidates.hops)
+
+    def _observation(self) -> Any:
+        return self.observer.observe(
+            SynthesisState(
+                self._spread,
+                self._candidates,
+                self.scenario.candidates.most,
+                self.bound_s,
+                self._n_wanted,
+                self.time_s,
+                self._mask,
+            )
+        )
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "metrics": {
+                "steps": float(self.steps),
+                "allowed": float(self._mask.sum()),
+                "missing": float(self._spread.n_missing),
+                "time_s": float(self.time_s),
+                "bound_s": self.bound_s,
+            },
+            "episode_seed": self.episode_seed,
+            "action_mask": self._mask.astype(np.int8),
+        }
+
+    def _scene(self) -> SynthesisScene:
+        done = len(self._plans) == len(self.task.collective.phases)
+        plans = self._plans if done else [*self._plans, self._spread.plan]
+        return SynthesisScene(
+            self.scenario.name, Schedule.of_plans(self.task, plans), self.bound_s, self.outcome
+        )
+
+    def _text(self) -> str:
+        return synthesis_text(self._scene())
+
+    def _picture(self) -> NDArray[np.uint8]:
+        return synthesis_picture(self._scene())
