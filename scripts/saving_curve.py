@@ -32,8 +32,20 @@ Group = tuple[str, str]
 WASTE_PERCENT = (1.0, 2.0, 5.0, 10.0)
 REFERENCE: Group = ("spark", "copy")
 RESAMPLES, SEED = 2000, 0
-COLOURS = ("#b2182b", "#2166ac", "#1b7837", "#762a83", "#e08214", "#35978f", "#c51b7d", "#4d4d4d", "#8c6d31")
-LEAST_WASTE_SHOWN = 0.1
+COLOURS = {
+    "transfer": "#b2182b",
+    "spark": "#2166ac",
+    "wrangler": "#1b7837",
+    "clock": "#762a83",
+    "nurd": "#e08214",
+    "iforest": "#35978f",
+    "flag_all": "#4d4d4d",
+}
+"""Agents with a colour; others are grey points."""
+LEAST_WASTE_SHOWN, LEAST_SAVING_SHOWN = 0.3, -6.0
+ORACLE: Group = ("oracle", "relaunch")
+LEAST_CURVES = 2
+"""Agents with several settings that a scenario needs for a panel."""
 
 
 class Points(NamedTuple):
@@ -60,14 +72,22 @@ def main() -> None:
     by_scenario: dict[str, list[Row]] = defaultdict(list)
     for row in read_rows(given.folder):
         by_scenario[row.scenario].append(row)
-    figure = Figure(figsize=(6.2 * len(by_scenario), 5.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = np.atleast_1d(figure.subplots(1, len(by_scenario)))
-    for (scenario, rows), axes in zip(by_scenario.items(), panels, strict=True):
-        groups = points_of(rows, given.jobs)
+    found = {scenario: points_of(rows, given.jobs) for scenario, rows in by_scenario.items()}
+    for scenario, groups in found.items():
         print_table(scenario, groups)
+    drawn = {
+        scenario: groups
+        for scenario, groups in found.items()
+        if sum(len(points.saved) > 1 for points in groups.values()) >= LEAST_CURVES
+    }
+    figure = Figure(figsize=(4.6 * len(drawn), 4.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, len(drawn), squeeze=False)[0]
+    for (scenario, groups), axes in zip(drawn.items(), panels, strict=True):
         draw(axes, scenario, groups)
-    figure.savefig(given.picture, dpi=110)
+    panels[0].set_ylabel("Completion time saved, %")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    figure.savefig(given.picture, dpi=120)
 
 
 def points_of(rows: list[Row], n_jobs: int | None = None) -> dict[Group, Points]:
@@ -153,34 +173,28 @@ def _interval(values: Array) -> str:
 
 
 def draw(axes: Axes, scenario: str, groups: Mapping[Group, Points]) -> None:
-    """Draw the curves of copies as lines and those of relaunches as dashed lines."""
-    agents = list(dict.fromkeys(agent for agent, _ in groups))
+    """Draw copies as solid lines, relaunches as dashed ones, and other agents as grey points."""
     for (agent, action), points in groups.items():
-        colour = COLOURS[agents.index(agent) % len(COLOURS)]
         saved, wasted = points.saved.mean(axis=1), points.wasted.mean(axis=1)
-        shown = saved > -20.0
-        if not shown.any():
-            continue
-        dashed = action == "relaunch"
-        hull = upper_hull(saved, wasted)
-        inside = hull[hull[:, 0] >= LEAST_WASTE_SHOWN]
-        axes.plot(*inside.T, color=colour, linewidth=1.4, linestyle="--" if dashed else "-")
-        face = "white" if dashed else colour
-        axes.plot(wasted[shown], saved[shown], "o", color=colour, markersize=5, markerfacecolor=face)
-        best = int(np.flatnonzero(shown)[saved[shown].argmax()])
-        axes.annotate(
-            f"{agent}-{action}",
-            (wasted[best], saved[best]),
-            xytext=(4, 4),
-            textcoords="offset points",
-            fontsize=8,
-            color=colour,
-        )
+        name = f"{agent}, {'relaunches' if action == 'relaunch' else 'copies'}"
+        if (agent, action) == ORACLE:
+            axes.plot(wasted, saved, "*", color="black", markersize=11, label="oracle")
+        elif agent not in COLOURS:
+            axes.plot(wasted, saved, "o", color="0.75", markersize=3, zorder=1)
+        elif saved.max() > 0.0:
+            dashed, colour = action == "relaunch", COLOURS[agent]
+            hull = upper_hull(saved, wasted)
+            line = "o--" if dashed else "o-"
+            face = "white" if dashed else colour
+            label = name if agent in ("transfer", "spark") or not dashed else None
+            axes.plot(*hull[1:].T, line, color=colour, markerfacecolor=face, markersize=4.5, label=label)
     axes.set_xscale("log")
+    axes.set_xlim(LEAST_WASTE_SHOWN, 60.0)
+    axes.set_ylim(bottom=max(axes.get_ylim()[0], LEAST_SAVING_SHOWN))
     axes.set_xticks([0.5, 1, 2, 5, 10, 20, 50], ["0.5", "1", "2", "5", "10", "20", "50"])
+    axes.minorticks_off()
     axes.set_xlabel("Machine time thrown away, % of the job's")
-    axes.set_ylabel("Completion time saved, %")
-    axes.set_title(scenario)
+    axes.set_title(scenario, fontsize=11)
     axes.grid(alpha=0.3)
 
 
