@@ -22,7 +22,7 @@ from sysgym.emulator.accelerators.hierarchy import Hierarchy
 from sysgym.emulator.accelerators.matrices import Matrix, reduction_factors
 from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
 from sysgym.emulator.accelerators.programs import Collective, Program
-from sysgym.scenarios.schema.placement_joint import Joint
+from sysgym.scenarios.schema.placement_tables import Joint
 
 FloatArray = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from sysgym.emulator.accelerators.jobs.contention import JobSystem
 from sysgym.envs.observations import Column, Columns, Observer, flags_space, table_space
 from sysgym.envs.placement.observation import LARGEST, BoolArray, IntArray, Observation, megabytes
 from sysgym.scenarios import PlacementScenario
-from sysgym.scenarios.schema.placement_jobs import MOST_JOB_NODES, MOST_JOBS
+from sysgym.scenarios.schema.placement_tables import MOST_JOB_NODES, MOST_JOBS
 
 MOST_LOAD = 100.0
 """Bound to which the use of links is clipped."""

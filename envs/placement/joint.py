@@ -140,7 +140,8 @@ class JointPlacement(PlacementEnv):
     ## Registered Configurations
 
     One id, `sysgym/JointPlacement-v0`; `scenario` selects the configuration: `joint-unseen`,
-    `joint-unseen-matched` (the truth is the model that agents have been told), or a file of your own. Scenarios of the other environments of the family can be used too.
+    `joint-unseen-matched` (the truth is the model that agents have been told), or a file of your own.
+    Scenarios of the other environments of the family can be used too.
 
     ## Baselines
 

@@ -16,7 +16,7 @@ from sysgym.emulator.accelerators.true_links import FlowTimes, draw_links
 from sysgym.envs.placement.metrics import log_ratio
 from sysgym.envs.placement.observation import IntArray, candidates_table
 from sysgym.scenarios import PlacementScenario
-from sysgym.scenarios.schema.placement_joint import Joint
+from sysgym.scenarios.schema.placement_tables import Joint
 
 FloatArray = NDArray[np.float64]
 

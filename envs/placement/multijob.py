@@ -23,7 +23,7 @@ from sysgym.envs.placement.rewards import SPEEDUP, DecisionOutcome
 from sysgym.envs.rewards import Reward
 from sysgym.scenarios import PlacementScenario
 from sysgym.scenarios.errors import ScenarioError
-from sysgym.scenarios.schema.placement_jobs import MOST_JOB_NODES
+from sysgym.scenarios.schema.placement_tables import MOST_JOB_NODES
 
 
 class MultiJobPlacement(PlacementEnv):

@@ -46,7 +46,7 @@ from sysgym.scenarios.schema.placement import (
     MOST_PROGRAM_LEVELS,
     MOST_REDUCTIONS,
 )
-from sysgym.scenarios.schema.placement_joint import Joint
+from sysgym.scenarios.schema.placement_tables import Joint
 
 N_INSTRUCTIONS = n_patterns(MOST_PROGRAM_LEVELS) * len(COLLECTIVES)
 """Number of instructions on the largest number of levels."""

@@ -11,8 +11,7 @@ from pydantic import Field
 from sysgym.scenarios.errors import Problem
 from sysgym.scenarios.schema.common import FromList, Reward, Scenario, Table
 from sysgym.scenarios.schema.later_keys import GrownTable
-from sysgym.scenarios.schema.placement_jobs import Jobs
-from sysgym.scenarios.schema.placement_joint import Joint
+from sysgym.scenarios.schema.placement_tables import Jobs, Joint
 from sysgym.scenarios.schema.problems import range_problems
 
 MOST_LEVELS = 4

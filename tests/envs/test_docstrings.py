@@ -16,8 +16,9 @@ from sysgym.envs.collectives.observation import CANDIDATE_COLUMNS, SYSTEM_COLUMN
 from sysgym.envs.collectives.synthesis import CollectiveSynthesis
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.flow.flow_cc import FlowCC
-from sysgym.envs.placement import observation
+from sysgym.envs.placement import jobs_observation, observation
 from sysgym.envs.placement.joint import JointPlacement
+from sysgym.envs.placement.multijob import MultiJobPlacement
 from sysgym.envs.placement.placement import CollectivePlacement
 from sysgym.envs.placement.program import ReductionProgram
 from sysgym.envs.stragglers.mitigation import StragglerMitigation
@@ -53,6 +54,10 @@ PLACEMENT_COLUMNS: dict[Any, dict[str, Any]] = {
     JointPlacement: {
         "candidates": observation.CANDIDATE_COLUMNS,
         "budget": observation.BUDGET_COLUMNS,
+    },
+    MultiJobPlacement: {
+        "jobs": jobs_observation.JOB_COLUMNS,
+        "nodes": jobs_observation.NODE_COLUMNS,
     },
 }
 STRAGGLER_COLUMNS: dict[Any, dict[str, Any]] = {

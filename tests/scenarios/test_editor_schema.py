@@ -53,7 +53,9 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     ratios |= {"bandwidth_ratio_min", "latency_ratio_max", "ring_fraction", "shared_fraction"}
     ratios |= {"two_axes_fraction", "measurement_price", "noise_log_sd", "bandwidth_log_sd"}
     ratios |= {"collective_log_sd"}
-    ratios |= {"background_share_mean", "background_share_sd"}
+    ratios |= {"background_share_mean", "background_share_sd", "residual_log_sd", "level_share_min"}
+    ratios |= {f"slow_{what}_{kind}" for what in ("node", "link") for kind in ("probability", "share")}
+    ratios |= {"background_flow_share", "overlap_min", "overlap_max"}
     # Collectives: bandwidth of a slow cable over a sound one, share of the devices.
     ratios |= {"slow_ratio", "group_fraction"}
     # Network: probabilities, the weight of a sample, a queue over the free memory.

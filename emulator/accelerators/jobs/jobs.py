@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.accelerators.hierarchy import Hierarchy
 from sysgym.scenarios.errors import ScenarioError
-from sysgym.scenarios.schema.placement_jobs import MOST_JOB_NODES, Jobs
+from sysgym.scenarios.schema.placement_tables import MOST_JOB_NODES, Jobs
 
 IntArray = NDArray[np.int64]
 

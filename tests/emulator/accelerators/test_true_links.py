@@ -12,7 +12,7 @@ from sysgym.emulator.accelerators.flows.collective import link_graph, program_ti
 from sysgym.emulator.accelerators.presets import get_preset
 from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
 from sysgym.emulator.accelerators.true_links import LEAST_FREE, FlowTimes, draw_links
-from sysgym.scenarios.schema.placement_joint import Joint
+from sysgym.scenarios.schema.placement_tables import Joint
 
 SYSTEM = get_preset("dgx-a100", 4)
 

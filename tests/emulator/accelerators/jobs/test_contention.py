@@ -24,7 +24,7 @@ from sysgym.emulator.accelerators.jobs.jobs import Job, devices_of, draw_jobs
 from sysgym.emulator.accelerators.presets import get_preset
 from sysgym.emulator.accelerators.programs import Collective
 from sysgym.scenarios.errors import ScenarioError, SysgymError
-from sysgym.scenarios.schema.placement_jobs import Jobs
+from sysgym.scenarios.schema.placement_tables import Jobs
 
 NODES = get_preset("p2-v100", 3)
 NIC = 8.4e9
