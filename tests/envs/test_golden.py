@@ -52,7 +52,10 @@ def test_the_traces_have_something_to_tell() -> None:
     placements = [record for record in last if "episode_regret" in record]
     collectives = [record for record in last if "episode_bound_s" in record]
     placements = [record for record in placements if record not in collectives]
-    assert len(packets) + len(stragglers) + len(placements) + len(collectives) == len(EPISODES)
+    jobs = [record for record in last if "episode_mean_slowdown" in record]
+    kinds = (packets, stragglers, placements, collectives, jobs)
+    assert sum(map(len, kinds)) == len(EPISODES)
+    assert all(record["episode_worst_slowdown"] >= record["episode_mean_slowdown"] > 0.0 for record in jobs)
     assert all(0.0 < record["episode_regret"] < 3.0 for record in collectives)
     assert all(record["delivered_bytes"] > 0 for record in packets)
     assert all(record["finished_tasks"] > 0 for record in stragglers)
