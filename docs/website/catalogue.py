@@ -149,9 +149,11 @@ def _agent_use(info: AgentInfo) -> str:
 
 
 def _documentation(info: AgentInfo) -> str:
+    if info.learned:  # one loader for all of them, and torch
+        return ""
     factory = info.factory()
     if not inspect.isclass(factory):
-        return ""
+        return from_docstring(inspect.getdoc(factory) or "")
     directive = f"```{{eval-rst}}\n.. autoclass:: {factory.__module__}.{factory.__qualname__}\n```"
     module = inspect.getmodule(factory)
     return section("Documentation", from_docstring(inspect.getdoc(module) or "") if module else "", directive)

@@ -140,11 +140,12 @@ def pages(root: Path, links: Links) -> Pages:
         for file, place in places(docs).items()
         if file.endswith(".md")
     }
-    found["overview.md"] = _without_list_of_pages(found["overview.md"])
+    readme = _without_list_of_pages(found["overview.md"])
+    found["overview.md"] = readme.replace("# sysgym\n", "# Overview\n", 1)
     all_chapters = chapters(docs)
     for chapter in all_chapters:
         found[f"{chapter.name}.md"] = page(chapter.title, chapter.about, toctree(chapter.pages))
-    found["index.md"] = _front(found["overview.md"], all_chapters)
+    found["index.md"] = _front(readme, all_chapters)
     return found
 
 
