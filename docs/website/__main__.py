@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import subprocess
 import sys
 import time
@@ -24,8 +23,7 @@ def main() -> None:
     source, pictures, site = folder / "source", folder / "pictures", folder / "html"
     print("[docs] animations of episodes", flush=True)
     draw_all(pictures)
-    n_pages = write_sources(source)
-    shutil.copytree(pictures, source / "pictures")
+    n_pages = write_sources(source, pictures)
     print(f"[docs] {n_pages} pages through Sphinx", flush=True)
     try:
         run_sphinx(source, site)

@@ -45,20 +45,29 @@ def all_pages(root: Path = ROOT) -> Pages:
     return {**made, **links.sources()}
 
 
-def write_sources(folder: Path) -> int:
-    """Write all sources but the animations into an empty folder, and return the number of pages."""
-    shutil.rmtree(folder, ignore_errors=True)
-    pages = all_pages()
-    for path, text in pages.items():
-        file = folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    shutil.copytree(DOCS / "images", folder / "images")
-    for lesson in chapters.lessons(DOCS):
-        if lesson.suffix == ".ipynb":
-            (folder / lesson.relative_to(DOCS)).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(lesson, folder / lesson.relative_to(DOCS))
-    return len(pages)
+def write_sources(folder: Path, pictures: Path) -> int:
+    """Write all sources, and return the number of pages; files that have not changed are left alone.
+
+    Args:
+        folder: Where they go; files of earlier builds that are no longer needed are removed.
+        pictures: Animations of the environments.
+    """
+    files = {path: text.encode() for path, text in all_pages().items()}
+    n_pages = len(files)
+    copied = [(path, DOCS) for path in (*(DOCS / "images").iterdir(), *chapters.lessons(DOCS))]
+    copied += [(path, pictures.parent) for path in pictures.iterdir()]
+    for path, base in copied:
+        if path.suffix != ".md":
+            files[path.relative_to(base).as_posix()] = path.read_bytes()
+    for old in [path for path in folder.rglob("*") if path.is_file()]:
+        if old.relative_to(folder).as_posix() not in files:
+            old.unlink()
+    for name, content in files.items():
+        file = folder / name
+        if not file.is_file() or file.read_bytes() != content:  # Sphinx reads pages that are newer again
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+    return n_pages
 
 
 def run_sphinx(source: Path, site: Path) -> None:

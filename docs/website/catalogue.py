@@ -18,6 +18,9 @@ from sysgym.emulator.packets.transports import Transport, get_transport, list_tr
 from sysgym.scenarios import Scenario, Suite, list_scenarios, list_suites, load_scenario, load_suite
 from sysgym.scenarios.families import families
 
+_TRAINED = "sysgym.agents.learned.loading:load_agent"
+"""Entry point of the agents that ``sysgym train`` trains by stable-baselines3."""
+
 _CALLBACKS = ("on_start", "on_ack", "on_loss", "on_timeout", "on_tick", "on_restart", "on_grant")
 
 
@@ -28,14 +31,12 @@ def pages(results: Sequence[Results], links: Links) -> Pages:
         results: Published results.
         links: Translation of the links in model cards.
     """
-    known = set(_suite_names())
-    shown = [one._replace(suite=one.suite if one.suite in known else "") for one in results]
     return {
-        **_chapter("transports", "Transports, one by one", _TRANSPORTS, transports(shown)),
-        **_chapter("agents", "Agents", _AGENTS, agents(shown)),
+        **_chapter("transports", "Transports, one by one", _TRANSPORTS, transports(results)),
+        **_chapter("agents", "Agents", _AGENTS, agents(results)),
         **_chapter("policies", "Trained policies", _POLICIES, policies(links)),
         **_chapter("scenarios", "Scenarios, one by one", _SCENARIOS, scenarios()),
-        **_chapter("suites", "Suites, one by one", _SUITES, suites(shown)),
+        **_chapter("suites", "Suites, one by one", _SUITES, suites(results)),
     }
 
 
@@ -145,7 +146,10 @@ def _agent_facts(info: AgentInfo) -> Iterator[tuple[str, str]]:
 def _agent_use(info: AgentInfo) -> str:
     fitting = (one.name for one in list_scenarios(info.family or None) if info.env_id in ("", one.env_id))
     scenario = next(fitting)
-    return f"$ sysgym {'train' if info.learned else 'run --agent'} {info.short_name} {scenario}"
+    if info.learned and (info.trainer or info.algorithm or info.entry == _TRAINED):
+        return f"$ sysgym train {info.short_name} {scenario}"
+    checkpoint = " --checkpoint FILE" if info.learned else ""
+    return f"$ sysgym run {scenario} --agent {info.short_name}{checkpoint}"
 
 
 def _documentation(info: AgentInfo) -> str:
@@ -170,11 +174,10 @@ def scores(contender: str, results: Iterable[Results]) -> Iterator[str]:
     for one in results:
         row = one.row(contender)
         if row is not None:
-            suite = f"suite [{one.suite}](/suites/{one.suite}.md), " if one.suite else ""
             yield section(
-                one.scenario,
+                f"{one.scenario}, suite {one.suite}",
                 table(one.metrics, [row]),
-                f"From {suite}[all contenders](/{one.page}.md).",
+                f"[All contenders](/{one.page}.md) of the suite [{one.suite}](/suites/{one.suite}.md).",
                 level=3,
             )
 

@@ -40,6 +40,7 @@ python_maximum_signature_line_length = 80
 autodoc_member_order = "bysource"
 autodoc_class_signature = "separated"
 napoleon_use_ivar = True
+napoleon_attr_annotations = False  # signatures have the types
 napoleon_numpy_docstring = False
 copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True

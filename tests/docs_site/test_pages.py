@@ -21,6 +21,8 @@ from sysgym.emulator.packets.transports import get_transport, list_transports
 from sysgym.registration import ENVIRONMENTS
 from sysgym.scenarios import list_scenarios
 
+pytestmark = pytest.mark.xdist_group("docs site")  # the pages are made once, in one worker
+
 SITE_LINK = re.compile(r"\]\(/([^)#\s]+)")
 ENTRY = re.compile(r"^ *(/\S+) *$", re.MULTILINE)
 
