@@ -176,7 +176,7 @@ def scores(contender: str, results: Iterable[Results]) -> Iterator[str]:
         if row is not None:
             yield section(
                 f"{one.scenario}, suite {one.suite}",
-                table(one.metrics, [row]),
+                table(one.metrics, [row], texts=0),
                 f"[All contenders](/{one.page}.md) of the suite [{one.suite}](/suites/{one.suite}.md).",
                 level=3,
             )

@@ -58,7 +58,7 @@ def pages(results: Sequence[Results]) -> Pages:
             )
         )
     made["environments/index.md"] = page(
-        "Environments",
+        "All environments",
         "Every environment is registered with Gymnasium by `import sysgym`. A scenario, chosen by the"
         " argument `scenario`, describes the world of an episode.",
         *groups,
@@ -202,7 +202,7 @@ def _scores(env_id: str, results: Sequence[Results]) -> Iterator[str]:
     for one in found:
         yield section(
             f"{one.scenario}, suite {one.suite}",
-            table(("Contender", *one.metrics), [(name, *cells) for name, cells in one.rows.items()]),
+            table(("Contender", *one.metrics), [(name, *row) for name, row in one.rows.items()], texts=1),
             f"From [{one.page}](/{one.page}.md); the suite is [{one.suite}](/suites/{one.suite}.md).",
             level=3,
         )

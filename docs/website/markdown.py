@@ -19,17 +19,21 @@ def cell(text: object) -> str:
     return " ".join(str(text).split()).replace("|", "\\|")
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, texts: int | None = None) -> str:
     """Return a table; empty without rows.
 
     Args:
         heads: Headings of the columns.
         rows: One sequence of cells per row.
+        texts: Number of columns before those of numbers, which are aligned to the right; None: all columns.
     """
     lines = ["| " + " | ".join(map(cell, row)) + " |" for row in rows]
     if not lines:
         return ""
-    return "\n".join(["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads), *lines, ""])
+    left = len(heads) if texts is None else texts
+    return "\n".join(
+        ["| " + " | ".join(heads) + " |", "|" + " --- |" * left + " ---: |" * (len(heads) - left), *lines, ""]
+    )
 
 
 def code(text: str, language: str = "") -> str:
