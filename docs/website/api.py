@@ -21,7 +21,7 @@ _PAGES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
             "sysgym.registration:register_environment",
             "sysgym.registration:register_environments",
             "sysgym.scenarios.families:register_family",
-            "sysgym.scenarios.errors:*",
+            "sysgym.errors:*",
         ),
     ),
     "scenarios": (
@@ -118,8 +118,8 @@ _PAGES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
         ),
     ),
 }
-"""Page -> title, sentence and names: ``module:name``, ``module:*`` for all that a module defines, or
-``environments`` for the classes of all environments.
+"""Page -> title, sentence and names: ``module:name``, ``module:*`` for all that a module exports or defines,
+or ``environments`` for the classes of all environments.
 """
 
 
@@ -163,8 +163,10 @@ def _expanded(name: str) -> list[str]:
     module, _, attribute = name.partition(":")
     if attribute != "*":
         return [name]
-    members = vars(import_module(module)).items()
-    return [f"{module}:{key}" for key, value in members if _is_public(key, value, module)]
+    found = import_module(module)
+    if hasattr(found, "__all__"):
+        return [f"{getattr(found, key).__module__}:{key}" for key in found.__all__]
+    return [f"{module}:{key}" for key, value in vars(found).items() if _is_public(key, value, module)]
 
 
 def _is_public(name: str, value: Any, module: str) -> bool:

@@ -38,10 +38,10 @@ autodoc_typehints = "signature"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 autodoc_member_order = "bysource"
-autodoc_class_signature = "separated"
 napoleon_use_ivar = True
 napoleon_attr_annotations = False  # signatures have the types
 napoleon_numpy_docstring = False
+toc_object_entries_show_parents = "hide"
 copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True
 

@@ -17,7 +17,7 @@ from sysgym.scenarios.family import Environment, Family
 
 SIZE = (800, 450)
 FRAMES = 30
-COLOURS = 48
+COLOURS = 128
 FRAME_MS = 160
 LAST_FRAME_MS = 3000
 
@@ -72,10 +72,19 @@ def draw(family: Family, environment: Environment, file: Path) -> None:
     finally:
         env.close()
     # One palette for all frames keeps the file small, and colours steady.
-    palette = frames[-1].quantize(COLOURS)
+    palette = _side_by_side(frames).quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
     images = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     durations = [FRAME_MS] * (len(images) - 1) + [LAST_FRAME_MS]
     images[0].save(file, save_all=True, append_images=images[1:], duration=durations, optimize=True)
+
+
+def _side_by_side(frames: list[Image.Image]) -> Image.Image:
+    """Return an image with all colours of the frames: those of its beginning, middle and end, small."""
+    width, height = SIZE[0] // 2, SIZE[1] // 2
+    sheet = Image.new("RGB", (3 * width, height))
+    for place, frame in enumerate((frames[0], frames[len(frames) // 2], frames[-1])):
+        sheet.paste(frame.resize((width, height), Image.Resampling.NEAREST), (place * width, 0))
+    return sheet
 
 
 def _frames(env: gym.Env[Any, Any], agent: Agent) -> list[Image.Image]:
