@@ -27,6 +27,7 @@ _PLAYED: Mapping[str, tuple[str, str]] = {
     "sysgym/CollectivePlacement-v0": ("placement-unseen", "greedy"),
     "sysgym/ReductionProgram-v0": ("program-unseen", "greedy"),
     "sysgym/JointPlacement-v0": ("joint-unseen", "bayes"),
+    "sysgym/MultiJobPlacement-v0": ("multi-job-unseen", "greedy"),
     "sysgym/StragglerPrediction-v0": ("google-2011", "late"),
     "sysgym/StragglerMitigation-v0": ("google-2011-mitigation", "late"),
 }
