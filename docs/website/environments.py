@@ -153,7 +153,7 @@ def _index(env: gym.Env[Any, Any]) -> str:
     meanings = getattr(env.unwrapped, "observation_index", None)
     if isinstance(space, gym.spaces.Box) and meanings is not None:
         low, high = space.low.ravel(), space.high.ravel()
-        rows = [
+        rows: list[tuple[object, ...]] = [
             (number, f"`{meaning}`", f"{low[number]:g}", f"{high[number]:g}")
             for number, meaning in enumerate(meanings)
         ]
