@@ -53,7 +53,7 @@ html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
 html_domain_indices = False
-html_sidebars = {"index": [], "source/**": []}
+html_sidebars: dict[str, list[str]] = {"index": [], "source/**": []}
 html_theme_options = {
     "collapse_navigation": True,
     "navigation_depth": 3,

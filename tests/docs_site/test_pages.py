@@ -155,4 +155,4 @@ def test_every_environment_can_be_drawn(env_id: str) -> None:
     assert next(info for info in list_scenarios() if info.name == scenario).env_id == env_id
     assert agent_info(agent, family.name).env_id in ("", env_id)
     creator = load_env_creator(ENVIRONMENTS[env_id])
-    assert "rgb_array" in creator.metadata["render_modes"]  # type: ignore[attr-defined]
+    assert "rgb_array" in creator.metadata["render_modes"]  # type: ignore[union-attr]
