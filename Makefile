@@ -6,6 +6,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
+DOCS_READY := $(VENV)/.installed-docs
 SUITE ?= quick
 OUT ?= results/$(SUITE)
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -13,7 +14,7 @@ export PYTHON
 # Compiled modules are worth keeping even where the shell says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help bench kernel test lint format perf venv clean
+.PHONY: help bench kernel test lint format perf docs venv clean
 help:
 	@echo 'make bench   train, compare and report: suite "quick", a few minutes, ends in an HTML page'
 	@echo 'make kernel  cubic, dctcp, a learned law and a trained policy on the Linux kernel, two minutes; needs root or sudo'
@@ -21,10 +22,15 @@ help:
 	@echo 'make lint    the first three of these'
 	@echo 'make format  let the formatter and the linter mend what they can'
 	@echo 'make perf    speed figures of this machine'
+	@echo 'make docs    the documentation site, built and checked offline: build/docs/html'
 	@echo 'make venv    only the set-up; make clean removes it and everything built (results stay)'
 
 $(READY): pyproject.toml setup.py constraints.txt scripts/make_venv.sh
 	@bash scripts/make_venv.sh
+
+$(DOCS_READY): $(READY)
+	@bash scripts/make_venv.sh docs
+	@touch $@
 
 venv: $(READY)
 	@echo "$(VENV) is ready"
@@ -40,6 +46,9 @@ kernel: $(READY)
 
 perf: $(READY)
 	@$(BIN)/sysgym perf
+
+docs: $(DOCS_READY)
+	@$(BIN)/python -m docs.website
 
 lint: $(READY)
 	@echo '[lint] ruff check'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Create .venv and install sysgym into it, editable, with the versions of constraints.txt.
+# Extras given as arguments are installed besides those of development: make_venv.sh docs
 #
 # Finds a Python >= 3.11 (or takes $PYTHON), installs Debian's venv package if that is all that is missing,
 # and uses uv for the packages because it takes seconds where pip takes a minute; where uv cannot
@@ -8,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=.venv
-extras=train,stragglers,placement,multiagent,traces,video,human,parquet,emulator,export,dev
+extras=train,stragglers,placement,multiagent,traces,video,human,parquet,emulator,export,dev${1:+,$1}
 log=$venv/install.log
 started=$SECONDS
 

@@ -1,0 +1,112 @@
+"""Animations of episodes, one for each environment, drawn by the environments themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from PIL import Image
+
+from docs.website.environments import environments, slug
+from sysgym.agents import Agent, agent_info, environment_arguments, list_agents, make_agent
+from sysgym.scenarios import list_scenarios
+from sysgym.scenarios.family import Environment, Family
+
+SIZE = (800, 450)
+FRAMES = 30
+COLOURS = 128
+FRAME_MS = 160
+LAST_FRAME_MS = 3000
+
+_PLAYED: Mapping[str, tuple[str, str]] = {
+    "sysgym/DatacenterCC-v0": ("incast-32", "aimd"),
+    "sysgym/FlowCC-v0": ("flow-datacenter", "flow_aimd"),
+    "sysgym/CollectivePlacement-v0": ("placement-unseen", "greedy"),
+    "sysgym/ReductionProgram-v0": ("program-unseen", "greedy"),
+    "sysgym/JointPlacement-v0": ("joint-unseen", "bayes"),
+    "sysgym/MultiJobPlacement-v0": ("multi-job-unseen", "greedy"),
+    "sysgym/StragglerPrediction-v0": ("google-2011", "late"),
+    "sysgym/StragglerMitigation-v0": ("google-2011-mitigation", "late"),
+}
+"""Id -> scenario and agent; environments that are not here get the first of each."""
+
+
+def played(family: Family, environment: Environment) -> tuple[str, str]:
+    """Return the scenario and the agent of an environment's animation."""
+    if environment.env_id in _PLAYED:
+        return _PLAYED[environment.env_id]
+    scenario = next(one.name for one in list_scenarios(family.name) if one.env_id == environment.env_id)
+    infos = (agent_info(name, family.name) for name in list_agents(family.name))
+    agent = next(
+        one.short_name for one in infos if not one.learned and one.env_id in ("", environment.env_id)
+    )
+    return scenario, agent
+
+
+def draw_all(folder: Path) -> None:
+    """Draw an episode of every environment into ``folder``, as ``NAME.gif``; files that exist are kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for family, environment in environments():
+        file = folder / f"{slug(environment.env_id)}.gif"
+        if not file.exists():
+            draw(family, environment, file)
+
+
+def draw(family: Family, environment: Environment, file: Path) -> None:
+    """Draw one episode: at most :data:`FRAMES` frames, evenly spaced, shown once, the last one longest."""
+    scenario, name = played(family, environment)
+    agent = make_agent(name, family=family.name)
+    arguments = {**family.agent_arguments(environment.env_id), **environment_arguments(agent)}
+    env = gym.make(
+        environment.env_id,
+        scenario=scenario,
+        split="test",
+        render_mode="rgb_array",
+        disable_env_checker=True,
+        **arguments,
+    )
+    try:
+        frames = _frames(env, agent)
+    finally:
+        env.close()
+    # One palette for all frames keeps the file small, and colours steady.
+    palette = _side_by_side(frames).quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
+    images = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    durations = [FRAME_MS] * (len(images) - 1) + [LAST_FRAME_MS]
+    images[0].save(file, save_all=True, append_images=images[1:], duration=durations, optimize=True)
+
+
+def _side_by_side(frames: list[Image.Image]) -> Image.Image:
+    """Return an image with all colours of the frames: those of its beginning, middle and end, small."""
+    width, height = SIZE[0] // 2, SIZE[1] // 2
+    sheet = Image.new("RGB", (3 * width, height))
+    for place, frame in enumerate((frames[0], frames[len(frames) // 2], frames[-1])):
+        sheet.paste(frame.resize((width, height), Image.Resampling.NEAREST), (place * width, 0))
+    return sheet
+
+
+def _frames(env: gym.Env[Any, Any], agent: Agent) -> list[Image.Image]:
+    """Play an episode and return the frames, the last decision's included."""
+    length = _play(env, agent, frozenset(), [])
+    wanted = frozenset(np.linspace(1, length, min(length, FRAMES)).round().astype(int).tolist())
+    frames: list[Image.Image] = []
+    _play(env, agent, wanted, frames)
+    return frames
+
+
+def _play(env: gym.Env[Any, Any], agent: Agent, wanted: frozenset[int], frames: list[Image.Image]) -> int:
+    """Play the same episode, collect the wanted frames, and return the number of decisions."""
+    observation, _ = env.reset(seed=0)
+    agent.begin(env)
+    over, step = False, 0
+    while not over:
+        observation, _, terminated, truncated, _ = env.step(agent.act(observation))
+        over = terminated or truncated
+        step += 1
+        if step in wanted:
+            frame = np.asarray(env.render(), np.uint8)
+            frames.append(Image.fromarray(frame).resize(SIZE, Image.Resampling.LANCZOS))
+    return step
