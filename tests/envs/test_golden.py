@@ -56,7 +56,7 @@ def test_the_traces_have_something_to_tell() -> None:
     kinds = (packets, stragglers, placements, collectives, jobs)
     assert sum(map(len, kinds)) == len(EPISODES)
     assert all(record["episode_worst_slowdown"] >= record["episode_mean_slowdown"] > 0.0 for record in jobs)
-    assert all(0.0 < record["episode_regret"] < 3.0 for record in collectives)
+    assert all(0.0 <= record["episode_regret"] < 3.0 for record in collectives)
     assert all(record["delivered_bytes"] > 0 for record in packets)
     assert all(record["finished_tasks"] > 0 for record in stragglers)
     whole = [json.loads(episode.path.read_text()) for episode in EPISODES]
