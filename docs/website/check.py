@@ -90,6 +90,8 @@ def check(site: Path) -> Summary:
     """
     pages = {}
     for file in sorted(site.rglob("*.html")):
+        if file.is_relative_to(site / "_static"):  # templates of the theme, which no page shows
+            continue
         parser = _Page()
         parser.feed(file.read_text(encoding="utf-8"))
         parser.close()
