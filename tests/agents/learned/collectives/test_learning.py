@@ -12,7 +12,8 @@ pytest.importorskip("sb3_contrib")
 
 import sysgym
 from sysgym.agents import make_agent, play_episode
-from sysgym.agents.learned.collectives.candidates import CandidateVectors, candidate_vector, set_shape
+from sysgym.agents.learned.choices.problem import ChoiceVectors
+from sysgym.agents.learned.collectives.reading import READING
 from sysgym.agents.learned.training.train import train
 from sysgym.scenarios.errors import SysgymError
 
@@ -21,13 +22,13 @@ ENV_ID = "sysgym/CollectiveSynthesis-v0"
 
 
 def test_vectors_are_rows_and_then_the_system() -> None:
-    env = CandidateVectors(gym.make(ENV_ID))
+    env = ChoiceVectors(gym.make(ENV_ID), READING)
     vector, _ = env.reset(seed=0)
     observation = env.unwrapped._observation()  # type: ignore[attr-defined]
-    shape = set_shape(env.env.observation_space)
+    shape = READING.shape(env.env)
     assert (shape.n_rows, shape.row_size, shape.context_size, shape.heads) == (32, 14, 14, 1)
     assert vector.shape == (shape.observation_size,)
-    np.testing.assert_array_equal(vector, candidate_vector(observation))
+    np.testing.assert_array_equal(vector, READING.vector(observation))
     assert vector[: shape.n_rows * shape.row_size : shape.row_size].sum() == pytest.approx(
         np.log(2.0) * env.action_masks().sum()
     )

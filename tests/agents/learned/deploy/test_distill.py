@@ -18,6 +18,7 @@ from sysgym.agents.learned.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from sysgym.agents.learned.choices.problem import Choices
 from sysgym.agents.learned.deploy.distill import (
     Recipe,
     action_scale_name,
@@ -26,7 +27,7 @@ from sysgym.agents.learned.deploy.distill import (
     student_hyper_parameters,
 )
 from sysgym.agents.learned.deploy.onnx_file import OnnxRunner, export_onnx
-from sysgym.agents.learned.placement.choices import Choices
+from sysgym.agents.learned.placement.reading import READING
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.sets.network import SetNet
 from sysgym.agents.learned.training.learner import torch_model
@@ -101,7 +102,7 @@ def test_off_policy_teachers_have_students_too(sac_run: Path, tmp_path: Path) ->
 
 def test_a_choice_among_what_is_allowed_is_imitated(mlp: Any, tmp_path: Path) -> None:
     scenario = load_scenario("placement-unseen")
-    problem = Choices(scenario)
+    problem = Choices(scenario, READING)
     shape = problem.set_shape
     assert shape is not None
     encoder = mlp(shape.row_size + shape.context_size, 8, 8, last="tanh")

@@ -1,8 +1,6 @@
-"""Observations as a set of choices: a row for each choice, and a common context.
+"""Reading of the placement family's observations, for learned agents.
 
-The rows are axes for placement, instructions for programs, candidates for measurements, and nodes for jobs. A
-policy over the set treats all rows alike; a plain network receives their concatenation. The first column of a
-row is 1 if the row exists.
+The rows are axes for placement, instructions for programs, candidates for measurements, and nodes for jobs.
 """
 
 from __future__ import annotations
@@ -10,22 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from sysgym.agents.learned.choices.reading import Array, Observation, Parts, Reading
 from sysgym.agents.learned.problems import MASK
-from sysgym.agents.learned.sets.network import SetShape
 from sysgym.agents.placement.measuring import BayesAgent
 from sysgym.emulator.accelerators.programs import COLLECTIVES
 from sysgym.envs.placement.observation import BUDGET_COLUMNS, CANDIDATE_COLUMNS
-from sysgym.scenarios import Scenario
 from sysgym.scenarios.schema.placement import MOST_LEVELS
-
-Array = NDArray[np.float32]
-Observation = Mapping[str, Array]
-Parts = tuple[Array, Array]
-"""Rows, shape (n_rows, row_size), and context, shape (context_size,)."""
 
 LARGEST_GAP = 4.0
 """Bound of a candidate's log cost relative to the best one's, to which it is clipped."""
@@ -130,91 +121,10 @@ def choice_parts(observation: Observation) -> Parts:
     return next(parts for key, parts in _PARTS.items() if key in observation)(observation)
 
 
-def choice_vector(observation: Observation) -> Array:
-    """Return the rows one after the other, then the context: float32 [observation_size]."""
-    rows, context = choice_parts(observation)
-    return np.concatenate([rows.ravel(), context]).astype(np.float32, copy=False)
-
-
-def choice_names(space: gym.spaces.Dict) -> list[str]:
-    """Return the names of the vector's values; equal for environments that one policy can play."""
-    return [f"{key} {' x '.join(map(str, box.shape))}" for key, box in sorted(space.items()) if box.shape]
-
-
-def set_shape(env: gym.Env[Any, Any]) -> SetShape:
-    """Return the shape of the set."""
-    space, actions = env.observation_space, env.action_space
-    assert isinstance(space, gym.spaces.Dict)
-    assert isinstance(actions, gym.spaces.Discrete)
-    rows, context = choice_parts(
-        {key: np.zeros(box.shape, np.float32) for key, box in space.items() if box.shape}
-    )
-    return SetShape(rows.shape[0], rows.shape[1], len(context), int(actions.n) // len(rows))
-
-
-class ChoiceVectors(gym.ObservationWrapper[Array, Any, Any]):
-    """Wrapper with :func:`choice_vector` as the observation.
-
-    Args:
-        env: Environment of the family.
-    """
-
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        super().__init__(env)
-        self.shape = set_shape(env)
-        size = self.shape.observation_size
-        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
-
-    def observation(self, observation: Any) -> Array:
-        """Return the vector."""
-        return choice_vector(observation)
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        """Return the mask of allowed actions, for sb3-contrib."""
-        masks: NDArray[np.bool_] = self.env.unwrapped.action_masks()  # type: ignore[attr-defined]
-        return masks
-
-
-class Choices:
-    """Learning problem of the placement family, with observations as choices.
-
-    Args:
-        scenario: The scenario.
-    """
-
-    discrete_actions = True
-
-    def __init__(self, scenario: Scenario) -> None:
-        self._scenario = scenario
-        self.env_kwargs: Mapping[str, Any] = {}
-        self._env = self.make_env()
-        self.set_shape: SetShape | None = self._env.shape
-
-    def make_env(self) -> ChoiceVectors:
-        """Return one environment."""
-        scenario = self._scenario
-        return ChoiceVectors(
-            gym.make(scenario.env_id, scenario=scenario, split="train", disable_env_checker=True)
-        )
-
-    def envs(self, n_envs: int, seed: int) -> Any:
-        """Return a vector environment in one process; stable-baselines3 seeds it."""
-        from sysgym.agents.learned.training.replayable import ReplayableVecEnv
-
-        return ReplayableVecEnv(self.make_env, n_envs)
-
-    def observation_index(self) -> list[str]:
-        """Return the names of the vector's values."""
-        space = self._env.env.observation_space
-        assert isinstance(space, gym.spaces.Dict)
-        return choice_names(space)
-
-    def action_meaning(self) -> dict[str, Any]:
-        """Return the meaning of actions: one of the choices."""
-        return {"name": "choice"}
-
-
 def _mask(observation: Observation, n_rows: int) -> Array:
     """Return the mask with a column for each action of a row."""
     mask = observation[MASK]
     return mask.reshape(len(mask) // n_rows, n_rows).T
+
+
+READING = Reading(choice_parts, choice="choice")

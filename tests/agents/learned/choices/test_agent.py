@@ -11,8 +11,8 @@ import pytest
 
 from sysgym.agents import Agent, make_agent
 from sysgym.agents.learned.checkpoint import read_checkpoint
-from sysgym.agents.learned.placement.agent import ChoiceAgent
-from sysgym.agents.learned.placement.choices import choice_vector
+from sysgym.agents.learned.choices.agent import ChoiceAgent
+from sysgym.agents.learned.placement.reading import READING
 from sysgym.agents.learned.policy import Mlp
 from sysgym.agents.learned.sets.network import SetNet
 from sysgym.agents.learned.training.learner import torch_model
@@ -54,7 +54,7 @@ def test_it_plays_without_an_invalid_action(final: Path) -> None:
 def test_numpy_chooses_what_torch_chooses(final: Path) -> None:
     checkpoint = read_checkpoint(final)
     model = torch_model(checkpoint)
-    agent = ChoiceAgent(checkpoint)
+    agent = ChoiceAgent(checkpoint, READING)
     env = make("placement-unseen")
     for seed in range(20000, 20010):
         observation, _ = env.reset(options={"episode_seed": seed})
@@ -62,7 +62,7 @@ def test_numpy_chooses_what_torch_chooses(final: Path) -> None:
         over = False
         while not over:
             masks = env.unwrapped.action_masks()
-            vector = choice_vector(observation)
+            vector = READING.vector(observation)
             expected, _ = model.predict(vector, deterministic=True, action_masks=masks)
             assert agent.act(observation) == int(expected)
             observation, _, over, _, _ = env.step(int(expected))

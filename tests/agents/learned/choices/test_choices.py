@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 from stable_baselines3.common.env_checker import check_env
 
-from sysgym.agents.learned.placement.choices import (
-    Choices,
-    ChoiceVectors,
-    choice_names,
-    choice_parts,
-    choice_vector,
-)
+from sysgym.agents.learned.choices.problem import Choices, ChoiceVectors
+from sysgym.agents.learned.choices.reading import choice_names
+from sysgym.agents.learned.placement.reading import READING, choice_parts
 from sysgym.scenarios import load_scenario
 
 SCENARIOS = ["placement-unseen", "program-unseen", "joint-unseen"]
@@ -28,7 +24,7 @@ def make(scenario: str) -> Any:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_rows_are_choices_and_say_whether_they_may_be_chosen(scenario: str) -> None:
     env = make(scenario)
-    shape = ChoiceVectors(env).shape
+    shape = ChoiceVectors(env, READING).shape
     assert shape.n_actions == env.action_space.n
     for seed in range(5):
         observation, _ = env.reset(seed=seed)
@@ -40,7 +36,7 @@ def test_rows_are_choices_and_say_whether_they_may_be_chosen(scenario: str) -> N
             # Whatever may be chosen exists.
             mask = env.unwrapped.action_masks().reshape(shape.heads, shape.n_rows)
             assert (rows[mask.any(axis=0), 0] == 1.0).all()
-            vector = choice_vector(observation)
+            vector = READING.vector(observation)
             assert vector.shape == (shape.observation_size,)
             assert np.isfinite(vector).all()
             observation, _, over, _, _ = env.step(env.action_space.sample(mask.ravel().astype(np.int8)))
@@ -48,7 +44,7 @@ def test_rows_are_choices_and_say_whether_they_may_be_chosen(scenario: str) -> N
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_wrapped_environment_is_one(scenario: str) -> None:
-    env = ChoiceVectors(make(scenario))
+    env = ChoiceVectors(make(scenario), READING)
     check_env(env, warn=False)
     env.reset(seed=0)
     assert np.array_equal(env.action_masks(), env.unwrapped.action_masks())  # type: ignore[attr-defined]
@@ -71,7 +67,7 @@ def test_axes_that_change_places_change_rows() -> None:
 def test_environments_that_a_policy_cannot_play_alike_have_other_names() -> None:
     names = [tuple(choice_names(make(scenario).observation_space)) for scenario in SCENARIOS]
     assert len(set(names)) == len(SCENARIOS)
-    problem = Choices(load_scenario("placement-unseen"))
+    problem = Choices(load_scenario("placement-unseen"), READING)
     assert tuple(problem.observation_index()) == names[0]
     assert problem.set_shape is not None
     assert problem.action_meaning() == {"name": "choice"}

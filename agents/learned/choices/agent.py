@@ -1,4 +1,4 @@
-"""Agent that plays a policy over candidates."""
+"""Agent that plays a policy over choices."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import gymnasium as gym
 import numpy as np
 
 from sysgym.agents.learned.checkpoint import Checkpoint
-from sysgym.agents.learned.collectives.candidates import candidate_vector, set_shape, vector_names
+from sysgym.agents.learned.choices.reading import Reading, choice_names
+from sysgym.agents.learned.learning import Runner
 from sysgym.agents.learned.problems import MASK
 from sysgym.agents.learned.sets.network import check_sizes
 from sysgym.scenarios.errors import SysgymError
 
 
-class CandidateAgent:
-    """Agent that schedules the allowed candidate with the highest score.
+class ChoiceAgent:
+    """Agent that takes the allowed action with the highest score.
 
     Args:
         checkpoint: The checkpoint.
+        reading: How observations are read.
 
     Attributes:
         name: Name of the algorithm.
@@ -28,11 +30,12 @@ class CandidateAgent:
         SysgymError: If the policy is not a network supported in NumPy.
     """
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: Checkpoint, reading: Reading) -> None:
         if checkpoint.policy is None:
             raise SysgymError(f"{checkpoint.path}: its policy is no network that plays without torch")
         self.meta = checkpoint.meta
         self.name = self.meta.agent
+        self._reading = reading
         self._path, self._scores = checkpoint.path, checkpoint.policy
 
     def begin(self, env: gym.Env[Any, Any]) -> None:
@@ -41,17 +44,34 @@ class CandidateAgent:
         Raises:
             SysgymError: If it is of another family, or its observation has another shape.
         """
-        space = env.observation_space
-        known = isinstance(space, gym.spaces.Dict) and {"candidates", "system"} <= set(space.keys())
-        if not known or vector_names(space) != self.meta.observation_index:
+        if choice_names(env.observation_space) != self.meta.observation_index:
             raise SysgymError(
                 f"{self._path}: trained on {self.meta.scenario_name} ({self.meta.env_id}), whose observation "
                 f"has another shape than that of {env.spec.id if env.spec else type(env.unwrapped).__name__}"
             )
-        shape = set_shape(space)
+        shape = self._reading.shape(env)
         check_sizes(self._scores, shape.observation_size, shape.n_actions, self._path)
 
     def act(self, observation: Any) -> int:
         """Return the action."""
-        scores = self._scores(candidate_vector(observation))
+        scores = self._scores(self._reading.vector(observation))
         return int(np.where(observation[MASK] > 0, scores, -np.inf).argmax())
+
+
+class ExportedChoiceAgent(ChoiceAgent):
+    """Agent that plays an exported file, which takes a mask.
+
+    Args:
+        checkpoint: The checkpoint that was exported.
+        reading: How observations are read.
+        runner: Runs the file.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, reading: Reading, runner: Runner) -> None:
+        super().__init__(checkpoint, reading)
+        self.name, self._runner = "onnx", runner
+
+    def act(self, observation: Any) -> int:
+        """Return the action."""
+        mask = observation[MASK][None] > 0
+        return int(self._runner(self._reading.vector(observation)[None], mask).action[0])

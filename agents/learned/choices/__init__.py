@@ -1,0 +1,1 @@
+"""Learned choices among masked actions: what the placement and collectives families share."""

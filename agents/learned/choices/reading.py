@@ -1,0 +1,57 @@
+"""Reading of observations as a set of choices: a row for each choice, and a common context.
+
+A policy over the set treats all rows alike; a plain network receives their concatenation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.agents.learned.sets.network import SetShape
+
+Array = NDArray[np.float32]
+Observation = Mapping[str, Array]
+Parts = tuple[NDArray[Any], NDArray[Any]]
+"""Rows, shape (n_rows, row_size), and context, shape (context_size,)."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Reading of a family's observations.
+
+    Attributes:
+        parts: Function that returns the rows and the context of an observation. The first column of a row is
+            above 0 if the row exists. The actions are the rows, several times if a row has several actions.
+        choice: What is chosen; the meaning of actions in checkpoints.
+    """
+
+    parts: Callable[[Observation], Parts]
+    choice: str
+
+    def vector(self, observation: Observation) -> Array:
+        """Return the rows one after the other, then the context: float32 [observation_size]."""
+        rows, context = self.parts(observation)
+        return np.concatenate([rows.ravel(), context]).astype(np.float32, copy=False)
+
+    def shape(self, env: gym.Env[Any, Any]) -> SetShape:
+        """Return the shape of the set of an environment."""
+        space, actions = env.observation_space, env.action_space
+        assert isinstance(space, gym.spaces.Dict)
+        assert isinstance(actions, gym.spaces.Discrete)
+        rows, context = self.parts(
+            {key: np.zeros(box.shape, np.float32) for key, box in space.items() if box.shape}
+        )
+        return SetShape(rows.shape[0], rows.shape[1], len(context), int(actions.n) // len(rows))
+
+
+def choice_names(space: gym.Space[Any]) -> list[str]:
+    """Return the names of the vector's values, equal for spaces that one policy can play; [] if not a Dict."""
+    if not isinstance(space, gym.spaces.Dict):
+        return []
+    return [f"{key} {' x '.join(map(str, box.shape))}" for key, box in sorted(space.items()) if box.shape]
