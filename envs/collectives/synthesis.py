@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,18 +16,17 @@ from sysgym.emulator.collectives.schedule import Plan, Schedule
 from sysgym.emulator.collectives.spread import Spread, Transfers
 from sysgym.emulator.collectives.task import SynthesisTask
 from sysgym.envs.collectives.metrics import Outcome
-from sysgym.envs.collectives.observation import OBSERVERS, BoolArray, SynthesisState
+from sysgym.envs.collectives.observation import OBSERVERS, SynthesisState
 from sysgym.envs.collectives.render import SynthesisScene, synthesis_picture, synthesis_text
 from sysgym.envs.collectives.rewards import REWARDS, TransferOutcome, weight_names
-from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
-from sysgym.envs.lifecycle import Kinds, Lifecycle, Phase, whole_number
-from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
-from sysgym.envs.rewards import Reward, reward_of
+from sysgym.envs.decisions import BoolArray, DecisionEnv
+from sysgym.envs.observations import Observer
+from sysgym.envs.rewards import Reward
 from sysgym.scenarios.errors import SysgymError
 from sysgym.scenarios.schema.collectives import CollectivesScenario
 
 
-class CollectiveSynthesis(Lifecycle, gym.Env[Any, np.int64]):
+class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
     """Schedule the transfers of a collective on a network of devices, switches and links.
 
     ## Description
@@ -173,8 +172,9 @@ class CollectiveSynthesis(Lifecycle, gym.Env[Any, np.int64]):
         "render_modes": ["ansi", "rgb_array", "human"],
         "render_fps": 4,
     }
-    ARGUMENTS: ClassVar[Kinds] = OBSERVATION_ARGUMENT
+    SCENARIO = CollectivesScenario
     REWARDS = REWARDS
+    WEIGHT_NAMES = staticmethod(weight_names)
     OBSERVERS = OBSERVERS
 
     def __init__(
@@ -193,78 +193,12 @@ class CollectiveSynthesis(Lifecycle, gym.Env[Any, np.int64]):
             UnknownName: If a split, reward or observation does not exist.
             ArgumentError: If the observation has no space.
         """
-        self.scenario = resolve_scenario(scenario, overrides, CollectivesScenario)
-        self.split, self.render_mode = split, render_mode
-        self._seeds = self.scenario.splits[split].seeds
-        self.reward = reward_of(self.scenario.reward, reward, self.REWARDS, weight_names())
-        self.observer = get_observer(observation, self.OBSERVERS)
-        self.observation_space = space_of(self.observer, self.scenario)
-        self.action_space: gym.spaces.Discrete = gym.spaces.Discrete(self.scenario.candidates.most)
-        self.episode_seed: int | None = None
+        super().__init__(scenario, split, reward, observation, overrides, render_mode)
         self.task: SynthesisTask
         self.bound_s: float
-        self.outcome: Outcome | None = None
         self._spread: Spread
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode.
-
-        Args:
-            seed: Seeds the generator that draws episode seeds.
-            options: ``{"episode_seed": int}`` sets the episode seed, which may lie outside the split.
-
-        Raises:
-            ClosedEnvironment: If the environment is closed.
-        """
-        self._check_may_reset()
-        super().reset(seed=seed)
-        self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
-        self.task = draw_task(self.scenario, self.split, self.episode_seed)
-        self.per_hop = self.scenario.draw(self.split, self.episode_seed).candidates.per_hop
-        self.bound_s = lower_bound_s(self.task)
-        self.outcome = None
-        self.steps, self.time_s = 0, 0.0
-        self._plans: list[Plan] = []
-        self._followed: list[list[tuple[int, int]]] | None = None
-        self._begin_phase()
-        self._phase = Phase.RUNNING
-        self._show()
-        return self._observation(), self._info()
-
-    def step(self, action: int | np.int64) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Schedule one transfer; an action that the mask forbids ends the episode.
-
-        Raises:
-            NoEpisode: If no episode is in progress.
-            ClosedEnvironment: If the environment is closed.
-            ActionError: If the action is outside the space.
-        """
-        self._check_may_step()
-        row = whole_number(action, self.action_space)
-        self.steps += 1
-        before_s, valid = self.time_s, bool(self._mask[row])
-        self._send(row if valid else 0)
-        while not valid and self.outcome is None:
-            self._send(0)
-        over = self.outcome is not None
-        if over and not valid:
-            assert self.outcome is not None
-            self.outcome = Outcome(self.outcome.schedule, self.bound_s, valid=False)
-        increase = (self.time_s - before_s) / self.bound_s
-        terms = self.reward.terms(TransferOutcome(increase, self.outcome))
-        info = {"reward_terms": terms, **self._info()}
-        if self.outcome is not None:
-            info["episode_metrics"] = self.outcome.metrics()
-            self._phase = Phase.OVER
-        self._show()
-        return self._observation(), float(sum(terms.values())), over, False, info
-
-    def action_masks(self) -> BoolArray:
-        """Return the mask of allowed actions, bool [K]; all False when the episode is over."""
-        self._check_began("action_masks")
-        return self._mask.copy()
+        self._candidates: Transfers
+        self._followed: list[list[tuple[int, int]]] | None
 
     def follow(self, plans: Sequence[Plan]) -> None:
         """Show the transfers of plans as the only candidates from now on, one at a time, in their order.
@@ -287,11 +221,41 @@ class CollectiveSynthesis(Lifecycle, gym.Env[Any, np.int64]):
         for transfers in self._followed:
             transfers.reverse()
         self._show_candidates()
+        self._mask = self._allowed()
 
     @property
     def schedule(self) -> Schedule | None:
         """The schedule; None while the episode is in progress."""
         return None if self.outcome is None else self.outcome.schedule
+
+    @property
+    def _n_actions(self) -> int:
+        return self.scenario.candidates.most
+
+    def _begin(self, episode_seed: int) -> None:
+        self.task = draw_task(self.scenario, self.split, episode_seed)
+        self.per_hop = self.scenario.draw(self.split, episode_seed).candidates.per_hop
+        self.bound_s = lower_bound_s(self.task)
+        self.time_s = self._time_before_s = 0.0
+        self._plans: list[Plan] = []
+        self._followed = None
+        self._begin_phase()
+
+    def _allowed(self) -> BoolArray:
+        return np.arange(self._n_actions) < len(self._candidates.hops)
+
+    def _act(self, action: int) -> None:
+        self._time_before_s = self.time_s
+        self._send(action)
+
+    def _invalid(self) -> Outcome:
+        self._time_before_s = self.time_s
+        while self.outcome is None:
+            self._send(0)
+        return replace(self.outcome, valid=False)
+
+    def _decision_outcome(self) -> TransferOutcome:
+        return TransferOutcome((self.time_s - self._time_before_s) / self.bound_s, self.outcome)
 
     def _begin_phase(self) -> None:
         self._spread = Spread.after(self.task, self._plans)
@@ -315,11 +279,11 @@ class CollectiveSynthesis(Lifecycle, gym.Env[Any, np.int64]):
         self.outcome = Outcome(Schedule.of_plans(self.task, self._plans), self.bound_s)
         self.time_s = self.outcome.schedule.time_s
         nothing = np.empty(0, np.int64)
-        self._set_candidates(Transfers(nothing, nothing, np.empty(0), np.empty(0)))
+        self._candidates = Transfers(nothing, nothing, np.empty(0), np.empty(0))
 
     def _show_candidates(self) -> None:
         if self._followed is None:
-            self._set_candidates(self._spread.candidates(self.scenario.candidates.most, self.per_hop))
+            self._candidates = self._spread.candidates(self._n_actions, self.per_hop)
             return
         left = self._followed[len(self._plans)]
         if not left:
@@ -332,39 +296,31 @@ class CollectiveSynthesis(Lifecycle, gym.Env[Any, np.int64]):
             reason = "the receiver has it already" if held else "the sender does not have it"
             raise SysgymError(f"follow: chunk {chunk} over hop {hop}: {reason}")
         arrival_s = start_s + self.task.durations_s[hop]
-        self._set_candidates(
-            Transfers(np.array([hop]), np.array([chunk]), np.array([start_s]), np.array([arrival_s]))
+        self._candidates = Transfers(
+            np.array([hop]), np.array([chunk]), np.array([start_s]), np.array([arrival_s])
         )
 
-    def _set_candidates(self, candidates: Transfers) -> None:
-        self._candidates = candidates
-        self._mask = np.arange(self.scenario.candidates.most) < len(candidates.hops)
-
-    def _observation(self) -> Any:
-        return self.observer.observe(
-            SynthesisState(
-                self._spread,
-                self._candidates,
-                self.scenario.candidates.most,
-                self.bound_s,
-                self._n_wanted,
-                self.time_s,
-                self._mask,
-            )
+    def _state(self) -> SynthesisState:
+        return SynthesisState(
+            self._spread,
+            self._candidates,
+            self._n_actions,
+            self.bound_s,
+            self._n_wanted,
+            self.time_s,
+            self._mask,
         )
 
-    def _info(self) -> dict[str, Any]:
+    def _step_metrics(self) -> dict[str, float]:
         return {
-            "metrics": {
-                "steps": float(self.steps),
-                "allowed": float(self._mask.sum()),
-                "missing": float(self._spread.n_missing),
-                "time_s": float(self.time_s),
-                "bound_s": self.bound_s,
-            },
-            "episode_seed": self.episode_seed,
-            "action_mask": self._mask.astype(np.int8),
+            "missing": float(self._spread.n_missing),
+            "time_s": float(self.time_s),
+            "bound_s": self.bound_s,
         }
+
+    def _episode_metrics(self) -> dict[str, float]:
+        assert self.outcome is not None
+        return self.outcome.metrics()
 
     def _scene(self) -> SynthesisScene:
         done = len(self._plans) == len(self.task.collective.phases)

@@ -51,7 +51,7 @@ class Reading:
 
 
 def choice_names(space: gym.Space[Any]) -> list[str]:
-    """Return the names of the vector's values, equal for spaces that one policy can play; [] if not a Dict."""
+    """Return names of the vector's values, equal for spaces that one policy can play; [] if it is no Dict."""
     if not isinstance(space, gym.spaces.Dict):
         return []
     return [f"{key} {' x '.join(map(str, box.shape))}" for key, box in sorted(space.items()) if box.shape]

@@ -24,7 +24,7 @@ ENV_ID = "sysgym/CollectiveSynthesis-v0"
 def test_vectors_are_rows_and_then_the_system() -> None:
     env = ChoiceVectors(gym.make(ENV_ID), READING)
     vector, _ = env.reset(seed=0)
-    observation = env.unwrapped._observation()  # type: ignore[attr-defined]
+    observation = env.unwrapped.observer.observe(env.unwrapped._state())  # type: ignore[attr-defined]
     shape = READING.shape(env.env)
     assert (shape.n_rows, shape.row_size, shape.context_size, shape.heads) == (32, 14, 14, 1)
     assert vector.shape == (shape.observation_size,)
