@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.collectives.network import FloatArray
 from sysgym.emulator.collectives.schedule import Plan
-from sysgym.emulator.collectives.spread import Spread, send_chunk
+from sysgym.emulator.collectives.spread import Spread, links_free_s, send_chunk
 from sysgym.emulator.collectives.task import SynthesisTask
 from sysgym.emulator.compiling import cached_kernel
 
@@ -48,26 +48,9 @@ def match(spread: Spread, rule: Rule, keys: FloatArray | None = None) -> Plan:
     """
     task = spread.task
     if keys is None:
-        keys = np.zeros(spread.missing.shape)
+        keys = np.zeros(spread.state.missing.shape)
     room = spread.n_missing * task.n_devices
-    chunks, hops, time_s = _match(
-        rule.patience,
-        rule.rarity,
-        keys,
-        room,
-        spread.sources,
-        spread.targets,
-        task.hops.paths,
-        task.durations_s,
-        task.occupancies_s,
-        spread.ready_s,
-        spread.free_s,
-        spread.missing,
-        spread.nearest_s,
-        spread.distances_s,
-        spread.useful,
-        spread.holders,
-    )
+    chunks, hops, time_s = _match(rule.patience, rule.rarity, keys, room, spread.hops, spread.state)
     spread.n_missing = 0
     spread.time_s = max(spread.time_s, time_s)
     spread.transfers += zip(chunks.tolist(), hops.tolist(), strict=True)
@@ -75,113 +58,61 @@ def match(spread: Spread, rule: Rule, keys: FloatArray | None = None) -> Plan:
 
 
 @cached_kernel("sysgym.emulator.collectives")
-def _match(
-    patience: Any,
-    rarity: Any,
-    keys: Any,
-    room: Any,
-    sources: Any,
-    targets: Any,
-    paths: Any,
-    durations_s: Any,
-    occupancies_s: Any,
-    ready_s: Any,
-    free_s: Any,
-    missing: Any,
-    nearest_s: Any,
-    distances_s: Any,
-    useful: Any,
-    holders: Any,
-) -> Any:
+def _match(patience: Any, rarity: Any, keys: Any, room: Any, plan_hops: Any, state: Any) -> Any:
     """Return chunks and hops of the transfers, and the time."""
-    n_hops, n_devices = len(sources), ready_s.shape[1]
+    sources, targets, durations_s = plan_hops.sources, plan_hops.targets, plan_hops.durations_s
     leaving = np.argsort(sources)
-    first_leaving = np.searchsorted(sources[leaving], np.arange(n_devices + 1))
+    first_leaving = np.searchsorted(sources[leaving], np.arange(state.ready_s.shape[1] + 1))
     queue = [(0.0, 0.0, 0) for _ in range(0)]
-    for hop in range(n_hops):
-        _propose(queue, hop, patience, rarity, keys, sources, targets, paths, durations_s, ready_s, free_s,
-                 useful, holders)  # fmt: skip
+    for hop in range(len(sources)):
+        _propose(queue, hop, patience, rarity, keys, plan_hops, state)
     heapq.heapify(queue)
     chunks, hops = np.empty(room, np.int64), np.empty(room, np.int64)
-    count, n_missing, time_s = 0, missing.sum(), 0.0
+    count, n_missing, time_s = 0, state.missing.sum(), 0.0
     while n_missing > 0:
         key, _, hop = heapq.heappop(queue)
-        chunk, start_s = _best_chunk(
-            hop, rarity, keys, sources, targets, paths, ready_s, free_s, useful, holders
-        )
+        chunk, start_s = _best_chunk(hop, rarity, keys, plan_hops, state)
         if chunk < 0:
             continue
         current = start_s + patience * durations_s[hop]
         if current > key:
             heapq.heappush(queue, (current, keys[chunk, targets[hop]], hop))
             continue
-        arrival_s, satisfied = send_chunk(
-            chunk, hop, sources, targets, paths, durations_s, occupancies_s, ready_s, free_s, missing,
-            nearest_s, distances_s, useful, holders,
-        )  # fmt: skip
+        arrival_s, satisfied = send_chunk(chunk, hop, plan_hops, state)
         chunks[count], hops[count] = chunk, hop
         count += 1
         n_missing -= satisfied
         time_s = max(time_s, arrival_s)
-        _propose(queue, hop, patience, rarity, keys, sources, targets, paths, durations_s, ready_s, free_s,
-                 useful, holders)  # fmt: skip
+        _propose(queue, hop, patience, rarity, keys, plan_hops, state)
         device = targets[hop]
         for place in range(first_leaving[device], first_leaving[device + 1]):
-            _propose(queue, leaving[place], patience, rarity, keys, sources, targets, paths, durations_s,
-                     ready_s, free_s, useful, holders)  # fmt: skip
+            _propose(queue, leaving[place], patience, rarity, keys, plan_hops, state)
     return chunks[:count], hops[:count], time_s
 
 
 @cached_kernel("sysgym.emulator.collectives")
-def _propose(
-    queue: Any,
-    hop: Any,
-    patience: Any,
-    rarity: Any,
-    keys: Any,
-    sources: Any,
-    targets: Any,
-    paths: Any,
-    durations_s: Any,
-    ready_s: Any,
-    free_s: Any,
-    useful: Any,
-    holders: Any,
-) -> Any:
+def _propose(queue: Any, hop: Any, patience: Any, rarity: Any, keys: Any, plan_hops: Any, state: Any) -> Any:
     """Add a hop's proposal to the queue, if it has one."""
-    chunk, start_s = _best_chunk(hop, rarity, keys, sources, targets, paths, ready_s, free_s, useful, holders)
+    chunk, start_s = _best_chunk(hop, rarity, keys, plan_hops, state)
     if chunk >= 0:
-        heapq.heappush(queue, (start_s + patience * durations_s[hop], keys[chunk, targets[hop]], hop))
+        key = start_s + patience * plan_hops.durations_s[hop]
+        heapq.heappush(queue, (key, keys[chunk, plan_hops.targets[hop]], hop))
 
 
 @cached_kernel("sysgym.emulator.collectives")
-def _best_chunk(
-    hop: Any,
-    rarity: Any,
-    keys: Any,
-    sources: Any,
-    targets: Any,
-    paths: Any,
-    ready_s: Any,
-    free_s: Any,
-    useful: Any,
-    holders: Any,
-) -> Any:
+def _best_chunk(hop: Any, rarity: Any, keys: Any, plan_hops: Any, state: Any) -> Any:
     """Return the chunk that a hop can send first, and when; -1 if there is none."""
-    free = 0.0
-    for place in range(paths.shape[1]):
-        if paths[hop, place] >= 0:
-            free = max(free, free_s[paths[hop, place]])
-    source, target, n_chunks = sources[hop], targets[hop], ready_s.shape[0]
+    free_s = links_free_s(hop, plan_hops, state)
+    source, target, n_chunks = plan_hops.sources[hop], plan_hops.targets[hop], state.ready_s.shape[0]
     best, best_s, best_key = -1, np.inf, np.inf
     for step in range(n_chunks):
         chunk = step + target
         if chunk >= n_chunks:
             chunk %= n_chunks
-        if not useful[chunk, target] or ready_s[chunk, source] == np.inf:
+        if not state.useful[chunk, target] or state.ready_s[chunk, source] == np.inf:
             continue
-        start_s = max(free, ready_s[chunk, source])
-        key = rarity * holders[chunk] + keys[chunk, target]
+        start_s = max(free_s, state.ready_s[chunk, source])
+        key = rarity * state.holders[chunk] + keys[chunk, target]
         if start_s < best_s or (start_s == best_s and key < best_key):
             best, best_s, best_key = chunk, start_s, key
     return best, best_s

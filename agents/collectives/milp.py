@@ -70,7 +70,7 @@ def epochs_of(spread: Spread) -> Epochs:
 
 def check_size(start: Spread, n_epochs: int = 1) -> None:
     """Raise SysgymError if the program of a phase would be too large."""
-    n_chunks, n_hops = len(start.missing), len(start.sources)
+    n_chunks, n_hops = len(start.state.missing), len(start.hops.sources)
     n_moves = n_chunks * n_hops * n_epochs
     if n_moves > MOST_VARIABLES:
         raise SysgymError(
@@ -104,8 +104,8 @@ def optimal_plan(start: Spread, heuristic: Plan, heuristic_s: float) -> tuple[Pl
 
 def _plan_within(start: Spread, times: Epochs, n_epochs: int) -> tuple[Plan | None, bool]:
     """Return a plan that ends within some epochs, if any; and whether the answer is certain."""
-    n_chunks, n_devices = start.missing.shape
-    n_hops = len(start.sources)
+    n_chunks, n_devices = start.state.missing.shape
+    n_hops = len(start.hops.sources)
     n_moves = n_chunks * n_hops * n_epochs
     check_size(start, n_epochs)
     chunk, hop, epoch = (axis.ravel() for axis in np.indices((n_chunks, n_hops, n_epochs)))
@@ -126,7 +126,7 @@ def _plan_within(start: Spread, times: Epochs, n_epochs: int) -> tuple[Plan | No
 
     # A chunk leaves a device that has it.
     add(move, move, 1.0)
-    add(move, has(chunk, start.sources[hop], epoch), -1.0)
+    add(move, has(chunk, start.hops.sources[hop], epoch), -1.0)
     limits.append((np.full(n_moves, -np.inf), np.zeros(n_moves)))
     n_rows += n_moves
     # A device has what it had, and what arrives.
@@ -136,7 +136,7 @@ def _plan_within(start: Spread, times: Epochs, n_epochs: int) -> tuple[Plan | No
     add(kept, has(c, d, e), -1.0)
     arrival = epoch + times.durations[hop]
     arriving = arrival <= n_epochs
-    target = start.targets[hop]
+    target = start.hops.targets[hop]
     add(((chunk * n_devices + target) * n_epochs + arrival - 1)[arriving], move[arriving], -1.0)
     limits.append((np.zeros(len(kept)), np.zeros(len(kept))))
     n_rows += len(kept)
@@ -154,12 +154,12 @@ def _plan_within(start: Spread, times: Epochs, n_epochs: int) -> tuple[Plan | No
     upper[:n_moves][~arriving] = 0.0
     lower = np.zeros(n_variables)
     owned = np.zeros((n_chunks, n_devices))
-    owned[np.isfinite(start.ready_s)] = 1.0
+    owned[np.isfinite(start.state.ready_s)] = 1.0
     begin = has(
         *(axis.ravel() for axis in (*np.indices((n_chunks, n_devices)), np.zeros_like(owned, np.int64)))
     )
     lower[begin] = upper[begin] = owned.ravel()
-    wanted_chunk, wanted_device = np.nonzero(start.missing)
+    wanted_chunk, wanted_device = np.nonzero(start.state.missing)
     lower[has(wanted_chunk, wanted_device, np.full(len(wanted_chunk), n_epochs))] = 1.0
     row, column, value = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     matrix = coo_array((value, (row, column)), shape=(n_rows, n_variables)).tocsc()

@@ -61,7 +61,7 @@ def annealing(start: Spread, runs: int, rng: np.random.Generator) -> Plan:
     plans = [match(spread, rule) for rule, spread in tried]
     first = min(range(len(tried)), key=lambda index: tried[index][1].time_s)
     (rule, spread), best = tried[first], plans[first]
-    keys: FloatArray = np.zeros(start.missing.shape)
+    keys: FloatArray = np.zeros(start.state.missing.shape)
     energy = least = math.log(spread.time_s)
     for run in range(len(tried), runs):
         progress = (run - len(tried)) / max(runs - len(tried), 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
+from copy import copy, deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,46 @@ class Transfers(NamedTuple):
     arrivals_s: FloatArray
 
 
+class PlanHops(NamedTuple):
+    """Hops as a plan sees them, for kernels.
+
+    Attributes:
+        sources: Sender of each hop, int64 [n_hops].
+        targets: Receiver of each hop, int64 [n_hops].
+        paths: Links of each hop, -1 after the last, int64 [n_hops, n_links_most].
+        durations_s: Time from the start of a transfer to its arrival, float64 [n_hops].
+        occupancies_s: Time for which each link of the path is busy, float64 [n_hops, n_links_most].
+        distances_s: Least time of a chunk from device to device, float64 [n_devices, n_devices].
+    """
+
+    sources: IntArray
+    targets: IntArray
+    paths: IntArray
+    durations_s: FloatArray
+    occupancies_s: FloatArray
+    distances_s: FloatArray
+
+
+class SpreadState(NamedTuple):
+    """State of a spread, for kernels, which change it.
+
+    Attributes:
+        ready_s: When a device has or will have a chunk, inf: not yet known, float64 [n_chunks, n_devices].
+        free_s: When each link is free, float64 [n_links].
+        missing: Devices that want a chunk and to which it is not on its way, bool [n_chunks, n_devices].
+        useful: Devices to which it may be sent, bool [n_chunks, n_devices].
+        nearest_s: Least time from a device that has the chunk to each device, float64 [n_chunks, n_devices].
+        holders: Number of devices that have each chunk or will have it, int64 [n_chunks].
+    """
+
+    ready_s: FloatArray
+    free_s: FloatArray
+    missing: BoolArray
+    useful: BoolArray
+    nearest_s: FloatArray
+    holders: IntArray
+
+
 class Spread:
     """Chunks on their way from their owners to all who want them.
 
@@ -45,15 +85,8 @@ class Spread:
         free_s: Times at which links are free, float64 [n_links]; None: 0.
 
     Attributes:
-        sources: Sender of each hop, as the plan sees it, int64 [n_hops].
-        targets: Receiver of each hop, int64 [n_hops].
-        ready_s: When a device has or will have a chunk, inf: not yet known, float64 [n_chunks, n_devices].
-        free_s: When each link is free, float64 [n_links].
-        missing: Devices that want a chunk and to which it is not on its way, bool [n_chunks, n_devices].
-        useful: Devices to which it may be sent, bool [n_chunks, n_devices].
-        nearest_s: Least time from a device that has the chunk to each device, float64 [n_chunks, n_devices].
-        distances_s: Least time of a chunk from device to device, float64 [n_devices, n_devices].
-        holders: Number of devices that have each chunk or will have it, int64 [n_chunks].
+        hops: The hops as the plan sees them.
+        state: Chunks and links.
         n_missing: Number of pairs of a chunk and a device that lacks it.
         time_s: Latest arrival so far.
         transfers: Pairs of chunk and hop so far.
@@ -68,20 +101,25 @@ class Spread:
     ) -> None:
         collective = task.collective
         self.task, self.phase = task, phase
-        self.sources, self.targets = task.ends(phase)
-        self.distances_s = task.plan_distances_s(phase)
-        chunks = np.arange(collective.n_chunks)
-        self.ready_s = np.full((collective.n_chunks, task.n_devices), np.inf)
-        self.ready_s[chunks, collective.owners] = 0.0 if ready_s is None else ready_s
-        self.free_s = np.zeros(task.network.n_links) if free_s is None else free_s.copy()
-        self.missing: BoolArray = collective.others.copy()
-        self.nearest_s = self.distances_s[collective.owners].copy()
-        self.useful: BoolArray = np.zeros_like(self.missing)
-        self.holders = np.ones(collective.n_chunks, np.int64)
-        self.n_missing = int(self.missing.sum())
+        sources, targets = task.ends(phase)
+        distances_s = task.plan_distances_s(phase)
+        self.hops = PlanHops(
+            sources, targets, task.hops.paths, task.durations_s, task.occupancies_s, distances_s
+        )
+        ready = np.full((collective.n_chunks, task.n_devices), np.inf)
+        ready[np.arange(collective.n_chunks), collective.owners] = 0.0 if ready_s is None else ready_s
+        self.state = SpreadState(
+            ready_s=ready,
+            free_s=np.zeros(task.network.n_links) if free_s is None else free_s.copy(),
+            missing=collective.others.copy(),
+            useful=np.zeros_like(collective.others),
+            nearest_s=distances_s[collective.owners].copy(),
+            holders=np.ones(collective.n_chunks, np.int64),
+        )
+        self.n_missing = int(self.state.missing.sum())
         self.time_s = 0.0
         self.transfers: list[tuple[int, int]] = []
-        _update_all(self.ready_s, self.missing, self.nearest_s, self.distances_s, self.useful)
+        _update_all(self.hops, self.state)
 
     @classmethod
     def after(cls, task: SynthesisTask, plans: Sequence[Plan]) -> Spread:
@@ -103,8 +141,8 @@ class Spread:
     def fork(self) -> Spread:
         """Return an independent copy."""
         other = copy(self)
-        for name in ("ready_s", "free_s", "missing", "useful", "nearest_s", "holders", "transfers"):
-            setattr(other, name, getattr(self, name).copy())
+        other.state = deepcopy(self.state)
+        other.transfers = self.transfers.copy()
         return other
 
     @property
@@ -114,33 +152,18 @@ class Spread:
 
     def may_send(self, chunk: int, hop: int) -> bool:
         """Return whether a transfer is possible and useful."""
-        has = np.isfinite(self.ready_s[chunk, self.sources[hop]])
-        return bool(has and self.useful[chunk, self.targets[hop]])
+        has = np.isfinite(self.state.ready_s[chunk, self.hops.sources[hop]])
+        return bool(has and self.state.useful[chunk, self.hops.targets[hop]])
 
     def start_s(self, chunk: int, hop: int) -> float:
         """Return when a transfer would start."""
-        path = self.task.hops.paths[hop]
-        return float(max(self.ready_s[chunk, self.sources[hop]], self.free_s[path[path >= 0]].max()))
+        hops, state = self.hops, self.state
+        path = hops.paths[hop]
+        return float(max(state.ready_s[chunk, hops.sources[hop]], state.free_s[path[path >= 0]].max()))
 
     def send(self, chunk: int, hop: int) -> float:
         """Add a transfer, and return its arrival."""
-        task = self.task
-        arrival_s, satisfied = send_chunk(
-            chunk,
-            hop,
-            self.sources,
-            self.targets,
-            task.hops.paths,
-            task.durations_s,
-            task.occupancies_s,
-            self.ready_s,
-            self.free_s,
-            self.missing,
-            self.nearest_s,
-            self.distances_s,
-            self.useful,
-            self.holders,
-        )
+        arrival_s, satisfied = send_chunk(chunk, hop, self.hops, self.state)
         self.n_missing -= satisfied
         self.time_s = max(self.time_s, arrival_s)
         self.transfers.append((int(chunk), int(hop)))
@@ -156,27 +179,16 @@ class Spread:
             most: Most transfers.
             per_hop: Most transfers of one hop.
         """
-        found = _candidates(
-            per_hop,
-            self.sources,
-            self.targets,
-            self.task.hops.paths,
-            self.task.durations_s,
-            self.ready_s,
-            self.free_s,
-            self.useful,
-            self.holders,
-        )
+        found = _candidates(per_hop, self.hops, self.state)
         hops, chunks, starts_s, arrivals_s, ranks = found
-        order = np.lexsort((self.holders[chunks], ranks, arrivals_s))[:most]
+        order = np.lexsort((self.state.holders[chunks], ranks, arrivals_s))[:most]
         return Transfers(hops[order], chunks[order], starts_s[order], arrivals_s[order])
 
 
 @cached_kernel()
-def _update_useful(
-    chunk: Any, ready_s: Any, missing: Any, nearest_s: Any, distances_s: Any, useful: Any
-) -> Any:
+def _update_useful(chunk: Any, hops: Any, state: Any) -> Any:
     """Set the devices to which a chunk may be sent."""
+    ready_s, missing, nearest_s, useful = state.ready_s, state.missing, state.nearest_s, state.useful
     n = ready_s.shape[1]
     for device in range(n):
         useful[chunk, device] = False
@@ -187,69 +199,55 @@ def _update_useful(
             continue
         for wanting in range(n):
             if missing[chunk, wanting]:
-                closer = distances_s[device, wanting] < nearest_s[chunk, wanting] * (1.0 - 1e-9)
+                closer = hops.distances_s[device, wanting] < nearest_s[chunk, wanting] * (1.0 - 1e-9)
                 if closer:
                     useful[chunk, device] = True
                     break
 
 
 @cached_kernel()
-def _update_all(ready_s: Any, missing: Any, nearest_s: Any, distances_s: Any, useful: Any) -> Any:
+def _update_all(hops: Any, state: Any) -> Any:
     """Set the devices to which chunks may be sent."""
-    for chunk in range(ready_s.shape[0]):
-        _update_useful(chunk, ready_s, missing, nearest_s, distances_s, useful)
+    for chunk in range(state.ready_s.shape[0]):
+        _update_useful(chunk, hops, state)
 
 
 @cached_kernel()
-def send_chunk(
-    chunk: Any,
-    hop: Any,
-    sources: Any,
-    targets: Any,
-    paths: Any,
-    durations_s: Any,
-    occupancies_s: Any,
-    ready_s: Any,
-    free_s: Any,
-    missing: Any,
-    nearest_s: Any,
-    distances_s: Any,
-    useful: Any,
-    holders: Any,
-) -> Any:
+def links_free_s(hop: Any, hops: Any, state: Any) -> Any:
+    """Return when all links of a hop are free."""
+    free_s = 0.0
+    for place in range(hops.paths.shape[1]):
+        if hops.paths[hop, place] >= 0:
+            free_s = max(free_s, state.free_s[hops.paths[hop, place]])
+    return free_s
+
+
+@cached_kernel()
+def send_chunk(chunk: Any, hop: Any, hops: Any, state: Any) -> Any:
     """Add a transfer; return its arrival, and 1 if the receiver wanted the chunk."""
-    start_s = ready_s[chunk, sources[hop]]
+    paths = hops.paths
+    start_s = max(state.ready_s[chunk, hops.sources[hop]], links_free_s(hop, hops, state))
     for place in range(paths.shape[1]):
         if paths[hop, place] >= 0:
-            start_s = max(start_s, free_s[paths[hop, place]])
-    for place in range(paths.shape[1]):
-        if paths[hop, place] >= 0:
-            free_s[paths[hop, place]] = start_s + occupancies_s[hop, place]
-    device = targets[hop]
-    arrival_s = start_s + durations_s[hop]
-    ready_s[chunk, device] = arrival_s
-    satisfied = 1 if missing[chunk, device] else 0
-    missing[chunk, device] = False
-    holders[chunk] += 1
-    for other in range(ready_s.shape[1]):
-        nearest_s[chunk, other] = min(nearest_s[chunk, other], distances_s[device, other])
-    _update_useful(chunk, ready_s, missing, nearest_s, distances_s, useful)
+            state.free_s[paths[hop, place]] = start_s + hops.occupancies_s[hop, place]
+    device = hops.targets[hop]
+    arrival_s = start_s + hops.durations_s[hop]
+    state.ready_s[chunk, device] = arrival_s
+    satisfied = 1 if state.missing[chunk, device] else 0
+    state.missing[chunk, device] = False
+    state.holders[chunk] += 1
+    nearest_s = state.nearest_s
+    for other in range(nearest_s.shape[1]):
+        nearest_s[chunk, other] = min(nearest_s[chunk, other], hops.distances_s[device, other])
+    _update_useful(chunk, hops, state)
     return arrival_s, satisfied
 
 
 @cached_kernel()
-def _candidates(
-    per_hop: Any,
-    sources: Any,
-    targets: Any,
-    paths: Any,
-    durations_s: Any,
-    ready_s: Any,
-    free_s: Any,
-    useful: Any,
-    holders: Any,
-) -> Any:
+def _candidates(per_hop: Any, plan_hops: Any, state: Any) -> Any:
     """Return hops, chunks, starts, arrivals and ranks within the hop of useful transfers, hop by hop."""
+    sources, targets, durations_s = plan_hops.sources, plan_hops.targets, plan_hops.durations_s
+    ready_s, useful, holders = state.ready_s, state.useful, state.holders
     n_hops, n_chunks = len(sources), ready_s.shape[0]
     room = n_hops * per_hop
     hops, chunks = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -257,10 +255,7 @@ def _candidates(
     ranks = np.empty(room, np.int64)
     count = 0
     for hop in range(n_hops):
-        free = 0.0
-        for place in range(paths.shape[1]):
-            if paths[hop, place] >= 0:
-                free = max(free, free_s[paths[hop, place]])
+        free = links_free_s(hop, plan_hops, state)
         first = count
         for step in range(n_chunks):
             # Devices begin with different chunks, so that ties do not send the same one everywhere.

@@ -116,9 +116,9 @@ def candidates_table(state: SynthesisState) -> Array:
     if not len(found.hops):
         return table
     task, mean_s = spread.task, spread.task.mean_duration_s
-    receivers = spread.targets[found.hops]
-    lacking = spread.missing[found.chunks]
-    lacks = spread.missing.sum(axis=0)[receivers]
+    receivers = spread.hops.targets[found.hops]
+    lacking = spread.state.missing[found.chunks]
+    lacks = spread.state.missing.sum(axis=0)[receivers]
     intake_per_s = task.intake_per_s if spread.phase is Phase.COPY else task.output_per_s
     rows = table[: len(found.hops)]
     rows[:, 0] = 1.0
@@ -127,18 +127,18 @@ def candidates_table(state: SynthesisState) -> Array:
     rows[:, 3] = (found.arrivals_s - found.arrivals_s[0]) / mean_s
     rows[:, 4] = np.maximum(found.arrivals_s - spread.time_s, 0.0) / mean_s
     rows[:, 5] = lacking[np.arange(len(receivers)), receivers]
-    rows[:, 6] = spread.holders[found.chunks] / task.n_devices
+    rows[:, 6] = spread.state.holders[found.chunks] / task.n_devices
     rows[:, 7] = lacking.sum(axis=1) / task.n_devices
-    rows[:, 8] = (lacking * spread.distances_s[receivers]).max(axis=1) / mean_s
+    rows[:, 8] = (lacking * spread.hops.distances_s[receivers]).max(axis=1) / mean_s
     rows[:, 9] = lacks / task.collective.n_chunks
     rows[:, 10] = lacks / intake_per_s[receivers] / state.bound_s
     rows[:, 11:] = _shares_of_hops(
         found.hops,
         found.chunks,
-        spread.sources,
-        spread.targets,
-        spread.ready_s,
-        spread.useful,
+        spread.hops.sources,
+        spread.hops.targets,
+        spread.state.ready_s,
+        spread.state.useful,
         task.n_devices,
     )
     np.clip(rows, 0.0, _CANDIDATE_LIMITS, out=rows)

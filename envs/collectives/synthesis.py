@@ -291,7 +291,7 @@ class CollectiveSynthesis(DecisionEnv[CollectivesScenario, Outcome]):
             raise SysgymError(f"follow: the plan ends while {missing} chunks are lacking on devices")
         chunk, hop = left[-1]
         start_s = self._spread.start_s(chunk, hop)
-        held = np.isfinite(self._spread.ready_s[chunk, self._spread.targets[hop]])
+        held = np.isfinite(self._spread.state.ready_s[chunk, self._spread.hops.targets[hop]])
         if not np.isfinite(start_s) or held:
             reason = "the receiver has it already" if held else "the sender does not have it"
             raise SysgymError(f"follow: chunk {chunk} over hop {hop}: {reason}")
