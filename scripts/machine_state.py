@@ -34,7 +34,7 @@ EBPF = re.compile(r"sg[a-z]+_[0-9a-f]{4}")
 """Programs, maps and congestion controls: the last digits are their service's."""
 SERVICE = re.compile(r"\bsysgym emulator serve\b")
 PROGRAMS_IN_NETWORKS = {"cat", "sleep", "mnexec", "python", "python3"}
-"""What runs in network namespaces of the backend and of its tests."""
+"""Processes in network namespaces of the backend and of its tests."""
 CGROUPS = re.compile(r".*sysgym.*|mininet|mn")
 SETTINGS = (
     "net/ipv4/ip_forward",

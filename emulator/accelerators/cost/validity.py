@@ -1,4 +1,4 @@
-"""Where the closed form can be used: systems on which it parts from the flows.
+"""Validity of the closed form: systems on which it parts from the flows.
 
 ``scripts/closed_form_map.py`` compares both. For rings and chains the closed form is an upper bound: it takes
 the latency of the slowest hop for every round, so it is too long by at most its own latencies. Halving and
