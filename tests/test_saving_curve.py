@@ -1,0 +1,53 @@
+"""Savings at equal waste of scripts/saving_curve.py: hulls, mixtures, and choices on other jobs."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
+
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "saving_curve.py"
+PERCENT = hnp.arrays(np.float64, (3, 20), elements=st.integers(0, 1000).map(lambda value: value / 10.0))
+
+
+@pytest.fixture(scope="module")
+def curve() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("saving_curve", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["saving_curve"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@given(saved=PERCENT, wasted=PERCENT, level=st.sampled_from([1.0, 5.0, 30.0]))
+def test_a_mixture_is_on_the_hull(
+    curve: ModuleType, saved: NDArray[np.float64], wasted: NDArray[np.float64], level: float
+) -> None:
+    means, wastes = saved.mean(axis=1), wasted.mean(axis=1)
+    shares = curve.mixture_at(means, wastes, level)
+    hull = curve.upper_hull(means, wastes)
+    assert (shares >= 0.0).all()
+    assert shares.sum() <= 1.0 + 1e-12
+    assert shares @ wastes == pytest.approx(min(level, hull[-1, 0]), abs=1e-9)
+    assert shares @ means == pytest.approx(np.interp(level, hull[:, 0], hull[:, 1]), abs=1e-9)
+
+
+def test_settings_are_chosen_on_other_jobs(curve: ModuleType) -> None:
+    """A setting that is good on one job alone is not chosen for it."""
+    saved = np.zeros((2, 20))
+    saved[0], saved[1, 3] = 10.0, 1000.0
+    wasted = np.full((2, 20), 5.0)
+    found, thrown_away = curve.held_out(curve.Points(saved, wasted), 5.0)
+    assert found[3] == 10.0
+    assert (thrown_away == 5.0).all()
+    assert curve.saving_at(saved.mean(axis=1), wasted.mean(axis=1))[2] == 50.0
