@@ -54,6 +54,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_domain_indices = False
 html_sidebars: dict[str, list[str]] = {"index": [], "source/**": []}
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "collapse_navigation": True,
     "navigation_depth": 3,
