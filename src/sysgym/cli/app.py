@@ -16,6 +16,7 @@ from sysgym.cli.commands.fuzz import fuzz
 from sysgym.cli.commands.new import new
 from sysgym.cli.commands.report import report
 from sysgym.cli.commands.submit import submit
+from sysgym.cli.commands.trace import trace
 from sysgym.cli.episode.plot import plot
 from sysgym.cli.options import (
     AgentOption,
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 app.add_typer(emulator, name="emulator")
 app.add_typer(study, name="study")
+app.add_typer(trace, name="trace")
 app.command()(export)
 app.command()(fuzz)
 app.command()(new)
