@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +14,7 @@ from sysgym.emulator.packets.counters.single_flows import read_flows
 from sysgym.emulator.packets.counters.statistics import PortCounters, delivered_bytes
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
 from sysgym.emulator.packets.memory.flow_record import NO_WINDOW_PACKETS
+from sysgym.emulator.packets.memory.records import CAPTURED
 from sysgym.emulator.packets.memory.state import State
 
 FloatArray = NDArray[np.float64]
@@ -57,6 +61,27 @@ PORT_SAMPLE = np.dtype(
 """Sample of an output port, in SI units."""
 MOST_ROWS = 5_000_000
 """Default limit of the number of samples: about half a gigabyte."""
+
+
+class TimedCalls(NamedTuple):
+    """A function that is called at all multiples of an interval of simulated time."""
+
+    interval_ns: int
+    function: Callable[[], object]
+
+    def next_ns(self, now_ns: int) -> int:
+        """Return the first such time after now."""
+        return (now_ns // self.interval_ns + 1) * self.interval_ns
+
+
+def with_room_for_packets(state: State, links: IntArray, max_packets: int) -> State:
+    """Return a state of the extended loop that keeps the packets of some links; it is not bound yet."""
+    state.ports["recorded"] = 0
+    state.ports["recorded"][links] = 1
+    state.world["capture_size"] = max_packets if len(links) else 0
+    state.world["n_captured"] = 0
+    state.world["n_missed"] = 0
+    return state._replace(captured=np.zeros(max_packets, CAPTURED))
 
 
 class Recording:
