@@ -9,31 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.network import Controls, FlowIds, Readings, checked_host_caps
-from sysgym.emulator.packets.build import Assembly, connection_pools, world_needs_extras
+from sysgym.emulator.packets.build import Assembly, connection_pools
 from sysgym.emulator.packets.changes.change import changed
 from sysgym.emulator.packets.changes.running import Running
-from sysgym.emulator.packets.counters.readings import clear_all_maxima, read_fair_rates
-from sysgym.emulator.packets.counters.recording import MOST_ROWS, Recording, TimedCalls, with_room_for_packets
-from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS, FlowCounterArray
-from sysgym.emulator.packets.counters.single_flows import multiply_windows, read_flows, set_paces
-from sysgym.emulator.packets.counters.statistics import (
-    ClassCounters,
-    FlowTable,
-    HostCounters,
-    PortCounters,
-    class_counters,
-    counters,
-    flow_table,
-    queue_quantile_bytes,
+from sysgym.emulator.packets.counters.counted import CountedNetwork
+from sysgym.emulator.packets.counters.recording import (
+    MOST_ROWS,
+    Recording,
+    TimedCalls,
+    checked_flows,
+    with_room_for_packets,
 )
+from sysgym.emulator.packets.counters.single_flows import multiply_windows, set_paces
 from sysgym.emulator.packets.engine.events import MAX_TIME_NS
 from sysgym.emulator.packets.engine.link_faults import LinkFaults
 from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN, Loop
 from sysgym.emulator.packets.growth import extended, with_more_packets
 from sysgym.emulator.packets.memory.records import TRANSPORT_FAILED
-from sysgym.emulator.packets.memory.state import State
 from sysgym.emulator.packets.own_transports import give_own_transports
-from sysgym.emulator.packets.requirements import check_requirements
+from sysgym.emulator.packets.requirements import check_requirements, needs_extended_loop
 from sysgym.emulator.packets.sizing.estimate import check_size
 from sysgym.emulator.packets.stepping import cap_hosts
 from sysgym.emulator.packets.topology import Topology, build_topology
@@ -47,7 +41,7 @@ from sysgym.scenarios.errors import SysgymError, TransportError
 FloatArray = NDArray[np.float64]
 
 
-class PacketNetwork:
+class PacketNetwork(CountedNetwork):
     """Datacenter network at packet level: topology, queues, transports and a seeded workload.
 
     The same scenario, transport and seed give identical results in every process.
@@ -80,22 +74,9 @@ class PacketNetwork:
         self.topology: Topology = build_topology(scenario.topology)
         self.line_rate_bps: FloatArray = self.topology.link_rate_bps[self.topology.host_uplink]
         self._faults = LinkFaults(scenario, self.topology)
-        self._schedule: FlowSchedule
-        self._state: State
-        self._ideal_fct_s: FloatArray
         self._loop: Loop
         self._laws: tuple[Transport, ...]
         self.reset(0)
-
-    @property
-    def n_hosts(self) -> int:
-        """Number of hosts."""
-        return int(self.topology.n_hosts)
-
-    @property
-    def n_links(self) -> int:
-        """Number of directed links, each with its output port."""
-        return int(self.topology.n_links)
 
     @property
     def link_rate_bps(self) -> FloatArray:
@@ -118,6 +99,18 @@ class PacketNetwork:
         return self._schedule
 
     @property
+    def running(self) -> Running:
+        """The network as the values that :meth:`change` replaces; for reading only."""
+        flows = self._schedule, self._state, self._ideal_fct_s
+        laws = self._laws, bool(self.flow_transports), self._loop is EXTENDED
+        return Running(self.scenario, self.topology, *flows, *laws, self._seed)
+
+    @property
+    def law(self) -> Transport:
+        """Law of the flows that begin now: ``transport``, or the one that it was changed to."""
+        return self.transport if self.flow_transports else self._laws[-1]
+
+    @property
     def packet_hops(self) -> int:
         """Link crossings of data packets and ACKs since the reset, the unit of the simulator's work."""
         return int(self._state.world["hops"][0])
@@ -136,7 +129,11 @@ class PacketNetwork:
             {id(one): one for one in (self.transport, *self.flow_transports.values())}.values()
         )
         assembly = Assembly(
-            self.scenario, self.topology, self.transport, self._schedule, extended=self._needs_extras()
+            self.scenario,
+            self.topology,
+            self.transport,
+            drawn,
+            extended=needs_extended_loop(self.scenario, self._laws, drawn),
         )
         self._state, self._ideal_fct_s = assembly.state, assembly.ideal_fct_s
         self._loop = EXTENDED if assembly.extended else PLAIN
@@ -209,10 +206,7 @@ class PacketNetwork:
         if self._recording is not None:
             raise SysgymError(f"{self.scenario.name}: a recording runs, so the network cannot change")
         law = get_transport(transport) if isinstance(transport, str) else transport
-        flows = self._schedule, self._state, self._ideal_fct_s
-        laws = self._laws, bool(self.flow_transports), self._loop is EXTENDED
-        before = Running(self.scenario, self.topology, *flows, *laws, self._seed)
-        after = changed(before, settings, law)
+        after = changed(self.running, settings, law)
         self.scenario, self.topology, self._schedule = after.scenario, after.topology, after.schedule
         self._state, self._ideal_fct_s, self._laws = after.state, after.ideal_fct_s, after.laws
         self._loop = EXTENDED if after.extended else PLAIN
@@ -290,11 +284,7 @@ class PacketNetwork:
             SysgymError: If a flow does not exist or a size is invalid.
         """
         chosen = self.topology.links_of(links)
-        flow_ids = np.unique(np.fromiter(flows, dtype=np.int64))
-        if len(flow_ids) and not 0 <= flow_ids[0] <= flow_ids[-1] < len(self._state.flows):
-            raise SysgymError(f"flows {flow_ids[0]} to {flow_ids[-1]}: there are {len(self._state.flows)}")
-        if not (sample_interval_s > 0 and max_packets > 0 and max_rows > 0):
-            raise SysgymError("a recording's sample interval and sizes have to be positive")
+        flow_ids = checked_flows(flows, len(self._state.flows))
         kept = chosen if packets_of is None else self.topology.links_of(packets_of)
         self._state = with_room_for_packets(extended(self._state, self.topology), kept, max_packets)
         self._state.world["duplicate_threshold"] = self.scenario.duplicate_threshold
@@ -349,52 +339,8 @@ class PacketNetwork:
         of_flows = None if read_flows is None else self.flow_counters(read_flows)
         return Readings(self.now_s, 0.0, self.ports(), self.hosts(), of_flows)
 
-    def flow_counters(self, flow_ids: FlowIds) -> FlowCounterArray:
-        """Return the counters of some flows, records of the type ``FLOW_COUNTERS``, shape (n,)."""
-        out = np.empty(len(flow_ids), FLOW_COUNTERS)
-        read_flows(self._address, np.asarray(flow_ids, dtype=np.int64), out)
-        return out
-
     def close(self) -> None:
         """Do nothing: a simulated network holds memory only."""
-
-    def clear_maxima(self) -> None:
-        """Reset the largest queues: a new interval begins."""
-        clear_all_maxima(self._address)
-
-    def ports(self) -> PortCounters:
-        """Return the counters of all output ports."""
-        return counters(self._address, self.n_links, self.n_hosts)[0]
-
-    def classes(self) -> ClassCounters:
-        """Return the counters of all classes of all output ports."""
-        return class_counters(self._state)
-
-    def hosts(self) -> HostCounters:
-        """Return the counters of all hosts."""
-        return counters(self._address, self.n_links, self.n_hosts)[1]
-
-    def flows(self) -> FlowTable:
-        """Return the counters of all flows."""
-        sizes = self._schedule.size_bytes.astype(np.int64)
-        return flow_table(self._state, sizes, self._schedule.group.astype(np.int64), self._ideal_fct_s)
-
-    def routes(self, *, acks: bool = False) -> NDArray[np.int32]:
-        """Return the links of each flow's data (or ACKs), shape (n_flows, longest route), padded with -1."""
-        return self._state.routes[:, int(acks)].copy()
-
-    def queue_quantile_bytes(self, quantile: float) -> FloatArray:
-        """Return the time-weighted quantile of every port's queue since the reset, shape (n_links,)."""
-        return queue_quantile_bytes(self._state, quantile)
-
-    def oracle_rates_bps(self) -> FloatArray:
-        """Return the max-min fair send rate of every host for the active flows, with room for ACKs.
-
-        The shape is (n_hosts,), in bit/s.
-        """
-        by_host_bps: FloatArray = np.zeros(self.n_hosts)
-        read_fair_rates(self._address, self.link_rate_bps, by_host_bps)
-        return by_host_bps
 
     def _bind_callbacks(self) -> None:
         """Write the addresses of all transports' callbacks into the state, the common transport's first."""
@@ -443,14 +389,6 @@ class PacketNetwork:
         """Read the failure of a transport, once."""
         if self._failure is None and self._state.world["halted"][0] & TRANSPORT_FAILED:
             self._failure = transport_failure(self._state, self.topology, self._laws)
-
-    def _needs_extras(self) -> bool:
-        """Return whether this world needs the extended loop."""
-        return (
-            any(one.needs_extras for one in self._laws)
-            or bool(np.any(self._schedule.needs))
-            or world_needs_extras(self.scenario)
-        )
 
 
 def _one_each(value: FloatArray | float, flow_ids: NDArray[np.int64]) -> FloatArray:
