@@ -46,6 +46,7 @@ class NetworkPanel(Panel):
             each node.
         links: Numbers of source and target of each directed link.
         queue_full: Meaning of a full queue, such as ``500 kB``; empty if links have no queue.
+        queue_full_bytes: The same as a number.
     """
 
     KIND: ClassVar[str] = "network"
@@ -53,6 +54,7 @@ class NetworkPanel(Panel):
     nodes: Sequence[tuple[str, float, float, str]] = ()
     links: Sequence[tuple[int, int]] = ()
     queue_full: str = ""
+    queue_full_bytes: float = 0.0
 
 
 @dataclass(frozen=True)

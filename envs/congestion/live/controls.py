@@ -78,7 +78,9 @@ def _ends(last: str, value: float, network: PacketNetwork) -> tuple[float, float
         return 0.05, 0.95
     if last == "rate_bps":
         return value / 4, float(network.line_rate_bps.max())
-    return max(value / 8, 1), value * 8 if last == "request_bytes" else value * 4
+    if last == "request_bytes":
+        return max(value / 8, 1), value * 8
+    return value / 4, value * 4
 
 
 def _value(scenario: Any, key: str) -> float:

@@ -75,11 +75,12 @@ class NetworkView:
             for node, (name, (x, _), tier) in enumerate(zip(topology.node_names, places, tiers, strict=True))
         ]
         ends = zip(topology.link_source.tolist(), topology.link_target.tolist(), strict=True)
-        full = f"{amount(network.scenario.queue.buffer_bytes)}B"
+        full_bytes = float(network.scenario.queue.buffer_bytes)
+        full = f"{amount(full_bytes)}B"
         controls = controls_of(network)
         threshold = next((one.key for one in controls if one.key == "queue.ecn_threshold_bytes"), "")
         return Scene(
-            panels=(NetworkPanel("net", "Links by use, ports by queue", nodes, list(ends), full),),
+            panels=(NetworkPanel("net", "Links by use, ports by queue", nodes, list(ends), full, full_bytes),),
             charts=(
                 Chart("queue", "Longest queue", "bytes", line_of=threshold),
                 Chart("goodput", "Goodput of all hosts", "bit/s"),

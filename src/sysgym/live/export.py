@@ -12,7 +12,7 @@ from typing import Any
 
 from sysgym.live.frames import Frame, thinned
 
-MOST_FRAMES = 500
+MOST_FRAMES = 800
 """Frames of a page; a longer run is thinned."""
 
 SCRIPTS = (
