@@ -63,8 +63,8 @@ class BarsPanel(Panel):
 
     Attributes:
         n_rows: Number of rows.
-        states: Name of each state, and its style: ``quiet``, ``busy``, ``bad``, ``good``, ``lost`` or
-            ``mark``, which is drawn as a point at its begin.
+        states: Name of each state, and its style: ``quiet``, ``busy``, ``bad``, ``good``, ``copy``,
+            ``lost`` or ``mark``, which is drawn as a point at its begin.
         x_label: Label of the axis.
         x_unit: Unit of begin and end.
         line: Position of a vertical line, such as a threshold.

@@ -80,10 +80,12 @@ class NetworkView:
         controls = controls_of(network)
         threshold = next((one.key for one in controls if one.key == "queue.ecn_threshold_bytes"), "")
         return Scene(
-            panels=(NetworkPanel("net", "Links by use, ports by queue", nodes, list(ends), full, full_bytes),),
+            panels=(
+                NetworkPanel("net", "Links by use, ports by queue", nodes, list(ends), full, full_bytes),
+            ),
             charts=(
                 Chart("queue", "Longest queue", "bytes", line_of=threshold),
-                Chart("goodput", "Goodput of all hosts", "bit/s"),
+                Chart("arriving", "Arriving at all hosts", "bit/s"),
                 Chart("flows", "Flows under way", ""),
             ),
             facts=(
@@ -125,14 +127,14 @@ class NetworkView:
         elapsed_s = max((now_ns - self._last_ns) * 1e-9, 1e-12)
         sent_bits = 8.0 * (ports.sent_bytes - self._ports.sent_bytes)
         use = sent_bits * (100.0 / elapsed_s) / network.link_rate_bps
-        received = float((hosts.received_bytes - self._hosts.received_bytes).sum())
+        arrived_bits = float(sent_bits[network.topology.to_host].sum())
         ended = self._count_completions()
         switch_queues = np.where(self._scale > 0.0, ports.queue_bytes, 0.0)
         values = {
             "net": _whole(np.minimum(use, 100.0)),
             "net_queue": _whole(np.minimum(ports.queue_bytes * self._scale, 100.0)),
             "queue": int(switch_queues.max()),
-            "goodput": int(8.0 * received / elapsed_s) if self._last_ns or now_ns else 0,
+            "arriving": int(arrived_bits / elapsed_s) if now_ns else 0,
             "flows": int(hosts.active_flows.sum()),
             "done": self._done,
             "fct_s": _rounded(self._fct_sum_s / self._done) if self._done else None,

@@ -140,18 +140,14 @@ class Run:
         if not any(lane.frames for lane in self.lanes):
             return None
         newest = [
-            lane.frames.popleft()
-            if lane.frames
-            else LaneFrame(self._last[number].time, self._last[number].values)
+            lane.frames.popleft() if lane.frames else _without_events(self._last[number])
             for number, lane in enumerate(self.lanes)
         ]
         self._last = newest
         frame = Frame(
             number=self._n_frames,
             time=max(one.time for one in newest),
-            lanes=tuple(
-                {"values": one.values, "events": [list(event) for event in one.events]} for one in newest
-            ),
+            lanes=tuple({"values": one.values, "events": list(map(list, one.events))} for one in newest),
             changes=tuple(self._changes),
         )
         self._n_frames += 1
@@ -206,6 +202,11 @@ class Run:
         return controls[key]
 
 
+def _without_events(frame: LaneFrame) -> LaneFrame:
+    """Return the last frame of an episode that has ended, as it stays."""
+    return LaneFrame(frame.time, frame.values)
+
+
 def _checked(control: Control, value: float | str) -> float | str:
     """Return a value that a control allows.
 
@@ -224,4 +225,4 @@ def _checked(control: Control, value: float | str) -> float | str:
         raise SysgymError(
             f"{control.label}: got {value!r}, expected a number from {control.low:g} to {control.high:g}"
         )
-    return round(value) if control.whole else float(value)
+    return round(float(value)) if control.whole else float(value)

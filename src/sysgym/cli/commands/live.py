@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import webbrowser
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,9 +50,7 @@ def live(
     ] = "127.0.0.1",
     speed: Annotated[
         float,
-        typer.Option(
-            "--speed", min=1 / 64, max=64.0, help="1: an episode takes half a minute; 2: a quarter."
-        ),
+        typer.Option("--speed", min=1 / 64, max=64.0, help="1: an episode takes half a minute."),
     ] = 1.0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address only.")] = False,
     record: Annotated[
@@ -147,9 +146,8 @@ def _serve(run: Run, speed: float, record: Path | None, host: str, port: int, no
     session.start(on_failure=server.stop)
     _open(host, port, no_browser)
     try:
-        server.serve()
-    except KeyboardInterrupt:
-        pass
+        with suppress(KeyboardInterrupt):
+            server.serve()
     finally:
         session.stop()
         if recorder is not None:
@@ -209,10 +207,8 @@ def _show_recording(
     listening = bound_socket(host, port)
     port = listening.getsockname()[1]
     _open(host, port, no_browser)
-    try:
+    with suppress(KeyboardInterrupt):
         Server(app_of_page(page, host, port), listening).serve()
-    except KeyboardInterrupt:
-        pass
 
 
 def _recorded_run(header: dict[str, Any]) -> Run:
