@@ -45,10 +45,7 @@ class CandidatesView(DecisionsView[JointPlacement]):
         shown = self._shown.tolist()
         over = env.outcome is not None
         return {
-            "times": [
-                rounded(float(nominal_s[row]) if means_s[row] is None else means_s[row] or 0.0)
-                for row in shown
-            ],
+            "times": [rounded(float(np.mean(env.measured_s[row] or nominal_s[row]))) for row in shown],
             "taken": [len(env.measured_s[row]) for row in shown],
             "measured": sum(map(len, env.measured_s)),
             "best_s": rounded(min(known)) if known else None,

@@ -49,7 +49,7 @@ class DevicesView(DecisionsView[CollectivePlacement]):
             panels=(*panels, *grid),
             charts=(Chart("time_s", "Time of all reductions, with the best completion", "s"),),
             facts=(
-                Fact("time_s", "best still possible", "s"),
+                Fact("time_s", "time, or best still possible", "s"),
                 Fact("default_s", "default placement", "s"),
                 Fact("best_s", "best placement", "s"),
                 Fact("regret", "over the best", "x"),

@@ -21,10 +21,8 @@ class JobsView(DecisionsView[MultiJobPlacement]):
         numbers = [str(node) for node in range(nodes)]
         return Scene(
             panels=(
-                GridPanel(
-                    "blocks", "Blocks of each job on each node", names, [str(n) for n in range(nodes)], states
-                ),
-                LevelsPanel("free", "Free devices of each node", columns),
+                GridPanel("blocks", "Blocks of each job on each node", names, numbers, states),
+                LevelsPanel("free", "Free devices of each node", [f"node {one}" for one in numbers]),
                 LevelsPanel("slowdowns", "Slowdown of each job, known at the end", names, "x"),
             ),
             charts=(Chart("placed", "Blocks placed", ""),),

@@ -10,7 +10,10 @@ from typing import Any
 from sysgym.live.frames import Frame, after
 
 EPISODE_S = 30.0
-"""Wall time of an episode at speed 1."""
+"""Wall time of an episode at speed 1, unless it has very few frames."""
+
+DECISION_S = 0.7
+"""Wall time of a decision, where there are few."""
 
 LATE_S = 0.25
 """Delay beyond which frames are not made up for: the machine is too slow for this speed."""
@@ -26,15 +29,18 @@ class Pacer:
 
     Args:
         end: Time of the last frame, in the scene's unit.
+        episode_s: Wall time of an episode at speed 1.
         clock: Clock in seconds.
 
     Attributes:
-        speed: 1 for an episode in EPISODE_S.
+        speed: 1 for an episode in ``episode_s``.
         late: Whether the last frame came later than LATE_S.
     """
 
-    def __init__(self, end: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._end, self._clock = end, clock
+    def __init__(
+        self, end: float, episode_s: float = EPISODE_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._end, self._episode_s, self._clock = end, episode_s, clock
         self.speed, self.late = 1.0, False
         self._from: tuple[float, float] | None = None  # wall time and frame time that deadlines count from
 
@@ -48,7 +54,7 @@ class Pacer:
         if self._from is None:
             self._from = (now_s, frame_time)
         began_s, began = self._from
-        due_s = began_s + (frame_time - began) / self._end * EPISODE_S / self.speed
+        due_s = began_s + (frame_time - began) / self._end * self._episode_s / self.speed
         self.late = now_s - due_s > LATE_S
         if self.late:
             self._from = (now_s, frame_time)

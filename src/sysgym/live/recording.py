@@ -192,6 +192,7 @@ _HEADER_KINDS: dict[str, type | tuple[type, ...]] = {
     "family": str,
     "split": str,
     "seed": int,
+    "episode_s": (int, float),
     "resolved": dict,
     "contenders": list,
     "lanes": list,

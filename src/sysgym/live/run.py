@@ -11,6 +11,7 @@ from sysgym.bench.run.episodes import make_contender
 from sysgym.envs.live import Control, LaneFrame, LiveView, Scene
 from sysgym.errors import SysgymError, UnknownName
 from sysgym.live.frames import Frame
+from sysgym.live.pacing import DECISION_S, EPISODE_S
 from sysgym.scenarios import Scenario, get_family
 from sysgym.scenarios.family import load_entry
 
@@ -117,6 +118,8 @@ class Run:
         self.interval = self._scenes[0].interval
         names = [lane.contender.name for lane in self.lanes]
         parts = [lane.contender.parts for lane in self.lanes]
+        in_decisions = self._scenes[0].time_unit != "s"
+        self.header["episode_s"] = min(EPISODE_S, DECISION_S * self.end) if in_decisions else EPISODE_S
         self.header["lanes"] = [
             {"name": name, "parts": part, **scene.to_json()}
             for name, part, scene in zip(names, parts, self._scenes, strict=True)

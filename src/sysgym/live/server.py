@@ -32,7 +32,15 @@ DEFAULT_PORT = 8642
 MOST_FRAMES_A_SECOND = 30.0
 LARGEST_COMMAND_BYTES = 4_096
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}
-_POLICY = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data:"
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "connect-src 'self'",
+        "img-src data:",
+        "script-src 'self'",
+        "style-src 'self' 'unsafe-inline'",
+    )
+)
 
 
 class OnlyFrom:

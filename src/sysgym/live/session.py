@@ -19,6 +19,9 @@ MOST_HISTORY = 20_000
 MOST_SENT = 1_500
 """Frames of the history that a new browser gets."""
 
+LEAST_FRAMES = 50
+"""Least number of frames of an episode, however fast it is."""
+
 Command = Mapping[str, Any]
 
 
@@ -40,7 +43,7 @@ class Session:
         self, run: Run, *, speed: float = 1.0, recorder: Recorder | None = None, paused: bool = False
     ) -> None:
         self._run, self._recorder = run, recorder
-        self._pacer = Pacer(run.end)
+        self._pacer = Pacer(run.end, run.header["episode_s"])
         self._pacer.speed = speed
         self._paused, self._over, self._steps = paused, False, 0
         self._fast_until: float | None = None
@@ -218,8 +221,8 @@ class Session:
         self._adapt_interval()
 
     def _adapt_interval(self) -> None:
-        """Take more frames where they would be rare, in slow motion."""
-        wanted = self._run.first_interval * min(self._pacer.speed, 1.0)
+        """Take as many frames a second at every speed: more in slow motion, fewer in a hurry."""
+        wanted = min(self._run.first_interval * self._pacer.speed, self._run.end / LEAST_FRAMES)
         if wanted and wanted != self._run.interval:
             self._run.change(None, INTERVAL, wanted)
 

@@ -24,11 +24,11 @@ Live.panels.network = (panel, scene, lane) => {
     bar.style.background = "var(--queue)";
     const drop = element("span", { class: "key" });
     drop.style.background = "var(--bad)";
-    const full = panel.queue_full ? ` (full: ${panel.queue_full})` : "";
-    return element("p", { class: "legend" },
-      element("span", {}, scale, "link use 0 to 100 %"),
-      element("span", {}, bar, `port's queue${full}`),
-      element("span", {}, drop, "port drops"));
+    const use = element("span", {}, scale, "link use 0 to 100 %");
+    if (!panel.queue_full) return element("p", { class: "legend" }, use);
+    return element("p", { class: "legend" }, use,
+      element("span", {}, bar, `queue of a port (full: ${panel.queue_full})`),
+      element("span", {}, drop, "port drops packets"));
   }
 
   // Where all ports lead downwards, they have the whole box.
@@ -128,12 +128,24 @@ Live.panels.network = (panel, scene, lane) => {
     drawNodes(context, queue, dropping, chosen);
     const busiest = use.reduce((best, one, link) => (one > use[best] ? link : best), 0);
     const longest = queue.reduce((best, one, link) => (one > queue[best] ? link : best), 0);
-    const words = `Busiest link: ${names[busiest]}, ${use[busiest]} %. Longest queue: ${names[longest]}, ${queue[longest]} % full.`;
+    const ofQueue = panel.queue_full ? ` Longest queue: ${names[longest]}, ${queue[longest]} % full.` : "";
+    const words = `Busiest link: ${names[busiest]}, ${use[busiest]} %.${ofQueue}`;
     canvas.setAttribute("aria-label", `Network of ${lane.name}. ${words}`);
     if (frame % 5 === 0 || caption.textContent === "") caption.textContent = words;
     Object.assign(figure.dataset, {
       use: String(use[busiest]), busiest: names[busiest], queue: String(queue[longest]), dropping: String(dropping.size),
     });
+  }
+
+  /** A name that links behind it do not hide. */
+  function halo(context, text, x, y, paper) {
+    const fill = context.fillStyle;
+    context.lineJoin = "round";
+    context.lineWidth = 4;
+    context.strokeStyle = paper;
+    context.strokeText(text, x, y);
+    context.fillStyle = fill;
+    context.fillText(text, x, y);
   }
 
   function drawNodes(context, queue, dropping, chosen) {
@@ -161,7 +173,7 @@ Live.panels.network = (panel, scene, lane) => {
       }
       if (box && box.w > context.measureText(name).width && places.nodes.length <= 80) {
         context.textAlign = "left";
-        context.fillText(name, box.x + 1, box.y - 4);
+        halo(context, name, box.x + 1, box.y - 4, paper);
       }
     });
     places.ports.forEach((port, link) => {

@@ -3,7 +3,6 @@
 /** The page: player, settings, lanes, charts and events; the same for a live run and a recorded one. */
 (() => {
   const { element, amount, moment, colour } = Live;
-  const EPISODE_S = 30;
   const MOST_FRAMES = 4000;
   const LOG_LINES = 6;
   const SPEEDS = [1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16];
@@ -56,6 +55,7 @@
     $("lanes").replaceChildren(...header.lanes.map(makeLane));
     makeSettings();
     makeStrips();
+    $("extent").value = header.lanes[0].interval ? "close" : "all";
     charts = Live.makeCharts(header, frames, settingAt);
     $("charts").hidden = header.lanes[0].charts.length === 0;
     document.body.dataset.ready = "yes";
@@ -427,7 +427,7 @@
     const now = performance.now() / 1000;
     const scene = header.lanes[0];
     if (!anchor) anchor = [now, frames[Live.position].t];
-    const time = anchor[1] + ((now - anchor[0]) * status.speed * scene.end) / EPISODE_S;
+    const time = anchor[1] + ((now - anchor[0]) * status.speed * scene.end) / header.episode_s;
     let next = Live.position;
     while (next < frames.length - 1 && frames[next + 1].t <= time) next += 1;
     if (next !== Live.position) show(next);

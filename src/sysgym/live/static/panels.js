@@ -15,6 +15,7 @@ Live.panels = {};
 
   function legend(states) {
     const shown = states.filter(([name]) => name);
+    if (shown.length > 8 && shown[shown.length - 1][1] === "group") return ""; // the colours repeat
     return element("p", { class: "legend" }, ...shown.map(([name, style]) => {
       const key = element("span", { class: "key" });
       key.style.background = fill(style === "mark" ? "ink" : style, states.findIndex((one) => one[0] === name));
@@ -126,7 +127,7 @@ Live.panels = {};
   /** A table of coloured cells. */
   Live.panels.grid = (panel, scene, lane) => {
     const canvas = element("canvas", { role: "img" });
-    const figure = element("figure", {}, element("figcaption", { text: panel.title }), canvas, legend(panel.states.slice(0, 9)));
+    const figure = element("figure", {}, element("figcaption", { text: panel.title }), canvas, legend(panel.states));
     return {
       element: figure,
       draw(values) {
