@@ -127,7 +127,7 @@ def _alive_before(pair: NDArray[np.int64], alive: NDArray[np.bool_]) -> NDArray[
 
 
 def _selected(flows: FlowSchedule, chosen: NDArray[np.bool_]) -> FlowSchedule:
-    return FlowSchedule(*(column[chosen] for column in flows))
+    return flows._replace(**{name: getattr(flows, name)[chosen] for name in flows._fields})
 
 
 def _joined(n_begun: int, kept: FlowSchedule, added: FlowSchedule) -> FlowSchedule:

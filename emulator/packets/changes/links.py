@@ -38,9 +38,10 @@ def set_delays(running: Running, assembly: Assembly) -> None:
     links = running.state.links
     shorter = assembly.state.links["delay_ns"] < links["delay_ns"]
     links["delay_ns"] = assembly.state.links["delay_ns"]
-    busy = links["head"] != NOBODY
+    # Without jitter the loop need not look at the packet before: here it must. One below 1 ns delays nothing.
+    without_order = shorter & (links["jitter_ns"] == 0)
+    links["jitter_ns"][without_order] = 1
+    busy = without_order & (links["head"] != NOBODY)
     last_ns = running.state.packets["arrival_ns"][links["tail"][busy]]
     links["last_arrival_ns"][busy] = np.maximum(last_ns, links["last_arrival_ns"][busy])
-    # The loop keeps packets in order on links with jitter; one below 1 ns delays nothing.
-    links["jitter_ns"][shorter & (links["jitter_ns"] == 0)] = 1
     running.state.flows["base_rtt_ns"] = assembly.state.flows["base_rtt_ns"]

@@ -78,9 +78,10 @@ def _ends(last: str, value: float, network: PacketNetwork) -> tuple[float, float
         return 0.05, 0.95
     if last == "rate_bps":
         return value / 4, float(network.line_rate_bps.max())
+    # Rounds that take longer than the time between them are refused, so that not much room is above.
     if last == "request_bytes":
-        return max(value / 8, 1), value * 8
-    return value / 4, value * 4
+        return max(value / 8, 1), value * 1.2
+    return value * 0.85, value * 4
 
 
 def _value(scenario: Any, key: str) -> float:

@@ -109,7 +109,10 @@ class NetworkView:
         self._network.call_every(interval, self._take)
 
     def after_step(self) -> None:
-        """Do nothing: frames are taken by simulated time."""
+        """Report the end of the episode; all other frames are taken by simulated time."""
+        network = self._network
+        if self._last_ns < network.now_ns and network.now_ns >= round(network.scenario.horizon_s * 1e9):
+            self._take()
 
     def change(self, key: str, value: float | str) -> None:
         """Change a setting of the network, or the law of its flows."""

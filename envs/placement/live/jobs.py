@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sysgym.envs.live import Chart, Fact, GridPanel, LevelsPanel, Scene, Values
 from sysgym.envs.placement.live.base import UNIT, DecisionsView, rounded
 from sysgym.envs.placement.multijob import MultiJobPlacement
@@ -39,14 +41,12 @@ class JobsView(DecisionsView[MultiJobPlacement]):
     def _values(self) -> Values:
         env = self._env
         counts = env.counts
-        slowdowns = [0.0] * len(counts) if env._slowdowns is None else env._slowdowns.tolist()
+        slowdowns = np.zeros(len(counts)) if env._slowdowns is None else env._slowdowns
         begun = (counts > 0).any(axis=1)
         return {
             "blocks": counts.clip(max=MOST_BLOCKS).ravel().tolist(),
             "free": env.free.tolist(),
-            "slowdowns": [0.0] * len(counts)
-            if slowdowns is None
-            else [rounded(one) for one in slowdowns.tolist()],
+            "slowdowns": [rounded(one) for one in slowdowns.tolist()],
             "placed": int(counts.sum()),
             "slowdown": None if env.outcome is None else rounded(env.outcome.time_s),
             "default": rounded(env.default_slowdown),

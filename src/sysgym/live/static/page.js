@@ -135,7 +135,7 @@
     }
     show(control.value);
     const row = element("div", { class: "setting", "data-key": control.key }, element("div", { class: "top" }, label, number), input, acts);
-    settings.push({ control, lane, row, show });
+    settings.push({ control, lane, row, show, value: control.value });
     return row;
   }
 
@@ -161,6 +161,7 @@
     for (const [lane, key, value] of frame.changes) {
       for (const setting of settings) {
         if (setting.control.key !== key || (setting.lane !== null && setting.lane !== lane)) continue;
+        setting.value = value;
         setting.show(value);
         setting.row.classList.toggle("changed", value !== setting.control.value);
       }
@@ -543,7 +544,10 @@
       if (frames.length) show(Live.position);
       showState();
     }
-    if (message.error) say(message.error, true, 6000);
+    if (message.error) {
+      say(message.error, true, 6000);
+      settings.forEach((setting) => setting.show(setting.value)); // what was refused is not in force
+    }
     if (message.frame) {
       add(message.frame);
       if (following) show(frames.length - 1);
