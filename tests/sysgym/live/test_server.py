@@ -201,7 +201,7 @@ def test_the_missing_extra_is_named() -> None:
         "sys.exit(main(['live', 'incast-32', '--no-browser']))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert 'pip install "sysgym[live]"' in done.stderr
     assert issubclass(MissingExtra, SysgymError)
 
