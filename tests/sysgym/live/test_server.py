@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from sysgym.errors import MissingExtra, SysgymError
 from sysgym.live.recording import read_recording
@@ -111,7 +112,7 @@ def test_pages_files_and_refusals(session: Session) -> None:
             in fetch(port, "/", Origin="http://evil.example")[1]
         )
         with pytest.raises(InvalidStatus, match="403"):
-            connect(f"ws://127.0.0.1:{port}/live", origin="http://evil.example")  # type: ignore[arg-type]
+            connect(f"ws://127.0.0.1:{port}/live", origin=Origin("http://evil.example"))
         with connect(f"ws://127.0.0.1:{port}/live") as viewer:
             receive(viewer, "frame")
         status, saved = fetch(port, "/saved.html")

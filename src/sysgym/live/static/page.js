@@ -557,6 +557,7 @@
   listen();
   if (isLive) {
     $("save").hidden = false;
+    $("save").href = "saved.html";
     send = Live.connect(receive);
   } else {
     Live.unpack(recording.textContent).then((run) => {
