@@ -31,7 +31,7 @@ class ProgramsView(DecisionsView[ReductionProgram]):
                 Fact("time_s", "time so far", "s"),
                 Fact("default_s", "one all-reduce", "s"),
                 Fact("best_s", "best program", "s"),
-                Fact("steps", "collectives"),
+                Fact("steps", "steps"),
             ),
             end=float(env._max_steps),
             time_unit=UNIT,

@@ -27,7 +27,7 @@ Live.panels = {};
   /** Bars over time, a row for each task. */
   Live.panels.bars = (panel, scene, lane) => {
     const canvas = element("canvas", { role: "img" });
-    const figure = element("figure", {}, canvas, legend(panel.states));
+    const figure = element("figure", {}, element("figcaption", { text: panel.title }), canvas, legend(panel.states));
     let longest = panel.line ? panel.line * 1.3 : 0;
     return {
       element: figure,
