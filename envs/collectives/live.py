@@ -146,9 +146,9 @@ class ScheduleView:
         """Return the state of each chunk at each device, by chunk."""
         spread = self._env._spread
         if self._env.outcome is not None:
-            n_chunks = min(spread.ready_s.shape[0], MOST_CHUNKS)
-            return [THERE] * (n_chunks * spread.ready_s.shape[1])
-        ready_s = spread.ready_s[:MOST_CHUNKS]
+            n_chunks = min(spread.state.ready_s.shape[0], MOST_CHUNKS)
+            return [THERE] * (n_chunks * spread.state.ready_s.shape[1])
+        ready_s = spread.state.ready_s[:MOST_CHUNKS]
         known = np.isfinite(ready_s)
         coming = known & (ready_s > 0.0) & (ready_s >= spread.time_s)
         return np.where(coming, COMING, np.where(known, THERE, MISSING)).ravel().astype(int).tolist()

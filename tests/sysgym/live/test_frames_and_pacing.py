@@ -125,7 +125,12 @@ def test_a_mailbox_is_bounded_and_a_header_replaces_everything() -> None:
 
 def test_putting_never_waits_for_the_reader() -> None:
     mailbox = Mailbox()
-    sender = threading.Thread(target=lambda: [mailbox.put_frame(frame_of(n, [])) for n in range(10_000)])
+
+    def put_all() -> None:
+        for n in range(10_000):
+            mailbox.put_frame(frame_of(n, []))
+
+    sender = threading.Thread(target=put_all)
     sender.start()
     sender.join(20.0)  # nobody takes anything
     assert not sender.is_alive()

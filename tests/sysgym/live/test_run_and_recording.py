@@ -138,7 +138,7 @@ def test_a_recorded_run_repeats_exactly(make_run: MakeRun, tmp_path: Path, suffi
     plain = json.loads(json.dumps(run.header))
     assert all(recorded.header[key] == value for key, value in plain.items())
     assert compare(recorded, lambda: make_run("dctcp", "neural")) == 400
-    recorded.frames[300].lanes[0]["values"]["queue"] += 1  # type: ignore[index]
+    recorded.frames[300].lanes[0]["values"]["queue"] += 1
     with pytest.raises(ResultMismatch, match="frame 300"):
         compare(recorded, lambda: make_run("dctcp", "neural"))
 
