@@ -80,7 +80,7 @@ class PacketNetwork(CountedNetwork):
 
     @property
     def link_rate_bps(self) -> FloatArray:
-        """Present rate of every link, bit/s, shape (n_links,): initially the topology's."""
+        """Present rate of every link, bit/s, shape (n_links,); initially that of the topology."""
         return self._faults.link_rate_bps
 
     @property
