@@ -139,6 +139,7 @@ def test_what_is_measured_by_default() -> None:
         "synthesis 16x8x8",
         *(f"environment {name}" for name in figures.ENVIRONMENT_SCENARIOS),
         *(f"vector form {name}" for name in figures.VECTOR_WORLDS),
+        *(f"live view {workload}, {figure}" for figure, workload, _, _ in live.measurements()),
         "training flow-1g-1ms",
         "import sysgym",
         "start, nothing compiled",

@@ -16,6 +16,7 @@ Live.panels.network = (panel, scene, lane) => {
   const names = panel.links.map(([a, b]) => `${panel.nodes[a][0]} → ${panel.nodes[b][0]}`);
   let places = null;
   let width = 0;
+  let captioned = 0;
 
   function legend() {
     const scale = element("span", { class: "scale" });
@@ -101,7 +102,7 @@ Live.panels.network = (panel, scene, lane) => {
     return { x: place ? place.x : nodes[node].x, y: nodes[other].tier < nodes[node].tier ? box.y + box.h : box.y };
   }
 
-  function draw(values, events, frame) {
+  function draw(values, events) {
     const wanted = figure.clientWidth || 600;
     if (!places || wanted !== width) {
       width = wanted;
@@ -131,7 +132,11 @@ Live.panels.network = (panel, scene, lane) => {
     const ofQueue = panel.queue_full ? ` Longest queue: ${names[longest]}, ${queue[longest]} % full.` : "";
     const words = `Busiest link: ${names[busiest]}, ${use[busiest]} %.${ofQueue}`;
     canvas.setAttribute("aria-label", `Network of ${lane.name}. ${words}`);
-    if (frame % 5 === 0 || caption.textContent === "") caption.textContent = words;
+    const now = performance.now();
+    if (now - captioned > 250 || document.body.dataset.state !== "playing") {
+      caption.textContent = words; // at a pace that can be read
+      captioned = now;
+    }
     Object.assign(figure.dataset, {
       use: String(use[busiest]), busiest: names[busiest], queue: String(queue[longest]), dropping: String(dropping.size),
     });
