@@ -222,7 +222,7 @@ def test_every_command_treats_a_foreign_family_like_any_other(tmp_path: Path) ->
 
 def test_the_page_shows_all_that_a_family_must_have() -> None:
     commands = re.findall(r"^\$ sysgym (\w+)", PAGE.read_text(), re.MULTILINE)
-    wanted = {"list", "show", "run", "train", "bench", "report", "validate", "export", "study"}
+    wanted = {"list", "show", "run", "train", "bench", "report", "validate", "export", "study", "live"}
     assert set(commands) == wanted
     lines = sum(
         len([line for line in text.splitlines() if line.strip()])

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"src/sysgym": "sysgym"} | {
     name: f"sysgym/{name}" for name in ("agents", "emulator", "envs", "scenarios")
 }
-SUFFIXES = {".py", ".toml", ".csv", ".md", ".txt", ".typed", ".css", ".jinja", ".js"}
+SUFFIXES = {".py", ".toml", ".csv", ".md", ".txt", ".typed", ".css", ".html", ".jinja", ".js"}
 BUILT = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 # Of the checkout alone: a package may have a folder of such a name.
 NOT_SOURCE = {"build", "dist", "results", "runs", "tests", "docs"}

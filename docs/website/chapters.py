@@ -32,7 +32,7 @@ CHAPTERS = (
         "start",
         "Start",
         "Install sysgym, play an episode, train an agent, and look at what happened.",
-        ("overview", "training", "senders", "pictures", "time-series", "command-line"),
+        ("overview", "training", "senders", "pictures", "live", "time-series", "command-line"),
     ),
     Chapter(
         "problems",
@@ -86,6 +86,21 @@ DEFAULT = "guides"
 
 _WRITTEN = {"overview": "README.md", "contributing": "CONTRIBUTING.md", "changelog": "CHANGELOG.md"}
 """Page -> its file in the repository, for those outside docs/."""
+
+
+_LIVE = """
+## An incast, live
+
+32 hosts answer one host at once, again and again. On the left they run DCTCP, on the right a learned law;
+everything else is the same. This is a recorded run of [`sysgym live`](/live.md), played by your browser.
+
+```{raw} html
+<iframe class="live" src="live/incast-32.html" loading="lazy"
+ title="Recorded run of incast-32 with DCTCP and a learned law: links, queues and events"></iframe>
+<p><a href="live/incast-32.html">The same on a page of its own</a></p>
+```
+"""
+"""Part of the front page: a recorded run, which build.write_live_pages puts beside it."""
 
 
 def lessons(docs: Path) -> list[Path]:
@@ -166,4 +181,4 @@ def _front(readme: str, all_chapters: Iterable[Chapter]) -> str:
     parts = sections(readme)
     opening = parts[""].replace("# sysgym\n", "", 1)
     text, image, rest = opening.partition("\n![")
-    return page("sysgym", text, grid, f"![{rest}" if image else "", listed)
+    return page("sysgym", text, grid, _LIVE, f"![{rest}" if image else "", listed)

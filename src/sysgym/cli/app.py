@@ -13,6 +13,7 @@ from sysgym.cli import completion
 from sysgym.cli.commands.emulator import emulator
 from sysgym.cli.commands.export import export
 from sysgym.cli.commands.fuzz import fuzz
+from sysgym.cli.commands.live import live
 from sysgym.cli.commands.new import new
 from sysgym.cli.commands.report import report
 from sysgym.cli.commands.submit import submit
@@ -42,6 +43,7 @@ app.add_typer(study, name="study")
 app.add_typer(trace, name="trace")
 app.command()(export)
 app.command()(fuzz)
+app.command()(live)
 app.command()(new)
 app.command()(plot)
 
