@@ -87,10 +87,11 @@ def law_of(source: str) -> Transport:
     body = [node for node in tree.body if not _harmless_import(node)]
     constants: dict[str, float] = {}
     for node in body:
-        if isinstance(node, ast.FunctionDef):
-            _check_function(node, functions)
-        else:
+        if not isinstance(node, ast.FunctionDef):
             constants |= _constant(node, constants)
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            _check_function(node, functions, frozenset(constants))
     tree.body = [node for node in body if isinstance(node, ast.FunctionDef)]
     for node in ast.walk(tree):  # annotations would be evaluated
         if isinstance(node, ast.arg):
@@ -119,7 +120,8 @@ def _harmless_import(node: ast.stmt) -> bool:
         return all(alias.name == "math" and alias.asname is None for alias in node.names)
     if isinstance(node, ast.ImportFrom):
         known = node.module == "sysgym.emulator.packets.transports"
-        return known and all(alias.name in HELPERS and alias.asname is None for alias in node.names)
+        names = {*HELPERS, Transport.__name__}  # with which a student tries the law
+        return known and all(alias.name in names and alias.asname is None for alias in node.names)
     return False
 
 
@@ -156,7 +158,7 @@ def _number(node: ast.expr, known: dict[str, float]) -> float:
     raise _wrong(node, "a constant of a law is a number, such as 0.5 or 1 / 16")
 
 
-def _check_function(function: ast.FunctionDef, functions: set[str]) -> None:
+def _check_function(function: ast.FunctionDef, functions: set[str], constants: frozenset[str]) -> None:
     arguments = function.args
     names = [one.arg for one in arguments.args]
     if function.decorator_list or arguments.vararg or arguments.kwarg or arguments.defaults:
@@ -167,8 +169,14 @@ def _check_function(function: ast.FunctionDef, functions: set[str]) -> None:
         raise _wrong(function, f"{function.name} must have the arguments (flow, event)")
     if function.name in {*BUILTINS, *HELPERS, "math"}:
         raise _wrong(function, f"{function.name} is the name of a function that laws have already")
+    stored = {
+        node.id for node in _inside(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    known = {*names, *stored, *functions, *constants, *BUILTINS, *HELPERS, "math"}
     for node in _inside(function):
         _check(node, functions)
+        if isinstance(node, ast.Name) and node.id not in known:
+            raise _wrong(node, f"{node.id} is not defined; numbers in CAPITALS are, one on a line, such as G = 0.1")
 
 
 def _inside(function: ast.FunctionDef) -> Iterator[ast.AST]:
