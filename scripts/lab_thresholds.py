@@ -32,6 +32,9 @@ DEVIATIONS = 3.0
 SLACK = {True: 1.1, False: 0.99}
 """Whether small values are good -> factor of the mean: solutions that differ a little from ours are good too."""
 
+LEAST_REGRET = 0.02
+"""Regret that is as good as none."""
+
 
 def measured(lab: Lab, n: int, jobs: int) -> dict[str, list[float]]:
     """Return statistic -> its values in gradings of the solution with ``n`` salts."""
@@ -55,6 +58,8 @@ def limit_of(name: str, values: list[float]) -> Threshold:
     mean, sd = float(np.mean(values)), float(np.std(values, ddof=1))
     lower = name.endswith(LOWER_IS_BETTER)
     limit = SLACK[lower] * mean + (DEVIATIONS if lower else -DEVIATIONS) * sd
+    if name.endswith("regret"):
+        limit += LEAST_REGRET
     return Threshold(float(f"{limit:.4g}"), float(f"{mean:.4g}"), float(f"{sd:.3g}"), len(values), lower)
 
 

@@ -98,7 +98,7 @@ def law_of(source: str) -> Transport:
             node.annotation = None
         elif isinstance(node, ast.FunctionDef):
             node.returns = None
-    space: dict[str, Any] = {"__builtins__": BUILTINS, "math": math, **HELPERS, **constants}
+    space: dict[str, Any] = {"__name__": __name__, "__builtins__": BUILTINS, "math": math, **HELPERS, **constants}
     file = f"<law {hash(text)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     exec(compile(tree, file, "exec"), space)
