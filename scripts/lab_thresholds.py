@@ -42,7 +42,7 @@ def measured(lab: Lab, n: int, jobs: int) -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "solution.py"
         path.write_text(solution(lab), encoding="utf-8")
-        policy = policy_beside(ROOT / "labs" / lab.file_stem / "solution.py")
+        policy = policy_beside(ROOT / "labs" / f"{lab.file_stem}.py")
         if policy is not None:
             (Path(folder) / "policy.zip").write_bytes(policy.read_bytes())
         work = [GradeJob(lab.number, str(number), str(path), f"threshold {number}") for number in range(n)]

@@ -32,9 +32,12 @@ def export(lab: Lab, folder: Path, *, solutions: bool = False) -> tuple[list[Pat
     """
     text = solution(lab) if solutions else lab.starter()
     stem = f"lab{lab.number}_solution" if solutions else f"lab{lab.number}"
-    files, note = {folder / f"{stem}.py": text}, ""
+    files, note = {folder / f"{stem}.py": text.encode()}, ""
+    policy = masters() / f"{lab.file_stem}.zip"
+    if solutions and policy.is_file():
+        files[folder / "policy.zip"] = policy.read_bytes()
     try:
-        files[folder / f"{stem}.ipynb"] = notebook_of(text)
+        files[folder / f"{stem}.ipynb"] = notebook_of(text).encode()
     except MissingExtra as missing:
         note = f"no notebook was written: {missing}"
     make_folder(folder)
@@ -43,7 +46,7 @@ def export(lab: Lab, folder: Path, *, solutions: bool = False) -> tuple[list[Pat
             raise SysgymError(f"{path}: exists already; choose another folder, or move the file")
     for path, content in files.items():
         with storing(path):
-            path.write_text(content, encoding="utf-8")
+            path.write_bytes(content)
     return list(files), note
 
 
