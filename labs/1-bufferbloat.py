@@ -6,8 +6,8 @@
 # - **Goals.** Compute what a full buffer costs. Measure it. Choose a buffer for links that you have not seen.
 # - **You need** Python and NumPy. You should know that TCP has a congestion window.
 # - **Time.** One hour. All programs run four minutes on two cores, three of them for the first compilation.
-# - **You hand in** this file or notebook. `sysgym lab grade 1 .` checks it; graders read only functions, imports
-#   and names in CAPITALS, so experiments can stand anywhere.
+# - **You hand in** this file or notebook. `sysgym lab grade 1 .` checks it; graders read only functions,
+#   imports and names in CAPITALS, so experiments can stand anywhere.
 #
 # ```
 #   sender 1 --\                                        /-- receiver 1
@@ -24,8 +24,8 @@ from sysgym.labs.links import Link, play, watch
 # %% [markdown]
 # ## 1. Predict (30 points)
 #
-# The bandwidth-delay product is what is on the way when the link is just full: rate times round trip. Rates are
-# in bits per second, buffers in bytes.
+# The bandwidth-delay product is what is on the way when the link is just full: rate times round trip. Rates
+# are in bits per second, buffers in bytes.
 
 
 # %%
@@ -48,8 +48,9 @@ def full_queue_delay_s(buffer_bytes, rate_bps):
 
 
 # %% [markdown]
-# **Write down before you run anything:** with a buffer of 10 bandwidth-delay products, how long is a round trip
-# of this link when the buffer is full? And how much more of the link will be used than with a buffer of 1?
+# **Write down before you run anything:** with a buffer of 10 bandwidth-delay products, how long is a round
+# trip of this link when the buffer is full? And how much more of the link will be used than with a buffer of
+# 1?
 
 # %% [markdown]
 # ## 2. Measure (25 points)
@@ -109,10 +110,10 @@ for other in ("cubic", "bbr"):
 # %% [markdown]
 # ## 3. Choose a buffer (30 points)
 #
-# Reno halves its window when a packet is lost. The buffer has to keep the link busy meanwhile. With one flow, or
-# flows that lose at the same time, this takes one bandwidth-delay product. Flows that lose at different times need
-# less: about one divided by the square root of their number (Appenzeller et al., SIGCOMM 2004). Try it here, where
-# few flows share a slow link.
+# Reno halves its window when a packet is lost. The buffer has to keep the link busy meanwhile. With one
+# flow, or flows that lose at the same time, this takes one bandwidth-delay product. Flows that lose at
+# different times need less: about one divided by the square root of their number (Appenzeller et al.,
+# SIGCOMM 2004). Try it here, where few flows share a slow link.
 
 
 # %%
@@ -143,8 +144,8 @@ plt.show()
 # %% [markdown]
 # ## 4. What another law changes (15 points)
 #
-# Look at your plots, and at `play(...).dropped`. Two flows share a link. Which of `reno`, `cubic`, `bbr` has the
-# shortest queue in a buffer of 10 BDP? And which drops most in a buffer of a quarter BDP?
+# Look at your plots, and at `play(...).dropped`. Two flows share a link. Which of `reno`, `cubic`, `bbr` has
+# the shortest queue in a buffer of 10 BDP? And which drops most in a buffer of a quarter BDP?
 
 # %%
 ### BEGIN SOLUTION
@@ -159,8 +160,10 @@ MOST_DROPS = "bbr"
 # ## Questions
 #
 # 1. Did your prediction of the round trip hold? Where does the difference come from?
-# 2. A video call shares this link with a download. Which buffer do you want, and which law should the download use?
+# 2. A video call shares this link with a download. Which buffer do you want, and which law should the
+#    download use?
 # 3. Why does a buffer of 10 BDP not help Reno, although nothing is lost for longer?
-# 4. BBR keeps the queue short in a large buffer and drops most in a small one. Explain both with one property of it.
+# 4. BBR keeps the queue short in a large buffer and drops most in a small one. Explain both with one
+#    property of it.
 #
 # *Your answers:*

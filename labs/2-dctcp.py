@@ -3,12 +3,12 @@
 #
 # **Remember:** a switch that marks early and a sender that counts marks keep the link full with a queue of K.
 #
-# - **Goals.** Write DCTCP's two formulas. Predict the queue from K and the number of flows. Choose K for unseen
-#   links, and find out where the textbook's bound ends.
+# - **Goals.** Write DCTCP's two formulas. Predict the queue from K and the number of flows. Choose K for
+#   unseen links, and find out where the textbook's bound ends.
 # - **You need** lab 1, or to know what a bandwidth-delay product is.
 # - **Time.** 75 minutes. All programs run three minutes on two cores.
-# - **You hand in** this file or notebook; `sysgym lab grade 2 .` checks it. Graders read only functions, imports
-#   and names in CAPITALS.
+# - **You hand in** this file or notebook; `sysgym lab grade 2 .` checks it. Graders read only functions,
+#   imports and names in CAPITALS.
 #
 # ```
 #   n senders ---- switch ==[ queue; marks above K ]== 10 Gb/s, 100 us == switch ---- n receivers
@@ -22,8 +22,8 @@ from sysgym.labs.links import PACKET_BYTES, Link, play, watch
 # %% [markdown]
 # ## 1. The sender (20 points)
 #
-# Once per window, DCTCP updates its estimate of the share of marked packets, and reduces the window by half of
-# it if there was a mark (RFC 8257, sections 3.3 and 4.2):
+# Once per window, DCTCP updates its estimate of the share of marked packets, and reduces the window by half
+# of it if there was a mark (RFC 8257, sections 3.3 and 4.2):
 # `alpha <- (1 - g) alpha + g F` and `cwnd <- cwnd (1 - alpha / 2)`. The reduction uses the new alpha.
 
 
@@ -41,14 +41,14 @@ def after_one_window(cwnd, alpha, marked_fraction, gain):
 
 
 # %% [markdown]
-# **Predict:** every packet is marked for a long time. By which factor does DCTCP reduce then? And if one packet
-# in a hundred is? Compare with Reno.
+# **Predict:** every packet is marked for a long time. By which factor does DCTCP reduce then? And if one
+# packet in a hundred is? Compare with Reno.
 
 # %% [markdown]
 # ## 2. The bound (15 points)
 #
-# The DCTCP paper (Alizadeh et al., SIGCOMM 2010, section 3.4) models flows in step and finds that the queue does
-# not run empty if K is more than a seventh of the bandwidth-delay product.
+# The DCTCP paper (Alizadeh et al., SIGCOMM 2010, section 3.4) models flows in step and finds that the queue
+# does not run empty if K is more than a seventh of the bandwidth-delay product.
 
 
 # %%
@@ -64,8 +64,8 @@ def least_k_bytes(rate_bps, rtt_s):
 # %% [markdown]
 # ## 3. Predict the largest queue (25 points)
 #
-# When the queue passes K, the mark needs one round trip to change anything. Until then every flow adds a packet.
-# So what is the largest queue of n flows? Write it down, then measure.
+# When the queue passes K, the mark needs one round trip to change anything. Until then every flow adds a
+# packet. So what is the largest queue of n flows? Write it down, then measure.
 
 
 # %%
@@ -86,7 +86,8 @@ for flows in (1, 4, 16, 32):
         shared = Link(10e9, 100e-6, 1e6, k_packets * PACKET_BYTES, flows)
         result = play(shared, "dctcp")
         print(
-            f"{flows:2} flows, K = {k_packets}: largest queue {result.queue_max_bytes / PACKET_BYTES:5.1f} packets,"
+            f"{flows:2} flows, K = {k_packets}: largest queue"
+            f" {result.queue_max_bytes / PACKET_BYTES:5.1f} packets,"
             f" you said {largest_queue_packets(k_packets, flows)}; {100 * result.marked:.0f} % marked"
         )
 
@@ -150,10 +151,11 @@ plt.show()
 # ## Questions
 #
 # 1. Why is the mean queue close to K, for any number of flows?
-# 2. The bound says BDP / 7. At which number of flows does it fail here, and which assumption of the model does this
-#    break? How many packets has a window then?
-# 3. With 32 flows on a bandwidth-delay product of 42 packets every packet is marked, and K has no effect. Why?
-#    (Try `Link(1e9, 500e-6, 1e6, flows=32)`; a window has at least two packets.)
-# 4. You run a network with 10 Gb/s and round trips of 100 us to 500 us. Which K do you configure, and who pays?
+# 2. The bound says BDP / 7. At which number of flows does it fail here, and which assumption of the model
+#    does this break? How many packets has a window then?
+# 3. With 32 flows on a bandwidth-delay product of 42 packets every packet is marked, and K has no effect.
+#    Why? (Try `Link(1e9, 500e-6, 1e6, flows=32)`; a window has at least two packets.)
+# 4. You run a network with 10 Gb/s and round trips of 100 us to 500 us. Which K do you configure, and who
+#    pays?
 #
 # *Your answers:*

@@ -3,17 +3,17 @@
 #
 # **Remember:** a law is judged where it was not tuned.
 #
-# - **Goals.** Write a law of a few lines that fills links, keeps queues short and shares fairly. See what is lost on
-#   links that it was not made for. Take part in the contest of your class.
+# - **Goals.** Write a law of a few lines that fills links, keeps queues short and shares fairly. See what is
+#   lost on links that it was not made for. Take part in the contest of your class.
 # - **You need** labs 1 and 2.
 # - **Time.** 90 minutes. All programs run three minutes on two cores.
 # - **You hand in** this file or notebook; `sysgym lab grade 3 .` checks it.
 #
 # A law is three functions of the state of one flow. They are compiled, and run inside the simulator at every
-# ACK. So that nobody has to trust anybody in the contest, graders accept a small language only: arithmetic, `if`,
-# `while`, `for ... in range(...)`, `math`, your own functions, numbers in CAPITALS, and the four functions imported
-# below. A law can set `flow.cwnd`, `flow.ssthresh`, `flow.pacing_rate_bps` and `flow.state[0]` to `flow.state[39]`, which
-# are 0 at first.
+# ACK. So that nobody has to trust anybody in the contest, graders accept a small language only: arithmetic,
+# `if`, `while`, `for ... in range(...)`, `math`, your own functions, numbers in CAPITALS, and the four
+# functions imported below. A law can set `flow.cwnd`, `flow.ssthresh`, `flow.pacing_rate_bps` and
+# `flow.state[0]` to `flow.state[39]`, which are 0 at first.
 #
 # | what a law can read | meaning |
 # | --- | --- |
@@ -41,8 +41,9 @@ from sysgym.labs.links import Link, play, watch
 # %% [markdown]
 # ## The law (90 points)
 #
-# This law is Reno: it ignores marks, and learns of congestion from lost packets. Make it react to marks, not to
-# each one, but at most once per window: remember `flow.nxt` at a reduction, and wait until `flow.una` has passed it.
+# This law is Reno: it ignores marks, and learns of congestion from lost packets. Make it react to marks, not
+# to each one, but at most once per window: remember `flow.nxt` at a reduction, and wait until `flow.una` has
+# passed it.
 
 # %%
 ### BEGIN SOLUTION
@@ -95,8 +96,8 @@ def on_timeout(flow, event):
 # %% [markdown]
 # ## Try it
 #
-# The score of a link: 50 points for using it (in full from 98 % on), 30 for a short queue (none from a mean delay
-# of one round trip on), 20 for equal shares (Jain's index).
+# The score of a link: 50 points for using it (in full from 98 % on), 30 for a short queue (none from a mean
+# delay of one round trip on), 20 for equal shares (Jain's index).
 
 
 # %%
@@ -141,9 +142,9 @@ plt.show()
 # %% [markdown]
 # ## The contest (10 points for a law that finishes it)
 #
-# Your instructor plays all laws on six links that nobody has seen: 10 Mb/s to 10 Gb/s, 2 to 8 flows, marks at a
-# tenth to a half of the bandwidth-delay product. The mean score is your place. Whoever tunes for `TUNED` alone
-# will see what that costs.
+# Your instructor plays all laws on six links that nobody has seen: 10 Mb/s to 10 Gb/s, 2 to 8 flows, marks
+# at a tenth to a half of the bandwidth-delay product. The mean score is your place. Whoever tunes for
+# `TUNED` alone will see what that costs.
 #
 # ## Questions
 #

@@ -3,12 +3,12 @@
 #
 # **Remember:** the slowest of many answers decides, so that a rare delay is a common one.
 #
-# - **Goals.** Compute what a rare delay does to a request with many answers. Predict when the buffer of a switch
-#   overflows. Measure tails without forgetting those who never finished. Mend incast with one number.
+# - **Goals.** Compute what a rare delay does to a request with many answers. Predict when the buffer of a
+#   switch overflows. Measure tails without forgetting those who never finished. Mend incast with one number.
 # - **You need** Python and NumPy; labs 1 and 2 help.
 # - **Time.** 75 minutes. All programs run three minutes on two cores.
-# - **You hand in** this file or notebook; `sysgym lab grade 4 .` checks it. Graders read only functions, imports
-#   and names in CAPITALS.
+# - **You hand in** this file or notebook; `sysgym lab grade 4 .` checks it. Graders read only functions,
+#   imports and names in CAPITALS.
 #
 # ```
 #   n servers ==== switch ==[ buffer of B packets ]== 10 Gb/s == one client, who asked them all at once
@@ -44,9 +44,9 @@ for servers in (1, 10, 100, 1000):
 # %% [markdown]
 # ## 2. Predict the queue (20 points)
 #
-# All servers answer at once. Each sends its first window of `w` packets at the rate of its own link, which is as
-# fast as the client's. While n packets arrive, one leaves. How many packets wait when the first windows have
-# arrived? Count again: it is not n w.
+# All servers answer at once. Each sends its first window of `w` packets at the rate of its own link, which
+# is as fast as the client's. While n packets arrive, one leaves. How many packets wait when the first
+# windows have arrived? Count again: it is not n w.
 
 
 # %%
@@ -69,9 +69,9 @@ for servers, window in ((8, 10), (16, 10), (32, 2), (32, 10)):
 # %% [markdown]
 # ## 3. Measure tails honestly (25 points)
 #
-# An answer that has not arrived when the measurement ends has no finish time (`nan`). Leaving it out makes the
-# worst law look best. Return for each request the time of its slowest answer, and infinity (`np.inf`) if an answer
-# is missing.
+# An answer that has not arrived when the measurement ends has no finish time (`nan`). Leaving it out makes
+# the worst law look best. Return for each request the time of its slowest answer, and infinity (`np.inf`) if
+# an answer is missing.
 
 
 # %%
@@ -96,7 +96,8 @@ def request_times_s(start_s, finish_s, request):
 
 
 # %% [markdown]
-# **Required plot:** the distribution of request times under three laws, with 32 servers and a buffer of 100 packets.
+# **Required plot:** the distribution of request times under three laws, with 32 servers and a buffer of 100
+# packets.
 
 # %%
 figure, axis = plt.subplots(figsize=(7, 4))
@@ -112,8 +113,8 @@ plt.show()
 # %% [markdown]
 # ## 4. Mend it (35 points)
 #
-# Choose the first window of DCTCP's senders. The ideal time of a request is that of a link which is never idle; the
-# slowdown is the time over the ideal one. Your function is played on incasts of 16 to 48 servers.
+# Choose the first window of DCTCP's senders. The ideal time of a request is that of a link which is never
+# idle; the slowdown is the time over the ideal one. Your function is played on incasts of 16 to 48 servers.
 
 
 # %%
@@ -141,8 +142,8 @@ for servers, buffer_packets in ((16, 100), (32, 100), (48, 150)):
 #
 # 1. Between a window of 3 and one of 4 the slowdown jumps (32 servers, 100 packets). What happens there?
 # 2. Compare the slowdown with the least time-out, 10 ms, over the ideal time. What does a tail consist of?
-# 3. In this project's suite `transports`, CUBIC's p99 with 64 servers is lower than DCTCP's, although it fills the
-#    buffer (docs/learned.md). Does this contradict lab 2?
+# 3. In this project's suite `transports`, CUBIC's p99 with 64 servers is lower than DCTCP's, although it
+#    fills the buffer (docs/learned.md). Does this contradict lab 2?
 # 4. Who else could mend incast: the application, the switch, the receiver? Name one way each.
 #
 # *Your answers:*

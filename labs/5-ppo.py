@@ -3,13 +3,14 @@
 #
 # **Remember:** a policy is as good as on the worlds that it has not seen.
 #
-# - **Goals.** Write a reward that cannot be cheated. Train PPO, see it win at home and fail abroad, and mend that.
-#   Compare with a rule of three lines and with a constant.
+# - **Goals.** Write a reward that cannot be cheated. Train PPO, see it win at home and fail abroad, and mend
+#   that. Compare with a rule of three lines and with a constant.
 # - **You need** Python, and an idea of reinforcement learning. `pip install 'sysgym[train]'` brings PyTorch.
 # - **Time.** 90 minutes. All programs run six minutes on two cores.
 # - **You hand in** this file or notebook and your policy, as `policy.zip` in the same folder.
-#   `sysgym lab grade 5 .` checks both. Graders read only functions, imports and names in CAPITALS, and play the policy
-#   on core links that you have not seen. In grading, functions may use Python and NumPy, not sysgym.
+#   `sysgym lab grade 5 .` checks both. Graders read only functions, imports and names in CAPITALS, and play
+#   the policy on core links that you have not seen. In grading, functions may use Python and NumPy, not
+#   sysgym.
 #
 # ```
 #   sender 1 --10 Mb/s--\                                 /-- receiver 1
@@ -36,9 +37,9 @@ STEPS = 2_000 if QUICK else 30_000
 # %% [markdown]
 # ## 1. A reward (25 points)
 #
-# An agent does what is rewarded, not what is meant. The simplest agent is a constant rate. The grader plays constant
-# rates and takes the one that your reward likes best: it must use at least 80 % of the link, with a mean queueing
-# delay of at most 20 ms. **Predict:** which constant does a reward of goodput alone choose?
+# An agent does what is rewarded, not what is meant. The simplest agent is a constant rate. The grader plays
+# constant rates and takes the one that your reward likes best: it must use at least 80 % of the link, with a
+# mean queueing delay of at most 20 ms. **Predict:** which constant does a reward of goodput alone choose?
 
 
 # %%
@@ -80,9 +81,9 @@ plt.show()
 # %% [markdown]
 # ## 2. A rule (30 points)
 #
-# Before you train anything, write a rule. `known` has `delay` (queueing delay d as d / (d + 4 ms)), `marks` (share
-# of marked packets at the core link) and `rates` (of both senders, shares of 10 Mb/s). Return the next two rates. It
-# will be played on core links between 3 and 10 Mb/s; nobody tells it the rate.
+# Before you train anything, write a rule. `known` has `delay` (queueing delay d as d / (d + 4 ms)), `marks`
+# (share of marked packets at the core link) and `rates` (of both senders, shares of 10 Mb/s). Return the
+# next two rates. It will be played on core links between 3 and 10 Mb/s; nobody tells it the rate.
 
 
 # %%
@@ -92,19 +93,16 @@ def act(known):
     ### TODO: grow slowly, shrink when packets are marked; a constant is right for one link only
     ### >>> return [0.48, 0.48]
     rate = sum(known["rates"]) / 2
-    if known["marks"] > 0.02:
-        rate = rate * (1 - 0.5 * known["marks"])
-    else:
-        rate = rate + 0.01
-    return [rate, rate]
+    following = rate * (1 - 0.5 * known["marks"]) if known["marks"] > 0.02 else rate + 0.01
+    return [following, following]
     ### END SOLUTION
 
 
 # %% [markdown]
 # ## 3. Train (30 points for the policy)
 #
-# `home()` always has 10 Mb/s. **Predict** how a policy trained there does at 6 Mb/s. Then train a second one where the
-# core link varies: the observation is the same, only the worlds are more.
+# `home()` always has 10 Mb/s. **Predict** how a policy trained there does at 6 Mb/s. Then train a second one
+# where the core link varies: the observation is the same, only the worlds are more.
 
 # %%
 Path("runs").mkdir(exist_ok=True)
@@ -127,8 +125,8 @@ MY_POLICY = trained("varied", varied())
 shutil.copyfile(MY_POLICY, "policy.zip")
 
 # %% [markdown]
-# **Required plot:** return over the core link's rate, for the constant 0.48, your rule and both policies. Three to ten
-# Mb/s; 4, 6 and 8 are in nobody's training.
+# **Required plot:** return over the core link's rate, for the constant 0.48, your rule and both policies.
+# Three to ten Mb/s; 4, 6 and 8 are in nobody's training.
 
 # %%
 rates_bps = [3e6, 4e6, 5e6, 6e6, 7e6, 8e6, 10e6]
@@ -149,8 +147,9 @@ plt.show()
 # %% [markdown]
 # ## 4. The gap (15 points)
 #
-# Return the mean of the differences between returns at home and abroad, and half of its 95 % interval: 1.96 standard
-# errors (with `ddof=1`). Both lists have the same seeds in the same order, so differences are taken seed by seed.
+# Return the mean of the differences between returns at home and abroad, and half of its 95 % interval: 1.96
+# standard errors (with `ddof=1`). Both lists have the same seeds in the same order, so differences are taken
+# seed by seed.
 
 
 # %%
@@ -174,8 +173,8 @@ for name, policy in (("trained at home", HOME_POLICY), ("yours", MY_POLICY)):
 # ## Questions
 #
 # 1. The home policy's observation has queueing delay and marks. Why does it not use them at 6 Mb/s?
-# 2. The constant beats all others at home. What does that say about the training world? What should a paper that
-#    reports the home result compare with?
+# 2. The constant beats all others at home. What does that say about the training world? What should a paper
+#    that reports the home result compare with?
 # 3. Is your policy better than your rule? By how much, and what does it cost to train, to run and to explain?
 # 4. Which world, not in your training, would break your second policy too? Try one.
 #

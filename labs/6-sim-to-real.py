@@ -1,14 +1,16 @@
 # %% [markdown]
 # # Lab 6: From the simulator to the kernel
 #
-# **Remember:** a difference between simulator and kernel counts if it exceeds the differences among the kernel's runs.
+# **Remember:** a difference between simulator and kernel counts if it exceeds the differences among the
+# kernel's runs.
 #
-# - **Goals.** Compare the same laws on the simulator and on a real Linux kernel. Tell a difference from noise. Find out
-#   which conclusions survive.
-# - **You need** Python and NumPy. Runs on the kernel need Linux and root; without them, recorded runs stand in.
+# - **Goals.** Compare the same laws on the simulator and on a real Linux kernel. Tell a difference from
+#   noise. Find out which conclusions survive.
+# - **You need** Python and NumPy. Runs on the kernel need Linux and root; without them, recorded runs stand
+#   in.
 # - **Time.** One hour. All programs run three minutes on two cores.
-# - **You hand in** this file or notebook; `sysgym lab grade 6 .` checks it. Graders read only functions, imports
-#   and names in CAPITALS. In grading, functions may use Python and NumPy, not sysgym.
+# - **You hand in** this file or notebook; `sysgym lab grade 6 .` checks it. Graders read only functions,
+#   imports and names in CAPITALS. In grading, functions may use Python and NumPy, not sysgym.
 #
 # ```
 #   sender 1 --\                                  /-- receiver 1        once in the simulator,
@@ -37,9 +39,9 @@ print(about())
 # %% [markdown]
 # ## 1. What must agree (15 points)
 #
-# Goodput counts payload only. A full packet has 1,500 bytes, of which 40 are headers of IP and TCP; the rate of the
-# link counts all 1,500. **Predict** the goodput of a full link of 100 Mb/s, then compare with the table. The kernel's
-# headers are 12 bytes longer (timestamps): what should it have?
+# Goodput counts payload only. A full packet has 1,500 bytes, of which 40 are headers of IP and TCP; the rate
+# of the link counts all 1,500. **Predict** the goodput of a full link of 100 Mb/s, then compare with the
+# table. The kernel's headers are 12 bytes longer (timestamps): what should it have?
 
 
 # %%
@@ -55,18 +57,24 @@ def goodput_bps(rate_bps, packet_bytes, header_bytes):
 # %%
 print("predicted:", goodput_bps(100e6, 1500, 40) / 1e6, goodput_bps(100e6, 1500, 52) / 1e6)
 for law in laws():
-    print(law, [round(float(np.mean(values(law, backend, "goodput_bps"))) / 1e6, 2) for backend in ("packets", "linux")])
+    print(
+        law,
+        [
+            round(float(np.mean(values(law, backend, "goodput_bps"))) / 1e6, 2)
+            for backend in ("packets", "linux")
+        ],
+    )
 
 # %% [markdown]
 # ## 2. A difference, or noise? (30 points)
 #
-# Return the relative difference of the means, simulator against kernel, and its standard error: the square root of
-# the sum of both variances over their counts (with `ddof=1`), over the kernel's mean.
+# Return the relative difference of the means, simulator against kernel, and its standard error: the square
+# root of the sum of both variances over their counts (with `ddof=1`), over the kernel's mean.
 
 
 # %%
 def difference(simulator, kernel):
-    """Return [relative difference of means, its standard error]; arguments are arrays with a value per run."""
+    """Return [relative difference of means, its standard error]; arguments are arrays, a value per run."""
     ### BEGIN SOLUTION
     ### TODO: positive if the simulator has more
     ### >>> return [0.0, 1.0]
@@ -83,8 +91,16 @@ def difference(simulator, kernel):
 figure, axis = plt.subplots(figsize=(7, 3.5))
 for place, law in enumerate(laws()):
     simulator, kernel = (values(law, backend, "queue_mean_bytes") / 1e3 for backend in ("packets", "linux"))
-    axis.plot(np.full(len(simulator), place - 0.1), simulator, "o", color="C0", label="simulator" if not place else None)
-    axis.plot(np.full(len(kernel), place + 0.1), kernel, "s", color="C1", label="kernel" if not place else None)
+    axis.plot(
+        np.full(len(simulator), place - 0.1),
+        simulator,
+        "o",
+        color="C0",
+        label="simulator" if not place else None,
+    )
+    axis.plot(
+        np.full(len(kernel), place + 0.1), kernel, "s", color="C1", label="kernel" if not place else None
+    )
     relative, error = difference(simulator, kernel)
     print(f"{law:6} {100 * relative:+6.1f} % +- {100 * 1.96 * error:.1f} (95 %)")
 axis.set_xticks(range(len(laws())), laws())
@@ -95,8 +111,8 @@ plt.show()
 # %% [markdown]
 # ## 3. Which laws differ? (25 points)
 #
-# List the laws whose mean queue differs by more than 5 % **and** by more than 2 standard errors, in the recorded
-# table.
+# List the laws whose mean queue differs by more than 5 % **and** by more than 2 standard errors, in the
+# recorded table.
 
 # %%
 ### BEGIN SOLUTION
@@ -108,8 +124,8 @@ DIFFERENT_QUEUES = ["bbr"]
 # %% [markdown]
 # ## 4. Which conclusions survive? (30 points)
 #
-# A simulator is useful if it ranks laws as the kernel does, even where its figures differ. Return the pairs of laws
-# whose order differs: those where one is lower on the simulator and higher on the kernel.
+# A simulator is useful if it ranks laws as the kernel does, even where its figures differ. Return the pairs
+# of laws whose order differs: those where one is lower on the simulator and higher on the kernel.
 
 
 # %%
@@ -135,15 +151,17 @@ def reversed_pairs(simulator, kernel):
 
 # %%
 for metric in ("queue_mean_bytes", "rtt_mean_s", "jain_index"):
-    means = [{law: np.mean(values(law, backend, metric)) for law in laws()} for backend in ("packets", "linux")]
+    means = [
+        {law: np.mean(values(law, backend, metric)) for law in laws()} for backend in ("packets", "linux")
+    ]
     print(f"{metric}: reversed {reversed_pairs(*means)}")
 
 # %% [markdown]
 # ## Questions
 #
 # 1. Episodes last two seconds and differ in the start of the flows only. What else varies on the kernel?
-# 2. Name two mechanisms that the kernel has and a simulator may leave out. Which would you look at first for the law
-#    that differs most? (docs/linux.md discusses it.)
+# 2. Name two mechanisms that the kernel has and a simulator may leave out. Which would you look at first for
+#    the law that differs most? (docs/linux.md discusses it.)
 # 3. An order that is reversed within the noise is no contradiction. How would you change `reversed_pairs`?
 # 4. You train a policy on the simulator. What do you have to measure before you run it on the kernel?
 #

@@ -3,15 +3,15 @@
 #
 # **Remember:** ask of every number when it was known.
 #
-# - **Goals.** Find two leaks of the future in an evaluation and mend them. Then beat a rule that looks at nothing but
-#   the clock, on jobs that you have not seen.
+# - **Goals.** Find two leaks of the future in an evaluation and mend them. Then beat a rule that looks at
+#   nothing but the clock, on jobs that you have not seen.
 # - **You need** Python and NumPy.
 # - **Time.** 90 minutes. All programs run four minutes on two cores.
-# - **You hand in** this file or notebook; `sysgym lab grade 7 .` checks it. Graders read only functions, imports
-#   and names in CAPITALS. In grading, functions may use Python and NumPy, not sysgym.
+# - **You hand in** this file or notebook; `sysgym lab grade 7 .` checks it. Graders read only functions,
+#   imports and names in CAPITALS. In grading, functions may use Python and NumPy, not sysgym.
 #
-# A job of parallel tasks is complete when its slowest task is. A straggler is a task whose latency reaches the
-# job's 90th percentile, the *threshold*. Flag it early and it can be run again elsewhere.
+# A job of parallel tasks is complete when its slowest task is. A straggler is a task whose latency reaches
+# the job's 90th percentile, the *threshold*. Flag it early and it can be run again elsewhere.
 #
 # ```
 #   task 1  |#########|                         the clock knows:   elapsed time
@@ -29,10 +29,10 @@ from sysgym.labs.jobs import clock, play_job
 # %% [markdown]
 # ## 1. The first leak: a mean over a whole life (25 points)
 #
-# A trace lists the CPU use of every task in every window. An evaluation computes "the task's mean CPU" and lets a
-# policy see it while the task runs. The function below does that. A task that will last long has a lower mean, so the
-# policy looks brilliant. Such a column was in the data of a published method, and this project itself once published
-# a result that came from it (docs/evaluation-pitfalls.md).
+# A trace lists the CPU use of every task in every window. An evaluation computes "the task's mean CPU" and
+# lets a policy see it while the task runs. The function below does that. A task that will last long has a
+# lower mean, so the policy looks brilliant. Such a column was in the data of a published method, and this
+# project itself once published a result that came from it (docs/evaluation-pitfalls.md).
 
 
 # %%
@@ -58,7 +58,8 @@ def cpu_so_far(cpu, start_window, now_window):
 
 
 # %% [markdown]
-# The test for such leaks is simple: **change everything that happens after now. Nothing that you show may change.**
+# The test for such leaks is simple: **change everything that happens after now. Nothing that you show may
+# change.**
 
 # %%
 rng = np.random.default_rng(1)
@@ -72,10 +73,10 @@ print("another future: ", np.round(cpu_so_far(other_future, starts, 5), 3))
 # %% [markdown]
 # ## 2. The second leak: flags that come too late (30 points)
 #
-# Whoever flags a task after it has run for the threshold has only read the clock. Count a flag as true if the task
-# is a straggler (its latency is at least the threshold) and it had run for less than the threshold when it was
-# flagged. A flag of a task that is no straggler is false. A straggler with no flag, or a late one, is missed.
-# Return F1: 2 true / (2 true + false + missed), and 0 if nothing is true.
+# Whoever flags a task after it has run for the threshold has only read the clock. Count a flag as true if
+# the task is a straggler (its latency is at least the threshold) and it had run for less than the threshold
+# when it was flagged. A flag of a task that is no straggler is false. A straggler with no flag, or a late
+# one, is missed. Return F1: 2 true / (2 true + false + missed), and 0 if nothing is true.
 
 
 # %%
@@ -102,12 +103,12 @@ def f1_in_time(flagged_after, latency, threshold):
 # %% [markdown]
 # ## 3. Beat the clock (45 points)
 #
-# Your rule sees at each checkpoint what a scheduler knows (`help(sysgym.labs.jobs.known_now)`): who runs, for how
-# long, the threshold, and four counters so far. **Predict:** does a task that will be slow use more CPU than its
-# siblings, or less? Plot before you decide.
+# Your rule sees at each checkpoint what a scheduler knows (`help(sysgym.labs.jobs.known_now)`): who runs,
+# for how long, the threshold, and four counters so far. **Predict:** does a task that will be slow use more
+# CPU than its siblings, or less? Plot before you decide.
 #
-# The score is F1 over time: the mean of F1 over flags raised up to 10 %, 20 %, ... 100 % of the threshold. Even who
-# knows the future gets a third only, as nothing can be flagged before the first tasks have finished.
+# The score is F1 over time: the mean of F1 over flags raised up to 10 %, 20 %, ... 100 % of the threshold.
+# Even who knows the future gets a third only, as nothing can be flagged before the first tasks have finished.
 
 # %%
 seen = []
@@ -151,17 +152,23 @@ def flag(known):
 
 
 # %% [markdown]
-# **Required plot:** F1 over time of the clock at several shares, and of your rule, on 12 jobs. Jobs differ more than
-# rules do: compare on the same jobs.
+# **Required plot:** F1 over time of the clock at several shares, and of your rule, on 12 jobs. Jobs differ
+# more than rules do: compare on the same jobs.
 
 # %%
 SEEDS = range(20_100, 20_112)
-clocks = {share: [play_job(clock(share), seed)["f1_over_time"] for seed in SEEDS] for share in (0.4, 0.8, 0.95)}
+clocks = {
+    share: [play_job(clock(share), seed)["f1_over_time"] for seed in SEEDS] for share in (0.4, 0.8, 0.95)
+}
 mine = np.array([play_job(flag, seed)["f1_over_time"] for seed in SEEDS])
 best = max(clocks, key=lambda share: np.mean(clocks[share]))
 gain = mine - np.array(clocks[best])
 error = gain.std(ddof=1) / np.sqrt(len(gain))
-print({share: round(float(np.mean(values)), 3) for share, values in clocks.items()}, "yours:", mine.mean().round(3))
+print(
+    {share: round(float(np.mean(values)), 3) for share, values in clocks.items()},
+    "yours:",
+    mine.mean().round(3),
+)
 print(f"gain over the best clock: {gain.mean():.3f} +- {1.96 * error:.3f} (95 %)")
 figure, axis = plt.subplots(figsize=(4, 4))
 axis.plot(clocks[best], mine, "o")
@@ -174,8 +181,8 @@ plt.show()
 #
 # 1. The threshold is itself a number of the future. Who gets it here, and is the comparison fair?
 # 2. Flag everybody at the first checkpoint. What are recall and F1? What does that say of recall?
-# 3. On the real hour of a trace with honest counters nothing beats the clock (docs/stragglers.md). Why can a rule
-#    do so on these generated jobs? What do you conclude from that?
+# 3. On the real hour of a trace with honest counters nothing beats the clock (docs/stragglers.md). Why can a
+#    rule do so on these generated jobs? What do you conclude from that?
 # 4. Twelve jobs: is your gain significant? How many would you play before you publish?
 #
 # *Your answers:*

@@ -7,8 +7,8 @@
 #   magnitude. Count the placements, and find the best one.
 # - **You need** Python. You should know what data and tensor parallelism are.
 # - **Time.** 75 minutes. All programs run two minutes on two cores.
-# - **You hand in** this file or notebook; `sysgym lab grade 8 .` checks it. Graders read only functions, imports
-#   and names in CAPITALS. In grading, functions may use Python and NumPy, not sysgym.
+# - **You hand in** this file or notebook; `sysgym lab grade 8 .` checks it. Graders read only functions,
+#   imports and names in CAPITALS. In grading, functions may use Python and NumPy, not sysgym.
 #
 # ```
 #   node 0                           node 1
@@ -16,8 +16,8 @@
 # ```
 #
 # The problem is that of P2 (Xie et al., MLSys 2022). **What this lab does not show:** the NIC's 8.4 GB/s were
-# chosen so that the range of times is that of the paper, so the famous factor below is no evidence for the model.
-# Times are those of a closed form, not of hardware (docs/placement.md).
+# chosen so that the range of times is that of the paper, so the famous factor below is no evidence for the
+# model. Times are those of a closed form, not of hardware (docs/placement.md).
 
 # %%
 import math
@@ -46,9 +46,9 @@ def ring_time_s(devices, size_bytes, bandwidth_bytes_per_s):
 # %% [markdown]
 # ## 2. Many rings through one NIC (20 points)
 #
-# Two nodes of 16 GPUs, data parallelism 2 and tensor parallelism 16. Only the data axis is reduced: 16 groups of
-# two devices, all at once. **Predict:** how much slower is it if each group has one device in each node than if it is
-# inside a node? All 16 rings then share one NIC.
+# Two nodes of 16 GPUs, data parallelism 2 and tensor parallelism 16. Only the data axis is reduced: 16
+# groups of two devices, all at once. **Predict:** how much slower is it if each group has one device in each
+# node than if it is inside a node? All 16 rings then share one NIC.
 
 
 # %%
@@ -70,9 +70,9 @@ for matrix in enumerate_matrices(system.cardinalities, (2, 16)):
 print("you said a factor of", slower_across(235e9, 8.4e9, 16))
 
 # %% [markdown]
-# A placement is a matrix with a row for each axis and a column for each level. `((1, 2), (2, 8))` has the data axis
-# inside the nodes (1 across, 2 inside) and the tensor axis across and inside. The product over a column is the
-# level's size, the product over a row the axis's. What was the default placement's factor?
+# A placement is a matrix with a row for each axis and a column for each level. `((1, 2), (2, 8))` has the
+# data axis inside the nodes (1 across, 2 inside) and the tensor axis across and inside. The product over a
+# column is the level's size, the product over a row the axis's. What was the default placement's factor?
 
 # %%
 print("default:", default_matrix(system.cardinalities, (2, 16)))
@@ -81,7 +81,8 @@ print("default:", default_matrix(system.cardinalities, (2, 16)))
 # ## 3. Count before you learn (25 points)
 #
 # How many matrices are there? Write a function that lists them, for any number of levels and axes. Two hints:
-# choose the first row, a divisor of what is left of each level; the rest is the same problem with an axis less.
+# choose the first row, a divisor of what is left of each level; the rest is the same problem with an axis
+# less.
 
 
 # %%
@@ -116,7 +117,12 @@ def rows(cardinalities, size):
 ### END SOLUTION
 
 # %%
-for cardinalities, axes in (((2, 16), (2, 16)), ((4, 8), (4, 8)), ((4, 4, 8), (2, 8, 8)), ((8, 8, 8), (8, 8, 8))):
+for cardinalities, axes in (
+    ((2, 16), (2, 16)),
+    ((4, 8), (4, 8)),
+    ((4, 4, 8), (2, 8, 8)),
+    ((8, 8, 8), (8, 8, 8)),
+):
     mine, theirs = len(placements(cardinalities, axes)), len(enumerate_matrices(cardinalities, axes))
     print(cardinalities, axes, f"{mine} placements by your function, {theirs} by the package's")
 
@@ -125,10 +131,12 @@ for cardinalities, axes in (((2, 16), (2, 16)), ((4, 8), (4, 8)), ((4, 4, 8), (2
 #
 # Estimate the time of every placement, and take the least. For a reduction over some axes:
 #
-# - a group has `k[j]` instances at level j, the product of the axes' entries in column j; n is the product of all k;
+# - a group has `k[j]` instances at level j, the product of the axes' entries in column j; n is the product
+#   of all k;
 # - the ring of a group crosses the uplinks of level j if `k[j] > 1`;
-# - an instance of level j has as many devices as the product of the cardinalities of the levels inside it, and of
-#   these the product of the inner k's are in the same group. So `devices / members` rings share its uplink;
+# - an instance of level j has as many devices as the product of the cardinalities of the levels inside it,
+#   and of these the product of the inner k's are in the same group. So `devices / members` rings share its
+#   uplink;
 # - each ring sends `2 (n - 1) / n` vectors over it, and the slowest level decides.
 
 
@@ -216,9 +224,11 @@ plt.show()
 # ## Questions
 #
 # 1. Where does the factor of part 2 come from? Which part is the machine's, which is the placement's?
-# 2. The suite `placement` has an agent trained by PPO. Its regret on unseen systems is 0.06 to 0.09, that of trying
-#    everything is 0 (docs/placement.md). How many placements has a problem there? When would learning pay?
-# 3. The model adds up the load of an uplink. What does it leave out, and whom would you ask before you believe it?
+# 2. The suite `placement` has an agent trained by PPO. Its regret on unseen systems is 0.06 to 0.09, that of
+#    trying everything is 0 (docs/placement.md). How many placements has a problem there? When would learning
+#    pay?
+# 3. The model adds up the load of an uplink. What does it leave out, and whom would you ask before you
+#    believe it?
 # 4. Reductions here run one after another. What changes if they overlap?
 #
 # *Your answers:*

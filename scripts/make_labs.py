@@ -2,7 +2,8 @@
 
     python scripts/make_labs.py
 
-Reads ``labs/*.py`` and writes ``src/sysgym/labs/starters/*.py.txt``. A test requires that they are up to date.
+Reads ``labs/*.py`` and writes ``src/sysgym/labs/starters/*.py.txt``. A test requires that they
+are up to date.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ LABS = (
         6,
         "sim-to-real",
         "From the simulator to the kernel",
-        "A difference between simulator and kernel counts if it exceeds the differences among the kernel's runs.",
+        "A difference between simulator and kernel counts if it exceeds those among the kernel's runs.",
         60,
         3,
     ),

@@ -108,9 +108,17 @@ class GradeBook:
         parts = [part.name for part in get_lab(self.lab).parts()]
         writer.writerow(["submission", "points", "of", "passed", "score", *parts, "comments"])
         for grade in sorted(self.grades.values(), key=lambda one: one.submission):
-            comments = "; ".join(f"{one.name}: {one.message}" for one in grade.parts if one.earned < one.points)
+            comments = "; ".join(
+                f"{one.name}: {one.message}" for one in grade.parts if one.earned < one.points
+            )
             score = "" if grade.score is None else f"{grade.score:.2f}"
-            row = [grade.submission, f"{grade.points:g}", grade.most_points, "yes" if grade.passed else "no", score]
+            row = [
+                grade.submission,
+                f"{grade.points:g}",
+                grade.most_points,
+                "yes" if grade.passed else "no",
+                score,
+            ]
             writer.writerow(map(_cell, [*row, *(f"{one.earned:g}" for one in grade.parts), comments]))
         return text.getvalue()
 

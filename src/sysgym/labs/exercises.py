@@ -41,9 +41,7 @@ def solution_of(master: str) -> str:
     Raises:
         SysgymError: A tag has no counterpart.
     """
-    return "".join(
-        line for line, solution in _tagged(master) if not (solution and _INSTEAD.match(line))
-    )
+    return "".join(line for line, solution in _tagged(master) if not (solution and _INSTEAD.match(line)))
 
 
 def notebook_of(text: str) -> str:

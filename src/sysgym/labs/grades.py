@@ -23,10 +23,15 @@ class Seeds:
 
     Args:
         salt: The text; :data:`VISIBLE` for the checks of students, a secret for grades.
+        quick: Whether to play less, as tests of the graders do.
     """
 
-    def __init__(self, salt: str) -> None:
-        self.salt = salt
+    def __init__(self, salt: str, *, quick: bool = False) -> None:
+        self.salt, self._quick = salt, quick
+
+    def count(self, full: int) -> int:
+        """Return how many of ``full`` episodes are played."""
+        return max(full // 4, 2) if self._quick else full
 
     def rng(self, part: str) -> np.random.Generator:
         """Return a generator for a part of a lab."""

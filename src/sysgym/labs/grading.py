@@ -62,7 +62,10 @@ def grade_parts(path: Path, parts: Sequence[Part], seeds: Seeds) -> Iterator[tup
         submission = Submission(path)
     except SysgymError as error:
         for part in parts:
-            yield PartGrade(part.name, part.points, 0.0, str(error), "save the file again, as .py or .ipynb"), None
+            yield (
+                PartGrade(part.name, part.points, 0.0, str(error), "save the file again, as .py or .ipynb"),
+                None,
+            )
         return
     for part in parts:
         outcome = _checked(submission, part, seeds)

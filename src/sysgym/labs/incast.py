@@ -75,7 +75,7 @@ class Rounds(NamedTuple):
     dropped_packets: int
     """Packets that found no room."""
     slowdown: float
-    """Mean over requests of the time of the slowest answer over the ideal time; infinite if one is missing."""
+    """Mean over requests of the slowest answer's time over the ideal one; infinite if one is missing."""
 
 
 def play_rounds(incast: Incast, law: str, *, seed: int = 0, rounds: int = 20) -> Rounds:

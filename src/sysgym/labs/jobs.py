@@ -25,8 +25,9 @@ Known = dict[str, Any]
 def known_now(observation: Mapping[str, NDArray[np.float32]], counter_names: Sequence[str]) -> Known:
     """Return what a scheduler knows of a job of n tasks; times are in measuring windows.
 
-    Keys: ``running`` and ``finished`` (masks), ``elapsed`` (time a task has run; 0 if it does not), ``latency``
-    (of finished tasks; nan for others), ``threshold`` (latency from which on a task is a straggler),
+    Keys: ``running`` and ``finished`` (masks), ``elapsed`` (time a task has run; 0 if it does not),
+    ``latency`` (of finished tasks; nan for others), ``threshold`` (latency from which on a task is a
+    straggler),
     ``checkpoint`` (number of decisions before), and every name of :data:`COUNTERS`: its mean over the windows
     of the task so far; all but ``threshold`` and ``checkpoint`` are arrays of shape (n,).
     """

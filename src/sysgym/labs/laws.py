@@ -2,8 +2,8 @@
 
 A law runs inside the simulator, so it cannot be asked over a pipe. It is therefore read, not imported: only
 functions of arithmetic, ``if`` and loops over the records ``flow`` and ``event`` are accepted, and only
-``cwnd``, ``ssthresh``, ``pacing_rate_bps`` and ``state`` of a flow can be written. Such a law reaches no file,
-no module and nothing of the simulator; an endless loop is ended with its process.
+``cwnd``, ``ssthresh``, ``pacing_rate_bps`` and ``state`` of a flow can be written. Such a law reaches no
+file, no module and nothing of the simulator; an endless loop is ended with its process.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import linecache
 import math
 from collections.abc import Iterator
 from typing import Any
+
+import numba
 
 from sysgym.emulator.packets.memory.flow_record import FLOW
 from sysgym.emulator.packets.memory.records import EVENT
@@ -30,7 +32,10 @@ CALLBACKS = ("on_ack", "on_loss", "on_timeout")
 
 WRITABLE = ("cwnd", "ssthresh", "pacing_rate_bps")
 HELPERS = {
-    one.__name__: one for one in (multiplicative_decrease, reno_increase, restart_from_one, slow_start)
+    "multiplicative_decrease": multiplicative_decrease,
+    "reno_increase": reno_increase,
+    "restart_from_one": restart_from_one,
+    "slow_start": slow_start,
 }
 BUILTINS = {one.__name__: one for one in (abs, bool, float, int, max, min, range, round)}
 _RECORDS = {"flow": frozenset(FLOW.names or ()), "event": frozenset(EVENT.names or ())}
@@ -93,15 +98,23 @@ def law_of(source: str) -> Transport:
         if isinstance(node, ast.FunctionDef):
             _check_function(node, functions, frozenset(constants))
     tree.body = [node for node in body if isinstance(node, ast.FunctionDef)]
-    for node in ast.walk(tree):  # annotations would be evaluated
-        if isinstance(node, ast.arg):
-            node.annotation = None
-        elif isinstance(node, ast.FunctionDef):
-            node.returns = None
-    space: dict[str, Any] = {"__name__": __name__, "__builtins__": BUILTINS, "math": math, **HELPERS, **constants}
+    for part in ast.walk(tree):  # annotations would be evaluated
+        if isinstance(part, ast.arg):
+            part.annotation = None
+        elif isinstance(part, ast.FunctionDef):
+            part.returns = None
+    space: dict[str, Any] = {
+        "__name__": __name__,
+        "__builtins__": BUILTINS,
+        "math": math,
+        **HELPERS,
+        **constants,
+    }
     file = f"<law {hash(text)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     exec(compile(tree, file, "exec"), space)
+    for name in functions - set(names):
+        space[name] = numba.njit(space[name])  # compiled functions call compiled ones only
     return Transport(
         "submission",
         "law of a submission",
@@ -170,13 +183,17 @@ def _check_function(function: ast.FunctionDef, functions: set[str], constants: f
     if function.name in {*BUILTINS, *HELPERS, "math"}:
         raise _wrong(function, f"{function.name} is the name of a function that laws have already")
     stored = {
-        node.id for node in _inside(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        node.id
+        for node in _inside(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
     known = {*names, *stored, *functions, *constants, *BUILTINS, *HELPERS, "math"}
     for node in _inside(function):
         _check(node, functions)
         if isinstance(node, ast.Name) and node.id not in known:
-            raise _wrong(node, f"{node.id} is not defined; numbers in CAPITALS are, one on a line, such as G = 0.1")
+            raise _wrong(
+                node, f"{node.id} is not defined; numbers in CAPITALS are, one on a line, such as G = 0.1"
+            )
 
 
 def _inside(function: ast.FunctionDef) -> Iterator[ast.AST]:
@@ -187,19 +204,30 @@ def _inside(function: ast.FunctionDef) -> Iterator[ast.AST]:
 def _check(node: ast.AST, functions: set[str]) -> None:
     """Raise if a node is not of the language."""
     if not isinstance(node, (*_STATEMENTS, *_EXPRESSIONS)) or isinstance(node, ast.FunctionDef):
-        raise _wrong(node, f"{type(node).__name__} is not part of the language of laws: use arithmetic,"
-                           " if, while, for ... in range(...) and calls of plain functions")
+        raise _wrong(
+            node,
+            f"{type(node).__name__} is not part of the language of laws: use arithmetic,"
+            " if, while, for ... in range(...) and calls of plain functions",
+        )
     match node:
         case ast.Constant(value=value) if not isinstance(value, int | float | str | None):
             raise _wrong(node, "only numbers")
-        case ast.Name(id=name, ctx=ast.Store()) if name in {*_RECORDS, *BUILTINS, *HELPERS, *functions, "math"}:
+        case ast.Name(id=name, ctx=ast.Store()) if name in {
+            *_RECORDS,
+            *BUILTINS,
+            *HELPERS,
+            *functions,
+            "math",
+        }:
             raise _wrong(node, f"{name} cannot be assigned to")
         case ast.Name(id=name) if name.startswith("_"):
             raise _wrong(node, f"{name}: names may not begin with _")
         case ast.Attribute(value=ast.Name(id="math"), attr=name, ctx=ast.Load()) if name in _MATH:
             return
         case ast.Attribute(value=ast.Name(id="flow"), attr=name, ctx=ast.Store()) if name not in WRITABLE:
-            raise _wrong(node, f"flow.{name} cannot be set; a law sets {', '.join(WRITABLE)} and flow.state[i]")
+            raise _wrong(
+                node, f"flow.{name} cannot be set; a law sets {', '.join(WRITABLE)} and flow.state[i]"
+            )
         case ast.Attribute(value=ast.Name(id=record), attr=name) if record in _RECORDS:
             if name not in _RECORDS[record]:
                 raise _wrong(node, f"{record} has no field {name!r}; docs/adding-a-transport.md lists them")

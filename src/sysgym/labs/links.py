@@ -98,7 +98,12 @@ class Played(NamedTuple):
 
 
 def play(
-    link: Link, law: str | Transport, *, seed: int = 0, duration_s: float | None = None, warm_s: float | None = None
+    link: Link,
+    law: str | Transport,
+    *,
+    seed: int = 0,
+    duration_s: float | None = None,
+    warm_s: float | None = None,
 ) -> Played:
     """Let flows of one law share a link, and measure it after a warm-up.
 
@@ -159,9 +164,7 @@ def watch(
     duration_s = 1000 * link.rtt_s if duration_s is None else duration_s
     network = _network(link, law, seed)
     n_flows = len(network.schedule.src)
-    recording = network.record(
-        [CORE], range(n_flows), packets_of=(), sample_interval_s=duration_s / samples
-    )
+    recording = network.record([CORE], range(n_flows), packets_of=(), sample_interval_s=duration_s / samples)
     network.advance(duration_s)
     ports, flows = recording.port_samples(), recording.flow_samples()
     times_s = ports["time_s"]

@@ -1,4 +1,4 @@
-"""Thresholds of grades, under what the reference solutions reach; ``scripts/lab_thresholds.py`` makes them."""
+"""Thresholds of grades, under what the reference solutions reach, from ``scripts/lab_thresholds.py``."""
 
 from __future__ import annotations
 

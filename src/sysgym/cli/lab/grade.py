@@ -30,8 +30,8 @@ def grade(
         typer.Option(
             "--csv",
             metavar="FILE",
-            help="Grade all submissions of a folder, with hidden seeds, and write this table; the same command"
-            " goes on where it was interrupted.",
+            help="Grade all submissions of a folder, with hidden seeds, and write this table; the same"
+            " command goes on where it was interrupted.",
         ),
     ] = None,
     salt: Annotated[
@@ -40,7 +40,7 @@ def grade(
             "--salt",
             "--seed",
             metavar="TEXT",
-            help="Text of the hidden seeds (default: for one submission the visible seeds, for a class a secret).",
+            help="Text of the hidden seeds (default: the visible ones; with --csv, secret ones).",
         ),
     ] = None,
     jobs: Annotated[
@@ -60,7 +60,9 @@ def grade(
         _grade_class(number, found, csv, salt, jobs or cpus())
         return
     if len(found) > 1:
-        raise SysgymError(f"{path}: {len(found)} submissions; add --csv FILE to grade a class, or name one file")
+        raise SysgymError(
+            f"{path}: {len(found)} submissions; add --csv FILE to grade a class, or name one file"
+        )
     (name, file) = found[0]
     screen = console()
     screen.print(f"lab {number}, {lab.title}: {file}", markup=False)

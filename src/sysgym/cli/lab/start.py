@@ -16,13 +16,11 @@ def list_() -> None:
 
     screen = page()
     if screen.is_terminal:
-        rows = [
-            (str(lab.number), lab.title, f"{lab.class_minutes} min", lab.idea) for lab in LABS
-        ]
+        rows = [(str(lab.number), lab.title, f"{lab.class_minutes} min", lab.idea) for lab in LABS]
         screen.print(table(">", "lab", ">time", "what to remember", rows=rows))
         return
     for lab in LABS:
-        screen.print(f"{lab.number}\t{lab.title}\t{lab.class_minutes} min\t{lab.idea}", markup=False)
+        typer.echo(f"{lab.number}\t{lab.title}\t{lab.class_minutes} min\t{lab.idea}")
 
 
 def new(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sysgym.labs.answers import choice, number, same_numbers
+from sysgym.labs.graders.answers import choice, number, same_numbers
 from sysgym.labs.grades import Outcome, Part, Seeds
 from sysgym.labs.links import Link, play, watch
 from sysgym.labs.submissions import Submission
@@ -63,13 +63,16 @@ def _buffer(submission: Submission, seeds: Seeds) -> Outcome:
         size = number(submission.call("choose_buffer_bytes", link.rate_bps, link.rtt_s, flows), call)
         if not 0.0 < size <= 100.0 * link.bdp_bytes:
             return Outcome(0.0, f"{call}: expected more than 0 and at most 100 BDP, found {size:.3g} bytes")
-        result = play(link.with_buffer(size), "reno", seed=int(rng.integers(1000)), duration_s=600 * link.rtt_s)
+        result = play(
+            link.with_buffer(size), "reno", seed=int(rng.integers(1000)), duration_s=600 * link.rtt_s
+        )
         used.append(result.used)
         delays.append(result.delay_s / link.rtt_s)
     enough, short = threshold("bufferbloat-used"), threshold("bufferbloat-delay")
     worst, mean = min(used), float(np.mean(delays))
     message = (
-        f"on four hidden links the least use is {100 * worst:.1f} % (expected at least {100 * enough.limit:.1f}),"
+        f"on four hidden links the least use is {100 * worst:.1f} % (expected at least"
+        f" {100 * enough.limit:.1f}),"
         f" the mean delay {mean:.2f} round trips (expected at most {short.limit:.2f})"
     )
     share = 0.5 * enough.met(worst) + 0.5 * (short.met(mean) and worst > 0.5)
@@ -83,7 +86,9 @@ def _laws(submission: Submission, seeds: Seeds) -> Outcome:
 
     def results(factor: float) -> dict[str, Any]:
         size = factor * link.bdp_bytes
-        return {law: play(link.with_buffer(size), law, seed=seed, duration_s=600 * link.rtt_s) for law in LAWS}
+        return {
+            law: play(link.with_buffer(size), law, seed=seed, duration_s=600 * link.rtt_s) for law in LAWS
+        }
 
     large, small = results(10.0), results(0.25)
     truths = {
@@ -93,7 +98,9 @@ def _laws(submission: Submission, seeds: Seeds) -> Outcome:
     found = {name: choice(submission.constant(name), name, LAWS) for name in truths}
     right = [name for name in truths if found[name] == truths[name]]
     wrong = ", ".join(f"{name} is {found[name]!r}" for name in truths if name not in right)
-    return Outcome(len(right) / 2, f"measured differently on a hidden link: {wrong}" if wrong else "both are right")
+    return Outcome(
+        len(right) / 2, f"measured differently on a hidden link: {wrong}" if wrong else "both are right"
+    )
 
 
 PARTS = (
@@ -113,5 +120,7 @@ PARTS = (
         _buffer,
         "plot use and delay over the buffer for 1, 4 and 9 flows: where does use stop to grow?",
     ),
-    Part("laws", 15, ("SHORTEST_QUEUE", "MOST_DROPS"), _laws, "play all three laws in both buffers and print"),
+    Part(
+        "laws", 15, ("SHORTEST_QUEUE", "MOST_DROPS"), _laws, "play all three laws in both buffers and print"
+    ),
 )

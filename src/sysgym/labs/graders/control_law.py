@@ -26,10 +26,10 @@ def score(result: Played, link: Link) -> float:
     return 50.0 * min(result.used / 0.98, 1.0) + 30.0 * short + 20.0 * result.fairness
 
 
-def hidden_links(rng: np.random.Generator) -> list[Link]:
+def hidden_links(rng: np.random.Generator, count: int = N_HIDDEN) -> list[Link]:
     """Draw links over three decades of rate, with 2 to 8 flows."""
     found = []
-    for exponent in np.linspace(7.0, 10.0, N_HIDDEN):
+    for exponent in np.linspace(7.0, 10.0, count):
         rate_bps = float(10.0 ** min(exponent + rng.uniform(-0.2, 0.2), 10.0))
         bdp_packets = float(rng.uniform(30.0, 150.0))
         link = Link(rate_bps, bdp_packets * 12_000.0 / rate_bps, 0.0, flows=int(rng.integers(2, 9)))
@@ -51,13 +51,14 @@ def _tuned(submission: Submission, seeds: Seeds) -> Outcome:
 
 def _hidden(submission: Submission, seeds: Seeds) -> Outcome:
     law, rng = submission.law(), seeds.rng("hidden")
-    links = hidden_links(rng)
+    links = hidden_links(rng, seeds.count(N_HIDDEN))
     points = [score(play(link, law, seed=int(rng.integers(1000))), link) for link in links]
     mean, wanted = float(np.mean(points)), threshold("control-law-unseen")
     worst = int(np.argmin(points))
     message = (
         f"{mean:.1f} points on {len(links)} unseen links (expected at least {wanted.limit:.1f}); the worst is"
-        f" {points[worst]:.1f}, with {links[worst].rate_bps / 1e6:.0f} Mb/s, {1e3 * links[worst].rtt_s:.2g} ms,"
+        f" {points[worst]:.1f}, with {links[worst].rate_bps / 1e6:.0f} Mb/s,"
+        f" {1e3 * links[worst].rtt_s:.2g} ms,"
         f" {links[worst].flows} flows"
     )
     return Outcome(float(wanted.met(mean)), message, {"control-law-unseen": mean})
@@ -65,7 +66,10 @@ def _hidden(submission: Submission, seeds: Seeds) -> Outcome:
 
 def _contest(submission: Submission, seeds: Seeds) -> Outcome:
     law, rng = submission.law(), seeds.rng("contest")
-    points = [score(play(link, law, seed=int(rng.integers(1000))), link) for link in hidden_links(rng)]
+    points = [
+        score(play(link, law, seed=int(rng.integers(1000))), link)
+        for link in hidden_links(rng, seeds.count(N_HIDDEN))
+    ]
     mean = float(np.mean(points))
     return Outcome(1.0, f"finished with {mean:.2f} points", score=mean)
 

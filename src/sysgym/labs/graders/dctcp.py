@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sysgym.labs.answers import number, same_numbers
+from sysgym.labs.graders.answers import number, same_numbers
 from sysgym.labs.grades import Outcome, Part, Seeds
 from sysgym.labs.links import PACKET_BYTES, Link, play
 from sysgym.labs.submissions import Submission
@@ -59,14 +59,17 @@ def _choice(submission: Submission, seeds: Seeds) -> Outcome:
         call = f"choose_k_bytes({link.rate_bps:.3g}, {link.rtt_s:.3g}, {flows})"
         k_bytes = number(submission.call("choose_k_bytes", link.rate_bps, link.rtt_s, flows), call)
         if not 0.0 < k_bytes <= link.buffer_bytes:
-            return Outcome(0.0, f"{call}: expected more than 0 and at most the buffer, found {k_bytes:.3g} bytes")
+            return Outcome(
+                0.0, f"{call}: expected more than 0 and at most the buffer, found {k_bytes:.3g} bytes"
+            )
         result = play(link.with_marks(k_bytes), "dctcp", seed=int(rng.integers(1000)))
         used.append(result.used)
         queues.append(result.queue_bytes / link.bdp_bytes)
     enough, short = threshold("dctcp-used"), threshold("dctcp-queue")
     worst, mean = min(used), float(np.mean(queues))
     message = (
-        f"on four hidden links the least use is {100 * worst:.1f} % (expected at least {100 * enough.limit:.1f}),"
+        f"on four hidden links the least use is {100 * worst:.1f} % (expected at least"
+        f" {100 * enough.limit:.1f}),"
         f" the mean queue {mean:.3f} BDP (expected at most {short.limit:.3f})"
     )
     share = 0.5 * enough.met(worst) + 0.5 * (short.met(mean) and worst > 0.8)
@@ -74,9 +77,21 @@ def _choice(submission: Submission, seeds: Seeds) -> Outcome:
 
 
 PARTS = (
-    Part("sender", 20, ("after_one_window",), _sender, "alpha first, then cwnd with the new alpha; no mark: + 1"),
+    Part(
+        "sender",
+        20,
+        ("after_one_window",),
+        _sender,
+        "alpha first, then cwnd with the new alpha; no mark: + 1",
+    ),
     Part("bound", 15, ("least_k_bytes",), _bound, "a seventh of rate times round trip, in bytes"),
-    Part("largest queue", 25, ("largest_queue_packets",), _peak, "each of the flows adds one packet per round trip"),
+    Part(
+        "largest queue",
+        25,
+        ("largest_queue_packets",),
+        _peak,
+        "each of the flows adds one packet per round trip",
+    ),
     Part(
         "choice of K",
         40,

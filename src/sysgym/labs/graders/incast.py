@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sysgym.labs.answers import number, same_numbers, shown
+from sysgym.labs.graders.answers import number, same_numbers, shown
 from sysgym.labs.grades import Outcome, Part, Seeds
 from sysgym.labs.incast import Incast, play_rounds
 from sysgym.labs.sources import SubmissionError
@@ -64,7 +64,8 @@ def _tails(submission: Submission, seeds: Seeds) -> Outcome:
             same = isinstance(one, int | float) and math.isclose(one, right, rel_tol=1e-6)
             if not same:
                 return Outcome(
-                    0.0, f"request {index}: expected {right:.6g} s, found {shown(one)} (inf: an answer is missing)"
+                    0.0,
+                    f"request {index}: expected {right:.6g} s, found {shown(one)} (inf: one is missing)",
                 )
     return Outcome(1.0, "right, with and without answers that are missing")
 
@@ -77,7 +78,9 @@ def _window(submission: Submission, seeds: Seeds) -> Outcome:
         call = f"first_window_packets({servers}, {buffer_packets})"
         window = number(submission.call("first_window_packets", servers, buffer_packets), call)
         if window != int(window) or not 1 <= window <= 1000:
-            return Outcome(0.0, f"{call}: expected a whole number of packets from 1 to 1000, found {window:g}")
+            return Outcome(
+                0.0, f"{call}: expected a whole number of packets from 1 to 1000, found {window:g}"
+            )
         incast = Incast(servers, buffer_packets, int(window))
         slowdowns.append(play_rounds(incast, "dctcp", seed=int(rng.integers(1000))).slowdown)
     limit, mean = threshold("incast-slowdown"), float(np.mean(slowdowns))
@@ -90,7 +93,21 @@ def _window(submission: Submission, seeds: Seeds) -> Outcome:
 
 PARTS = (
     Part("rare is common", 20, ("chance_of_a_slow_page",), _rare, "one minus the chance that none is slow"),
-    Part("queue", 20, ("queue_after_first_windows",), _queue, "while the windows arrive, one of the n packets leaves"),
-    Part("tails", 25, ("request_times_s",), _tails, "np.unique gives the requests; a nan makes the request infinite"),
-    Part("first window", 35, ("first_window_packets",), _window, "the queue after the first windows must fit"),
+    Part(
+        "queue",
+        20,
+        ("queue_after_first_windows",),
+        _queue,
+        "while the windows arrive, one of the n packets leaves",
+    ),
+    Part(
+        "tails",
+        25,
+        ("request_times_s",),
+        _tails,
+        "np.unique gives the requests; a nan makes the request infinite",
+    ),
+    Part(
+        "first window", 35, ("first_window_packets",), _window, "the queue after the first windows must fit"
+    ),
 )

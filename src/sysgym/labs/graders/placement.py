@@ -11,7 +11,7 @@ from sysgym.emulator.accelerators.cost.model import CostModel
 from sysgym.emulator.accelerators.hierarchy import Hierarchy, Level
 from sysgym.emulator.accelerators.matrices import Matrix, enumerate_matrices
 from sysgym.emulator.accelerators.problem import PlacementProblem, Reduction
-from sysgym.labs.answers import same_numbers, shown
+from sysgym.labs.graders.answers import same_numbers, shown
 from sysgym.labs.grades import Outcome, Part, Seeds
 from sysgym.labs.sources import SubmissionError
 from sysgym.labs.submissions import Submission
@@ -23,7 +23,8 @@ N_PROBLEMS = 30
 def _ring(submission: Submission, seeds: Seeds) -> Outcome:
     rng = seeds.rng("ring")
     cases = [
-        (int(rng.integers(2, 64)), float(rng.uniform(1e6, 1e10)), float(rng.uniform(1e9, 1e12))) for _ in range(5)
+        (int(rng.integers(2, 64)), float(rng.uniform(1e6, 1e10)), float(rng.uniform(1e9, 1e12)))
+        for _ in range(5)
     ]
     return same_numbers(
         submission, "ring_time_s", cases, lambda n, size, bandwidth: 2.0 * (n - 1) / n * size / bandwidth
@@ -93,7 +94,7 @@ def _count(submission: Submission, seeds: Seeds) -> Outcome:
 def _best(submission: Submission, seeds: Seeds) -> Outcome:
     rng = seeds.rng("best")
     regrets = []
-    for _ in range(N_PROBLEMS):
+    for _ in range(seeds.count(N_PROBLEMS)):
         system, axes = _drawn(rng)
         over = rng.permutation([axis for axis, size in enumerate(axes) if size > 1])[:2]
         reductions = tuple(Reduction((int(axis),), float(10.0 ** rng.uniform(8.0, 10.0))) for axis in over)
@@ -146,6 +147,18 @@ def _drawn(rng: np.random.Generator) -> tuple[Hierarchy, tuple[int, ...]]:
 PARTS = (
     Part("one ring", 15, ("ring_time_s",), _ring, "2 (n - 1) / n times the vector, over the bandwidth"),
     Part("one NIC", 20, ("slower_across",), _across, "how many rings go through the NIC at once?"),
-    Part("count", 25, ("placements",), _count, "a row is a list of divisors of the levels; recursion does the rest"),
-    Part("best placement", 40, ("place",), _best, "estimate every placement by its fullest uplink; take the least"),
+    Part(
+        "count",
+        25,
+        ("placements",),
+        _count,
+        "a row is a list of divisors of the levels; recursion does the rest",
+    ),
+    Part(
+        "best placement",
+        40,
+        ("place",),
+        _best,
+        "estimate every placement by its fullest uplink; take the least",
+    ),
 )

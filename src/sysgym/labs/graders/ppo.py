@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from sysgym.labs.answers import number, numbers, same_numbers
+from sysgym.labs.graders.answers import number, numbers, same_numbers
 from sysgym.labs.grades import Outcome, Part, Seeds
-from sysgym.labs.rates import HOME_BPS, STEPS, play_policy, play_rule
+from sysgym.labs.rates import HOME_BPS, STEPS, Act, play_policy, play_rule
 from sysgym.labs.submissions import Submission, policy_beside
 from sysgym.labs.thresholds import threshold
 
@@ -25,10 +25,11 @@ def prepare() -> None:
 def _worlds(seeds: Seeds, part: str) -> list[tuple[float, int]]:
     """Draw rates of the core link over the whole range, with a seed for each."""
     rng = seeds.rng(part)
-    edges = np.linspace(3.2e6, 10e6, N_WORLDS + 1)
+    count = seeds.count(N_WORLDS)
+    edges = np.linspace(3.2e6, 10e6, count + 1)
     return [
         (float(rng.uniform(*edges[index : index + 2])), int(20_000 + rng.integers(1000)))
-        for index in range(N_WORLDS)
+        for index in range(count)
     ]
 
 
@@ -37,7 +38,7 @@ def _reward(submission: Submission, seeds: Seeds) -> Outcome:
     for core_rate_bps in (HOME_BPS, float(rng.uniform(5e6, 8e6))):
         outcomes = {}
         for rate in np.arange(0.05, 1.0, 0.095) * core_rate_bps / HOME_BPS:
-            found = play_rule(lambda known, rate=rate: [rate, rate], core_rate_bps)
+            found = play_rule(_constant(float(rate)), core_rate_bps)
             call = f"reward({found.goodput_share:.3f}, {found.delay_s:.4f}, {found.dropped:.3f})"
             value = submission.call("reward", found.goodput_share, found.delay_s, found.dropped)
             outcomes[float(rate)] = (number(value, call), found)
@@ -46,10 +47,14 @@ def _reward(submission: Submission, seeds: Seeds) -> Outcome:
             return Outcome(
                 0.0,
                 f"with {core_rate_bps / 1e6:.1f} Mb/s your reward likes the constant {rate:.2f} best: it uses"
-                f" {100 * best.goodput_share:.0f} % with a delay of {1e3 * best.delay_s:.0f} ms (expected at least"
-                f" {100 * LEAST_GOODPUT:.0f} % and at most {1e3 * LONGEST_DELAY_S:.0f} ms)",
+                f" {100 * best.goodput_share:.0f} % with a delay of {1e3 * best.delay_s:.0f} ms (expected at"
+                f" least {100 * LEAST_GOODPUT:.0f} % and at most {1e3 * LONGEST_DELAY_S:.0f} ms)",
             )
     return Outcome(1.0, "the best constants use the link and keep the queue short")
+
+
+def _constant(rate: float) -> Act:
+    return lambda known: [rate, rate]
 
 
 def _rule(submission: Submission, seeds: Seeds) -> Outcome:
@@ -94,8 +99,20 @@ def _judged(name: str, who: str, totals: list[float]) -> Outcome:
 
 
 PARTS = (
-    Part("reward", 25, ("reward",), _reward, "subtract something for delay and drops, until no constant can cheat"),
+    Part(
+        "reward",
+        25,
+        ("reward",),
+        _reward,
+        "subtract something for delay and drops, until no constant can cheat",
+    ),
     Part("rule", 30, ("act",), _rule, "more rate while nothing is marked, less in proportion to marks"),
-    Part("gap", 15, ("gap",), _gap, "differences seed by seed, then np.mean, np.std(ddof=1) and the root of their number"),
+    Part(
+        "gap",
+        15,
+        ("gap",),
+        _gap,
+        "differences seed by seed, then np.mean, np.std(ddof=1) and the root of their number",
+    ),
     Part("policy", 30, (), _policy, "train on varied(), not on home(), and copy final.zip to policy.zip"),
 )

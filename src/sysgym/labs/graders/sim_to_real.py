@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.labs.answers import same_numbers, shown
+from sysgym.labs.graders.answers import same_numbers, shown
 from sysgym.labs.grades import Outcome, Part, Seeds
 from sysgym.labs.recorded import KERNEL, SIMULATOR, laws, values
 from sysgym.labs.sources import SubmissionError
@@ -39,7 +39,8 @@ def differing_laws() -> list[str]:
 def _goodput(submission: Submission, seeds: Seeds) -> Outcome:
     rng = seeds.rng("goodput")
     cases = [
-        (float(rng.uniform(1e7, 1e11)), int(rng.integers(500, 9000)), int(rng.integers(40, 80))) for _ in range(5)
+        (float(rng.uniform(1e7, 1e11)), int(rng.integers(500, 9000)), int(rng.integers(40, 80)))
+        for _ in range(5)
     ]
     return same_numbers(
         submission, "goodput_bps", cases, lambda rate, packet, header: rate * (packet - header) / packet, 1e-4
@@ -59,7 +60,9 @@ def _difference(submission: Submission, seeds: Seeds) -> Outcome:
 def _names(submission: Submission, seeds: Seeds) -> Outcome:
     found, truth = submission.constant("DIFFERENT_QUEUES"), differing_laws()
     if not isinstance(found, list) or not all(one in laws() for one in found):
-        raise SubmissionError(f"DIFFERENT_QUEUES: expected a list of {', '.join(laws())}, found {shown(found)}")
+        raise SubmissionError(
+            f"DIFFERENT_QUEUES: expected a list of {', '.join(laws())}, found {shown(found)}"
+        )
     wrong = sorted(set(found) ^ set(truth))
     if wrong:
         return Outcome(0.0, f"{len(wrong)} of {len(laws())} laws are listed wrongly, or are missing")
@@ -95,5 +98,11 @@ PARTS = (
         _names,
         "print difference() for each law: more than 5 %, and more than 2 standard errors",
     ),
-    Part("reversed pairs", 30, ("reversed_pairs",), _pairs, "a product of differences is negative if the order differs"),
+    Part(
+        "reversed pairs",
+        30,
+        ("reversed_pairs",),
+        _pairs,
+        "a product of differences is negative if the order differs",
+    ),
 )

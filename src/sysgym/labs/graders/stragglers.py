@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.labs.answers import number, numbers, same_numbers, shown
+from sysgym.labs.graders.answers import number, numbers, same_numbers, shown
 from sysgym.labs.grades import Outcome, Part, Seeds
 from sysgym.labs.jobs import Known, clock, play_job
 from sysgym.labs.sources import SubmissionError
@@ -36,21 +36,21 @@ def _first_leak(submission: Submission, seeds: Seeds) -> Outcome:
         starts = rng.integers(0, now + 2, tasks)
         trace = _trace(rng, starts, windows)
         changed = np.where(np.arange(windows) >= now, _trace(rng, starts, windows), trace)
-        answers = [
-            numbers(submission.call("cpu_so_far", one, starts, now), "cpu_so_far", tasks)
+        shown_now, shown_then = (
+            np.array(numbers(submission.call("cpu_so_far", one, starts, now), "cpu_so_far", tasks))
             for one in (trace, changed)
-        ]
-        if not np.allclose(*answers):
-            task = int(np.argmax(np.abs(np.subtract(*answers))))
+        )
+        if not np.allclose(shown_now, shown_then):
+            task = int(np.argmax(np.abs(shown_now - shown_then)))
             return Outcome(
                 0.0,
                 f"a leak: only windows from {now} on were changed, and the mean of task {task} changed from"
-                f" {answers[0][task]:.4f} to {answers[1][task]:.4f}",
+                f" {shown_now[task]:.4f} to {shown_then[task]:.4f}",
             )
         truth = _so_far(trace, starts, now)
-        if not np.allclose(answers[0], truth, rtol=1e-6):
-            task = int(np.argmax(np.abs(np.subtract(answers[0], truth))))
-            return Outcome(0.0, f"task {task}: expected {truth[task]:.4f}, found {answers[0][task]:.4f}")
+        if not np.allclose(shown_now, truth, rtol=1e-6):
+            task = int(np.argmax(np.abs(shown_now - truth)))
+            return Outcome(0.0, f"task {task}: expected {truth[task]:.4f}, found {shown_now[task]:.4f}")
     return Outcome(1.0, "right, and the same for another future")
 
 
@@ -90,7 +90,7 @@ def _rule(submission: Submission, seeds: Seeds) -> Outcome:
             raise SubmissionError(f"flag: expected a list of {n_tasks} truth values, found {shown(found)}")
         return [bool(number(int(one) if isinstance(one, bool) else one, "flag")) for one in found]
 
-    jobs = seeds.episodes("rule", N_JOBS)
+    jobs = seeds.episodes("rule", seeds.count(N_JOBS))
     mine = np.array([play_job(flag, seed)["f1_over_time"] for seed in jobs])
     theirs = np.array([play_job(clock(CLOCK), seed)["f1_over_time"] for seed in jobs])
     gain = float((mine - theirs).mean())
@@ -105,13 +105,19 @@ def _rule(submission: Submission, seeds: Seeds) -> Outcome:
 
 
 PARTS = (
-    Part("first leak", 25, ("cpu_so_far",), _first_leak, "only cpu[task, start:now]; a window of 0 is no measurement"),
+    Part(
+        "first leak",
+        25,
+        ("cpu_so_far",),
+        _first_leak,
+        "only cpu[task, start:now]; a window of 0 is no measurement",
+    ),
     Part("second leak", 30, ("f1_in_time",), _second_leak, "a flag is in time if flagged_after < threshold"),
     Part(
         "beat the clock",
         45,
         ("flag",),
         _rule,
-        "do slow tasks use less CPU than their siblings? flag the tenth with the least, from the first checkpoints on",
+        "do slow tasks use less CPU than their siblings? flag the tenth with the least, early on",
     ),
 )

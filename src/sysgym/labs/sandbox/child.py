@@ -180,7 +180,7 @@ def main() -> None:
     for number in (0, 1, 2):
         os.dup2(nothing, number)
     printed = Printed()
-    sys.stdout = sys.stderr = printed  # type: ignore[assignment]
+    sys.stdout = sys.stderr = printed
     source = orders.readline()
     limit(settings)
     import numpy  # noqa: F401  (it loads native code, which the guard refuses)

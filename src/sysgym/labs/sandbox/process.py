@@ -134,7 +134,7 @@ class Sandbox:
         try:
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
-        except OSError:
+        except (OSError, ValueError):  # ValueError: it was ended before
             raise Stopped(self._ended()) from None
 
     def _answer(self, limit_s: float) -> Any:
@@ -142,7 +142,9 @@ class Sandbox:
             line = self._lines.get(timeout=limit_s)
         except queue.Empty:
             self.close()
-            raise Stopped(f"took longer than {self._limits.call_s:g} s for one call; is there a loop?") from None
+            raise Stopped(
+                f"took longer than {self._limits.call_s:g} s for one call; is there a loop?"
+            ) from None
         if not line:
             raise Stopped(self._ended())
         try:
