@@ -5,7 +5,8 @@
 #
 # - **Goals.** Compute what a full buffer costs. Measure it. Choose a buffer for links that you have not seen.
 # - **You need** Python and NumPy. You should know that TCP has a congestion window.
-# - **Time.** One hour. All programs run four minutes on two cores, three of them for the first compilation.
+# - **Time.** One hour. All programs run in half a minute on two cores, once the simulator is compiled (up to
+#   three minutes, the first time).
 # - **You hand in** this file or notebook. `sysgym lab grade 1 .` checks it; graders read only functions,
 #   imports and names in CAPITALS, so experiments can stand anywhere.
 #

@@ -6,7 +6,8 @@
 # - **Goals.** Write DCTCP's two formulas. Predict the queue from K and the number of flows. Choose K for
 #   unseen links, and find out where the textbook's bound ends.
 # - **You need** lab 1, or to know what a bandwidth-delay product is.
-# - **Time.** 75 minutes. All programs run three minutes on two cores.
+# - **Time.** 75 minutes. All programs run in half a minute on two cores, once the simulator is compiled (a
+#   minute, the first time).
 # - **You hand in** this file or notebook; `sysgym lab grade 2 .` checks it. Graders read only functions,
 #   imports and names in CAPITALS.
 #

@@ -6,7 +6,8 @@
 # - **Goals.** Write a law of a few lines that fills links, keeps queues short and shares fairly. See what is
 #   lost on links that it was not made for. Take part in the contest of your class.
 # - **You need** labs 1 and 2.
-# - **Time.** 90 minutes. All programs run three minutes on two cores.
+# - **Time.** 90 minutes. All programs run in half a minute on two cores, once the simulator is compiled (a
+#   minute, the first time).
 # - **You hand in** this file or notebook; `sysgym lab grade 3 .` checks it.
 #
 # A law is three functions of the state of one flow. They are compiled, and run inside the simulator at every

@@ -6,7 +6,8 @@
 # - **Goals.** Compute what a rare delay does to a request with many answers. Predict when the buffer of a
 #   switch overflows. Measure tails without forgetting those who never finished. Mend incast with one number.
 # - **You need** Python and NumPy; labs 1 and 2 help.
-# - **Time.** 75 minutes. All programs run three minutes on two cores.
+# - **Time.** 75 minutes. All programs run in half a minute on two cores, once the simulator is compiled (a
+#   minute, the first time).
 # - **You hand in** this file or notebook; `sysgym lab grade 4 .` checks it. Graders read only functions,
 #   imports and names in CAPITALS.
 #

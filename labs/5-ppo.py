@@ -6,7 +6,8 @@
 # - **Goals.** Write a reward that cannot be cheated. Train PPO, see it win at home and fail abroad, and mend
 #   that. Compare with a rule of three lines and with a constant.
 # - **You need** Python, and an idea of reinforcement learning. `pip install 'sysgym[train]'` brings PyTorch.
-# - **Time.** 90 minutes. All programs run six minutes on two cores.
+# - **Time.** 90 minutes. All programs run about a minute on two cores, once the simulator is compiled (a
+#   minute, the first time).
 # - **You hand in** this file or notebook and your policy, as `policy.zip` in the same folder.
 #   `sysgym lab grade 5 .` checks both. Graders read only functions, imports and names in CAPITALS, and play
 #   the policy on core links that you have not seen. In grading, functions may use Python and NumPy, not

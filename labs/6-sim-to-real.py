@@ -8,7 +8,7 @@
 #   noise. Find out which conclusions survive.
 # - **You need** Python and NumPy. Runs on the kernel need Linux and root; without them, recorded runs stand
 #   in.
-# - **Time.** One hour. All programs run three minutes on two cores.
+# - **Time.** One hour. All programs run in seconds.
 # - **You hand in** this file or notebook; `sysgym lab grade 6 .` checks it. Graders read only functions,
 #   imports and names in CAPITALS. In grading, functions may use Python and NumPy, not sysgym.
 #

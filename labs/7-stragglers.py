@@ -6,7 +6,8 @@
 # - **Goals.** Find two leaks of the future in an evaluation and mend them. Then beat a rule that looks at
 #   nothing but the clock, on jobs that you have not seen.
 # - **You need** Python and NumPy.
-# - **Time.** 90 minutes. All programs run four minutes on two cores.
+# - **Time.** 90 minutes. All programs run in half a minute on two cores, once the simulator is compiled (a
+#   minute, the first time).
 # - **You hand in** this file or notebook; `sysgym lab grade 7 .` checks it. Graders read only functions,
 #   imports and names in CAPITALS. In grading, functions may use Python and NumPy, not sysgym.
 #

@@ -6,7 +6,7 @@
 # - **Goals.** Compute the time of an all-reduce. See why its place on the machine changes it by two orders of
 #   magnitude. Count the placements, and find the best one.
 # - **You need** Python. You should know what data and tensor parallelism are.
-# - **Time.** 75 minutes. All programs run two minutes on two cores.
+# - **Time.** 75 minutes. All programs run in seconds.
 # - **You hand in** this file or notebook; `sysgym lab grade 8 .` checks it. Graders read only functions,
 #   imports and names in CAPITALS. In grading, functions may use Python and NumPy, not sysgym.
 #

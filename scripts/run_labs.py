@@ -1,9 +1,9 @@
 """Run the labs as students would: every solution as a notebook, and every unchanged starter.
 
-    python scripts/run_labs.py            all labs, about five minutes once the simulator is compiled
+    python scripts/run_labs.py            all labs; a few minutes once the simulator is compiled
     python scripts/run_labs.py 1 5        these labs
 
-A solution's notebook has to run to its end, with all plots, and pass its grader in full size; a starter has to
+A solution's notebook has to run to its end, with plots, and pass its grader in full size; a starter has to
 fail it. Prints the time of each notebook and of each grading. Needs the extras labs and train.
 """
 

@@ -22,7 +22,6 @@ class Lab:
         title: Title.
         idea: What a student should remember, one sentence.
         class_minutes: Time that a student needs.
-        run_minutes: Time that all its programs run on two cores, first compilation included.
         extras: Extras of the package that its experiments need.
         contest: Whether grades come with a score by which a class is ranked.
         limit_s: Time after which the grading of one submission is stopped.
@@ -33,10 +32,9 @@ class Lab:
     title: str
     idea: str
     class_minutes: int
-    run_minutes: int
     extras: tuple[str, ...] = ()
     contest: bool = False
-    limit_s: float = 180.0
+    limit_s: float = 120.0
 
     @property
     def file_stem(self) -> str:
@@ -67,7 +65,6 @@ LABS = (
         "Bufferbloat",
         "A buffer beyond one bandwidth-delay product buys no throughput, only delay.",
         60,
-        4,
     ),
     Lab(
         2,
@@ -75,7 +72,6 @@ LABS = (
         "DCTCP and its threshold K",
         "A switch that marks early and a sender that counts marks keep the link full with a queue of K.",
         75,
-        3,
     ),
     Lab(
         3,
@@ -83,9 +79,7 @@ LABS = (
         "Write a congestion control law",
         "A law is judged where it was not tuned.",
         90,
-        3,
         contest=True,
-        limit_s=240.0,
     ),
     Lab(
         4,
@@ -93,7 +87,6 @@ LABS = (
         "Incast and tails",
         "The slowest of many answers decides, so that a rare delay is a common one.",
         75,
-        3,
     ),
     Lab(
         5,
@@ -101,7 +94,6 @@ LABS = (
         "Train an agent with PPO",
         "A policy is as good as on the worlds that it has not seen.",
         90,
-        6,
         extras=("train",),
     ),
     Lab(
@@ -110,7 +102,6 @@ LABS = (
         "From the simulator to the kernel",
         "A difference between simulator and kernel counts if it exceeds those among the kernel's runs.",
         60,
-        3,
     ),
     Lab(
         7,
@@ -118,7 +109,6 @@ LABS = (
         "Stragglers without the future",
         "Ask of every number when it was known.",
         90,
-        4,
     ),
     Lab(
         8,
@@ -126,7 +116,6 @@ LABS = (
         "Placement of collectives",
         "Before you train an agent, count the possibilities: a search may find the optimum.",
         75,
-        2,
     ),
 )
 
