@@ -35,14 +35,14 @@ def numbers(value: Any, what: str, count: int | None = None) -> list[float]:
 
 
 def choice(value: Any, what: str, choices: Sequence[str]) -> str:
-    """Return an answer that has to be one of some texts.
+    """Return an answer that has to be one of some texts, in lower case.
 
     Raises:
         SubmissionError: It is none.
     """
-    if value not in choices or not isinstance(value, str):
+    if not isinstance(value, str) or value.lower() not in choices:
         raise SubmissionError(f"{what}: expected one of {', '.join(choices)}, found {shown(value)}")
-    return value
+    return value.lower()
 
 
 def shown(value: Any) -> str:
