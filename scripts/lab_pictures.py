@@ -131,7 +131,7 @@ def stragglers() -> Any:
     cpu = np.log(known["cpu_rate"] / np.median(known["cpu_rate"]) + 1e-6)
     finished_soon = np.nan_to_num(end["latency"], nan=np.inf) < known["threshold"]
     figure, axis = plt.subplots(figsize=SIZE)
-    bins = np.linspace(-2.0, 0.6, 40)
+    bins = np.linspace(-2.0, 0.6, 40).tolist()
     axis.hist(cpu[finished_soon], bins, color=PAIR[0], alpha=0.7, density=True, label="others")
     axis.hist(cpu[~finished_soon], bins, color=PAIR[1], alpha=0.7, density=True, label="will be stragglers")
     axis.set(xlabel="ln(CPU so far / median of the siblings), third checkpoint", ylabel="density of tasks")
