@@ -40,8 +40,9 @@ WORLDS = {
     "stragglers": ("emulator/cluster",),
 }
 
-# Speed figures, and the studies that are each about one family.
+# Speed figures, and the studies and labs that are each about one family.
 STUDIES = (
+    "src/sysgym/labs",
     "src/sysgym/perf",
     "src/sysgym/studies/nurd_release.py",
     "src/sysgym/studies/p2_survey.py",

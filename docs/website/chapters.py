@@ -77,7 +77,7 @@ CHAPTERS = (
 )
 
 LESSONS = Chapter(
-    "lessons", "Tutorials and labs", "Notebooks and exercises that can be followed step by step.", ()
+    "lessons", "Tutorials and labs", "Notebooks and exercises that can be followed step by step.", ("labs",)
 )
 """Chapter that is there if docs/tutorials or docs/labs has pages."""
 
@@ -117,7 +117,7 @@ def chapters(docs: Path) -> list[Chapter]:
     """Return the chapters with the names of their pages in full."""
     names = sorted(path.stem for path in docs.glob("*.md"))
     found = [(chapter, _resolved(chapter.pages, names)) for chapter in CHAPTERS]
-    placed = {name for _, pages in found for name in pages}
+    placed = {name for _, pages in found for name in pages} | set(LESSONS.pages)
     rest = tuple(name for name in names if name not in placed)
     resolved = [
         Chapter(one.name, one.title, one.about, (*pages, *rest) if one.name == DEFAULT else pages)
@@ -125,7 +125,8 @@ def chapters(docs: Path) -> list[Chapter]:
     ]
     taught = tuple(str(path.relative_to(docs).with_suffix("")) for path in lessons(docs))
     if taught:
-        resolved.insert(2, Chapter(LESSONS.name, LESSONS.title, LESSONS.about, taught))
+        first = tuple(name for name in LESSONS.pages if name in names)
+        resolved.insert(2, Chapter(LESSONS.name, LESSONS.title, LESSONS.about, (*first, *taught)))
     return resolved
 
 

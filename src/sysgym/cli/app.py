@@ -19,6 +19,7 @@ from sysgym.cli.commands.report import report
 from sysgym.cli.commands.submit import submit
 from sysgym.cli.commands.trace import trace
 from sysgym.cli.episode.plot import plot
+from sysgym.cli.lab import lab
 from sysgym.cli.options import (
     AgentOption,
     ContenderOption,
@@ -39,6 +40,7 @@ app = typer.Typer(
     help="Learned systems control on simulated datacenters: environments, agents, benchmark.",
 )
 app.add_typer(emulator, name="emulator")
+app.add_typer(lab, name="lab")
 app.add_typer(study, name="study")
 app.add_typer(trace, name="trace")
 app.command()(export)
