@@ -211,6 +211,8 @@ class Family:
             family, so its module must not start a thread.
         prepare: Entry of a function from a scenario that reads the user's files for it, such as a trace,
             before a benchmark starts workers; may be empty.
+        live: Entry of a function from an environment to its view in ``sysgym live``, a
+            ``sysgym.envs.live.LiveView``; may be empty.
     """
 
     name: str
@@ -228,6 +230,7 @@ class Family:
     estimate: str = ""
     compile: str = ""
     prepare: str = ""
+    live: str = ""
 
     def environment(self, env_id: str) -> Environment | None:
         """Return an environment by its id; None if there is none."""

@@ -40,8 +40,9 @@ WORLDS = {
     "stragglers": ("emulator/cluster",),
 }
 
-# Speed figures, and the studies that are each about one family.
+# Speed figures, and the studies and labs that are each about one family.
 STUDIES = (
+    "src/sysgym/labs",
     "src/sysgym/perf",
     "src/sysgym/studies/nurd_release.py",
     "src/sysgym/studies/p2_survey.py",
@@ -222,7 +223,7 @@ def test_every_command_treats_a_foreign_family_like_any_other(tmp_path: Path) ->
 
 def test_the_page_shows_all_that_a_family_must_have() -> None:
     commands = re.findall(r"^\$ sysgym (\w+)", PAGE.read_text(), re.MULTILINE)
-    wanted = {"list", "show", "run", "train", "bench", "report", "validate", "export", "study"}
+    wanted = {"list", "show", "run", "train", "bench", "report", "validate", "export", "study", "live"}
     assert set(commands) == wanted
     lines = sum(
         len([line for line in text.splitlines() if line.strip()])

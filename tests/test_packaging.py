@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {"src/sysgym": "sysgym"} | {
     name: f"sysgym/{name}" for name in ("agents", "emulator", "envs", "scenarios")
 }
-SUFFIXES = {".py", ".toml", ".csv", ".md", ".txt", ".typed", ".css", ".jinja", ".js"}
+SUFFIXES = {".py", ".toml", ".csv", ".md", ".txt", ".typed", ".css", ".html", ".jinja", ".js"}
 BUILT = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
 # Of the checkout alone: a package may have a folder of such a name.
 NOT_SOURCE = {"build", "dist", "results", "runs", "tests", "docs"}
@@ -151,6 +151,19 @@ def test_versions_agree() -> None:
     assert released is not None
     assert cited is not None
     assert released[1] == cited[1] == sysgym.__version__
+
+
+def test_the_wheel_has_starters_and_no_solutions_of_labs(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        texts = [archive.read(name) for name in names if "/labs/" in name]
+    masters = sorted((ROOT / "labs").glob("*.py"))
+    assert masters
+    assert not [name for name in names if name.startswith("labs/") or name.endswith("-ppo.zip")]
+    for master in masters:
+        assert f"sysgym/labs/starters/{master.name}.txt" in names
+        assert master.read_bytes() not in texts
+    assert not [text for text in texts if b"\n    ### BEGIN SOLUTION\n    return" in text]
 
 
 def test_every_dependency_is_pinned_in_the_constraints() -> None:

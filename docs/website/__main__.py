@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from docs.website.build import ROOT, run_sphinx, write_sources
+from docs.website.build import ROOT, run_sphinx, write_live_pages, write_sources
 from docs.website.check import check
 from docs.website.pictures import draw_all
 
@@ -29,6 +29,7 @@ def main() -> None:
         run_sphinx(source, site)
     except subprocess.CalledProcessError:
         sys.exit("error: Sphinx found the problems above")
+    write_live_pages(site)
     found = check(site)
     for problem in found.problems:
         print(problem, file=sys.stderr)

@@ -81,6 +81,7 @@ _PAGES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
         "The packet simulator, its transports, and what it shares with the kernel's client.",
         (
             "sysgym.emulator.packets.network:PacketNetwork",
+            "sysgym.emulator.packets.counters.counted:CountedNetwork",
             "sysgym.emulator.network:Network",
             "sysgym.emulator.network:Controls",
             "sysgym.emulator.network:PerFlow",

@@ -80,3 +80,16 @@ def run_sphinx(source: Path, site: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-j", "auto", "-b", "html"]
     folders = ["-c", str(DOCS / "website"), "-d", str(site.with_name("doctrees")), str(source), str(site)]
     subprocess.run([*command, *folders], check=True)
+
+
+def write_live_pages(site: Path) -> None:
+    """Write the recorded runs of docs/website/live as pages that play them, into ``live`` of the site."""
+    from sysgym.live.export import exported_page
+    from sysgym.live.recording import read_recording
+
+    folder = site / "live"
+    folder.mkdir(exist_ok=True)
+    for path in sorted((DOCS / "website" / "live").glob("*.jsonl.gz")):
+        recorded = read_recording(path)
+        page = exported_page(recorded.header, recorded.frames)
+        (folder / path.name.replace(".jsonl.gz", ".html")).write_text(page, encoding="utf-8")

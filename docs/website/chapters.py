@@ -32,13 +32,13 @@ CHAPTERS = (
         "start",
         "Start",
         "Install sysgym, play an episode, train an agent, and look at what happened.",
-        ("overview", "training", "senders", "pictures", "time-series", "command-line"),
+        ("overview", "training", "senders", "pictures", "live", "time-series", "command-line"),
     ),
     Chapter(
         "problems",
         "Environments",
         "Every environment with its spaces, rewards, scenarios, metrics and baseline scores.",
-        ("environments/index", "stragglers", "placement", "collectives*"),
+        ("environments/index", "stragglers", "placement", "collectives*", "training-jobs"),
     ),
     Chapter(
         "guides",
@@ -77,7 +77,7 @@ CHAPTERS = (
 )
 
 LESSONS = Chapter(
-    "lessons", "Tutorials and labs", "Notebooks and exercises that can be followed step by step.", ()
+    "lessons", "Tutorials and labs", "Notebooks and exercises that can be followed step by step.", ("labs",)
 )
 """Chapter that is there if docs/tutorials or docs/labs has pages."""
 
@@ -86,6 +86,21 @@ DEFAULT = "guides"
 
 _WRITTEN = {"overview": "README.md", "contributing": "CONTRIBUTING.md", "changelog": "CHANGELOG.md"}
 """Page -> its file in the repository, for those outside docs/."""
+
+
+_LIVE = """
+## An incast, live
+
+32 hosts answer one host at once, again and again. On the left they run DCTCP, on the right a learned law;
+everything else is the same. This is a recorded run of [`sysgym live`](/live.md), played by your browser.
+
+```{raw} html
+<iframe class="live" src="live/incast-32.html" loading="lazy"
+ title="Recorded run of incast-32 with DCTCP and a learned law: links, queues and events"></iframe>
+<p><a href="live/incast-32.html">The same on a page of its own</a></p>
+```
+"""
+"""Part of the front page: a recorded run, which build.write_live_pages puts beside it."""
 
 
 def lessons(docs: Path) -> list[Path]:
@@ -102,7 +117,7 @@ def chapters(docs: Path) -> list[Chapter]:
     """Return the chapters with the names of their pages in full."""
     names = sorted(path.stem for path in docs.glob("*.md"))
     found = [(chapter, _resolved(chapter.pages, names)) for chapter in CHAPTERS]
-    placed = {name for _, pages in found for name in pages}
+    placed = {name for _, pages in found for name in pages} | set(LESSONS.pages)
     rest = tuple(name for name in names if name not in placed)
     resolved = [
         Chapter(one.name, one.title, one.about, (*pages, *rest) if one.name == DEFAULT else pages)
@@ -110,7 +125,8 @@ def chapters(docs: Path) -> list[Chapter]:
     ]
     taught = tuple(str(path.relative_to(docs).with_suffix("")) for path in lessons(docs))
     if taught:
-        resolved.insert(2, Chapter(LESSONS.name, LESSONS.title, LESSONS.about, taught))
+        first = tuple(name for name in LESSONS.pages if name in names)
+        resolved.insert(2, Chapter(LESSONS.name, LESSONS.title, LESSONS.about, (*first, *taught)))
     return resolved
 
 
@@ -166,4 +182,4 @@ def _front(readme: str, all_chapters: Iterable[Chapter]) -> str:
     parts = sections(readme)
     opening = parts[""].replace("# sysgym\n", "", 1)
     text, image, rest = opening.partition("\n![")
-    return page("sysgym", text, grid, f"![{rest}" if image else "", listed)
+    return page("sysgym", text, grid, _LIVE, f"![{rest}" if image else "", listed)

@@ -27,7 +27,6 @@ from sysgym.emulator.packets.engine.forwarding import (
 from sysgym.emulator.packets.engine.ports import QUEUE_BUCKETS
 from sysgym.emulator.packets.engine.queues.pfc import FRAME_BYTES, FRAMES_A_LINK
 from sysgym.emulator.packets.engine.receivers.layout import new_inboxes, new_messages
-from sysgym.emulator.packets.engine.recovery.duplicate_acks import DUPLICATE_THRESHOLD
 from sysgym.emulator.packets.engine.shared_buffer import switch_memories
 from sysgym.emulator.packets.engine.wire import ns_per_byte_q20
 from sysgym.emulator.packets.growth import link_free_packets, new_ports
@@ -423,21 +422,3 @@ def connection_pools(schedule: FlowSchedule, transports: NDArray[np.int32]) -> N
     ends = np.column_stack([schedule.src, schedule.dst, transports])
     _, first, pair = np.unique(ends, axis=0, return_index=True, return_inverse=True)
     return np.where(schedule.size_bytes >= 0, first[pair.reshape(-1)], NOBODY)
-
-
-def world_needs_extras(scenario: CongestionScenario) -> bool:
-    """Return whether a scenario needs the extended event loop."""
-    queue, routing, faults = scenario.queue, scenario.routing, scenario.faults
-    return (
-        scenario.transport.delays_acks
-        or scenario.transport.segmentation_offload_bytes is not None
-        or queue.discipline != "fifo"
-        or queue.is_list
-        or queue.shared_buffer_bytes is not None
-        or routing.ecmp != "flow"
-        or scenario.duplicate_threshold != DUPLICATE_THRESHOLD
-        or faults.loss_probability > 0.0
-        or len(faults.links) > 0
-        or len(faults.rate_changes) > 0
-        or scenario.topology.link_model != "wire"
-    )

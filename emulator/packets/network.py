@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.network import Controls, FlowIds, Readings, checked_host_caps
-from sysgym.emulator.packets.build import Assembly, connection_pools, world_needs_extras
-from sysgym.emulator.packets.counters.readings import clear_all_maxima, read_fair_rates
-from sysgym.emulator.packets.counters.recording import MOST_ROWS, Recording
-from sysgym.emulator.packets.counters.rows import FLOW_COUNTERS, FlowCounterArray
-from sysgym.emulator.packets.counters.single_flows import multiply_windows, read_flows, set_paces
-from sysgym.emulator.packets.counters.statistics import (
-    ClassCounters,
-    FlowTable,
-    HostCounters,
-    PortCounters,
-    class_counters,
-    counters,
-    flow_table,
-    queue_quantile_bytes,
+from sysgym.emulator.packets.build import Assembly, connection_pools
+from sysgym.emulator.packets.changes.change import changed
+from sysgym.emulator.packets.changes.running import Running
+from sysgym.emulator.packets.counters.counted import CountedNetwork
+from sysgym.emulator.packets.counters.recording import (
+    MOST_ROWS,
+    Recording,
+    TimedCalls,
+    checked_flows,
+    with_room_for_packets,
 )
+from sysgym.emulator.packets.counters.single_flows import multiply_windows, set_paces
 from sysgym.emulator.packets.engine.events import MAX_TIME_NS
 from sysgym.emulator.packets.engine.link_faults import LinkFaults
 from sysgym.emulator.packets.engine.loop import EXTENDED, PLAIN, Loop
 from sysgym.emulator.packets.growth import extended, with_more_packets
-from sysgym.emulator.packets.memory.records import CAPTURED, TRANSPORT_FAILED
-from sysgym.emulator.packets.memory.state import State
-from sysgym.emulator.packets.requirements import check_requirements
+from sysgym.emulator.packets.memory.records import TRANSPORT_FAILED
+from sysgym.emulator.packets.own_transports import give_own_transports
+from sysgym.emulator.packets.requirements import check_requirements, needs_extended_loop
 from sysgym.emulator.packets.sizing.estimate import check_size
 from sysgym.emulator.packets.stepping import cap_hosts
 from sysgym.emulator.packets.topology import Topology, build_topology
@@ -39,12 +36,12 @@ from sysgym.emulator.packets.transports import Transport, get_transport
 from sysgym.emulator.packets.transports.base import callback_addresses
 from sysgym.emulator.packets.workloads import FlowSchedule, scenario_flows
 from sysgym.scenarios import CongestionScenario
-from sysgym.scenarios.errors import SysgymError, TransportError, UnknownName
+from sysgym.scenarios.errors import SysgymError, TransportError
 
 FloatArray = NDArray[np.float64]
 
 
-class PacketNetwork:
+class PacketNetwork(CountedNetwork):
     """Datacenter network at packet level: topology, queues, transports and a seeded workload.
 
     The same scenario, transport and seed give identical results in every process.
@@ -77,25 +74,13 @@ class PacketNetwork:
         self.topology: Topology = build_topology(scenario.topology)
         self.line_rate_bps: FloatArray = self.topology.link_rate_bps[self.topology.host_uplink]
         self._faults = LinkFaults(scenario, self.topology)
-        self._schedule: FlowSchedule
-        self._state: State
-        self._ideal_fct_s: FloatArray
         self._loop: Loop
+        self._laws: tuple[Transport, ...]
         self.reset(0)
 
     @property
-    def n_hosts(self) -> int:
-        """Number of hosts."""
-        return int(self.topology.n_hosts)
-
-    @property
-    def n_links(self) -> int:
-        """Number of directed links, each with its output port."""
-        return int(self.topology.n_links)
-
-    @property
     def link_rate_bps(self) -> FloatArray:
-        """Present rate of every link, bit/s, shape (n_links,): initially the topology's."""
+        """Present rate of every link, bit/s, shape (n_links,); initially that of the topology."""
         return self._faults.link_rate_bps
 
     @property
@@ -114,6 +99,18 @@ class PacketNetwork:
         return self._schedule
 
     @property
+    def running(self) -> Running:
+        """The network as the values that :meth:`change` replaces; for reading only."""
+        flows = self._schedule, self._state, self._ideal_fct_s
+        laws = self._laws, bool(self.flow_transports), self._loop is EXTENDED
+        return Running(self.scenario, self.topology, *flows, *laws, self._seed)
+
+    @property
+    def law(self) -> Transport:
+        """Law of the flows that begin now: ``transport``, or the one that it was changed to."""
+        return self.transport if self.flow_transports else self._laws[-1]
+
+    @property
     def packet_hops(self) -> int:
         """Link crossings of data packets and ACKs since the reset, the unit of the simulator's work."""
         return int(self._state.world["hops"][0])
@@ -127,13 +124,21 @@ class PacketNetwork:
         """
         rng = np.random.default_rng(seed)
         drawn = scenario_flows(self.scenario, self.topology, rng) if schedule is None else schedule
-        self._schedule = drawn
+        self._schedule, self._seed = drawn, seed if schedule is None else None
+        self._laws = tuple(
+            {id(one): one for one in (self.transport, *self.flow_transports.values())}.values()
+        )
         assembly = Assembly(
-            self.scenario, self.topology, self.transport, self._schedule, extended=self._needs_extras()
+            self.scenario,
+            self.topology,
+            self.transport,
+            drawn,
+            extended=needs_extended_loop(self.scenario, self._laws, drawn),
         )
         self._state, self._ideal_fct_s = assembly.state, assembly.ideal_fct_s
         self._loop = EXTENDED if assembly.extended else PLAIN
         self._recording: Recording | None = None
+        self._calls: TimedCalls | None = None
         self._failure: TransportError | None = None
         self._faults.begin(seed)
         self._state = self._faults.apply(self._state, 0)
@@ -183,6 +188,29 @@ class PacketNetwork:
         if self._loop is not EXTENDED:
             raise SysgymError(f"{self.scenario.name}: no flow of this network is paced")
         set_paces(self._address, flow_ids, _one_each(rate_bps, flow_ids))
+
+    def change(self, settings: Mapping[str, Any], *, transport: str | Transport | None = None) -> None:
+        """Change settings of the running network, from its present time until the next reset.
+
+        Args:
+            settings: New values by dotted key of the scenario. :func:`~.changes.running.changeable_keys` has
+                the possible keys and when each one acts.
+            transport: Law to which all flows go over; None: none. It must get along with the network's
+                first one, see :func:`~.changes.laws.check_law`.
+
+        Raises:
+            UnknownName: If a key cannot change, or there is no such transport.
+            ScenarioError: If a value is invalid.
+            SysgymError: If a recording runs, or flows or law cannot change.
+        """
+        if self._recording is not None:
+            raise SysgymError(f"{self.scenario.name}: a recording runs, so the network cannot change")
+        law = get_transport(transport) if isinstance(transport, str) else transport
+        after = changed(self.running, settings, law)
+        self.scenario, self.topology, self._schedule = after.scenario, after.topology, after.schedule
+        self._state, self._ideal_fct_s, self._laws = after.state, after.ideal_fct_s, after.laws
+        self._loop = EXTENDED if after.extended else PLAIN
+        self._let_compiled_code_in()
 
     def draw_schedule(self, seed: int) -> FlowSchedule:
         """Return the scenario's workload for a seed, as drawn by :meth:`reset`."""
@@ -255,20 +283,10 @@ class PacketNetwork:
             UnknownName: If a name matches no link.
             SysgymError: If a flow does not exist or a size is invalid.
         """
-        chosen = links_of(self.topology, links)
-        flow_ids = np.unique(np.fromiter(flows, dtype=np.int64))
-        if len(flow_ids) and not 0 <= flow_ids[0] <= flow_ids[-1] < len(self._state.flows):
-            raise SysgymError(f"flows {flow_ids[0]} to {flow_ids[-1]}: there are {len(self._state.flows)}")
-        if not (sample_interval_s > 0 and max_packets > 0 and max_rows > 0):
-            raise SysgymError("a recording's sample interval and sizes have to be positive")
-        self._state = extended(self._state, self.topology)
-        self._state = self._state._replace(captured=np.zeros(max_packets, CAPTURED))
-        self._state.ports["recorded"] = 0
-        kept = chosen if packets_of is None else links_of(self.topology, packets_of)
-        self._state.ports["recorded"][kept] = 1
-        self._state.world["capture_size"] = max_packets if len(kept) else 0
-        self._state.world["n_captured"] = 0
-        self._state.world["n_missed"] = 0
+        chosen = self.topology.links_of(links)
+        flow_ids = checked_flows(flows, len(self._state.flows))
+        kept = chosen if packets_of is None else self.topology.links_of(packets_of)
+        self._state = with_room_for_packets(extended(self._state, self.topology), kept, max_packets)
         self._state.world["duplicate_threshold"] = self.scenario.duplicate_threshold
         self._state.bind()
         self._loop = EXTENDED
@@ -278,13 +296,27 @@ class PacketNetwork:
         self._let_compiled_code_in()
         return self._recording
 
+    def call_every(self, interval_s: float, function: Callable[[], object]) -> None:
+        """Call a function at all multiples of an interval of simulated time, until the next reset.
+
+        The function may read the network but not change it.
+        """
+        self._calls = TimedCalls(max(round(interval_s * 1e9), 1), function)
+        self._say_when_python_is_needed()
+
     def _run_and_sample(self, until_ns: int) -> None:
-        recording = self._recording
-        if recording is not None:
-            while (sample_ns := recording.next_ns(self.now_ns)) <= until_ns:
-                self._run_until(sample_ns)
-                recording.bind(self._state)
-                recording.take(sample_ns, self.link_rate_bps)
+        recording, calls = self._recording, self._calls
+        while calls is not None and (call_ns := calls.next_ns(self.now_ns)) <= until_ns:
+            self._run_and_record(call_ns, recording)
+            calls.function()
+        self._run_and_record(until_ns, recording)
+        self._say_when_python_is_needed()
+
+    def _run_and_record(self, until_ns: int, recording: Recording | None) -> None:
+        while recording is not None and (sample_ns := recording.next_ns(self.now_ns)) <= until_ns:
+            self._run_until(sample_ns)
+            recording.bind(self._state)
+            recording.take(sample_ns, self.link_rate_bps)
         self._run_until(until_ns)
 
     def _run_until(self, until_ns: int) -> None:
@@ -307,61 +339,12 @@ class PacketNetwork:
         of_flows = None if read_flows is None else self.flow_counters(read_flows)
         return Readings(self.now_s, 0.0, self.ports(), self.hosts(), of_flows)
 
-    def flow_counters(self, flow_ids: FlowIds) -> FlowCounterArray:
-        """Return the counters of some flows, records of the type ``FLOW_COUNTERS``, shape (n,)."""
-        out = np.empty(len(flow_ids), FLOW_COUNTERS)
-        read_flows(self._address, np.asarray(flow_ids, dtype=np.int64), out)
-        return out
-
     def close(self) -> None:
         """Do nothing: a simulated network holds memory only."""
 
-    def clear_maxima(self) -> None:
-        """Reset the largest queues: a new interval begins."""
-        clear_all_maxima(self._address)
-
-    def ports(self) -> PortCounters:
-        """Return the counters of all output ports."""
-        return counters(self._address, self.n_links, self.n_hosts)[0]
-
-    def classes(self) -> ClassCounters:
-        """Return the counters of all classes of all output ports."""
-        return class_counters(self._state)
-
-    def hosts(self) -> HostCounters:
-        """Return the counters of all hosts."""
-        return counters(self._address, self.n_links, self.n_hosts)[1]
-
-    def flows(self) -> FlowTable:
-        """Return the counters of all flows."""
-        sizes = self._schedule.size_bytes.astype(np.int64)
-        return flow_table(self._state, sizes, self._schedule.group.astype(np.int64), self._ideal_fct_s)
-
-    def routes(self, *, acks: bool = False) -> NDArray[np.int32]:
-        """Return the links of each flow's data (or ACKs), shape (n_flows, longest route), padded with -1."""
-        return self._state.routes[:, int(acks)].copy()
-
-    def queue_quantile_bytes(self, quantile: float) -> FloatArray:
-        """Return the time-weighted quantile of every port's queue since the reset, shape (n_links,)."""
-        return queue_quantile_bytes(self._state, quantile)
-
-    def oracle_rates_bps(self) -> FloatArray:
-        """Return the max-min fair send rate of every host for the active flows, with room for ACKs.
-
-        The shape is (n_hosts,), in bit/s.
-        """
-        by_host_bps: FloatArray = np.zeros(self.n_hosts)
-        read_fair_rates(self._address, self.link_rate_bps, by_host_bps)
-        return by_host_bps
-
-    @property
-    def _transports(self) -> tuple[Transport, ...]:
-        """All transports, each once and the common one first; a flow's ``transport`` is a number of these."""
-        return tuple({id(one): one for one in (self.transport, *self.flow_transports.values())}.values())
-
     def _bind_callbacks(self) -> None:
         """Write the addresses of all transports' callbacks into the state, the common transport's first."""
-        self._state = self._state._replace(callbacks=callback_addresses(self._transports))
+        self._state = self._state._replace(callbacks=callback_addresses(self._laws))
         self._state.bind()
         self._address = int(self._state.world.ctypes.data)
 
@@ -376,30 +359,19 @@ class PacketNetwork:
     def _say_when_python_is_needed(self) -> None:
         """Set the time from which Python is needed.
 
-        It is now while a recording runs, else the next change of a link, or the largest time.
+        It is now while a recording runs, else the next change of a link or timed call, or the largest time.
         """
         change_ns = self._faults.next_ns(self.now_ns)
         next_ns = MAX_TIME_NS + 1 if change_ns is None else change_ns
+        if self._calls is not None:
+            next_ns = min(next_ns, self._calls.next_ns(self.now_ns))
         self._state.world["python_needed_ns"] = 0 if self._recording is not None else next_ns
 
     def _give_flows_their_own_transports(self) -> None:
         """Set callbacks, recovery and ECN of flows with their own transports, and pools of connections."""
         self._bind_callbacks()
         flows = self._state.flows
-        numbers = {id(transport): number for number, transport in enumerate(self._transports)}
-        for flow_id, own in self.flow_transports.items():
-            if flow_id not in range(len(flows)):
-                raise SysgymError(
-                    f"flow_transports has a transport for flow {flow_id!r}; expected a number from 0 to"
-                    f" {len(flows) - 1}, the flows of this workload"
-                )
-            flows["transport"][flow_id] = numbers[id(own)]
-            flows["recovery"][flow_id] = own.recovery_code(self.scenario.transport.loss_detection)
-            flows["reduces_by_prr"][flow_id] = own.reduces_by_prr
-            flows["needs_credit"][flow_id] = own.receiver is not None
-            if own.receiver is None and self.transport.receiver is not None:
-                flows["cwnd"][flow_id] = self.scenario.transport.initial_window_packets
-            flows["ecn_capable"][flow_id] = own.ecn_capable
+        give_own_transports(flows, self.scenario, self._laws, self.flow_transports)
         if self.scenario.transport.connections == "persistent":
             flows["pool"] = connection_pools(self._schedule, flows["transport"])
 
@@ -416,29 +388,7 @@ class PacketNetwork:
     def _note_failure(self) -> None:
         """Read the failure of a transport, once."""
         if self._failure is None and self._state.world["halted"][0] & TRANSPORT_FAILED:
-            self._failure = transport_failure(self._state, self.topology, self._transports)
-
-    def _needs_extras(self) -> bool:
-        """Return whether this world needs the extended loop."""
-        return (
-            any(one.needs_extras for one in self._transports)
-            or bool(np.any(self._schedule.needs))
-            or world_needs_extras(self.scenario)
-        )
-
-
-def links_of(topology: Topology, names: Iterable[str]) -> NDArray[np.int64]:
-    """Return the links with these names, ascending; shell wildcards ``*`` and ``?`` are allowed.
-
-    Raises:
-        UnknownName: If a name matches no link.
-    """
-    chosen = [np.empty(0, np.int64)]
-    for name in names:
-        chosen.append(topology.links_named(name))
-        if not len(chosen[-1]):
-            raise UnknownName("link", name, topology.link_names)
-    return np.unique(np.concatenate(chosen))
+            self._failure = transport_failure(self._state, self.topology, self._laws)
 
 
 def _one_each(value: FloatArray | float, flow_ids: NDArray[np.int64]) -> FloatArray:

@@ -1,10 +1,14 @@
-"""Requirements of transports: of the switches of a network, and of the other transports in it."""
+"""Requirements of transports: of switches, of the other transports in a network, and of the event loop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
+from sysgym.emulator.packets.engine.recovery.duplicate_acks import DUPLICATE_THRESHOLD
 from sysgym.emulator.packets.transports import Transport
+from sysgym.emulator.packets.workloads import FlowSchedule
 from sysgym.scenarios import CongestionScenario
 from sysgym.scenarios.errors import ScenarioError, SysgymError
 
@@ -74,3 +78,31 @@ def _check_hosts(scenario: CongestionScenario, transport: Transport) -> None:
     if ends.loss_detection not in ("rack", "linux", "dupack"):
         expected = f'"rack", "linux" or "dupack": {name} has no other recovery'
         raise ScenarioError(scenario.name, "transport.loss_detection", ends.loss_detection, expected)
+
+
+def needs_extended_loop(
+    scenario: CongestionScenario, transports: Iterable[Transport], schedule: FlowSchedule
+) -> bool:
+    """Return whether a network needs the extended event loop.
+
+    Args:
+        scenario: The network.
+        transports: All of its transports.
+        schedule: Its flows.
+    """
+    queue, routing, faults = scenario.queue, scenario.routing, scenario.faults
+    return (
+        any(one.needs_extras for one in transports)
+        or bool(np.any(schedule.needs))
+        or scenario.transport.delays_acks
+        or scenario.transport.segmentation_offload_bytes is not None
+        or queue.discipline != "fifo"
+        or queue.is_list
+        or queue.shared_buffer_bytes is not None
+        or routing.ecmp != "flow"
+        or scenario.duplicate_threshold != DUPLICATE_THRESHOLD
+        or faults.loss_probability > 0.0
+        or len(faults.links) > 0
+        or len(faults.rate_changes) > 0
+        or scenario.topology.link_model != "wire"
+    )

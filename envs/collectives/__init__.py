@@ -23,4 +23,5 @@ FAMILY = Family(
     ),
     agents="sysgym.agents.collectives:AGENTS",
     learning="sysgym.agents.learned.collectives.learning:LEARNING",
+    live="sysgym.envs.collectives.live:live_view",
 )

@@ -55,6 +55,7 @@ FAMILY = Family(
     draw="sysgym.envs.congestion.show.picture:draw",
     estimate="sysgym.envs.congestion.show.estimate:estimate_work",
     compile="sysgym.emulator.packets.engine.loop:compile_loops",
+    live="sysgym.envs.congestion.live.view:live_view",
 )
 
 

@@ -53,4 +53,5 @@ FAMILY = Family(
     evaluation=_WITHOUT_MEASURING,
     agents="sysgym.agents.placement:AGENTS",
     learning="sysgym.agents.learned.placement.learning:LEARNING",
+    live="sysgym.envs.placement.live:live_view",
 )

@@ -46,6 +46,7 @@ FAMILY = Family(
     evaluation=_OF_PREDICTIONS,
     agents="sysgym.agents.stragglers:AGENTS",
     learning="sysgym.agents.learned.stragglers.learning:LEARNING",
+    live="sysgym.envs.stragglers.live:live_view",
     disturbances=Disturbances(noise=True, noise_keys=("counters",)),
     prepare="sysgym.emulator.cluster.source:read_trace",
 )

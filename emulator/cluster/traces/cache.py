@@ -20,7 +20,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.cluster.traces.errors import TraceError
+from sysgym.emulator.trace_errors import TraceError
 from sysgym.scenarios.files import make_folder, own_file, replacing, storing
 
 _log = logging.getLogger(__name__)

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.cluster.counters import GOOGLE_2011
 from sysgym.emulator.cluster.traces.cache import TraceCache, unpacked
-from sysgym.emulator.cluster.traces.errors import TraceError
 from sysgym.emulator.cluster.traces.google_jobs import Bounds, lived
 from sysgym.emulator.cluster.traces.google_reading import Tables, read_into
 from sysgym.emulator.cluster.traces.google_rows import stored_rows
@@ -42,6 +41,7 @@ from sysgym.emulator.cluster.traces.google_tables import (
 )
 from sysgym.emulator.cluster.traces.reading import Tally, columns_of, wrong_format
 from sysgym.emulator.cluster.traces.source import FirstAttempts, Origin, TraceSource
+from sysgym.emulator.trace_errors import TraceError
 
 NAMES = tuple(counter.name for counter in GOOGLE_2011)
 _MEASURED = len(MEASURED)

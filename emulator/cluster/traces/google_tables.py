@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.cluster.counters import GOOGLE_2011
-from sysgym.emulator.cluster.traces.errors import TraceError
 from sysgym.emulator.cluster.traces.reading import (
     END_BEFORE_START,
     MISSING_ID,
@@ -23,6 +22,7 @@ from sysgym.emulator.cluster.traces.reading import (
     numbers,
     whole_numbers,
 )
+from sysgym.emulator.trace_errors import TraceError
 
 EVENT_COLUMNS, USAGE_COLUMNS, JOB_COLUMNS = 13, 20, 8
 EVENTS_TITLE = "task_events of Google's trace of 2011 (13 columns)"

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.cluster.job import BoolArray, FloatArray
-from sysgym.emulator.cluster.traces.errors import TraceError
 from sysgym.emulator.cluster.traces.reading import (
     END_BEFORE_START,
     MISSING_ID,
@@ -48,6 +47,7 @@ from sysgym.emulator.cluster.traces.source import (
     Origin,
     TraceSource,
 )
+from sysgym.emulator.trace_errors import TraceError
 
 NOT_TERMINATED = "status is not Terminated"
 NO_DURATION = "lasts 0 s: less than the trace's clock shows"

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from sysgym.emulator.cluster.traces.errors import TraceError
 from sysgym.emulator.cluster.traces.google import GoogleTrace
 from sysgym.emulator.cluster.traces.instances import (
     ALIBABA_2017,
@@ -20,6 +19,7 @@ from sysgym.emulator.cluster.traces.instances import (
 from sysgym.emulator.cluster.traces.pai import read_pai
 from sysgym.emulator.cluster.traces.reading import Tally, trace_files
 from sysgym.emulator.cluster.traces.source import TraceSource
+from sysgym.emulator.trace_errors import TraceError
 from sysgym.scenarios.errors import MissingExtra, UnknownName
 
 _log = logging.getLogger(__name__)

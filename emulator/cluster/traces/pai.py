@@ -24,7 +24,6 @@ from sysgym.emulator.cluster.counters import PAI_2020
 from sysgym.emulator.cluster.job import FloatArray
 from sysgym.emulator.cluster.traces.bars import reading_bar
 from sysgym.emulator.cluster.traces.cache import Arrays, TraceCache, packed, unpacked
-from sysgym.emulator.cluster.traces.errors import TraceError
 from sysgym.emulator.cluster.traces.instances import (
     NO_DURATION,
     NOT_TERMINATED,
@@ -44,6 +43,7 @@ from sysgym.emulator.cluster.traces.reading import (
     numbers,
     wrong_format,
 )
+from sysgym.emulator.trace_errors import TraceError
 
 NO_TIME = "no time of its start or end"
 EARLIER_ROW = "earlier row of the same worker"

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.cluster.job import BoolArray, FloatArray
-from sysgym.emulator.cluster.traces.errors import TraceError
+from sysgym.emulator.trace_errors import TraceError
 
 WRONG_COLUMNS = "wrong number of columns"
 MISSING_ID = "no job or task id"

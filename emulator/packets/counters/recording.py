@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +14,9 @@ from sysgym.emulator.packets.counters.single_flows import read_flows
 from sysgym.emulator.packets.counters.statistics import PortCounters, delivered_bytes
 from sysgym.emulator.packets.engine.wire import FIXED_POINT_BITS
 from sysgym.emulator.packets.memory.flow_record import NO_WINDOW_PACKETS
+from sysgym.emulator.packets.memory.records import CAPTURED
 from sysgym.emulator.packets.memory.state import State
+from sysgym.scenarios.errors import SysgymError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -59,6 +64,41 @@ MOST_ROWS = 5_000_000
 """Default limit of the number of samples: about half a gigabyte."""
 
 
+class TimedCalls(NamedTuple):
+    """A function that is called at all multiples of an interval of simulated time."""
+
+    interval_ns: int
+    function: Callable[[], object]
+
+    def next_ns(self, now_ns: int) -> int:
+        """Return the first such time after now."""
+        return (now_ns // self.interval_ns + 1) * self.interval_ns
+
+
+def checked_flows(flows: Iterable[int], n_flows: int) -> IntArray:
+    """Return the ids of flows, ascending; raise SysgymError if one does not exist."""
+    flow_ids = np.unique(np.fromiter(flows, dtype=np.int64))
+    if len(flow_ids) and not 0 <= flow_ids[0] <= flow_ids[-1] < n_flows:
+        raise SysgymError(f"flows {flow_ids[0]} to {flow_ids[-1]}: there are {n_flows}")
+    return flow_ids
+
+
+def with_room_for_packets(state: State, links: IntArray, max_packets: int) -> State:
+    """Return a state of the extended loop that keeps the packets of some links; it is not bound yet.
+
+    Raises:
+        SysgymError: If ``max_packets`` is not positive.
+    """
+    if max_packets <= 0:
+        raise SysgymError("a recording's sample interval and sizes have to be positive")
+    state.ports["recorded"] = 0
+    state.ports["recorded"][links] = 1
+    state.world["capture_size"] = max_packets if len(links) else 0
+    state.world["n_captured"] = 0
+    state.world["n_missed"] = 0
+    return state._replace(captured=np.zeros(max_packets, CAPTURED))
+
+
 class Recording:
     """Bounded recording of every packet of some links, and of samples of their queues and of some flows.
 
@@ -81,6 +121,9 @@ class Recording:
     def __init__(
         self, state: State, links: IntArray, flows: IntArray, *, sample_interval_s: float, max_rows: int
     ) -> None:
+        """Begin to record; raise SysgymError if a size is not positive."""
+        if not (sample_interval_s > 0 and max_rows > 0):
+            raise SysgymError("a recording's sample interval and sizes have to be positive")
         self.links, self.flows = links, flows
         self.sample_ns = max(round(sample_interval_s * 1e9), 1)
         self.missed_samples = 0

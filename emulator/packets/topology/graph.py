@@ -166,6 +166,19 @@ class Topology:
             link_ecn_threshold_bytes=arrays["ecn_threshold_bytes"],
         )
 
+    def links_of(self, names: Iterable[str]) -> NDArray[np.int64]:
+        """Return the links with these names, ascending; shell wildcards ``*`` and ``?`` are allowed.
+
+        Raises:
+            UnknownName: If a name matches no link.
+        """
+        chosen = [np.empty(0, np.int64)]
+        for name in names:
+            chosen.append(self.links_named(name))
+            if not len(chosen[-1]):
+                raise UnknownName("link", name, self.link_names)
+        return np.unique(np.concatenate(chosen))
+
     def links_named(self, pattern: str) -> NDArray[np.int64]:
         """Return the links whose names match a pattern, ascending; none if there is no such link.
 

@@ -13,10 +13,13 @@ from sysgym.cli import completion
 from sysgym.cli.commands.emulator import emulator
 from sysgym.cli.commands.export import export
 from sysgym.cli.commands.fuzz import fuzz
+from sysgym.cli.commands.live import live
 from sysgym.cli.commands.new import new
 from sysgym.cli.commands.report import report
 from sysgym.cli.commands.submit import submit
+from sysgym.cli.commands.trace import trace
 from sysgym.cli.episode.plot import plot
+from sysgym.cli.lab import lab
 from sysgym.cli.options import (
     AgentOption,
     ContenderOption,
@@ -37,9 +40,12 @@ app = typer.Typer(
     help="Learned systems control on simulated datacenters: environments, agents, benchmark.",
 )
 app.add_typer(emulator, name="emulator")
+app.add_typer(lab, name="lab")
 app.add_typer(study, name="study")
+app.add_typer(trace, name="trace")
 app.command()(export)
 app.command()(fuzz)
+app.command()(live)
 app.command()(new)
 app.command()(plot)
 

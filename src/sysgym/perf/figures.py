@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from sysgym.perf import environments, packets, placement
+from sysgym.perf import environments, live, packets, placement
 
 if TYPE_CHECKING:
     from sysgym.scenarios import CongestionScenario
@@ -119,6 +119,8 @@ def measurements() -> Iterator[tuple[str, Callable[[], Figure]]]:
         yield f"environment {scenario}", _environment_measurement(scenario)
     for scenario, n_worlds in VECTOR_WORLDS.items():
         yield f"vector form {scenario}", _vector_measurement(scenario, n_worlds)
+    for figure, workload, measure, unit in live.measurements():
+        yield f"live view {workload}, {figure}", _packets_measurement(figure, workload, measure, unit)
     if find_spec("stable_baselines3") is not None:
         yield f"training {TRAINING_SCENARIO}", _training_figure
     yield "import sysgym", lambda: Figure("import_s", "import sysgym", _median_run_s("import sysgym"), "s")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sysgym.cli import main
 from sysgym.emulator.accelerators import programs
-from sysgym.perf import environments, figures, packets, placement, yardstick
+from sysgym.perf import environments, figures, live, packets, placement, yardstick
 
 UNITS = {
     "packet_hops_per_s": "1/s",
@@ -28,6 +28,9 @@ UNITS = {
     "env_steps_per_s": "1/s",
     "vector_steps_per_s": "1/s",
     "training_steps_per_s": "1/s",
+    "unwatched_hop_ns": "ns",
+    "watched_hop_ns": "ns",
+    "frame_s": "s",
     "import_s": "s",
     "first_compile_s": "s",
     "cached_start_s": "s",
@@ -42,6 +45,7 @@ def smallest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packets, "MEASURED_S", 0.005)
     monkeypatch.setattr(packets, "SETTLE_PACKETS", 10)
     monkeypatch.setattr(packets, "CURVE", {"4 hosts": {"topology.hosts_per_side": 2}})
+    monkeypatch.setattr(live, "SCENARIOS", ("incast-32",))
     monkeypatch.setattr(figures, "DUMBBELL_SENDERS", (4,))
     monkeypatch.setattr(figures, "FAT_TREE_KS", (4,))
     monkeypatch.setattr(figures, "JOB_TASKS", (100,))
@@ -135,6 +139,7 @@ def test_what_is_measured_by_default() -> None:
         "synthesis 16x8x8",
         *(f"environment {name}" for name in figures.ENVIRONMENT_SCENARIOS),
         *(f"vector form {name}" for name in figures.VECTOR_WORLDS),
+        *(f"live view {workload}, {figure}" for figure, workload, _, _ in live.measurements()),
         "training flow-1g-1ms",
         "import sysgym",
         "start, nothing compiled",

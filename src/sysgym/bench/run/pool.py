@@ -292,7 +292,10 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Delay Ctrl-C to the end of the block; processes started inside never receive it."""
+    """Delay Ctrl-C to the end of the block; processes started inside never receive it. Not on Windows."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

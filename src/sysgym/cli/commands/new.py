@@ -22,14 +22,13 @@ class What(StrEnum):
     suite = "suite"
     scenario = "scenario"
     law = "law"
-    lab = "lab"
 
 
-_PYTHON = (What.law, What.lab)
+_PYTHON = (What.law,)
 
 
 def new(
-    what: Annotated[What, typer.Argument(help="suite, scenario, law (a transport) or lab (an exercise).")],
+    what: Annotated[What, typer.Argument(help="suite, scenario or law (a transport).")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name, also of the file.")],
     folder: Annotated[
         Path,

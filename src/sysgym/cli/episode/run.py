@@ -92,7 +92,7 @@ def play_one(episode: Episode, shown: Shown, *, files: TraceFiles, as_json: bool
     scenario = load_scenario(episode.scenario, overrides=parse_overrides(episode.overrides))
     contender = _contender(episode, plugins, scenario).with_shipped(scenario.name)
     contender = replace(contender, trusted=episode.trust)
-    split, seed = _split_and_seed(scenario, episode.split, episode.seed)
+    split, seed = split_and_seed(scenario, episode.split, episode.seed)
     backends = get_family(scenario.family).backends
     if episode.backend is not None and not backends:
         raise SysgymError(f"--backend: {scenario.name} has no network and runs in the simulator only")
@@ -227,7 +227,7 @@ def _contender(episode: Episode, plugins: Sequence[Plugin], scenario: Scenario) 
     return contender
 
 
-def _split_and_seed(scenario: Scenario, split: str | None, seed: int | None) -> tuple[str, int]:
+def split_and_seed(scenario: Scenario, split: str | None, seed: int | None) -> tuple[str, int]:
     """Return split and seed with defaults filled in: the seed's split, or the first seed of the test split.
 
     Raises:

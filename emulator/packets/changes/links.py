@@ -1,0 +1,47 @@
+"""New marking thresholds and propagation delays of a running network."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sysgym.emulator.packets.build import Assembly
+from sysgym.emulator.packets.changes.running import Running
+from sysgym.emulator.packets.memory.records import NEVER_NS, NOBODY
+
+
+def set_thresholds(running: Running, assembly: Assembly) -> None:
+    """Mark packets above the new thresholds, from the next packet on.
+
+    Args:
+        running: Network with the links to change, in place.
+        assembly: The network with the new scenario, at time 0.
+    """
+    links, initial = running.state.links, assembly.state.links
+    # Limits are drain times: a link whose rate has changed since the start drains the same bytes in another.
+    ratio = links["ns_per_byte_q20"] / np.maximum(initial["ns_per_byte_q20"], 1)
+    marks = initial["mark_above_ns"] < NEVER_NS
+    links["mark_above_ns"] = initial["mark_above_ns"]
+    links["mark_above_ns"][marks] = np.rint(initial["mark_above_ns"][marks] * ratio[marks])
+
+
+def set_delays(running: Running, assembly: Assembly) -> None:
+    """Delay the packets that are sent from now on by the new delays.
+
+    Packets on the cable arrive as before, and none overtakes another: where the delay has become shorter,
+    packets arrive together until the new delay is reached. The round trip of the empty path, which some laws
+    read, is the new one.
+
+    Args:
+        running: Network with the links and flows to change, in place.
+        assembly: The network with the new scenario and the same flows, at time 0.
+    """
+    links = running.state.links
+    shorter = assembly.state.links["delay_ns"] < links["delay_ns"]
+    links["delay_ns"] = assembly.state.links["delay_ns"]
+    # Without jitter the loop need not look at the packet before: here it must. One below 1 ns delays nothing.
+    without_order = shorter & (links["jitter_ns"] == 0)
+    links["jitter_ns"][without_order] = 1
+    busy = without_order & (links["head"] != NOBODY)
+    last_ns = running.state.packets["arrival_ns"][links["tail"][busy]]
+    links["last_arrival_ns"][busy] = np.maximum(last_ns, links["last_arrival_ns"][busy])
+    running.state.flows["base_rtt_ns"] = assembly.state.flows["base_rtt_ns"]

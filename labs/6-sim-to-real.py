@@ -1,0 +1,168 @@
+# %% [markdown]
+# # Lab 6: From the simulator to the kernel
+#
+# **Remember:** a difference between simulator and kernel counts if it exceeds the differences among the
+# kernel's runs.
+#
+# - **Goals.** Compare the same laws on the simulator and on a real Linux kernel. Tell a difference from
+#   noise. Find out which conclusions survive.
+# - **You need** Python and NumPy. Runs on the kernel need Linux and root; without them, recorded runs stand
+#   in.
+# - **Time.** One hour. All programs run in seconds.
+# - **You hand in** this file or notebook; `sysgym lab grade 6 .` checks it. Graders read only functions,
+#   imports and names in CAPITALS. In grading, functions may use Python and NumPy, not sysgym.
+#
+# ```
+#   sender 1 --\                                  /-- receiver 1        once in the simulator,
+#               switch ==[ 187.5 kB ]== 100 Mb/s ==                     once as network namespaces of
+#   sender 2 --/                                  \-- receiver 2        a Linux kernel, with its own TCP
+# ```
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sysgym.labs.recorded import about, laws, values
+
+print(about())
+
+# %% [markdown]
+# ## On your own kernel (optional)
+#
+# On Linux as root, after `scripts/install_emulator.sh`:
+#
+# ```
+# sudo .venv/bin/sysgym run linux-dumbbell-100m --contender cubic --backend linux
+# sudo .venv/bin/python scripts/record_kernel.py      # makes the table anew, five minutes on an idle machine
+# ```
+
+# %% [markdown]
+# ## 1. What must agree (15 points)
+#
+# Goodput counts payload only. A full packet has 1,500 bytes, of which 40 are headers of IP and TCP; the rate
+# of the link counts all 1,500. **Predict** the goodput of a full link of 100 Mb/s, then compare with the
+# table. The kernel's headers are 12 bytes longer (timestamps): what should it have?
+
+
+# %%
+def goodput_bps(rate_bps, packet_bytes, header_bytes):
+    """Return the goodput of a full link."""
+    ### BEGIN SOLUTION
+    ### TODO: the share of payload in a packet
+    ### >>> return rate_bps
+    return rate_bps * (packet_bytes - header_bytes) / packet_bytes
+    ### END SOLUTION
+
+
+# %%
+print("predicted:", goodput_bps(100e6, 1500, 40) / 1e6, goodput_bps(100e6, 1500, 52) / 1e6)
+for law in laws():
+    print(
+        law,
+        [
+            round(float(np.mean(values(law, backend, "goodput_bps"))) / 1e6, 2)
+            for backend in ("packets", "linux")
+        ],
+    )
+
+# %% [markdown]
+# ## 2. A difference, or noise? (30 points)
+#
+# Return the relative difference of the means, simulator against kernel, and its standard error: the square
+# root of the sum of both variances over their counts (with `ddof=1`), over the kernel's mean.
+
+
+# %%
+def difference(simulator, kernel):
+    """Return [relative difference of means, its standard error]; arguments are arrays, a value per run."""
+    ### BEGIN SOLUTION
+    ### TODO: positive if the simulator has more
+    ### >>> return [0.0, 1.0]
+    mean = np.mean(kernel)
+    variance = np.var(simulator, ddof=1) / len(simulator) + np.var(kernel, ddof=1) / len(kernel)
+    return [(np.mean(simulator) - mean) / mean, np.sqrt(variance) / mean]
+    ### END SOLUTION
+
+
+# %% [markdown]
+# **Required plot:** mean queue of each law on both, every run a point.
+
+# %%
+figure, axis = plt.subplots(figsize=(7, 3.5))
+for place, law in enumerate(laws()):
+    simulator, kernel = (values(law, backend, "queue_mean_bytes") / 1e3 for backend in ("packets", "linux"))
+    axis.plot(
+        np.full(len(simulator), place - 0.1),
+        simulator,
+        "o",
+        color="C0",
+        label="simulator" if not place else None,
+    )
+    axis.plot(
+        np.full(len(kernel), place + 0.1), kernel, "s", color="C1", label="kernel" if not place else None
+    )
+    relative, error = difference(simulator, kernel)
+    print(f"{law:6} {100 * relative:+6.1f} % +- {100 * 1.96 * error:.1f} (95 %)")
+axis.set_xticks(range(len(laws())), laws())
+axis.set(ylabel="mean queue (kB)")
+axis.legend()
+plt.show()
+
+# %% [markdown]
+# ## 3. Which laws differ? (25 points)
+#
+# List the laws whose mean queue differs by more than 5 % **and** by more than 2 standard errors, in the
+# recorded table.
+
+# %%
+### BEGIN SOLUTION
+### TODO: a list of names, such as ["reno"]
+### >>> DIFFERENT_QUEUES = []
+DIFFERENT_QUEUES = ["bbr"]
+### END SOLUTION
+
+# %% [markdown]
+# ## 4. Which conclusions survive? (30 points)
+#
+# A simulator is useful if it ranks laws as the kernel does, even where its figures differ. Return the pairs
+# of laws whose order differs: those where one is lower on the simulator and higher on the kernel.
+
+
+# %%
+def reversed_pairs(simulator, kernel):
+    """Return a list of pairs [a, b], a before b in the alphabet, whose order differs.
+
+    Args:
+        simulator: Dict from law to mean on the simulator.
+        kernel: Dict from law to mean on the kernel.
+    """
+    ### BEGIN SOLUTION
+    ### TODO: compare all pairs
+    ### >>> return []
+    names = sorted(simulator)
+    return [
+        [a, b]
+        for a in names
+        for b in names
+        if a < b and (simulator[a] - simulator[b]) * (kernel[a] - kernel[b]) < 0
+    ]
+    ### END SOLUTION
+
+
+# %%
+for metric in ("queue_mean_bytes", "rtt_mean_s", "jain_index"):
+    means = [
+        {law: np.mean(values(law, backend, metric)) for law in laws()} for backend in ("packets", "linux")
+    ]
+    print(f"{metric}: reversed {reversed_pairs(*means)}")
+
+# %% [markdown]
+# ## Questions
+#
+# 1. Episodes last two seconds and differ in the start of the flows only. What else varies on the kernel?
+# 2. Name two mechanisms that the kernel has and a simulator may leave out. Which would you look at first for
+#    the law that differs most? (docs/linux.md discusses it.)
+# 3. An order that is reversed within the noise is no contradiction. How would you change `reversed_pairs`?
+# 4. You train a policy on the simulator. What do you have to measure before you run it on the kernel?
+#
+# *Your answers:*

@@ -1,0 +1,189 @@
+# %% [markdown]
+# # Lab 7: Stragglers without the future
+#
+# **Remember:** ask of every number when it was known.
+#
+# - **Goals.** Find two leaks of the future in an evaluation and mend them. Then beat a rule that looks at
+#   nothing but the clock, on jobs that you have not seen.
+# - **You need** Python and NumPy.
+# - **Time.** 90 minutes. All programs run in half a minute on two cores, once the simulator is compiled (a
+#   minute, the first time).
+# - **You hand in** this file or notebook; `sysgym lab grade 7 .` checks it. Graders read only functions,
+#   imports and names in CAPITALS. In grading, functions may use Python and NumPy, not sysgym.
+#
+# A job of parallel tasks is complete when its slowest task is. A straggler is a task whose latency reaches
+# the job's 90th percentile, the *threshold*. Flag it early and it can be run again elsewhere.
+#
+# ```
+#   task 1  |#########|                         the clock knows:   elapsed time
+#   task 2  |############|                      counters tell:     CPU, disk, cycles, so far
+#   task 3  |###########################|  <--  straggler          and never: how long it will take
+#           0         now              end
+# ```
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sysgym.labs.jobs import clock, play_job
+
+# %% [markdown]
+# ## 1. The first leak: a mean over a whole life (25 points)
+#
+# A trace lists the CPU use of every task in every window. An evaluation computes "the task's mean CPU" and
+# lets a policy see it while the task runs. The function below does that. A task that will last long has a
+# lower mean, so the policy looks brilliant. Such a column was in the data of a published method, and this
+# project itself once published a result that came from it (docs/evaluation-pitfalls.md).
+
+
+# %%
+def cpu_so_far(cpu, start_window, now_window):
+    """Return the mean CPU of each task as a scheduler can know it; 0 for a task without a complete window.
+
+    Args:
+        cpu: Array of shape (tasks, windows): CPU use in each window of the whole trace; windows before the
+            start and after the end of a task are 0.
+        start_window: Window in which each task started, an array.
+        now_window: Number of windows that are complete. Windows from this number on are the future.
+    """
+    ### BEGIN SOLUTION
+    ### TODO: this is the leak; use complete windows only, from each task's start
+    ### >>> return np.nanmean(np.where(cpu > 0, cpu, np.nan), axis=1)
+    means = []
+    for row, start in zip(cpu, start_window):
+        seen = row[start:now_window]
+        seen = seen[seen > 0]  # a task that has ended uses nothing
+        means.append(float(np.mean(seen)) if len(seen) else 0.0)
+    return means
+    ### END SOLUTION
+
+
+# %% [markdown]
+# The test for such leaks is simple: **change everything that happens after now. Nothing that you show may
+# change.**
+
+# %%
+rng = np.random.default_rng(1)
+trace = rng.uniform(0.2, 1.0, (4, 12))
+other_future = trace.copy()
+other_future[:, 5:] = rng.uniform(0.2, 1.0, (4, 7))
+starts = np.array([0, 0, 1, 2])
+print("now:            ", np.round(cpu_so_far(trace, starts, 5), 3))
+print("another future: ", np.round(cpu_so_far(other_future, starts, 5), 3))
+
+# %% [markdown]
+# ## 2. The second leak: flags that come too late (30 points)
+#
+# Whoever flags a task after it has run for the threshold has only read the clock. Count a flag as true if
+# the task is a straggler (its latency is at least the threshold) and it had run for less than the threshold
+# when it was flagged. A flag of a task that is no straggler is false. A straggler with no flag, or a late
+# one, is missed. Return F1: 2 true / (2 true + false + missed), and 0 if nothing is true.
+
+
+# %%
+def f1_in_time(flagged_after, latency, threshold):
+    """Return F1 of the flags that came in time.
+
+    Args:
+        flagged_after: For each task, how long it had run when it was flagged; nan if it never was. An array.
+        latency: Latency of each task, an array.
+        threshold: Latency from which on a task is a straggler.
+    """
+    ### BEGIN SOLUTION
+    ### TODO: this counts late flags as true; mend it
+    ### >>> flagged, straggler = ~np.isnan(flagged_after), latency >= threshold
+    ### >>> true, false, missed = flagged & straggler, flagged & ~straggler, straggler & ~flagged
+    ### >>> return 2 * true.sum() / max(2 * true.sum() + false.sum() + missed.sum(), 1)
+    flagged, straggler = ~np.isnan(flagged_after), latency >= threshold
+    true = straggler & (flagged_after < threshold)
+    false, missed = flagged & ~straggler, straggler & ~true
+    return 2 * true.sum() / max(2 * true.sum() + false.sum() + missed.sum(), 1)
+    ### END SOLUTION
+
+
+# %% [markdown]
+# ## 3. Beat the clock (45 points)
+#
+# Your rule sees at each checkpoint what a scheduler knows (`help(sysgym.labs.jobs.known_now)`): who runs,
+# for how long, the threshold, and four counters so far. **Predict:** does a task that will be slow use more
+# CPU than its siblings, or less? Plot before you decide.
+#
+# The score is F1 over time: the mean of F1 over flags raised up to 10 %, 20 %, ... 100 % of the threshold.
+# Even who knows the future gets a third only, as nothing can be flagged before the first tasks have finished.
+
+# %%
+seen = []
+
+
+def look(known):
+    """Keep what is known at the third checkpoint, and flag nobody."""
+    if known["checkpoint"] == 3:
+        seen.append(known)
+    return np.zeros(len(known["running"]), bool)
+
+
+play_job(look, seed=20_000)
+figure, axis = plt.subplots(figsize=(6, 3.5))
+cpu = seen[0]["cpu_rate"]
+axis.hist(np.log(cpu / np.median(cpu) + 1e-6), bins=40)
+axis.set(xlabel="ln(CPU / median of the siblings), third checkpoint", ylabel="tasks")
+plt.show()
+
+
+# %%
+def flag(known):
+    """Return for each task whether to flag it now.
+
+    Args:
+        known: A dict: running, finished, elapsed, latency, threshold, checkpoint, cpu_rate, disk_io_time,
+            cycles_per_instruction, evictions.
+    """
+    ### BEGIN SOLUTION
+    ### TODO: compare a task's counters with those of its siblings; begin early, and flag few
+    ### >>> return known["running"] & (known["elapsed"] >= 0.8 * known["threshold"])
+    cpu = known["cpu_rate"]
+    slow = np.log((np.median(cpu) + 1e-6) / (cpu + 1e-6))  # less CPU than the siblings: starved
+    few = np.argsort(-slow)[: int(0.1 * len(cpu))]
+    chosen = np.zeros(len(cpu), bool)
+    chosen[few] = True
+    early = chosen & (slow > 0.1) & (known["checkpoint"] >= 1)
+    late = known["elapsed"] >= 0.95 * known["threshold"]
+    return known["running"] & (early | late)
+    ### END SOLUTION
+
+
+# %% [markdown]
+# **Required plot:** F1 over time of the clock at several shares, and of your rule, on 12 jobs. Jobs differ
+# more than rules do: compare on the same jobs.
+
+# %%
+SEEDS = range(20_100, 20_112)
+clocks = {
+    share: [play_job(clock(share), seed)["f1_over_time"] for seed in SEEDS] for share in (0.4, 0.8, 0.95)
+}
+mine = np.array([play_job(flag, seed)["f1_over_time"] for seed in SEEDS])
+best = max(clocks, key=lambda share: np.mean(clocks[share]))
+gain = mine - np.array(clocks[best])
+error = gain.std(ddof=1) / np.sqrt(len(gain))
+print(
+    {share: round(float(np.mean(values)), 3) for share, values in clocks.items()},
+    "yours:",
+    mine.mean().round(3),
+)
+print(f"gain over the best clock: {gain.mean():.3f} +- {1.96 * error:.3f} (95 %)")
+figure, axis = plt.subplots(figsize=(4, 4))
+axis.plot(clocks[best], mine, "o")
+axis.axline((0, 0), slope=1, color="gray")
+axis.set(xlabel=f"clock at {best:g}", ylabel="yours")
+plt.show()
+
+# %% [markdown]
+# ## Questions
+#
+# 1. The threshold is itself a number of the future. Who gets it here, and is the comparison fair?
+# 2. Flag everybody at the first checkpoint. What are recall and F1? What does that say of recall?
+# 3. On the real hour of a trace with honest counters nothing beats the clock (docs/stragglers.md). Why can a
+#    rule do so on these generated jobs? What do you conclude from that?
+# 4. Twelve jobs: is your gain significant? How many would you play before you publish?
+#
+# *Your answers:*

@@ -1,0 +1,126 @@
+"""Grader of lab 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sysgym.labs.graders.answers import choice, number, same_numbers
+from sysgym.labs.grades import Outcome, Part, Seeds
+from sysgym.labs.links import Link, play, watch
+from sysgym.labs.submissions import Submission
+from sysgym.labs.thresholds import threshold
+
+LAWS = ("reno", "cubic", "bbr")
+
+
+def prepare() -> None:
+    """Compile what the parts need."""
+    link = Link(10e6, 0.03, 37_500.0)
+    watch(link, "bbr", duration_s=0.1, samples=10)
+    play(link, "reno", duration_s=0.1)
+
+
+def _drawn(rng: np.random.Generator, flows: int) -> Link:
+    return Link(float(rng.uniform(5e6, 30e6)), float(rng.uniform(0.02, 0.06)), 0.0, flows=flows)
+
+
+def _bdp(submission: Submission, seeds: Seeds) -> Outcome:
+    rng = seeds.rng("bdp")
+    cases = [(float(rng.uniform(1e6, 1e10)), float(rng.uniform(1e-4, 0.2))) for _ in range(5)]
+    return same_numbers(submission, "bdp_bytes", cases, lambda rate_bps, rtt_s: rate_bps * rtt_s / 8.0)
+
+
+def _delay(submission: Submission, seeds: Seeds) -> Outcome:
+    rng = seeds.rng("delay")
+    cases = [(float(rng.uniform(1e4, 1e7)), float(rng.uniform(1e6, 1e10))) for _ in range(5)]
+    return same_numbers(submission, "full_queue_delay_s", cases, lambda size, rate_bps: 8.0 * size / rate_bps)
+
+
+def _summary(submission: Submission, seeds: Seeds) -> Outcome:
+    rng = seeds.rng("summary")
+
+    def truth(queue_bytes: Any, rate_bps: float) -> list[float]:
+        delays_s = 8.0 * queue_bytes[len(queue_bytes) // 3 :] / rate_bps
+        return [float(delays_s.mean()), float(np.quantile(delays_s, 0.95))]
+
+    cases = []
+    for law in ("reno", "cubic"):
+        link = _drawn(rng, 2)
+        link = link.with_buffer(float(rng.uniform(1.0, 4.0)) * link.bdp_bytes)
+        seen = watch(link, law, seed=int(rng.integers(1000)), duration_s=10.0, samples=600)
+        cases.append((seen.queue_bytes, link.rate_bps))
+    return same_numbers(submission, "queueing_delays_s", cases, truth, tolerance=0.02)
+
+
+def _buffer(submission: Submission, seeds: Seeds) -> Outcome:
+    rng = seeds.rng("buffer")
+    used, delays = [], []
+    for flows in (1, 2, 4, 9):
+        link = _drawn(rng, flows)
+        call = f"choose_buffer_bytes({link.rate_bps:.3g}, {link.rtt_s:.3g}, {flows})"
+        size = number(submission.call("choose_buffer_bytes", link.rate_bps, link.rtt_s, flows), call)
+        if not 0.0 < size <= 100.0 * link.bdp_bytes:
+            return Outcome(0.0, f"{call}: expected more than 0 and at most 100 BDP, found {size:.3g} bytes")
+        result = play(
+            link.with_buffer(size), "reno", seed=int(rng.integers(1000)), duration_s=600 * link.rtt_s
+        )
+        used.append(result.used)
+        delays.append(result.delay_s / link.rtt_s)
+    enough, short = threshold("bufferbloat-used"), threshold("bufferbloat-delay")
+    worst, mean = min(used), float(np.mean(delays))
+    message = (
+        f"on four hidden links the least use is {100 * worst:.1f} % (expected at least"
+        f" {100 * enough.limit:.1f}),"
+        f" the mean delay {mean:.2f} round trips (expected at most {short.limit:.2f})"
+    )
+    share = 0.5 * enough.met(worst) + 0.5 * (short.met(mean) and worst > 0.5)
+    return Outcome(share, message, {"bufferbloat-used": worst, "bufferbloat-delay": mean})
+
+
+def _laws(submission: Submission, seeds: Seeds) -> Outcome:
+    rng = seeds.rng("laws")
+    link = _drawn(rng, 2)
+    seed = int(rng.integers(1000))
+
+    def results(factor: float) -> dict[str, Any]:
+        size = factor * link.bdp_bytes
+        return {
+            law: play(link.with_buffer(size), law, seed=seed, duration_s=600 * link.rtt_s) for law in LAWS
+        }
+
+    large, small = results(10.0), results(0.25)
+    truths = {
+        "SHORTEST_QUEUE": min(LAWS, key=lambda law: large[law].queue_bytes),
+        "MOST_DROPS": max(LAWS, key=lambda law: small[law].dropped),
+    }
+    found = {name: choice(submission.constant(name), name, LAWS) for name in truths}
+    right = [name for name in truths if found[name] == truths[name]]
+    wrong = ", ".join(f"{name} is {found[name]!r}" for name in truths if name not in right)
+    return Outcome(
+        len(right) / 2, f"measured differently on a hidden link: {wrong}" if wrong else "both are right"
+    )
+
+
+PARTS = (
+    Part("bdp", 15, ("bdp_bytes",), _bdp, "rate times round trip is in bits; a byte has eight"),
+    Part("full queue", 15, ("full_queue_delay_s",), _delay, "bytes times 8, divided by the rate"),
+    Part(
+        "summary",
+        25,
+        ("queueing_delays_s",),
+        _summary,
+        "leave out exactly the first third, queue_bytes[len(queue_bytes) // 3:], and return two numbers",
+    ),
+    Part(
+        "buffer",
+        30,
+        ("choose_buffer_bytes",),
+        _buffer,
+        "plot use and delay over the buffer for 1, 4 and 9 flows: where does use stop to grow?",
+    ),
+    Part(
+        "laws", 15, ("SHORTEST_QUEUE", "MOST_DROPS"), _laws, "play all three laws in both buffers and print"
+    ),
+)

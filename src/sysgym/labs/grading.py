@@ -1,0 +1,185 @@
+"""Grading: one submission in one worker process, a class on all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sysgym.bench.run.pool import PLAYING, Done, Failed, Job, Progress, TimedOut, run_jobs
+from sysgym.errors import SysgymError
+from sysgym.labs.catalogue import get_lab
+from sysgym.labs.grades import Grade, Outcome, Part, PartGrade, Seeds
+from sysgym.labs.sandbox.process import Refused, Stopped
+from sysgym.labs.sources import SubmissionError
+from sysgym.labs.submissions import Submission, digest
+
+SUFFIXES = (".py", ".ipynb")
+
+
+@dataclass(frozen=True)
+class GradeJob:
+    """Grading of one submission, for a worker process.
+
+    Attributes:
+        lab: Number of the lab.
+        name: Name of the submission.
+        path: Its file.
+        salt: Text of the seeds.
+    """
+
+    lab: int
+    name: str
+    path: str
+    salt: str
+
+    @property
+    def label(self) -> str:
+        """Name of the submission."""
+        return self.name
+
+    def run(self, report: Callable[[Any], None]) -> tuple[tuple[PartGrade, float | None], ...]:
+        """Grade; every part is reported when it is finished, so that it counts even if a later one loops."""
+        from importlib import import_module
+
+        lab = get_lab(self.lab)
+        prepare = getattr(import_module(lab.module), "prepare", None)
+        if prepare is not None:
+            prepare()
+        report(PLAYING)
+        found = []
+        for grade in grade_parts(Path(self.path), lab.parts(), Seeds(self.salt)):
+            found.append(grade)
+            report(grade)
+        return tuple(found)
+
+
+def grade_parts(path: Path, parts: Sequence[Part], seeds: Seeds) -> Iterator[tuple[PartGrade, float | None]]:
+    """Yield the grade of every part of a submission, and its contribution to a contest."""
+    try:
+        submission = Submission(path)
+    except SysgymError as error:
+        for part in parts:
+            yield (
+                PartGrade(part.name, part.points, 0.0, str(error), "save the file again, as .py or .ipynb"),
+                None,
+            )
+        return
+    for part in parts:
+        outcome = _checked(submission, part, seeds)
+        earned = part.points * min(max(outcome.share, 0.0), 1.0)
+        hint = part.hint if earned < part.points else ""
+        grade = PartGrade(part.name, part.points, earned, outcome.message, hint, dict(outcome.measured))
+        yield grade, outcome.score
+
+
+def _checked(submission: Submission, part: Part, seeds: Seeds) -> Outcome:
+    try:
+        submission.need(part.needs)
+        return part.check(submission, seeds)
+    except Stopped as stopped:
+        return Outcome(0.0, f"stopped: the submission {stopped}")
+    except Refused as refused:
+        return Outcome(0.0, f"a function raised {refused}")
+    except SubmissionError as error:
+        return Outcome(0.0, str(error))
+    except SysgymError as error:  # a law that does not compile, or fails in flight
+        return Outcome(0.0, str(error)[:1000])
+    finally:
+        submission.close()
+
+
+def grade_all(jobs: Iterable[GradeJob], n_workers: int = 1) -> Iterator[Grade]:
+    """Grade submissions in parallel, and yield each grade as soon as it is there.
+
+    A submission that takes too long or kills its worker keeps the points of the parts before.
+
+    Args:
+        jobs: Submissions.
+        n_workers: Number of processes.
+    """
+    pending: Iterator[Job] = iter(list(jobs))
+    found: dict[str, list[tuple[PartGrade, float | None]]] = {}
+    running = run_jobs(lambda: next(pending, None), n_workers, (), _limit_s)
+    with closing(running) as events:
+        for event in events:
+            job = event.job
+            assert isinstance(job, GradeJob)
+            parts = found.setdefault(job.name, [])
+            if isinstance(event, Progress):
+                parts.append(event.news)
+                continue
+            if isinstance(event, Done):
+                parts[:] = event.result
+            else:
+                parts += _not_reached(job, len(parts), event)
+            yield _grade(job, parts)
+
+
+def _limit_s(job: Job) -> float | None:
+    assert isinstance(job, GradeJob)
+    return get_lab(job.lab).limit_s
+
+
+def _not_reached(job: GradeJob, done: int, failure: Failed) -> list[tuple[PartGrade, float | None]]:
+    lab = get_lab(job.lab)
+    if isinstance(failure, TimedOut):
+        words = f"stopped: took longer than {lab.limit_s:g} s; is there a loop without an end?"
+    else:
+        words = f"stopped: {failure.reason}"
+    rest = lab.parts()[done:]
+    return [
+        (PartGrade(part.name, part.points, 0.0, words if not number else "not reached", part.hint), None)
+        for number, part in enumerate(rest)
+    ]
+
+
+def _grade(job: GradeJob, parts: Sequence[tuple[PartGrade, float | None]]) -> Grade:
+    scores = [score for _, score in parts if score is not None]
+    path = Path(job.path)
+    sha256 = digest(path) if path.is_file() else ""
+    return Grade(job.lab, job.name, sha256, [part for part, _ in parts], sum(scores) if scores else None)
+
+
+def submissions_in(number: int, path: Path) -> list[tuple[str, Path]]:
+    """Return the submissions at a path, by name.
+
+    A file is one. In a folder, every Python file, notebook, and folder with such a file is one; a folder of a
+    single student, with ``labN.py`` or ``labN.ipynb``, is one too. Of a file and a notebook of the same name
+    the newer one counts.
+
+    Args:
+        number: Number of the lab.
+        path: File or folder.
+
+    Raises:
+        SysgymError: There is none.
+    """
+    if path.is_file():
+        return [(path.stem, path)]
+    own = _newest(path / f"lab{number}{suffix}" for suffix in SUFFIXES)
+    if own is not None:
+        return [(path.resolve().name, own)]
+    found: dict[str, Path] = {}
+    for one in sorted(path.iterdir()) if path.is_dir() else ():
+        if one.is_dir():
+            inside = _newest(one / f"lab{number}{suffix}" for suffix in SUFFIXES) or _newest(
+                file for file in sorted(one.iterdir()) if file.suffix in SUFFIXES
+            )
+        else:
+            inside = one if one.suffix in SUFFIXES else None
+        if inside is not None:
+            name = one.name if one.is_dir() else one.stem
+            found[name] = inside if name not in found else _newest((found[name], inside)) or inside
+    if not found:
+        raise SysgymError(
+            f"{path}: no submission; expected lab{number}.py or lab{number}.ipynb, or a folder of such files"
+        )
+    return sorted(found.items())
+
+
+def _newest(paths: Iterable[Path]) -> Path | None:
+    there = [path for path in paths if path.is_file()]
+    return max(there, key=lambda path: path.stat().st_mtime_ns, default=None)

@@ -1,0 +1,255 @@
+"""The language of submitted congestion control laws, and a transport made of them.
+
+A law runs inside the simulator, so it cannot be asked over a pipe. It is therefore read, not imported: only
+functions of arithmetic, ``if`` and loops over the records ``flow`` and ``event`` are accepted, and only
+``cwnd``, ``ssthresh``, ``pacing_rate_bps`` and ``state`` of a flow can be written. Such a law reaches no
+file, no module and nothing of the simulator; an endless loop is ended with its process.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numba
+
+from sysgym.emulator.packets.memory.flow_record import FLOW
+from sysgym.emulator.packets.memory.records import EVENT
+from sysgym.emulator.packets.transports import (
+    Transport,
+    multiplicative_decrease,
+    reno_increase,
+    restart_from_one,
+    slow_start,
+)
+from sysgym.labs.sources import SubmissionError, definitions, parse
+
+CALLBACKS = ("on_ack", "on_loss", "on_timeout")
+"""Functions that every law must have; ``on_start`` is optional."""
+
+WRITABLE = ("cwnd", "ssthresh", "pacing_rate_bps")
+HELPERS = {
+    "multiplicative_decrease": multiplicative_decrease,
+    "reno_increase": reno_increase,
+    "restart_from_one": restart_from_one,
+    "slow_start": slow_start,
+}
+BUILTINS = {one.__name__: one for one in (abs, bool, float, int, max, min, range, round)}
+_RECORDS = {"flow": frozenset(FLOW.names or ()), "event": frozenset(EVENT.names or ())}
+_MATH = frozenset(name for name in dir(math) if not name.startswith("_"))
+
+_STATEMENTS = (
+    ast.FunctionDef,
+    ast.Assign,
+    ast.AugAssign,
+    ast.AnnAssign,
+    ast.If,
+    ast.While,
+    ast.For,
+    ast.Expr,
+    ast.Return,
+    ast.Pass,
+    ast.Break,
+    ast.Continue,
+)
+_EXPRESSIONS = (
+    ast.BoolOp,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Compare,
+    ast.IfExp,
+    ast.Constant,
+    ast.Name,
+    ast.Attribute,
+    ast.Subscript,
+    ast.Call,
+    ast.expr_context,
+    ast.operator,
+    ast.boolop,
+    ast.unaryop,
+    ast.cmpop,
+    ast.arguments,
+    ast.arg,
+)
+
+
+def law_of(source: str) -> Transport:
+    """Return the law that a submission defines.
+
+    Args:
+        source: Python of the submission.
+
+    Raises:
+        SubmissionError: A callback is missing, or the law uses what the language does not have.
+    """
+    names = [*CALLBACKS, *(["on_start"] if _defines(source, "on_start") else [])]
+    text = definitions(source, names)
+    tree = parse(text)
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    body = [node for node in tree.body if not _harmless_import(node)]
+    constants: dict[str, float] = {}
+    for node in body:
+        if not isinstance(node, ast.FunctionDef):
+            constants |= _constant(node, constants)
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            _check_function(node, functions, frozenset(constants))
+    tree.body = [node for node in body if isinstance(node, ast.FunctionDef)]
+    for part in ast.walk(tree):  # annotations would be evaluated
+        if isinstance(part, ast.arg):
+            part.annotation = None
+        elif isinstance(part, ast.FunctionDef):
+            part.returns = None
+    space: dict[str, Any] = {
+        "__name__": __name__,
+        "__builtins__": BUILTINS,
+        "math": math,
+        **HELPERS,
+        **constants,
+    }
+    file = f"<law {hash(text)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    exec(compile(tree, file, "exec"), space)
+    for name in functions - set(names):
+        space[name] = numba.njit(space[name])  # compiled functions call compiled ones only
+    return Transport(
+        "submission",
+        "law of a submission",
+        **{name: space[name] for name in names},
+        ecn_capable=True,
+    )
+
+
+def _defines(source: str, name: str) -> bool:
+    return any(isinstance(node, ast.FunctionDef) and node.name == name for node in parse(source).body)
+
+
+def _harmless_import(node: ast.stmt) -> bool:
+    """Return whether a statement imports what laws have anyway."""
+    if isinstance(node, ast.Import):
+        return all(alias.name == "math" and alias.asname is None for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        known = node.module == "sysgym.emulator.packets.transports"
+        names = {*HELPERS, Transport.__name__}  # with which a student tries the law
+        return known and all(alias.name in names and alias.asname is None for alias in node.names)
+    return False
+
+
+def _wrong(node: ast.AST, words: str) -> SubmissionError:
+    return SubmissionError(f"line {getattr(node, 'lineno', '?')}: {words}")
+
+
+def _constant(node: ast.stmt, known: dict[str, float]) -> dict[str, float]:
+    if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+        raise _wrong(
+            node,
+            "a law may use functions, numbers in CAPITALS, and imports of math and of"
+            f" {', '.join(HELPERS)} from sysgym.emulator.packets.transports",
+        )
+    value = _number(node.value, known)
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {one.id: value for one in targets if isinstance(one, ast.Name)}
+
+
+def _number(node: ast.expr, known: dict[str, float]) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as value):
+            return value
+        case ast.Name(id=name) if name in known:
+            return known[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_number(operand, known)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() as kind, right=right):
+            a, b = _number(left, known), _number(right, known)
+            if isinstance(kind, ast.Div) and b == 0:
+                raise _wrong(node, "division by zero")
+            results = {ast.Add: a + b, ast.Sub: a - b, ast.Mult: a * b}
+            return a / b if isinstance(kind, ast.Div) else results[type(kind)]
+    raise _wrong(node, "a constant of a law is a number, such as 0.5 or 1 / 16")
+
+
+def _check_function(function: ast.FunctionDef, functions: set[str], constants: frozenset[str]) -> None:
+    arguments = function.args
+    names = [one.arg for one in arguments.args]
+    if function.decorator_list or arguments.vararg or arguments.kwarg or arguments.defaults:
+        raise _wrong(function, f"{function.name}: no decorators, defaults or *arguments")
+    if arguments.kwonlyargs or arguments.posonlyargs:
+        raise _wrong(function, f"{function.name}: only plain arguments")
+    if function.name in (*CALLBACKS, "on_start") and names != ["flow", "event"]:
+        raise _wrong(function, f"{function.name} must have the arguments (flow, event)")
+    if function.name in {*BUILTINS, *HELPERS, "math"}:
+        raise _wrong(function, f"{function.name} is the name of a function that laws have already")
+    stored = {
+        node.id
+        for node in _inside(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    known = {*names, *stored, *functions, *constants, *BUILTINS, *HELPERS, "math"}
+    for node in _inside(function):
+        _check(node, functions)
+        if isinstance(node, ast.Name) and node.id not in known:
+            raise _wrong(
+                node, f"{node.id} is not defined; numbers in CAPITALS are, one on a line, such as G = 0.1"
+            )
+
+
+def _inside(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    for statement in function.body:
+        yield from ast.walk(statement)
+
+
+def _check(node: ast.AST, functions: set[str]) -> None:
+    """Raise if a node is not of the language."""
+    if not isinstance(node, (*_STATEMENTS, *_EXPRESSIONS)) or isinstance(node, ast.FunctionDef):
+        raise _wrong(
+            node,
+            f"{type(node).__name__} is not part of the language of laws: use arithmetic,"
+            " if, while, for ... in range(...) and calls of plain functions",
+        )
+    match node:
+        case ast.Constant(value=value) if not isinstance(value, int | float | str | None):
+            raise _wrong(node, "only numbers")
+        case ast.Name(id=name, ctx=ast.Store()) if name in {
+            *_RECORDS,
+            *BUILTINS,
+            *HELPERS,
+            *functions,
+            "math",
+        }:
+            raise _wrong(node, f"{name} cannot be assigned to")
+        case ast.Name(id=name) if name.startswith("_"):
+            raise _wrong(node, f"{name}: names may not begin with _")
+        case ast.Attribute(value=ast.Name(id="math"), attr=name, ctx=ast.Load()) if name in _MATH:
+            return
+        case ast.Attribute(value=ast.Name(id="flow"), attr=name, ctx=ast.Store()) if name not in WRITABLE:
+            raise _wrong(
+                node, f"flow.{name} cannot be set; a law sets {', '.join(WRITABLE)} and flow.state[i]"
+            )
+        case ast.Attribute(value=ast.Name(id=record), attr=name) if record in _RECORDS:
+            if name not in _RECORDS[record]:
+                raise _wrong(node, f"{record} has no field {name!r}; docs/adding-a-transport.md lists them")
+            if record == "event" and isinstance(node.ctx, ast.Store):
+                raise _wrong(node, "fields of event cannot be set")
+        case ast.Attribute():
+            raise _wrong(node, "attributes are only those of flow, event and math")
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id="flow"), attr="state")):
+            return
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id="event")), ctx=ast.Load()):
+            return
+        case ast.Subscript():
+            raise _wrong(node, "only flow.state[i] and the lists of event can be indexed")
+        case ast.Call(keywords=[_, *_]):
+            raise _wrong(node, "calls have no keyword arguments")
+        case ast.Call(func=ast.Name(id=name)) if name in {*BUILTINS, *HELPERS, *functions}:
+            return
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="math"))):
+            return
+        case ast.Call():
+            raise _wrong(node, "a law calls math, its own functions, and " + ", ".join([*BUILTINS, *HELPERS]))
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"))):
+            return
+        case ast.For():
+            raise _wrong(node, "loops are while, or for ... in range(...)")

@@ -1,0 +1,97 @@
+"""A submission as graders see it: functions to call, constants to read, a law to play."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sysgym.labs.sandbox.process import Limits, Sandbox, Stopped
+from sysgym.labs.sources import definitions, read_source
+
+if TYPE_CHECKING:
+    from sysgym.emulator.packets.transports import Transport
+
+
+class Submission:
+    """Python file or notebook of a student.
+
+    Args:
+        path: The file.
+        limits: Limits of the process in which its functions run.
+
+    Attributes:
+        source: Its Python.
+        sha256: Digest of its files.
+
+    Raises:
+        SysgymError: It cannot be read.
+    """
+
+    def __init__(self, path: Path, limits: Limits | None = None) -> None:
+        self.path = path
+        self.source = read_source(path)
+        self.sha256 = digest(path)
+        self._limits = limits or Limits()
+        self._wanted: tuple[str, ...] = ()
+        self._sandbox: Sandbox | None = None
+
+    def need(self, names: Sequence[str]) -> None:
+        """Prepare for other names: the process that had those before ends.
+
+        Raises:
+            SubmissionError: One is not defined.
+        """
+        self.close()
+        definitions(self.source, names)
+        self._wanted = tuple(names)
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call a function; see :meth:`Sandbox.call`."""
+        return self._started().call(name, arguments)
+
+    def constant(self, name: str) -> Any:
+        """Return a constant."""
+        return self._started().constant(name)
+
+    def law(self) -> Transport:
+        """Return the submission's congestion control law.
+
+        Raises:
+            SubmissionError: It is not written in the language of laws.
+        """
+        from sysgym.labs.laws import law_of
+
+        return law_of(self.source)
+
+    def close(self) -> None:
+        """End its process."""
+        if self._sandbox is not None:
+            self._sandbox.close()
+            self._sandbox = None
+
+    def _started(self) -> Sandbox:
+        if self._sandbox is None:
+            self._sandbox = Sandbox(definitions(self.source, self._wanted), self._limits)
+        return self._sandbox
+
+
+def digest(path: Path) -> str:
+    """Return the digest of a submission's file, and of a policy beside it."""
+    found = hashlib.sha256(path.read_bytes())
+    policy = policy_beside(path)
+    if policy is not None:
+        found.update(policy.read_bytes())
+    return found.hexdigest()
+
+
+def policy_beside(path: Path) -> Path | None:
+    """Return the trained policy of a submission: ``policy.zip``, or a file of its own name; None without."""
+    for name in (f"{path.stem}.zip", "policy.zip"):
+        if (path.parent / name).is_file():
+            return path.parent / name
+    return None
+
+
+__all__ = ["Stopped", "Submission", "digest", "policy_beside"]

@@ -1,0 +1,67 @@
+"""``sysgym trace``: replays, what-if analyses, files and errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from sysgym.cli.app import app
+from sysgym.emulator.trace_errors import TraceError
+from sysgym.emulator.training.synthetic import synthetic_trace
+from sysgym.errors import SysgymError
+from tests.emulator.training.conftest import rows_of, write_csv
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("COLUMNS", "140")
+    trace = synthetic_trace(5, n_stages=2, n_data_ranks=3, n_steps=5, slow_ranks={4: 2.0})
+    rows = rows_of(trace)
+    rows[0] |= {"duration": -1}
+    return write_csv(tmp_path / "job.csv", rows)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    app(["trace", *arguments], standalone_mode=False)
+    return capsys.readouterr().out
+
+
+def test_replays_are_compared_with_predictions_without_a_replay(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timeline = tmp_path / "step.json"
+    out = run(capsys, "replay", str(file), "--step", "3", "--perfetto", str(timeline))
+    assert "left out 1 rows" in out
+    assert "left out 1 steps" in out
+    assert re.search(r"^4 steps of \d+ operations on 6 ranks$", out, re.MULTILINE)
+    errors = {line.split("  ")[0]: line.split()[-2:] for line in out.splitlines() if line.endswith("%")}
+    assert errors["durations of the step"] == ["0.00%", "0.00%"]
+    assert errors["no replay: mean of earlier steps"] != ["0.00%", "0.00%"]
+    assert json.loads(timeline.read_text())["otherData"] == {"trace": "job", "step": 3}
+
+
+def test_clocks_are_aligned_on_request(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "kept" in run(capsys, "replay", str(file))
+    assert "removed" in run(capsys, "replay", str(file), "--align-clocks")
+
+
+@pytest.mark.parametrize("options", [[], ["--published-graph"]])
+def test_the_slow_rank_explains_the_loss(
+    file: Path, tmp_path: Path, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "job.png"
+    out = run(capsys, "what-if", str(file), "--picture", str(picture), *options)
+    ranks = [line for line in out.splitlines() if line.startswith("rank ")]
+    assert ranks[0].startswith("rank 4 ")
+    assert "worst 3 % of ranks: 4 (M_W)" in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_step_that_is_not_there_is_an_error(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(SysgymError, match="--step 9: expected one of 1, 2, 3, 4"):
+        app(["trace", "what-if", str(file), "--step", "9", "--picture", "x.png"], standalone_mode=False)
+    with pytest.raises(TraceError, match="no such file"):
+        app(["trace", "replay", str(tmp_path / "none.csv")], standalone_mode=False)

@@ -1,0 +1,143 @@
+"""A class is graded whatever is in it: in parallel, resumable, with a table that is safe to open."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sysgym.errors import SysgymError
+from sysgym.labs import grading
+from sysgym.labs.catalogue import get_lab
+from sysgym.labs.classes import GradeBook
+from sysgym.labs.export import solution
+from sysgym.labs.grades import Grade
+from sysgym.labs.grading import GradeJob, grade_all, submissions_in
+from tests.commands import Commands
+
+FORGERS = {
+    "answers": "import os\ndef goodput_bps(*_):\n    os._exit(0)\n",
+    "grades": (
+        "import json, sys\n"
+        "for place in ('grades.json', 'grades.csv'):\n"
+        "    try: open(place, 'w').write('{}')\n"
+        "    except PermissionError: pass\n"
+        "def goodput_bps(*_):\n    import sysgym.labs.grades as grades\n"
+        "    grades.Grade.points = 100\n    return 1\n"
+    ),
+    "patches": (
+        "import math\nmath.isclose = lambda *_, **__: True\n"
+        "def goodput_bps(*_):\n    import math, json\n    math.isclose = lambda *_, **__: True\n"
+        "    json.loads = lambda _: {'number': 1, 'result': 0}\n    return 0\n"
+    ),
+    "=1+1": "def goodput_bps(*_):\n    raise ValueError('=cmd()')\n",
+    "broken": "def goodput_bps(:\n",
+    "empty": "",
+}
+
+
+def test_a_class_of_forgers_gets_no_points_and_the_others_get_theirs(tmp_path: Path) -> None:
+    folder = tmp_path / "submissions"
+    (folder / "ada").mkdir(parents=True)
+    (folder / "ada" / "lab6.py").write_text(solution(get_lab(6)))
+    (folder / "ben.py").write_text(get_lab(6).starter())
+    (folder / "notes.txt").write_text("no submission")
+    for name, text in FORGERS.items():
+        (folder / f"{name}.py").write_text(text)
+    found = submissions_in(6, folder)
+    assert {name for name, _ in found} == {"ada", "ben", *FORGERS}
+    book = GradeBook.open(6, tmp_path / "grades.csv", "secret")
+    grades = {grade.submission: grade for grade in book.grade(found, 2)}
+    assert grades["ada"].points == 100
+    for name in ("ben", *FORGERS):
+        assert grades[name].points == 0.0, grades[name]
+    assert book.ranked()[0].submission == "ada"
+    table = (tmp_path / "grades.csv").read_text().splitlines()
+    rows = {row["submission"]: row for row in csv.DictReader(table)}
+    assert rows["ada"]["passed"] == "yes"
+    assert rows["'=1+1"]["points"] == "0"
+    assert not any(
+        cell.startswith(("=", "+", "-", "@")) for row in rows.values() for cell in row.values() if cell
+    )
+    assert not (tmp_path / "submissions" / "grades.json").exists()
+
+
+def test_grading_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    file = tmp_path / "ada.py"
+    file.write_text(get_lab(6).starter())
+    first = GradeBook.open(6, tmp_path / "grades.csv", None)
+    (graded,) = first.grade([("ada", file)], 1)
+    again = GradeBook.open(6, tmp_path / "grades.csv", None)
+    assert again.salt == first.salt
+    assert again.grades["ada"].to_json() == graded.to_json()
+    record = tmp_path / "grades.json"
+    data = json.loads(record.read_text())
+    data["grades"]["ada"]["parts"][0]["earned"] = 7.0
+    record.write_text(json.dumps(data))
+    kept = GradeBook.open(6, tmp_path / "grades.csv", first.salt)
+    (same,) = kept.grade([("ada", file)], 1)
+    assert same.parts[0].earned == 7.0  # taken from the record, not graded anew
+    file.write_text(get_lab(6).starter() + "\n# changed\n")
+    (anew,) = kept.grade([("ada", file)], 1)
+    assert anew.parts[0].earned == 0.0
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"lab": 6}', '{"lab": 5, "salt": "s", "grades": {}}'])
+def test_other_records_are_left_alone(text: str, tmp_path: Path) -> None:
+    (tmp_path / "grades.json").write_text(text)
+    with pytest.raises(SysgymError, match=r"grades\.json"):
+        GradeBook.open(6, tmp_path / "grades.csv", None)
+    assert (tmp_path / "grades.json").read_text() == text
+
+
+@pytest.mark.slow
+def test_a_law_that_loops_is_ended_and_the_parts_before_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest = "def on_loss(flow, event):\n    pass\ndef on_timeout(flow, event):\n    pass\n"
+    loop = tmp_path / "loop.py"
+    loop.write_text("def on_ack(flow, event):\n    while True:\n        flow.state[0] = 1.0\n" + rest)
+    monkeypatch.setattr(grading, "_limit_s", lambda job: 3.0)
+    monkeypatch.setattr(grading, "get_lab", lambda number: replace(get_lab(number), limit_s=3.0))
+    (grade,) = grade_all([GradeJob(3, "loop", str(loop), "visible")])
+    assert isinstance(grade, Grade)
+    assert grade.points == 0.0
+    assert "took longer than 3 s" in grade.parts[0].message
+    assert grade.parts[1].message == "not reached"
+
+
+def test_where_nothing_is_that_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SysgymError, match=r"no submission; expected lab2\.py"):
+        submissions_in(2, tmp_path)
+    with pytest.raises(SysgymError, match="no submission"):
+        submissions_in(2, tmp_path / "absent")
+
+
+def test_the_newer_of_file_and_notebook_counts(tmp_path: Path) -> None:
+    import os
+
+    for number, suffix in enumerate((".py", ".ipynb")):
+        (tmp_path / f"lab2{suffix}").write_text("")
+        os.utime(tmp_path / f"lab2{suffix}", (number, number))
+    assert submissions_in(2, tmp_path)[0][1].suffix == ".ipynb"
+
+
+def test_a_student_types_the_commands(tmp_path: Path, commands: Commands) -> None:
+    listed = commands.run(["lab", "list"], tmp_path)
+    assert listed.stdout.startswith("1\tBufferbloat\t")
+    assert commands.run(["lab", "new", "6", "mine"], tmp_path).returncode == 0
+    assert commands.run(["lab", "new", "6", "mine"], tmp_path).returncode == 2
+    checked = commands.run(["lab", "grade", "6", "mine"], tmp_path)
+    assert checked.returncode == 1
+    assert "try: payload over packet" in checked.stdout
+    assert "0 of 100 points, not yet passed" in checked.stdout
+    assert "UnknownName" not in commands.run(["lab", "new", "9", "x"], tmp_path).stderr
+    (tmp_path / "mine" / "lab6.py").write_text(solution(get_lab(6)))
+    passed = commands.run(["lab", "grade", "6", "mine/lab6.py", "--salt", "term 1"], tmp_path)
+    assert (passed.returncode, "100 of 100 points, passed" in passed.stdout) == (0, True)
+    graded = commands.run(["lab", "grade", "6", ".", "--csv", "grades.csv"], tmp_path)
+    assert graded.returncode == 0, graded.stderr
+    assert "1 of 1 passed" in graded.stdout

@@ -1,0 +1,69 @@
+"""The language of laws: what congestion control needs, and nothing that reaches further."""
+
+from __future__ import annotations
+
+import pytest
+
+from sysgym.labs.catalogue import get_lab
+from sysgym.labs.export import solution
+from sysgym.labs.laws import law_of
+from sysgym.labs.links import Link, play
+from sysgym.labs.sources import SubmissionError
+
+REST = "def on_loss(flow, event):\n    pass\ndef on_timeout(flow, event):\n    pass\n"
+
+FOREIGN = {
+    "import os\ndef on_ack(flow, event):\n    os.remove('x')": "a law may use",
+    "from os import system\ndef on_ack(flow, event):\n    system('ls')": "a law may use",
+    "def on_ack(flow, event):\n    open('x')": "open is not defined|a law calls",
+    "def on_ack(flow, event):\n    __import__('os')": "a law calls|may not begin",
+    "def on_ack(flow, event):\n    flow.__class__": "flow has no field '__class__'",
+    "def on_ack(flow, event):\n    on_loss.__globals__": "attributes are only those",
+    "def on_ack(flow, event):\n    math.__loader__": "attributes are only those",
+    "def on_ack(flow, event):\n    ().__class__": "Tuple is not part|attributes are only",
+    "def on_ack(flow, event):\n    x = [1]": "List is not part",
+    "def on_ack(flow, event):\n    x = lambda: 1": "Lambda is not part",
+    "def on_ack(flow, event):\n    import os": "Import is not part",
+    "def on_ack(flow, event):\n    def g():\n        pass": "FunctionDef is not part",
+    "def on_ack(flow, event):\n    flow.una = 10**6": "flow.una cannot be set",
+    "def on_ack(flow, event):\n    event.rtt_ns = 0": "fields of event cannot be set",
+    "def on_ack(flow, event):\n    flow = event": "flow cannot be assigned to",
+    "def on_ack(flow, event):\n    min = 1": "min cannot be assigned to",
+    "def on_ack(flow, event):\n    flow.cwnd += MISSING": "MISSING is not defined",
+    "def on_ack(flow, event):\n    flow.window = 1": "flow.window cannot be set|no field",
+    "def on_ack(flow, event):\n    for x in flow.state:\n        pass": "loops are while",
+    "def on_ack(flow, event, more=1):\n    pass": "no decorators, defaults",
+    "def on_ack(flow):\n    pass": "must have the arguments",
+    "@staticmethod\ndef on_ack(flow, event):\n    pass": "no decorators",
+    "G = open('x')\ndef on_ack(flow, event):\n    flow.cwnd += G": "a constant of a law is a number",
+    "G = 1 / 0\ndef on_ack(flow, event):\n    flow.cwnd += G": "division by zero",
+    "G = 10 ** 10 ** 10\ndef on_ack(flow, event):\n    flow.cwnd += G": "a constant of a law is a number",
+    "def on_ack(flow, event):\n    try:\n        pass\n    finally:\n        pass": "Try is not part",
+    "def on_ack(flow, event):\n    max(1, 2, key=abs)": "no keyword arguments|keyword",
+    "class on_ack:\n    pass": "a law may use",
+}
+
+
+@pytest.mark.parametrize("source", FOREIGN)
+def test_what_is_foreign_is_refused_before_it_runs(source: str) -> None:
+    with pytest.raises(SubmissionError, match=FOREIGN[source]):
+        law_of(f"{source}\n{REST}")
+
+
+def test_the_solution_is_in_the_language_and_keeps_the_queue_short() -> None:
+    link = Link(100e6, 0.01, 500e3, 30e3)
+    result = play(link, law_of(solution(get_lab(3))), duration_s=2.0)
+    assert result.used > 0.97
+    assert result.delay_s < 0.5 * link.rtt_s
+
+
+def test_annotations_constants_and_helpers_are_part_of_it() -> None:
+    law = law_of(
+        "import math\nA = 2.0\nB = -A / 4 + 1\n"
+        "def more(x: float) -> float:\n    return math.sqrt(x) * B\n"
+        "def on_ack(flow: object, event: object) -> None:\n"
+        "    grown = 0.0\n    for i in range(3):\n        grown += 0.01\n"
+        "    flow.cwnd = flow.cwnd + grown + more(0.0) if not event.marked else max(flow.cwnd - 1, 2.0)\n"
+        + REST
+    )
+    assert play(Link(10e6, 0.01, 60e3, 20e3), law, duration_s=0.5).used > 0.5

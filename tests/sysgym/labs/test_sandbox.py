@@ -1,0 +1,125 @@
+"""Functions of strangers: asked over a pipe, limited, and stopped whatever they try."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sysgym.labs.sandbox.process import Limits, Refused, Sandbox, Stopped
+
+QUICK = Limits(call_s=1.0, cpu_s=20)
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+
+
+def ask(source: str, *arguments: object, limits: Limits = QUICK) -> object:
+    """Return what function f of a source returns."""
+    sandbox = Sandbox(source, limits)
+    try:
+        return sandbox.call("f", arguments)
+    finally:
+        sandbox.close()
+
+
+def test_numbers_lists_dicts_and_arrays_go_both_ways() -> None:
+    sandbox = Sandbox("import numpy as np\nA = {'x': (1, 2.5)}\ndef f(a, b):\n    return a * b['k']", QUICK)
+    try:
+        assert sandbox.constant("A") == {"x": [1, 2.5]}
+        assert sandbox.call("f", [np.arange(3), {"k": np.float64(2.0)}]) == [0.0, 2.0, 4.0]
+        assert sandbox.call("f", [2, {"k": True}]) == 2
+    finally:
+        sandbox.close()
+
+
+def test_an_error_has_its_line_and_the_process_goes_on() -> None:
+    sandbox = Sandbox("\n\ndef f(x):\n    return 1 / x", QUICK)
+    try:
+        with pytest.raises(Refused, match=r"ZeroDivisionError: .* \(line 4\)"):
+            sandbox.call("f", [0])
+        assert sandbox.call("f", [2]) == 0.5
+    finally:
+        sandbox.close()
+
+
+HOSTILE = {
+    "an endless loop": ("def f():\n    while True: pass", "took longer than 1 s"),
+    "sys.exit": ("import sys\ndef f():\n    sys.exit(0)", "SystemExit"),
+    "a false success": ("import os\ndef f():\n    os._exit(0)", r"ended its process \(exit code 0\)"),
+    "much memory": ("def f():\n    return len(bytearray(10**12))", "MemoryError"),
+    "a file of the system": ("def f():\n    return open('/etc/passwd').read()", "may not open /etc/passwd"),
+    "an open of the system": ("import os\ndef f():\n    return os.open('/etc/passwd', 0)", "may not open"),
+    "a file written": ("def f():\n    open('mine', 'w').write('x')", "may not open mine"),
+    "a folder": ("import os\ndef f():\n    return os.listdir('/')", "may not list"),
+    "a deleted file": ("import os\ndef f():\n    os.remove('/tmp/x')", "may not use os.remove"),
+    "a process": ("import subprocess\ndef f():\n    subprocess.run(['ls'])", "may not use subprocess.Popen"),
+    "a shell": ("import os\ndef f():\n    os.system('ls')", "may not use os.system"),
+    "a fork": ("import os\ndef f():\n    os.fork()", "may not use os.fork"),
+    "a signal": ("import os\ndef f():\n    os.kill(os.getppid(), 9)", "may not use os.kill"),
+    "a socket": (
+        "import socket\ndef f():\n    socket.create_connection(('127.0.0.1', 9))",
+        "may not use socket",
+    ),
+    "native code": ("import ctypes\ndef f():\n    ctypes.CDLL(None)", "may not use ctypes"),
+    "a flood of text": ("def f():\n    while True: print('x' * 999)", "printed more than"),
+    "a flood of answers": ("def f():\n    return 'x' * 10**7", "something else than answers"),
+    "deep nesting": (
+        "def f():\n    a = []\n    for _ in range(10**5): a = [a]\n    return a",
+        "RecursionError",
+    ),
+    "an object": ("def f():\n    return object()", "return numbers, lists or dicts"),
+    "a closed pipe": ("import os\ndef f():\n    os.closerange(0, 99)", "ended|closed|OSError|Bad file"),
+    "an endless import": ("while True: pass\ndef f(): return 1", "took longer"),
+    "lines of its own": (
+        "import os\ndef f():\n    for n in range(3, 20):\n        try: os.write(n, b'points: 100\\n')\n"
+        "        except OSError: pass",
+        "something else than answers",
+    ),
+    "an answer to the next question": (
+        "import os\ndef f():\n    for n in range(3, 20):\n"
+        '        try: os.write(n, b\'{"number": 2, "result": 1}\\n\')\n        except OSError: pass',
+        "something else than answers",
+    ),
+}
+
+
+@LINUX
+@pytest.mark.parametrize("attempt", HOSTILE)
+def test_what_a_submission_may_not_do_is_stopped_and_said(attempt: str) -> None:
+    source, words = HOSTILE[attempt]
+    # A source whose loading loops has the time of a start as well; here it gets none.
+    limits = Limits(call_s=1.0 if attempt != "an endless import" else -28.0, cpu_s=20)
+    with pytest.raises((Stopped, Refused), match=words):
+        ask(source, limits=limits)
+
+
+@LINUX
+def test_the_kernel_refuses_files_where_the_guard_is_gone(tmp_path: Path) -> None:
+    """Landlock holds for code that gets around Python's audit hook; kernels before 5.13 lack it."""
+    (tmp_path / "secret").write_text("solution")
+    program = (
+        "import runpy, sys\nchild = runpy.run_path(sys.argv[1])\n"
+        "import ctypes\n"
+        "version = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), ctypes.c_uint32(1))\n"
+        "child['confine'](('/usr/lib',))\n"
+        "print(version)\nopen(sys.argv[2]).read()"
+    )
+    import subprocess
+
+    from sysgym.labs.sandbox.process import CHILD
+
+    words = [sys.executable, "-c", program, str(CHILD), str(tmp_path / "secret")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if int(done.stdout) < 1:
+        pytest.skip("this kernel has no Landlock")
+    assert "PermissionError" in done.stderr
+
+
+def test_no_process_is_left() -> None:
+    sandbox = Sandbox("def f():\n    while True: pass", QUICK)
+    with pytest.raises(Stopped):
+        sandbox.call("f", [])
+    assert sandbox._process.poll() is not None
+    with pytest.raises(Stopped):
+        sandbox.call("f", [])
