@@ -15,7 +15,8 @@ from sysgym.emulator.training.operations import (
 )
 from sysgym.emulator.training.replay import Replayed
 
-_STREAMS = ("computation", FORWARD_RECV, FORWARD_SEND, BACKWARD_RECV, BACKWARD_SEND, "collectives")
+_COLLECTIVE = "collective communication"
+_STREAMS = ("computation", FORWARD_RECV, FORWARD_SEND, BACKWARD_RECV, BACKWARD_SEND, _COLLECTIVE)
 
 
 def timeline(trace: TrainingTrace, step: int, replayed: Replayed) -> str:
@@ -49,7 +50,7 @@ def _spans(
     operations, found = trace.operations, []
     for one in (operations.rank == rank).nonzero()[0].tolist():
         kind = str(operations.kind[one])
-        stream = "computation" if kind in COMPUTE else kind if kind in _STREAMS else "collectives"
+        stream = "computation" if kind in COMPUTE else kind if kind in _STREAMS else _COLLECTIVE
         about = {"microbatch": int(operations.index[one]), "critical": bool(critical[one])}
         start_s, end_s = float(times[0][one]), float(times[1][one])
         name = f"{kind} {operations.index[one]}"

@@ -282,7 +282,7 @@ VALUES = {
     "workload.start_jitter_s": st.floats(0.0, 7200.0),
     "control.min_rate_fraction": st.floats(0.0, 1.0, exclude_min=True, exclude_max=True),
     "control.episode_steps": st.integers(1, 1_000_000),
-    "reward.weights": st.dictionaries(st.text(min_size=1), st.floats(-1e9, 1e9)),
+    "reward.weights": st.dictionaries(st.text(min_size=1, max_size=200), st.floats(-1e9, 1e9)),
     "title": st.text(st.characters(exclude_categories=("C", "Zl", "Zp")), min_size=1, max_size=100),
 }
 
