@@ -68,33 +68,19 @@ def give_law(running: Running, number: int) -> None:
     without = going_on & (flows["cwnd"] >= NO_WINDOW_PACKETS)
     in_flight = (flows["nxt"] - flows["una"])[without]
     flows["cwnd"][without] = np.maximum(in_flight, running.scenario.transport.initial_window_packets)
-    begin = _begin_extended if running.extended else _begin_plain
-    begin(int(running.state.world.ctypes.data))
+    _begin(int(running.state.world.ctypes.data), True if running.extended else None)
 
 
 @cached_kernel()
-def _begin_plain(world_address: int) -> None:
-    """Run ``on_start`` of every active flow's law (plain loop)."""
+def _begin(world_address: int, extended: bool | None) -> None:
+    """Run ``on_start`` of every active flow's law; ``extended`` is None in the plain loop, else True."""
     world = world_at(world_address, 0)
     for host_id in range(world.n_hosts):
         flow_id = host_at(world.hosts, host_id).first_active
         while flow_id != NOBODY:
             flow = flow_at(world.flows, flow_id)
             _describe(world, flow)
-            notify(world, flow, ON_START, event_at(world.event, 0), None)
-            flow_id = flow.next_active
-
-
-@cached_kernel()
-def _begin_extended(world_address: int) -> None:
-    """Run ``on_start`` of every active flow's law (extended loop)."""
-    world = world_at(world_address, 0)
-    for host_id in range(world.n_hosts):
-        flow_id = host_at(world.hosts, host_id).first_active
-        while flow_id != NOBODY:
-            flow = flow_at(world.flows, flow_id)
-            _describe(world, flow)
-            notify(world, flow, ON_START, event_at(world.event, 0), True)
+            notify(world, flow, ON_START, event_at(world.event, 0), extended)
             flow_id = flow.next_active
 
 

@@ -1,4 +1,4 @@
-"""What a grade consists of: parts with points, outcomes and messages."""
+"""Grades: parts with points, outcomes and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the closed form parts from the flows, and the warning about it."""
+"""Validity of the closed form: systems on which it parts from the flows, and the warning."""
 
 from __future__ import annotations
 
