@@ -21,7 +21,8 @@ from sysgym.scenarios import (
     load_suite,
 )
 from sysgym.scenarios.schema.collectives import CollectivesScenario
-from sysgym.scenarios.schema.common import Scenario
+from sysgym.scenarios.schema.common import Range, Scenario
+from sysgym.scenarios.schema.compression import CompressionScenario
 from sysgym.scenarios.schema.congestion import TopologyTable, WorkloadTable
 from sysgym.scenarios.schema.suite import ContenderSpec, MatrixSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
 
@@ -39,6 +40,7 @@ def render(text: str) -> str:
         "shipped stragglers": _shipped_stragglers(),
         "shipped placement": _shipped_placement(),
         "shipped collectives": _shipped_collectives(),
+        "shipped compression": _shipped_compression(),
         "suites": _suites(),
         "suite keys": _suite_keys(),
     }
@@ -163,6 +165,44 @@ def _shipped_collectives() -> Iterator[str]:
             "; ".join(faults),
         ]
         yield f"| {' | '.join(cells)} |"
+
+
+def _shipped_compression() -> Iterator[str]:
+    yield (
+        "| scenario | gradient in training | in test | sent with | workers in training | in test"
+        " | Gbit/s | drifts | critical phases |"
+    )
+    yield "| --- | --- | --- | ---: | --- | --- | --- | --- | ---: |"
+    for info in list_scenarios("compression"):
+        scenario = load_scenario(info.name, expect=CompressionScenario)
+        network, splits = scenario.network, (scenario.splits.train, scenario.splits.test)
+        gradients = [
+            _drawn(split.ranges.get("job.gradient_bytes"), split.vary.get("job.gradient_bytes"))
+            or f"{_engineering(scenario.job.gradient_bytes)}B"
+            for split in splits
+        ]
+        counts = [split.vary.get("workers.count", (scenario.workers.count,)) for split in splits]
+        drifts = {
+            "bandwidth": network.log_sd,
+            "background traffic": network.background_share,
+            "workers": scenario.workers.change_s,
+        }
+        cells = [
+            f"[`{info.name}`](../scenarios/compression/{info.name}.toml)",
+            *gradients,
+            "16 bits" if scenario.job.half_precision else "32 bits",
+            *(", ".join(map(str, numbers)) for numbers in counts),
+            f"{network.least_bps / 1e9:g} to {network.most_bps / 1e9:g}",
+            ", ".join(name for name, value in drifts.items() if value),
+            str(len(scenario.loss.critical_starts)),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _drawn(ends: Range | None, values: tuple[bool | int | float | str, ...] | None) -> str:
+    if ends is not None:
+        return f"{_engineering(ends.low)}B to {_engineering(ends.high)}B"
+    return ", ".join(f"{_engineering(float(value))}B" for value in values or ())
 
 
 def _range(low: int, high: int) -> str:

@@ -49,6 +49,8 @@ PLACEMENT = {
 }
 # Collectives: every scenario, some short episodes in a row.
 COLLECTIVES = "synthesis"
+# Compression: every scenario, the first decisions and the end of two episodes.
+COMPRESSION = "methods"
 PLACEMENT_EPISODES = 5
 MEASUREMENTS = 6
 
@@ -74,6 +76,8 @@ def episodes() -> Iterator[Episode]:
             yield from (Episode(info.name, transport) for transport in EVERYWHERE)
         elif info.family == "collectives":
             yield Episode(info.name, COLLECTIVES)
+        elif info.family == "compression":
+            yield Episode(info.name, COMPRESSION)
         elif info.family == "placement":
             env_id = load_scenario(info.name).env_id
             yield from (Episode(info.name, variant) for variant, own in PLACEMENT.items() if own == env_id)
@@ -95,6 +99,8 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
         return placement_trace(episode)
     if episode.variant == COLLECTIVES:
         return collectives_trace(episode)
+    if episode.variant == COMPRESSION:
+        return compression_trace(episode)
     if episode.variant.startswith(FLOW):
         return flow_trace(episode)
     transport = episode.variant.removesuffix(BY_DUPLICATES)
@@ -227,6 +233,36 @@ def collectives_trace(episode: Episode) -> list[dict[str, int | float]]:
             if over or step <= STEPS:
                 records.append(placement_record(observation, reward, info))
     return records
+
+
+def compression_trace(episode: Episode) -> list[dict[str, int | float]]:
+    """Play episodes in the environment of the compression family; records of the first steps and the last."""
+    env: Any = gym.make("sysgym/GradCompress-v0", scenario=episode.scenario, split="test").unwrapped
+    records = []
+    for number in range(2):
+        observation, info = env.reset(seed=0, options={"episode_seed": EPISODE_SEED + number})
+        records.append(compression_record(observation, 0.0, info))
+        over, step = False, 0
+        while not over:
+            # Every method, some of them for several windows in a row.
+            observation, reward, ended, truncated, info = env.step((step * step) % 11 % env.action_space.n)
+            step, over = step + 1, ended or truncated
+            if over or step <= STEPS:
+                records.append(compression_record(observation, reward, info))
+    return records
+
+
+def compression_record(observation: Any, reward: float, info: dict[str, Any]) -> dict[str, int | float]:
+    """Return what is compared after one decision; at the end of an episode its metrics too."""
+    values = np.asarray(observation, dtype=np.float64)
+    ended = {f"episode_{name}": value for name, value in info.get("episode_metrics", {}).items()}
+    return {
+        **{name: float(value) for name, value in info["metrics"].items()},
+        "reward": float(reward),
+        "observation_sum": float(values.sum()),
+        "observation_by_place": float(values @ np.arange(1, len(values) + 1)) / len(values),
+        **ended,
+    }
 
 
 def main() -> None:

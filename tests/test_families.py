@@ -30,6 +30,7 @@ LAYERS = ("scenarios", "emulator", "envs", "agents", "src/sysgym")
 # The folders of a family beside those that have its name: its world, and the tables of its scenario files.
 WORLDS = {
     "collectives": ("emulator/collectives",),
+    "compression": ("emulator/compression",),
     "congestion": (
         "emulator/network.py",
         "emulator/packets",
@@ -70,6 +71,7 @@ def own_places(family: str) -> tuple[str, ...]:
         f"agents/learned/{family}",
         f"envs/{family}",
         f"scenarios/schema/{family}.py",
+        f"scenarios/schema/{family}",
         *WORLDS[family],
     )
 
@@ -156,7 +158,7 @@ def test_a_name_is_found(source: str) -> None:
 
 def test_ordinary_words_are_no_names() -> None:
     source = '"Stragglers of a placement; congestion control, of all families."\nplacement = "stragglers: 3"'
-    assert [names_of(family, source) for family in WORLDS] == [[], [], [], []]
+    assert [names_of(family, source) for family in WORLDS] == [[] for _ in WORLDS]
 
 
 def test_the_families_of_the_package_are_the_folders_of_envs() -> None:

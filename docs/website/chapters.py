@@ -38,7 +38,7 @@ CHAPTERS = (
         "problems",
         "Environments",
         "Every environment with its spaces, rewards, scenarios, metrics and baseline scores.",
-        ("environments/index", "stragglers", "placement", "collectives*", "training-jobs"),
+        ("environments/index", "stragglers", "placement", "collectives*", "compression*", "training-jobs"),
     ),
     Chapter(
         "guides",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations, pairwise
 
 import numpy as np
 
 from sysgym.emulator.training.graph import Graph
-from sysgym.emulator.training.operations import FloatArray, TrainingTrace
+from sysgym.emulator.training.operations import LATE_START, FloatArray, TrainingTrace
+
+_MOST_COMPARED = 64
 
 
 def clock_offsets_s(trace: TrainingTrace, graph: Graph) -> FloatArray:
@@ -16,17 +19,17 @@ def clock_offsets_s(trace: TrainingTrace, graph: Graph) -> FloatArray:
     The members of a group end together, but for differences of their own that are as often positive as
     negative. The offset between two ranks is estimated as the median difference of the ends of their common
     groups over all steps, those of all ranks by least squares over the pairs. Ranks that meet nobody have
-    the offset 0.
+    the offset 0. Of groups with more than 64 members, only neighbours are compared.
     """
     ranks = trace.operations.ranks
     number = np.searchsorted(ranks, trace.operations.rank)
     differences: dict[tuple[int, int], list[FloatArray]] = {}
     for group in graph.groups():
         members = sorted(group)
-        for place, one in enumerate(members):
-            for other in members[place + 1 :]:
-                pair = (int(number[one]), int(number[other]))
-                differences.setdefault(pair, []).append(trace.end_s[:, other] - trace.end_s[:, one])
+        pairs = combinations(members, 2) if len(members) <= _MOST_COMPARED else pairwise(members)
+        for one, other in pairs:
+            pair = (int(number[one]), int(number[other]))
+            differences.setdefault(pair, []).append(trace.end_s[:, other] - trace.end_s[:, one])
     equations = np.zeros((len(differences) + 1, len(ranks)))
     medians = np.zeros(len(differences) + 1)
     for row, ((one, other), found) in enumerate(differences.items()):
@@ -39,4 +42,9 @@ def clock_offsets_s(trace: TrainingTrace, graph: Graph) -> FloatArray:
 def aligned(trace: TrainingTrace, offsets_s: FloatArray) -> TrainingTrace:
     """Return the trace with the offsets of its ranks' clocks removed."""
     own = offsets_s[np.searchsorted(trace.operations.ranks, trace.operations.rank)]
-    return replace(trace, start_s=trace.start_s - own, end_s=trace.end_s - own)
+    start_s, end_s = trace.start_s - own, trace.end_s - own
+    late = trace.operations.kind == LATE_START
+    if late.any():
+        # It begins when the first rank begins its step, by whose clock ever.
+        start_s[:, late] = end_s[:, late].min(axis=1)[:, None]
+    return replace(trace, start_s=start_s, end_s=end_s)

@@ -25,20 +25,42 @@ KINDS = (
 """Kinds of operations, in the names of the traces of ByteDance (Lin et al., OSDI 2025)."""
 
 COMPUTE = (FORWARD, BACKWARD, GARBAGE, OPTIMIZER)
-"""Kinds that compute; the others communicate."""
+"""Kinds of :data:`KINDS` that compute; the others communicate."""
+
+COMPUTATION, COLLECTIVE = "computation", "collective communication"
+"""Streams of a rank of a pipeline, besides one for every kind of send and receive."""
+
+STREAMS = (COMPUTATION, FORWARD_RECV, FORWARD_SEND, BACKWARD_RECV, BACKWARD_SEND, COLLECTIVE)
+"""Streams of a rank of a pipeline."""
+
+LATE_START = "late start"
+"""Kind of the time from a step's start to a rank's own, in traces of ranks that end their steps at different
+times."""
+
+BETWEEN = "between operators"
+"""Kind of what a thread does between two operators that a profiler has recorded."""
+
+THREAD = "thread"
+"""Beginning of the names of streams that are threads of a processor."""
 
 
 @dataclass(frozen=True)
 class Operations:
     """Operations of one step. All arrays have one entry for each.
 
+    The last three describe operations that are not of a pipeline; without them they follow from the kinds,
+    which are then of :data:`KINDS`.
+
     Attributes:
         rank: Rank that runs it, int64.
-        stage: Its pipeline stage, int64.
-        data_rank: Its data-parallel rank, int64.
-        kind: One of :data:`KINDS`.
-        index: Number among the operations of its rank and kind, from 0; of computations and of sends and
-            receives this is the microbatch. int64.
+        stage: Its pipeline stage, int64; 0 if there are no stages, or none are known.
+        data_rank: Its data-parallel rank, int64; the rank itself if none is known.
+        kind: One of :data:`KINDS`, or what the trace calls it.
+        index: Number among the operations of its rank, stream and kind, from 0; in a pipeline, of
+            computations and of sends and receives, this is the microbatch. int64.
+        computes: Whether it computes, rather than communicates.
+        stream: Name of what runs it, one at a time: a thread or a stream of its rank.
+        work: Number of the work that it does, int64. Without stragglers, the same work takes the same time.
     """
 
     rank: IntArray
@@ -46,15 +68,26 @@ class Operations:
     data_rank: IntArray
     kind: NDArray[np.str_]
     index: IntArray
+    computes: BoolArray = None  # type: ignore[assignment]
+    stream: NDArray[np.str_] = None  # type: ignore[assignment]
+    work: IntArray = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        """Complete the description of operations of a pipeline."""
+        kinds, work = np.unique(self.kind, return_inverse=True)
+        streams = [COMPUTATION if one in COMPUTE else one if one in STREAMS else COLLECTIVE for one in kinds]
+        of_kinds = {
+            "computes": np.isin(self.kind, COMPUTE),
+            "stream": np.array(streams)[work],
+            "work": work,
+        }
+        for name, values in of_kinds.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, values)
 
     def __len__(self) -> int:
         """Return the number of operations."""
         return len(self.rank)
-
-    @property
-    def computes(self) -> BoolArray:
-        """Whether each operation computes, rather than communicates."""
-        return np.isin(self.kind, COMPUTE)
 
     @property
     def ranks(self) -> IntArray:
@@ -78,10 +111,12 @@ class LeftOut:
     Attributes:
         malformed_rows: Rows with a missing, negative or infinite time, or an unknown kind.
         steps: Steps whose operations are not those of most steps.
+        unmatched: Communications of a step whose partners are in no file.
     """
 
     malformed_rows: int = 0
     steps: tuple[int, ...] = ()
+    unmatched: int = 0
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,8 @@
 from __future__ import annotations
 
 from sysgym.emulator import chrome_trace
-from sysgym.emulator.training.operations import (
-    BACKWARD_RECV,
-    BACKWARD_SEND,
-    COMPUTE,
-    FORWARD_RECV,
-    FORWARD_SEND,
-    BoolArray,
-    FloatArray,
-    TrainingTrace,
-)
+from sysgym.emulator.training.operations import STREAMS, BoolArray, FloatArray, TrainingTrace
 from sysgym.emulator.training.replay import Replayed
-
-_COLLECTIVE = "collective communication"
-_STREAMS = ("computation", FORWARD_RECV, FORWARD_SEND, BACKWARD_RECV, BACKWARD_SEND, _COLLECTIVE)
 
 
 def timeline(trace: TrainingTrace, step: int, replayed: Replayed) -> str:
@@ -39,20 +27,33 @@ def timeline(trace: TrainingTrace, step: int, replayed: Replayed) -> str:
         ):
             pid = 2 * place + offset
             events += chrome_trace.named_process(pid, f"rank {rank}, {name}")
-            events += [chrome_trace.named_thread(pid, tid, stream) for tid, stream in enumerate(_STREAMS)]
-            events += _spans(trace, pid, rank, times, critical if name == "replayed" else critical & False)
+            streams = _streams(trace, rank)
+            events += [chrome_trace.named_thread(pid, tid, stream) for tid, stream in enumerate(streams)]
+            marked = critical if name == "replayed" else critical & False
+            events += _spans(trace, pid, rank, streams, times, marked)
     return chrome_trace.trace_text(events, trace=trace.name, step=int(trace.steps[step]))
 
 
+def _streams(trace: TrainingTrace, rank: int) -> list[str]:
+    """Return the streams of a rank; those of a pipeline in their usual order, others sorted."""
+    names = set(trace.operations.stream[trace.operations.rank == rank].tolist())
+    return [*(one for one in STREAMS if one in names), *sorted(names.difference(STREAMS))]
+
+
 def _spans(
-    trace: TrainingTrace, pid: int, rank: int, times: tuple[FloatArray, FloatArray], critical: BoolArray
+    trace: TrainingTrace,
+    pid: int,
+    rank: int,
+    streams: list[str],
+    times: tuple[FloatArray, FloatArray],
+    critical: BoolArray,
 ) -> list[chrome_trace.Event]:
     operations, found = trace.operations, []
+    tid = {stream: number for number, stream in enumerate(streams)}
     for one in (operations.rank == rank).nonzero()[0].tolist():
-        kind = str(operations.kind[one])
-        stream = "computation" if kind in COMPUTE else kind if kind in _STREAMS else _COLLECTIVE
-        about = {"microbatch": int(operations.index[one]), "critical": bool(critical[one])}
+        about = {"index": int(operations.index[one]), "critical": bool(critical[one])}
         start_s, end_s = float(times[0][one]), float(times[1][one])
-        name = f"{kind} {operations.index[one]}"
-        found.append(chrome_trace.complete(pid, _STREAMS.index(stream), name, start_s, end_s, about))
+        name = f"{operations.kind[one]} {operations.index[one]}"
+        stream = str(operations.stream[one])
+        found.append(chrome_trace.complete(pid, tid[stream], name, start_s, end_s, about))
     return found

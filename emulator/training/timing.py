@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sysgym.emulator.training.graph import Graph
-from sysgym.emulator.training.operations import FloatArray, TrainingTrace
+from sysgym.emulator.training.operations import FloatArray, Operations, TrainingTrace
 
 CLOCK_ERROR_S = 0.01
 """A member of a group that ends so long before the last one starts has a wrong clock; its time is 0."""
@@ -54,16 +54,16 @@ def learned_gaps_s(trace: TrainingTrace, graph: Graph) -> FloatArray:
     return np.where((median > 0.0) & (high - low <= REPEATING * median), median, 0.0)
 
 
-def ideal_durations_s(trace: TrainingTrace, durations: FloatArray) -> FloatArray:
+def ideal_durations_s(operations: Operations, durations: FloatArray) -> FloatArray:
     """Return the durations without stragglers, float64 [n].
 
-    All computations of a kind take the mean over ranks, microbatches and steps, all communications of a kind
-    the median (Lin et al., OSDI 2025, section 3).
+    All computations that do the same work take the mean over ranks, microbatches and steps, and such
+    communications the median (Lin et al., OSDI 2025, section 3). In a pipeline, the work is the kind.
     """
-    ideal = np.empty(len(trace.operations))
-    computes = trace.operations.computes
-    for kind in np.unique(trace.operations.kind):
-        same = trace.operations.kind == kind
+    ideal = np.empty(len(operations))
+    by_work = np.argsort(operations.work, kind="stable")
+    bounds = np.flatnonzero(np.diff(operations.work[by_work])) + 1
+    for same in np.split(by_work, bounds):
         values = durations[:, same]
-        ideal[same] = values.mean() if computes[same][0] else np.median(values)
+        ideal[same] = values.mean() if operations.computes[same[0]] else np.median(values)
     return ideal

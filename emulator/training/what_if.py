@@ -46,7 +46,7 @@ class WhatIf:
     def of(cls, trace: TrainingTrace, graph: Graph) -> WhatIf:
         """Return the analysis of a trace."""
         durations = durations_s(trace, graph)
-        ideal = ideal_durations_s(trace, durations)
+        ideal = ideal_durations_s(trace.operations, durations)
         return cls(
             trace.operations,
             graph,
@@ -64,6 +64,10 @@ class WhatIf:
     def step_without_s(self, part: BoolArray) -> float:
         """Return the mean time of a step if these operations had no stragglers."""
         return float(step_times_s(self.graph, np.where(part, self.ideal, self.durations)).mean())
+
+    def step_if_free_s(self, part: BoolArray) -> float:
+        """Return the mean time of a step if these operations took no time."""
+        return float(step_times_s(self.graph, np.where(part, 0.0, self.durations)).mean())
 
     def steps_with_only_s(self, part: BoolArray) -> FloatArray:
         """Return the time of each step if only these operations had stragglers, float64 [n_steps]."""

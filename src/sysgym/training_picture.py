@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,9 +15,13 @@ from sysgym.emulator.training.graph import Graph
 from sysgym.emulator.training.operations import (
     BACKWARD,
     BACKWARD_RECV,
+    BETWEEN,
     FORWARD,
     FORWARD_RECV,
+    LATE_START,
+    THREAD,
     FloatArray,
+    Operations,
     TrainingTrace,
 )
 from sysgym.emulator.training.replay import Replayed, replay
@@ -24,9 +29,30 @@ from sysgym.emulator.training.timing import gaps_s
 from sysgym.emulator.training.what_if import WhatIf
 from sysgym.scenarios.files import replacing
 
-_FORWARD, _BACKWARD, _OTHER = "#92c5de", "#2166ac", "#bdbdbd"
+
+class _Style(NamedTuple):
+    """How a bar of the timeline looks: its colour, place in its row, and layer."""
+
+    colour: str
+    top: float
+    height: float
+    layer: int
+
+
+_PIPELINE = {
+    "forward": _Style("#92c5de", -0.35, 0.7, 2),
+    "backward": _Style("#2166ac", -0.35, 0.7, 2),
+    "communication, optimizer": _Style("#bdbdbd", -0.125, 0.25, 1),
+}
+_OTHER_JOB = {
+    BETWEEN: _Style("#d9d9d9", -0.36, 0.3, 1),
+    "operators": _Style("#92c5de", -0.36, 0.3, 2),
+    "computation": _Style("#2166ac", -0.06, 0.22, 2),
+    "communication": _Style("#e08214", 0.16, 0.2, 2),
+}
 _CRITICAL = "#b2182b"
 _MOST_RANKS_OF_A_STEP = 16
+_MOST_OUTLINED = 200
 
 
 def draw_trace(path: Path, trace: TrainingTrace, graph: Graph, what_if: WhatIf, step: int) -> None:
@@ -72,32 +98,44 @@ def _timeline(axes: Axes, trace: TrainingTrace, replayed: Replayed, step: int) -
     on_path = np.unique(operations.rank[replayed.critical_path])
     others = np.setdiff1d(operations.ranks, on_path)
     shown = np.sort(np.concatenate([on_path, others])[:_MOST_RANKS_OF_A_STEP])
-    row_of = {int(rank): row for row, rank in enumerate(shown)}
-    critical = replayed.critical
-    for one in range(len(operations)):
-        kind = str(operations.kind[one])
-        if kind in (FORWARD_RECV, BACKWARD_RECV) or int(operations.rank[one]) not in row_of:
-            continue
-        start_ms, end_ms = 1e3 * replayed.start_s[one], 1e3 * replayed.end_s[one]
-        colour = {FORWARD: _FORWARD, BACKWARD: _BACKWARD}.get(kind, _OTHER)
-        row, computes = row_of[int(operations.rank[one])], colour != _OTHER
-        axes.barh(
-            row, end_ms - start_ms, left=start_ms, height=0.7 if computes else 0.25, color=colour,
-            edgecolor="white", linewidth=0.4, zorder=2 if computes else 1,
+    styles = _PIPELINE if FORWARD in operations.kind else _OTHER_JOB
+    label_of = np.array([_label_of(operations, one, styles) for one in range(len(operations))])
+    drawn = ~np.isin(operations.kind, (FORWARD_RECV, BACKWARD_RECV, LATE_START))
+    starts_ms, lengths_ms = 1e3 * replayed.start_s, 1e3 * (replayed.end_s - replayed.start_s)
+    for row, rank in enumerate(shown):
+        here = drawn & (operations.rank == rank)
+        for label, style in styles.items():
+            chosen = np.flatnonzero(here & (label_of == label))
+            spans = list(zip(starts_ms[chosen].tolist(), lengths_ms[chosen].tolist(), strict=True))
+            axes.broken_barh(
+                spans, (row + style.top, style.height), facecolors=style.colour, edgecolor="white",
+                linewidth=0.4 if len(chosen) < _MOST_OUTLINED else 0.0, zorder=style.layer,
+            )  # fmt: skip
+        critical = np.flatnonzero(here & replayed.critical)
+        axes.hlines(
+            np.full(len(critical), row + 0.42), starts_ms[critical], (starts_ms + lengths_ms)[critical],
+            color=_CRITICAL, linewidth=2.5, zorder=3,
         )  # fmt: skip
-        if critical[one]:
-            axes.plot([start_ms, end_ms], [row + 0.42] * 2, color=_CRITICAL, linewidth=2.5, zorder=3)
     axes.set_yticks(range(len(shown)), [str(rank) for rank in shown])
-    axes.invert_yaxis()
+    axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_xlim(0.0, 1e3 * replayed.step_s)
     axes.set_xlabel("time, ms")
     left_out = len(operations.ranks) - len(shown)
     axes.set_ylabel("rank" + (f" ({left_out} not shown)" if left_out else ""))
     axes.set_title(f"Step {trace.steps[step]}, replayed, with its critical path")
-    patches = [
-        Patch(color=_FORWARD, label="forward"),
-        Patch(color=_BACKWARD, label="backward"),
-        Patch(color=_OTHER, label="communication, optimizer"),
-        Patch(color=_CRITICAL, label="critical path"),
-    ]
-    axes.figure.legend(handles=patches, loc="outside lower center", ncols=4, frameon=False)
+    present = [label for label in styles if label in label_of]
+    patches = [Patch(color=styles[label].colour, label=label) for label in present]
+    patches.append(Patch(color=_CRITICAL, label="critical path"))
+    axes.figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), frameon=False)
+
+
+def _label_of(operations: Operations, one: int, styles: dict[str, _Style]) -> str:
+    """Return the label of an operation's style."""
+    kind = str(operations.kind[one])
+    if styles is _PIPELINE:
+        return {FORWARD: "forward", BACKWARD: "backward"}.get(kind, "communication, optimizer")
+    if not operations.computes[one]:
+        return "communication"
+    if kind == BETWEEN:
+        return BETWEEN
+    return "operators" if str(operations.stream[one]).startswith(THREAD) else "computation"

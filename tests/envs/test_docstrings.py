@@ -14,6 +14,8 @@ import pytest
 
 from sysgym.envs.collectives.observation import CANDIDATE_COLUMNS, SYSTEM_COLUMNS
 from sysgym.envs.collectives.synthesis import CollectiveSynthesis
+from sysgym.envs.compression.grad_compress import GradCompress
+from sysgym.envs.compression.observation import COLUMNS as RUN_COLUMNS
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.flow.flow_cc import FlowCC
 from sysgym.envs.placement import jobs_observation, observation
@@ -101,7 +103,7 @@ def shapes_as_told(env: Any) -> dict[str, str]:
     return shapes
 
 
-@pytest.mark.parametrize("cls", [DatacenterCC, FlowCC, *COLUMNS])
+@pytest.mark.parametrize("cls", [DatacenterCC, FlowCC, GradCompress, *COLUMNS])
 def test_all_sections_in_order(cls: Any) -> None:
     assert re.findall(r"^## (.*)$", inspect.getdoc(cls) or "", flags=re.M) == HEADINGS
 
@@ -132,7 +134,14 @@ def test_the_number_of_actions_is_told(cls: Any) -> None:
     assert told[1] == expected
 
 
-@every
+def test_the_observation_of_a_training_run_is_its_columns() -> None:
+    found = tables(GradCompress, "Observation Space")["Column of the observation"]
+    assert found == [[f"`{name}`", one.meaning, one.unit] for name, one in RUN_COLUMNS.items()]
+    assert f"({len(RUN_COLUMNS)},)" in section(GradCompress, "Observation Space")
+    assert GradCompress().observation_index == list(RUN_COLUMNS)
+
+
+@pytest.mark.parametrize("cls", [GradCompress, *COLUMNS])
 def test_every_reward_is_described_with_its_terms(cls: Any) -> None:
     described = {row[0].strip("`"): row[1] for row in tables(cls, "Rewards")["Name"]}
     assert list(described) == list(cls.REWARDS)

@@ -12,6 +12,7 @@ import pytest
 
 import sysgym
 from sysgym.envs.collectives.observation import SynthesisTables
+from sysgym.envs.compression.observation import RunNumbers
 from sysgym.envs.congestion.datacenter.rewards import get_reward
 from sysgym.envs.congestion.flow.presets.datacenter import DATACENTER
 from sysgym.envs.lifecycle import ArgumentError
@@ -31,6 +32,7 @@ DEFAULTS: dict[str, Any] = {
     "sysgym/ReductionProgram-v0": ProgramTables,
     "sysgym/JointPlacement-v0": JointTables,
     "sysgym/CollectiveSynthesis-v0": SynthesisTables,
+    "sysgym/GradCompress-v0": RunNumbers,
 }
 every = pytest.mark.parametrize("env_id", list(DEFAULTS))
 

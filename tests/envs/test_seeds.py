@@ -22,6 +22,7 @@ EPISODES = {
     "sysgym/ReductionProgram-v0": 3,
     "sysgym/JointPlacement-v0": 3,
     "sysgym/CollectiveSynthesis-v0": 3,
+    "sysgym/GradCompress-v0": 1,
     "sysgym/StragglerPrediction-v0": 1,
     "sysgym/StragglerMitigation-v0": 1,
 }

@@ -12,6 +12,7 @@ import pytest
 from sysgym.scenarios import json_schema
 from sysgym.scenarios.errors import UnknownName
 from sysgym.scenarios.families import families
+from sysgym.scenarios.schema.compression import METHODS
 
 KINDS = [*families(), "suite"]
 
@@ -58,6 +59,9 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     ratios |= {"background_flow_share", "overlap_min", "overlap_max"}
     # Collectives: bandwidth of a slow cable over a sound one, share of the devices.
     ratios |= {"slow_ratio", "group_fraction"}
+    # Compression: log standard deviations, shares, factors, iterations, losses by method.
+    ratios |= {"log_sd", "straggler_log_sd", "background_share", "overlap_slowdown", "rank_4_ratio"}
+    ratios |= {"rebuild_iterations", "critical_share", "critical_factor", *METHODS}
     # Network: probabilities, the weight of a sample, a queue over the free memory.
     ratios |= {"loss_probability", "red_max_probability", "red_weight", "shared_buffer_alpha"}
     # Traffic: an index of a tail.

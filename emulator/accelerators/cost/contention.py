@@ -35,7 +35,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.accelerators.programs.patterns import COLLECTIVES, Collective
+from sysgym.emulator.accelerators.cost.ring import ALL_GATHER as _ALL_GATHER
+from sysgym.emulator.accelerators.cost.ring import ALL_REDUCE as _ALL_REDUCE
+from sysgym.emulator.accelerators.cost.ring import ring_phases, ring_sent
 from sysgym.emulator.compiling import cached_kernel
 
 RING, HALVING_DOUBLING, TREE, AUTO = range(4)
@@ -45,9 +47,6 @@ ALGORITHMS = ("ring", "halving_doubling", "tree", "auto")
 ``tree`` applies to AllReduce and uses rings for other collectives; Reduce and Broadcast are always pipelined
 chains; ``auto`` takes the fastest algorithm for each step.
 """
-
-_ALL_REDUCE = COLLECTIVES.index(Collective.ALL_REDUCE)
-_ALL_GATHER = COLLECTIVES.index(Collective.ALL_GATHER)
 
 
 class Links(NamedTuple):
@@ -215,7 +214,7 @@ def _cost(
     if halving and n & (n - 1):
         return np.inf, 0.0, -1
     tree = algorithm == TREE and collective == _ALL_REDUCE
-    phases = 2 if collective == _ALL_REDUCE else 1
+    phases = ring_phases(collective)
     share = _share_of_bandwidth(curve, message_bytes)
     link_s, latency_s, fullest = 0.0, 0.0, -1
     # For one instance of a level: its devices, the active ones, and the members of each group.
@@ -291,7 +290,7 @@ def _sent(collective: int, tree: bool, n: int, inside: int) -> float:
     if tree:
         # An inner vertex of one of the two trees is a leaf of the other; two instances are a leaf and a root.
         return min(2.0, 0.5 * n / inside)
-    return (2.0 if collective == _ALL_REDUCE else 1.0) * (n - 1) / n
+    return ring_sent(collective, n)
 
 
 @cached_kernel()

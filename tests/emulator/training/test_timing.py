@@ -70,8 +70,25 @@ def test_ideal_durations_are_means_of_computations_and_medians_of_communications
     durations = durations_s(trace, graph)
     durations[0, trace.operations.kind == FORWARD_RECV] = 9.0
     durations[0, np.flatnonzero(trace.operations.kind == FORWARD_RECV)[0]] = 0.0
-    ideal = ideal_durations_s(trace, durations)
+    ideal = ideal_durations_s(trace.operations, durations)
     forward = ideal[trace.operations.kind == FORWARD]
     assert forward == pytest.approx(TYPICAL_S[FORWARD] * (7 + 3) / 8)
     receive = durations[:, trace.operations.kind == FORWARD_RECV]
     assert ideal[trace.operations.kind == FORWARD_RECV] == pytest.approx(np.median(receive))
+
+
+def test_the_work_tells_which_operations_should_take_the_same_time(
+    trace: TrainingTrace, graph: Graph
+) -> None:
+    """Here every operation is compared with its own like on other data-parallel ranks, of the same stage."""
+    operations = trace.operations
+    keys = list(
+        zip(operations.stage.tolist(), operations.kind.tolist(), operations.index.tolist(), strict=True)
+    )
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    work = np.array([numbers[key] for key in keys])
+    durations = np.arange(2.0 * len(operations)).reshape(2, -1)
+    ideal = ideal_durations_s(replace(operations, work=work), durations)
+    for one in range(len(operations)):
+        same = durations[:, work == work[one]]
+        assert ideal[one] == (same.mean() if operations.computes[one] else np.median(same))

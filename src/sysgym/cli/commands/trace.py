@@ -9,7 +9,9 @@ import typer
 
 if TYPE_CHECKING:
     from sysgym.emulator.training.graph import Graph
+    from sysgym.emulator.training.job import Job
     from sysgym.emulator.training.operations import TrainingTrace
+    from sysgym.emulator.training.what_if import WhatIf
 
 trace = typer.Typer(
     no_args_is_help=True,
@@ -17,9 +19,24 @@ trace = typer.Typer(
     help="Replay the trace of a training job, and ask what-if.",
 )
 
-FileArgument = Annotated[
-    Path,
-    typer.Argument(metavar="FILE", help="Table of operations, .parquet or .csv (docs/training-jobs.md)."),
+FilesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE...",
+        help="PyTorch profiler: a .json or .json.gz a rank; Chakra: an .et a rank; or their folder. "
+        "AICB: a .txt. Table of operations: a .parquet or .csv (docs/training-jobs.md).",
+    ),
+]
+SystemOption = Annotated[
+    str,
+    typer.Option(
+        "--system",
+        help="System whose links say how long communications without a traced duration take (Chakra, "
+        "AICB): a preset such as dgx-a100.",
+    ),
+]
+RanksOption = Annotated[
+    int | None, typer.Option("--ranks", min=1, help="Ranks of an AICB file that does not say it.")
 ]
 StepOption = Annotated[
     int | None, typer.Option("--step", help="Step of --picture and --perfetto (default: the median one).")
@@ -32,11 +49,12 @@ PublishedOption = Annotated[
     ),
 ]
 _MOST_PARTS = 8
+_NO_LOSS = 1e-9
 
 
 @trace.command("replay")
 def replay_(
-    file: FileArgument,
+    files: FilesArgument,
     step: StepOption = None,
     perfetto: Annotated[
         Path | None,
@@ -48,34 +66,36 @@ def replay_(
         bool, typer.Option("--align-clocks", help="Estimate and remove the offsets of the ranks' clocks.")
     ] = False,
     published_graph: PublishedOption = False,
+    system: SystemOption = "dgx-h100",
+    ranks: RanksOption = None,
 ) -> None:
     """Replay all steps, and print errors beside those of predictions that need no replay."""
     from sysgym.cli.terminal import console, table
     from sysgym.emulator.training.accuracy import step_errors
     from sysgym.emulator.training.clocks import aligned, clock_offsets_s
+    from sysgym.emulator.training.what_if import WhatIf
 
-    read, graph = _read(file, published=published_graph)
+    job = _read(files, published=published_graph, system=system, n_ranks=ranks)
+    read, graph = job.trace, job.graph
     out = console()
-    offsets_s = clock_offsets_s(read, graph)
-    if align_clocks:
-        read = aligned(read, offsets_s)
-        graph = _graph(read, published=published_graph)
-    says = "removed" if align_clocks else "kept; --align-clocks removes them"
-    out.print(
-        f"clocks of ranks differ by up to {1e3 * float(offsets_s.max() - offsets_s.min()):.3g} ms ({says})"
-    )
-    rows = [
-        (
-            one.name,
-            one.steps,
-            f"{one.bias:+.2%}",
-            f"{one.mean:.2%}",
-            f"{one.largest:.2%}",
+    if job.modelled:
+        out.print(
+            f"{read.name}: a step takes {1e3 * read.step_s[0]:.4f} ms if operations start as soon as they can"
         )
-        for one in step_errors(read, graph)
-    ]
-    headings = ("step predicted from", "of", ">bias", ">mean error", ">largest")
-    out.print(table(*headings, title=f"{read.name}: replayed against traced steps", rows=rows))
+        _print_free(WhatIf.of(read, graph))
+    else:
+        offsets_s = clock_offsets_s(read, graph)
+        if align_clocks:
+            read = aligned(read, offsets_s)
+        says = "removed" if align_clocks else "kept; --align-clocks removes them"
+        apart_ms = 1e3 * float(offsets_s.max() - offsets_s.min())
+        out.print(f"clocks of ranks differ by up to {apart_ms:.3g} ms ({says})")
+        rows = [
+            (one.name, one.steps, f"{one.bias:+.2%}", f"{one.mean:.2%}", f"{one.largest:.2%}")
+            for one in step_errors(read, graph)
+        ]
+        headings = ("step predicted from", "of", ">bias", ">mean error", ">largest")
+        out.print(table(*headings, title=f"{read.name}: replayed against traced steps", rows=rows))
     if perfetto is not None:
         _write_timeline(perfetto, read, graph, step)
         out.print(f"wrote {perfetto}")
@@ -83,7 +103,7 @@ def replay_(
 
 @trace.command("what-if")
 def what_if(
-    file: FileArgument,
+    files: FilesArgument,
     step: StepOption = None,
     picture: Annotated[
         Path | None,
@@ -92,25 +112,41 @@ def what_if(
         ),
     ] = None,
     published_graph: PublishedOption = False,
+    system: SystemOption = "dgx-h100",
+    ranks: RanksOption = None,
 ) -> None:
     """Print how long steps would be without stragglers, and which part of the job causes the loss."""
-    import numpy as np
-
-    from sysgym.cli.terminal import console, table
+    from sysgym.cli.terminal import console
     from sysgym.emulator.training.what_if import WhatIf
     from sysgym.training_picture import draw_trace
 
-    read, graph = _read(file, published=published_graph)
+    job = _read(files, published=published_graph, system=system, n_ranks=ranks)
+    read, graph = job.trace, job.graph
     found, out = WhatIf.of(read, graph), console()
     out.print(
         f"{read.name}: a step takes {found.step_s:.4f} s by replay"
         f" ({read.step_s.mean():.4f} s in the trace) and "
         f"{found.ideal_step_s:.4f} s without stragglers: slowdown {found.slowdown:.3f}"
     )
+    if found.slowdown > 1.0 + _NO_LOSS:
+        _print_shares(found)
+    _print_free(found)
+    if picture is not None:
+        draw_trace(picture, read, graph, found, _place_of(read, step))
+        out.print(f"wrote {picture}")
+
+
+def _print_shares(found: WhatIf) -> None:
+    """Print which parts of the job explain the lost time."""
+    import numpy as np
+
+    from sysgym.cli.terminal import console, table
+
     operations = found.operations
+    stages = np.unique(operations.stage)
     parts = [
         *(("operations", str(kind), operations.kind == kind) for kind in np.unique(operations.kind)),
-        *(("stage", str(stage), operations.stage == stage) for stage in np.unique(operations.stage)),
+        *(("stage", str(stage), operations.stage == stage) for stage in stages if len(stages) > 1),
         *(("rank", str(rank), operations.rank == rank) for rank in operations.ranks),
     ]
     regained = [(what, name, found.share_of(part), found.added_by(part)) for what, name, part in parts]
@@ -122,37 +158,60 @@ def what_if(
             for _, name, removed, added in of_kind[:_MOST_PARTS]
         ]
     worst = ", ".join(map(str, found.worst_ranks()))
-    rows += [
-        ("last stage (M_S)", f"{100 * found.share_of_last_stage():.4f} %", ""),
-        (f"worst 3 % of ranks: {worst} (M_W)", f"{100 * found.share_of_worst_ranks():.4f} %", ""),
-    ]
+    if len(stages) > 1:
+        rows.append(("last stage (M_S)", f"{100 * found.share_of_last_stage():.4f} %", ""))
+    rows.append((f"worst 3 % of ranks: {worst} (M_W)", f"{100 * found.share_of_worst_ranks():.4f} %", ""))
     title = "Share of the lost time that a part's stragglers explain"
-    out.print(table("part", ">regained without them", ">lost with them alone", title=title, rows=rows))
-    if picture is not None:
-        draw_trace(picture, read, graph, found, _place_of(read, step))
-        out.print(f"wrote {picture}")
+    console().print(table("part", ">regained without them", ">lost with them alone", title=title, rows=rows))
 
 
-def _read(file: Path, *, published: bool) -> tuple[TrainingTrace, Graph]:
-    """Return a trace and its graph, and say what was left out."""
+def _print_free(found: WhatIf) -> None:
+    """Print how much shorter steps would be if operations of a kind took no time."""
+    import numpy as np
+
+    from sysgym.cli.terminal import console, table
+
+    operations = found.operations
+    n_ranks = len(operations.ranks)
+    rows = []
+    for kind in np.unique(operations.kind):
+        part = operations.kind == kind
+        shorter = 1.0 - found.step_if_free_s(part) / found.step_s
+        rows.append((shorter, str(kind), found.durations[:, part].sum(axis=1).mean() / n_ranks))
+    rows.sort(key=lambda row: (-row[0], -row[2]))
+    console().print(
+        table(
+            "operations",
+            ">time of a rank",
+            ">shorter step",
+            title="Steps if operations took no time",
+            rows=[
+                (kind, f"{1e3 * time_s:.3f} ms", f"{100 * shorter:.1f} %")
+                for shorter, kind, time_s in rows[:_MOST_PARTS]
+            ],
+        )
+    )
+
+
+def _read(files: list[Path], *, published: bool, system: str, n_ranks: int | None) -> Job:
+    """Return a job, and say what was left out."""
     from sysgym.cli.terminal import console
-    from sysgym.emulator.training.tables import read_trace
+    from sysgym.emulator.training.formats.reading import read_job
 
-    read = read_trace(file)
-    out = console()
-    if read.left_out.malformed_rows:
-        out.print(f"left out {read.left_out.malformed_rows} rows with a missing or impossible value")
-    if read.left_out.steps:
-        out.print(f"left out {len(read.left_out.steps)} steps whose operations are not those of most steps")
+    job = read_job(files, posting="same-kind" if published else "traced", system=system, n_ranks=n_ranks)
+    read, out = job.trace, console()
+    left_out = read.left_out
+    if left_out.malformed_rows:
+        out.print(f"left out {left_out.malformed_rows} rows with a missing or impossible value")
+    if left_out.steps:
+        out.print(f"left out {len(left_out.steps)} steps whose operations are not those of most steps")
+    if left_out.unmatched:
+        out.print(f"{left_out.unmatched} communications of a step have no partner in the files")
+    for note in job.notes:
+        out.print(note)
     operations = read.operations
     out.print(f"{len(read.steps)} steps of {len(operations)} operations on {len(operations.ranks)} ranks")
-    return read, _graph(read, published=published)
-
-
-def _graph(read: TrainingTrace, *, published: bool) -> Graph:
-    from sysgym.emulator.training.pipeline import graph_of
-
-    return graph_of(read, "same-kind" if published else "traced")
+    return job
 
 
 def _place_of(read: TrainingTrace, step: int | None) -> int:

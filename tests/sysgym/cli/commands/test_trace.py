@@ -13,6 +13,9 @@ from sysgym.emulator.trace_errors import TraceError
 from sysgym.emulator.training.synthetic import synthetic_trace
 from sysgym.errors import SysgymError
 from tests.emulator.training.conftest import rows_of, write_csv
+from tests.emulator.training.formats.test_aicb import ATTENTION, write
+
+PROFILES = Path(__file__).parents[3] / "emulator" / "training" / "formats" / "data"
 
 
 @pytest.fixture
@@ -65,3 +68,37 @@ def test_a_step_that_is_not_there_is_an_error(file: Path, tmp_path: Path) -> Non
         app(["trace", "what-if", str(file), "--step", "9", "--picture", "x.png"], standalone_mode=False)
     with pytest.raises(TraceError, match="no such file"):
         app(["trace", "replay", str(tmp_path / "none.csv")], standalone_mode=False)
+
+
+def test_a_folder_of_profiles_goes_to_a_picture_with_one_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    picture, timeline = tmp_path / "job.png", tmp_path / "step.json"
+    out = run(capsys, "what-if", str(PROFILES), "--picture", str(picture))
+    assert re.search(r"^3 steps of \d+ operations on 2 ranks$", out, re.MULTILINE)
+    assert "rank 1 " in out
+    assert "stage" not in out
+    assert re.search(r"^gloo:all_reduce +[\d.]+ ms +[\d.]+ %$", out, re.MULTILINE)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    out = run(capsys, "replay", *map(str, PROFILES.iterdir()), "--perfetto", str(timeline), "--align-clocks")
+    assert re.search(r"^clocks of ranks differ by up to [\d.]+ ms \(removed\)$", out, re.MULTILINE)
+    names = {event["args"]["name"] for event in json.loads(timeline.read_text())["traceEvents"]
+             if event["name"] == "thread_name"}  # fmt: skip
+    assert names == {"thread 0", "gloo"}
+
+
+def test_a_workload_has_a_time_and_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    path = write(tmp_path, ATTENTION, ATTENTION)
+    out = run(capsys, "replay", str(path), "--system", "dgx-a100", "--perfetto", str(tmp_path / "a.json"))
+    assert "32 devices of dgx-a100" in out
+    assert re.search(r"job: a step takes [\d.]+ ms if operations start as soon as they can", out)
+    assert "replayed against" not in out
+    # Nothing is lost to stragglers, and the picture is drawn all the same.
+    out = run(capsys, "what-if", str(path), "--ranks", "16", "--picture", str(tmp_path / "a.png"))
+    assert "16 devices of dgx-h100" in out
+    assert "slowdown 1.000" in out
+    assert "Share of the lost time" not in out

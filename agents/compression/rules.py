@@ -1,0 +1,98 @@
+"""Rules: the crossover of the cost model, and less compression in critical phases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.compression.base import world_of
+from sysgym.envs.compression.observation import NAMES, expected_gains
+from sysgym.scenarios.errors import SysgymError, UnknownName
+from sysgym.scenarios.schema.compression import METHODS
+
+_GOODPUT = NAMES.index("goodput")
+_CRITICAL = NAMES.index("critical")
+
+
+class CrossoverAgent:
+    """The method from which the cost model expects most progress a second, with hysteresis.
+
+    The model is evaluated at a mean of the measured goodputs, with the losses of the present phase. The
+    method changes only if that is expected to gain more than the hysteresis.
+
+    Args:
+        hysteresis: Least expected gain of a change, as a share of the progress a second.
+        memory: Weight of the mean before a measurement; 0 looks at the last measurement only.
+
+    Raises:
+        SysgymError: If a value is out of range.
+    """
+
+    name = "crossover"
+
+    def __init__(self, hysteresis: float = 0.05, memory: float = 0.25) -> None:
+        if hysteresis < 0.0 or not 0.0 <= memory < 1.0:
+            raise SysgymError(
+                "crossover: expected hysteresis >= 0 and 0 <= memory < 1, "
+                f"got hysteresis = {hysteresis!r}, memory = {memory!r}"
+            )
+        self.hysteresis, self.memory = hysteresis, memory
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Forget what was measured before.
+
+        Raises:
+            SysgymError: If the environment belongs to another family.
+        """
+        self._world = world_of(env, self.name)
+        self._mean: float | None = None
+        self._method = 0
+
+    def act(self, observation: Any) -> int:
+        """Return the method with the largest expectation, or the present one if it is almost as good."""
+        measured = float(observation[_GOODPUT])
+        self._mean = (
+            measured if self._mean is None else self._mean + (1.0 - self.memory) * (measured - self._mean)
+        )
+        gains = expected_gains(self._world.run, 1e9 * 10.0**self._mean)
+        best = int(gains.argmax())
+        if gains[best] > gains[self._method] + np.log1p(self.hysteresis):
+            self._method = best
+        return self._method
+
+
+class AccordionAgent:
+    """Strong compression, and little or none in critical phases, in the manner of Accordion.
+
+    Agarwal et al. (MLSys 2021) recognise critical phases by the change of the gradient's norm; here the
+    observation tells them. Of the program that its authors published this says nothing.
+
+    Args:
+        strong: Method outside critical phases.
+        gentle: Method in critical phases.
+
+    Raises:
+        UnknownName: If there is no such method.
+    """
+
+    name = "accordion"
+
+    def __init__(self, strong: str = "powersgd_1", gentle: str = "powersgd_4") -> None:
+        for method in (strong, gentle):
+            if method not in METHODS:
+                raise UnknownName("method", method, METHODS)
+        self._methods = METHODS.index(strong), METHODS.index(gentle)
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Check the environment.
+
+        Raises:
+            SysgymError: If the environment belongs to another family.
+        """
+        world_of(env, self.name)
+
+    def act(self, observation: Any) -> int:
+        """Return the method for the present phase."""
+        return self._methods[int(observation[_CRITICAL] > 0.5)]

@@ -1,0 +1,1 @@
+"""Data-parallel training with compressed gradients: times, conditions, progress, the optimum."""

@@ -1,0 +1,266 @@
+"""``sysgym/GradCompress-v0``: the compression of gradients while bandwidth and workers change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.compression.run import TrainingRun
+from sysgym.emulator.compression.times import N_METHODS
+from sysgym.envs.compression.metrics import episode_metrics, step_metrics
+from sysgym.envs.compression.observation import NAMES, OBSERVERS, RunState
+from sysgym.envs.compression.render import picture, text
+from sysgym.envs.compression.rewards import REWARDS, WindowOutcome, weight_names
+from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
+from sysgym.envs.lifecycle import Lifecycle, Phase, whole_number
+from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
+from sysgym.envs.rewards import Reward, reward_of
+from sysgym.scenarios.schema.compression import CompressionScenario
+
+
+class GradCompress(Lifecycle, gym.Env[Any, np.int64]):
+    """Choose how the gradients of data-parallel training are compressed, while conditions change.
+
+    ## Description
+
+    In every iteration of data-parallel training the workers exchange their gradients. Compression makes the
+    exchange shorter, costs time for encoding and decoding, loses some of an iteration's progress, and cannot
+    overlap the backward pass as the exchange of plain gradients does. Whether it is worth it depends on the
+    bandwidth, the number of workers and the model; Agarwal et al. found that it seldom is.
+
+    An episode is a training job. A step is a window of wall time, `control.decision_interval_s`, in which all
+    iterations use one method. The time of an iteration follows in closed form from Agarwal et al.'s model.
+    From window to window the bandwidth drifts, background traffic comes and goes, the number of workers may
+    double or halve, and the backward pass takes as long as that of the slowest worker. All of this is drawn
+    before the episode begins, so that every policy meets the same conditions.
+
+    An iteration by method m counts 1 - q(m), where q is larger in critical phases of the training. A change
+    to a method with error feedback takes back some iterations, until the memory of the errors is filled.
+    These losses are assumptions of the scenario.
+
+    ## Action Space
+
+    `Discrete(9)`: the method of the next window.
+
+    | Action | Method |
+    | --- | --- |
+    | 0 | none: 32 bits a value, or 16 if `job.half_precision` |
+    | 1 | 16 bits a value |
+    | 2, 3, 4, 5 | PowerSGD of rank 1, 4, 8, 16 |
+    | 6, 7 | Top-K with 1 %, 10 % of the values |
+    | 8 | sign-SGD with majority vote |
+
+    ## Observation Space
+
+    `Box`, float32, shape (29,). The job has run one window without compression before the first step, from
+    which the first measurements come.
+
+    | Column of the observation | Meaning | Unit |
+    | --- | --- | --- |
+    | `gradient` | gradient of a worker at 32 bits a value | log10 of MB |
+    | `backward` | backward pass of the slowest worker, last window | log10 of 100 ms |
+    | `workers` | workers, last window | log2 |
+    | `goodput` | goodput that was measured in the last window | log10 of Gbit/s |
+    | `goodput_mean` | mean of that logarithm over the last 10 windows | log10 of Gbit/s |
+    | `goodput_sd` | its standard deviation over them | log10 |
+    | `iteration` | time of an iteration, last window | log10 of 100 ms |
+    | `waiting` | share of it beside forward and backward pass | share |
+    | `progress` | progress of the job | share |
+    | `critical` | the training is in a critical phase | 0 or 1 |
+    | `phase_left` | progress until the phase ends | share of the job |
+    | `uses_none` | method of the last window: no compression | 0 or 1 |
+    | `uses_half_precision` | method of the last window: 16 bits a value | 0 or 1 |
+    | `uses_powersgd_1` | method of the last window: PowerSGD of rank 1 | 0 or 1 |
+    | `uses_powersgd_4` | method of the last window: PowerSGD of rank 4 | 0 or 1 |
+    | `uses_powersgd_8` | method of the last window: PowerSGD of rank 8 | 0 or 1 |
+    | `uses_powersgd_16` | method of the last window: PowerSGD of rank 16 | 0 or 1 |
+    | `uses_top_k_1_percent` | method of the last window: Top-K, 1 % | 0 or 1 |
+    | `uses_top_k_10_percent` | method of the last window: Top-K, 10 % | 0 or 1 |
+    | `uses_sign` | method of the last window: sign-SGD | 0 or 1 |
+    | `expects_none` | expected progress a second over that without compression: no compression | ln |
+    | `expects_half_precision` | expected progress a second over that without compression: 16 bits a value | ln |
+    | `expects_powersgd_1` | expected progress a second over that without compression: PowerSGD of rank 1 | ln |
+    | `expects_powersgd_4` | expected progress a second over that without compression: PowerSGD of rank 4 | ln |
+    | `expects_powersgd_8` | expected progress a second over that without compression: PowerSGD of rank 8 | ln |
+    | `expects_powersgd_16` | expected progress a second over that without compression: PowerSGD of rank 16 | ln |
+    | `expects_top_k_1_percent` | expected progress a second over that without compression: Top-K, 1 % | ln |
+    | `expects_top_k_10_percent` | expected progress a second over that without compression: Top-K, 10 % | ln |
+    | `expects_sign` | expected progress a second over that without compression: sign-SGD | ln |
+
+    ## Rewards
+
+    The reward is the sum of named terms, which `info["reward_terms"]` lists; the scenario may set their
+    weights, by default 1.
+
+    | Name | Terms |
+    | --- | --- |
+    | `default` | progress of the window over that without compression at the same instant, minus 1, in parts: `speed`: more or fewer iterations; `loss`: minus what the method loses of them; `rebuild`: minus what a change takes back |
+    | `saved` | `progress`: progress of the window over that of the job; `time`: minus the time used, over the time of the whole job without compression |
+
+    In the window in which the job ends, only the time used counts. The return of `saved` is the share of its
+    time without compression that a finished job has saved. The default reward judges every window by itself,
+    and its sum grows with the number of windows: a slow run through hours of little bandwidth can have a
+    larger return than the fastest run.
+
+    ## Starting State
+
+    The job at its beginning, without compression so far, and the conditions of one episode seed.
+    `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
+    `reset(options={"episode_seed": 20001})` sets it.
+
+    ## Episode End
+
+    Termination: when the job has made the progress of `job.iterations` iterations without compression.
+
+    Truncation: after `control.episode_steps` steps.
+
+    ## Arguments
+
+    | Parameter | Type | Default | Description |
+    | --- | --- | --- | --- |
+    | `scenario` | str, path, dict or `CompressionScenario` | `"compression-drift"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
+    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
+    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"network.median_bps": 5e9}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+
+    ## Info
+
+    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `metrics`: dict of the window's metrics, see `sysgym.envs.compression.metrics.STEP_METRICS`.
+    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_seed`, `time_s`: the seed of this episode, and the time since the job began.
+
+    `env.unwrapped.run` is the training run, its conditions and its optimum included.
+
+    ## Registered Configurations
+
+    One id, `sysgym/GradCompress-v0`; `scenario` selects the configuration: `compression-datacenter`,
+    `compression-drift`, `compression-unseen`, or a file of your own.
+
+    ## Baselines
+
+    The agents `never`, one for each method (`powersgd_4`, ...), `crossover`, `accordion`, `oracle`
+    (privileged) and learned ones. `sysgym bench compression` evaluates them and `sysgym report` prints regret
+    with confidence intervals.
+
+    ## References
+
+    - Agarwal, Wang, Venkataraman, Papailiopoulos: On the Utility of Gradient Compression in Distributed
+      Training Systems. MLSys 2022, arXiv 2103.00543. The model of an iteration's time.
+    - Agarwal, Wang, Lee, Venkataraman, Papailiopoulos: Accordion: Adaptive Gradient Communication via
+      Critical Learning Regime Identification. MLSys 2021, arXiv 2010.16248. Critical phases.
+    - Vogels, Karimireddy, Jaggi: PowerSGD: Practical Low-Rank Gradient Compression for Distributed
+      Optimization. NeurIPS 2019, arXiv 1905.13727.
+
+    ## Version History
+
+    - v0: first version.
+    """  # noqa: E501, a table's row is one line
+
+    metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
+        "render_modes": ["ansi", "rgb_array", "human"],
+        "render_fps": 8,
+    }
+    ARGUMENTS = OBSERVATION_ARGUMENT
+    REWARDS = REWARDS
+
+    def __init__(
+        self,
+        scenario: str | PathLike[str] | Mapping[str, Any] | CompressionScenario = "compression-drift",
+        split: str = "train",
+        reward: str | Reward[WindowOutcome] | None = None,
+        observation: str | Observer[CompressionScenario, RunState] = "default",
+        overrides: Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Create the environment; the class documentation describes the arguments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split, reward or observation does not exist.
+            ArgumentError: If the observation has no space.
+        """
+        self.scenario = resolve_scenario(scenario, overrides, CompressionScenario)
+        self.split, self.render_mode = split, render_mode
+        self._seeds = self.scenario.splits[split].seeds
+        self.reward = reward_of(self.scenario.reward, reward, REWARDS, weight_names())
+        self.observer = get_observer(observation, OBSERVERS)
+        self.observation_space = space_of(self.observer, self.scenario)
+        self.action_space: gym.spaces.Discrete = gym.spaces.Discrete(N_METHODS)
+        self.episode_seed: int | None = None
+        self.run: TrainingRun
+        self._gradient_bytes: float
+
+    @property
+    def observation_index(self) -> list[str]:
+        """Name of every value of the default observation."""
+        if self.observer is OBSERVERS["default"]:
+            return NAMES
+        shape = self.observation_space.shape or (0,)
+        return [f"observation[{index}]" for index in range(shape[0])]
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode.
+
+        Args:
+            seed: Seeds the generator that draws episode seeds.
+            options: ``{"episode_seed": int}`` sets the episode seed, which may lie outside the split.
+
+        Raises:
+            ClosedEnvironment: If the environment is closed.
+        """
+        self._check_may_reset()
+        super().reset(seed=seed)
+        self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
+        drawn = self.scenario.draw(self.split, self.episode_seed)
+        self.run = TrainingRun(drawn, self.episode_seed)
+        self._gradient_bytes = drawn.job.gradient_bytes
+        self._phase = Phase.RUNNING
+        self._show()
+        return self._observation(), self._info()
+
+    def step(self, action: int | np.int64) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Use a method for one window of time.
+
+        Raises:
+            NoEpisode: If no episode is in progress.
+            ClosedEnvironment: If the environment is closed.
+            ActionError: If the action is outside the space.
+        """
+        self._check_may_step()
+        run = self.run
+        happened = run.step(whole_number(action, self.action_space))
+        finished, truncated = run.finished, run.exhausted and not run.finished
+        outcome = WindowOutcome(happened, run.interval_s, run.training.iterations, run.uncompressed.finish_s)
+        terms = self.reward.terms(outcome)
+        info = {"reward_terms": terms, **self._info()}
+        if finished or truncated:
+            info["episode_metrics"] = episode_metrics(run)
+            self._phase = Phase.OVER
+        self._show()
+        return self._observation(), float(sum(terms.values())), finished, truncated, info
+
+    def _observation(self) -> Any:
+        return self.observer.observe(RunState(self.run, self._gradient_bytes))
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "metrics": step_metrics(self.run),
+            "episode_seed": self.episode_seed,
+            "time_s": self.run.time_s,
+        }
+
+    def _text(self) -> str:
+        return text(self.scenario.name, self.run)
+
+    def _picture(self) -> NDArray[np.uint8]:
+        return picture(self.scenario.name, self.run)

@@ -1,0 +1,117 @@
+"""Observation of a training run: what the job measures and knows, and what its cost model expects."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.compression.run import TrainingRun
+from sysgym.emulator.compression.times import iteration_times_s
+from sysgym.envs.observations import Column, Observer, table_space
+from sysgym.scenarios.schema.compression import METHODS, CompressionScenario
+
+HISTORY = 10
+"""Windows over which the mean and the deviation of the goodput are taken."""
+
+MOST = 20.0
+"""Limit of logarithms."""
+
+MOST_GAIN = 10.0
+
+_WORDS = ("no compression", "16 bits a value", *(f"PowerSGD of rank {rank}" for rank in (1, 4, 8, 16)),
+          "Top-K, 1 %", "Top-K, 10 %", "sign-SGD")  # fmt: skip
+
+COLUMNS: dict[str, Column] = {
+    "gradient": Column("gradient of a worker at 32 bits a value", "log10 of MB", -MOST, MOST),
+    "backward": Column("backward pass of the slowest worker, last window", "log10 of 100 ms", -MOST, MOST),
+    "workers": Column("workers, last window", "log2", 0.0, MOST),
+    "goodput": Column("goodput that was measured in the last window", "log10 of Gbit/s", -MOST, MOST),
+    "goodput_mean": Column("mean of that logarithm over the last 10 windows", "log10 of Gbit/s", -MOST, MOST),
+    "goodput_sd": Column("its standard deviation over them", "log10", 0.0, MOST),
+    "iteration": Column("time of an iteration, last window", "log10 of 100 ms", -MOST, MOST),
+    "waiting": Column("share of it beside forward and backward pass", "share", 0.0, 1.0),
+    "progress": Column("progress of the job", "share", -1.0, 1.0),
+    "critical": Column("the training is in a critical phase", "0 or 1", 0.0, 1.0),
+    "phase_left": Column("progress until the phase ends", "share of the job", 0.0, 2.0),
+    **{
+        f"uses_{name}": Column(f"method of the last window: {words}", "0 or 1", 0.0, 1.0)
+        for name, words in zip(METHODS, _WORDS, strict=True)
+    },
+    **{
+        f"expects_{name}": Column(
+            f"expected progress a second over that without compression: {words}", "ln", -MOST_GAIN, MOST_GAIN
+        )
+        for name, words in zip(METHODS, _WORDS, strict=True)
+    },
+}
+"""Columns of the observation. What is expected is the cost model at the goodput of the last window."""
+
+NAMES = list(COLUMNS)
+USES = NAMES.index(f"uses_{METHODS[0]}")
+EXPECTS = NAMES.index(f"expects_{METHODS[0]}")
+
+
+class RunState(NamedTuple):
+    """What an agent may know of an episode."""
+
+    run: TrainingRun
+    gradient_bytes: float
+
+
+class RunNumbers:
+    """The default observation, a vector of numbers."""
+
+    def space(self, setting: CompressionScenario) -> gym.spaces.Box:
+        """Return the space."""
+        return table_space(COLUMNS)
+
+    def observe(self, state: RunState) -> NDArray[np.float32]:
+        """Return the observation of a state."""
+        run = state.run
+        now, conditions, training = run.now, run.conditions, run.training
+        measured = np.log10(conditions.measured_bps[max(now - HISTORY + 1, 0) : now + 1] / 1e9)
+        backward_s, iteration_s = float(conditions.backward_s[now]), run.iteration_s
+        phase = run.phase
+        left = min(float(training.ends[phase]), training.iterations) - run.progress
+        row = np.empty(len(COLUMNS), np.float64)
+        row[:USES] = (
+            math.log10(state.gradient_bytes / 1e6),
+            math.log10(backward_s / 0.1),
+            math.log2(conditions.workers[now]),
+            measured[-1],
+            measured.mean(),
+            measured.std(),
+            math.log10(iteration_s / 0.1),
+            max(1.0 - (run.job.forward_s + backward_s) / iteration_s, 0.0),
+            run.progress / training.iterations,
+            float(training.critical[phase]),
+            left / training.iterations,
+        )
+        row[USES:EXPECTS] = 0.0
+        row[USES + run.method] = 1.0
+        row[EXPECTS:] = expected_gains(run, float(conditions.measured_bps[now]))
+        return np.clip(row, LOW, HIGH).astype(np.float32)
+
+
+def expected_gains(run: TrainingRun, goodput_bps: float) -> NDArray[np.float64]:
+    """Return ln of the expected progress a second over that without compression, [n methods].
+
+    They follow from the cost model with the number of workers, the backward pass of the last window, the
+    present phase of the training, and a goodput; a change of the method is not counted.
+    """
+    now, conditions = run.now, run.conditions
+    last = slice(now, now + 1)
+    times_s = iteration_times_s(
+        run.job, np.array([goodput_bps]), conditions.workers[last], conditions.backward_s[last]
+    )[0]
+    return np.asarray(np.log(times_s[0] / times_s * (1.0 - run.training.loss[run.phase])))
+
+
+LOW, HIGH = (
+    np.array([getattr(column, end) for column in COLUMNS.values()], np.float64) for end in ("low", "high")
+)
+OBSERVERS: dict[str, Observer[CompressionScenario, RunState]] = {"default": RunNumbers()}
