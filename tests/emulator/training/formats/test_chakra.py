@@ -178,7 +178,7 @@ def test_nodes_that_are_twice_there_invalid_or_not_there_are_counted(tmp_path: P
         (encoded([node(1, after=(2,)), node(2, after=(1,))]), "in a circle"),
         (gzip.compress(encoded([node(1)]), mtime=0)[:-9], "ends too early"),
     ],
-    ids=["no length", "half a message", "no bytes of a message", "empty", "no node", "circle", "half a gzip file"],
+    ids=["no length", "half a message", "no bytes", "empty", "no node", "circle", "half a gzip file"],
 )
 def test_damaged_files_are_errors(tmp_path: Path, data: bytes, message_: str) -> None:
     path = tmp_path / "job.0.et"
