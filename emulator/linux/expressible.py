@@ -132,12 +132,13 @@ def _host_problems(scenario: CongestionScenario) -> Iterator[Problem]:
     for key, jitter_s in (
         ("transport.host_jitter_s", ends.host_jitter_s),
         ("topology.link_jitter_s", scenario.topology.link_jitter_s),
+        ("topology.link_timer_s", scenario.topology.link_timer_s),
     ):
         if jitter_s is not None and jitter_s > OWN_DELAY_S:
             yield Problem(
                 key,
                 jitter_s,
-                f"at most {OWN_DELAY_S:g}: real hosts and links have their own jitter, and no more is added",
+                f"at most {OWN_DELAY_S:g}: real hosts and links have their own delays, and no more is added",
             )
     if ends.loss_detection in ("go_back_n", "selective_repeat"):
         yield Problem(

@@ -271,7 +271,9 @@ class Assembly:
         )
         if topology.shaped:  # the packet whose time is charged has left the buffer
             buffer_bytes = buffer_bytes + self.scenario.transport.mtu_bytes
-        links["buffer_ns"] = np.where(topology.from_host, NEVER_NS, np.rint(buffer_bytes * ns_per_byte))
+        # A room that is free later is a buffer that is smaller by what the link sends until then.
+        buffer_ns = np.rint(buffer_bytes * ns_per_byte) - round(self.scenario.topology.link_timer_s * 1e9)
+        links["buffer_ns"] = np.where(topology.from_host, NEVER_NS, buffer_ns)
         threshold = np.inf if queue.ecn_threshold_bytes is None else float(queue.ecn_threshold_bytes)
         thresholds = np.where(
             np.isnan(topology.link_ecn_threshold_bytes), threshold, topology.link_ecn_threshold_bytes

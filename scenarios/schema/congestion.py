@@ -182,6 +182,7 @@ class CongestionScenario(Scenario):
                 f'"wire" with {queues}',
                 "pauses and priorities are a matter of when bits are on wires",
             )
+        yield from self._check_timer()
         if self.queue.trim and not self.transport.detects_by_time:
             yield Problem(
                 "transport.loss_detection",
@@ -211,6 +212,17 @@ class CongestionScenario(Scenario):
                     f"at most {MOST_RATE_CHANGES} changes in an episode of {self.control.episode_s:g} s",
                     "use longer intervals or shorter episodes",
                 )
+
+    def _check_timer(self) -> Iterator[Problem]:
+        timer_s, key = self.topology.link_timer_s, "topology.link_timer_s"
+        if timer_s > 0.0 and self.topology.link_model != "shaper":
+            yield Problem(key, timer_s, '0 without topology.link_model = "shaper"', "wires have no timers")
+        room_bytes = self.queue.buffer_bytes - self.transport.mtu_bytes
+        most_s = 8 * room_bytes / self.topology.link_rate_bps
+        if self.topology.link_model == "shaper" and timer_s > most_s:
+            yield Problem(
+                key, timer_s, f"at most {most_s:g}, in which a link sends all but a packet of the buffer"
+            )
 
     def _check_queue(self) -> Iterator[Problem]:
         if self.queue.buffer_bytes < self.transport.mtu_bytes:

@@ -66,7 +66,7 @@ class Cut(NamedTuple):
 
 
 class _Links(GrownTable):
-    LATER: ClassVar[Mapping[str, Any]] = {"link_jitter_s": 0.0}
+    LATER: ClassVar[Mapping[str, Any]] = {"link_jitter_s": 0.0, "link_timer_s": 0.0}
 
     link_rate_bps: RateBps = Field(description="rate of every link, each direction, bit/s")
     link_delay_s: DelayS = Field(description="one-way propagation delay of every link, s")
@@ -84,6 +84,13 @@ class _Links(GrownTable):
             "a switch delays each packet by a time drawn between 0 and this, s, in their order. Without"
             " jitter, a full queue may take the packets of one input and drop all those of another, because"
             " they come in the same order whenever it has room for one (for hosts: transport.host_jitter_s)"
+        ),
+    )
+    link_timer_s: Annotated[float, Field(ge=0.0, le=1e-3)] = Field(
+        default=0.0,
+        description=(
+            "a shaped port has room for another packet this long after the turn of a waiting one has come, s:"
+            " Linux sends what waits by a timer, and handles a packet that arrives at the same moment first"
         ),
     )
     overrides: Annotated[tuple[LinkOverride, ...], FromList] = Field(

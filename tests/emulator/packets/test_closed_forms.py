@@ -184,6 +184,29 @@ def test_a_shaped_port_holds_a_packet_more_because_the_one_that_is_charged_has_l
     assert network.ports().dropped_packets[core_port(network)] == 12 - room - left
 
 
+@pytest.mark.parametrize("timer_s", [0.0, 1e-6, 3e-6])
+@pytest.mark.parametrize("late_s", [-5e-7, 5e-7, 1.5e-6, 3.5e-6])
+def test_a_shaped_port_has_room_again_when_its_timer_has_fired(
+    make_network: MakeNetwork, timer_s: float, late_s: float
+) -> None:
+    """Twelve packets fill the core port; another one arrives about when the first that waits has its turn."""
+    network = make_network(
+        window_of(12), topology__hosts_per_side=2, topology__core_rate_bps=10e6,
+        topology__link_model="shaper", topology__link_delay_s=1e-6, topology__link_timer_s=timer_s,
+        transport__host_jitter_s=0.0, queue__buffer_bytes=6000, queue__ecn_threshold_bytes=None,
+    )  # fmt: skip
+    turn_ns = 1_200_000  # of 1500 bytes at 10 Mb/s, after the first packet's arrival
+    start_ns = np.array([0, turn_ns + round(late_s * 1e9)])
+    sizes = np.array([12 * 1460, 1460])
+    schedule = make_schedule(np.random.default_rng(0), [0, 1], [2, 3], size_bytes=sizes, start_ns=start_ns)
+    network.reset(1, schedule)
+    network.advance(1.19e-3)
+    before = network.ports().accepted_packets[core_port(network)]
+    network.advance(20e-6)
+    accepted = network.ports().accepted_packets[core_port(network)] - before
+    assert accepted == (late_s > timer_s)
+
+
 @pytest.mark.parametrize(("link_model", "sendings"), [("wire", 1.0), ("shaper", 0.0)])
 def test_ideal_completion_time_is_reached_on_an_empty_network(
     make_network: MakeNetwork, link_model: str, sendings: float
