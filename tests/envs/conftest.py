@@ -1,4 +1,4 @@
-"""Roll-outs of environments with dictionary observations, and their digests."""
+"""Roll-outs of environments, and their digests."""
 
 from __future__ import annotations
 
@@ -34,16 +34,25 @@ def play(env: Any, action_seed: int = 0, episodes: int = 1, **reset: Any) -> lis
         over = False
         while not over:
             trace.append(env.step(random_action(env, rng)))
-            over = trace[-1][2]
+            over = trace[-1][2] or trace[-1][3]
     return trace
+
+
+ALL = "all"
+"""Name of the only part of an observation that is no dictionary."""
+
+
+def parts_of(whole: Any) -> dict[str, Any]:
+    """Return the parts of an observation or a space by name; what is not a dictionary is one part."""
+    return dict(whole) if isinstance(whole, dict | gym.spaces.Dict) else {ALL: whole}
 
 
 def hashed(trace: list[Any]) -> str:
     """Hash every bit of a rollout."""
     sha = hashlib.sha256()
     for observation, *rest in trace:
-        for key in sorted(observation):
-            sha.update(observation[key].tobytes())
+        for _, part in sorted(parts_of(observation).items()):
+            sha.update(part.tobytes())
         sha.update(json.dumps(rest, sort_keys=True, default=lambda mask: mask.tolist()).encode())
     return sha.hexdigest()
 

@@ -1,4 +1,4 @@
-"""Seeds of every environment of placement and stragglers: reproducibility and independence."""
+"""Seeds of the environments of jobs, clusters and accelerators: reproducibility and independence."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 
 import sysgym
 from sysgym.scenarios.errors import UnknownName
+from tests.envs.conftest import parts_of
 
 REGISTERED = sysgym.__version__
 EPISODES = {
@@ -72,8 +73,8 @@ def test_side_by_side_it_is_the_same_as_alone(env_id: str) -> None:
     together, _ = envs.reset(seed=[5, 6])
     for index, seed in enumerate((5, 6)):
         alone, _ = gym.make(env_id).reset(seed=seed)
-        for key, value in alone.items():
-            assert np.array_equal(together[key][index], value)
+        for key, value in parts_of(alone).items():
+            assert np.array_equal(parts_of(together)[key][index], value)
 
 
 @every
