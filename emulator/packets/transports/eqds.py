@@ -15,13 +15,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from sysgym.emulator.packets.transports.base import Receiver, Transport, round_trip_packets
+from sysgym.emulator.packets.transports.base import Receiver, Transport, parameter, round_trip_packets
 from sysgym.emulator.packets.transports.receiving import missing_pulls, queue_pulls
+
+FIRST_WINDOW_PACKETS = 0.0  # 0: a bandwidth-delay product of the empty path
 
 
 def on_start(flow: Any, event: Any) -> None:
-    """Send a bandwidth-delay product before the first credit can arrive."""
-    flow.credit_packets = round_trip_packets(flow)
+    """Send the first window before the first credit can arrive."""
+    packets = int(parameter(event, 0))
+    flow.credit_packets = packets if packets > 0 else round_trip_packets(flow)
 
 
 def on_data(message: Any, host: Any, event: Any) -> None:
@@ -35,4 +38,5 @@ EQDS = Transport(
     reference="Olteanu et al., NSDI 2022",
     on_start=on_start,
     receiver=Receiver(on_data=on_data),
+    parameters=(FIRST_WINDOW_PACKETS,),
 )
