@@ -3,8 +3,8 @@
 python scripts/beside_htsim.py
 
 htsim's figures are of one seed each: ``htsim_ndp -nodes 128 -tm FILE -linkspeed 10000 -mtu 1500 -end 20000
--q 8 -cwnd 30 -hop_latency 1 -strat perm``, with links of 10 us ``-cwnd 110 -hop_latency 10``; for EQDS ``-q 35
--strat ecmp_host -paths 64``.
+-q 8 -cwnd 30 -hop_latency 1 -strat perm``, with links of 10 us ``-cwnd 110 -hop_latency 10``; for EQDS
+``-q 35 -strat ecmp_host -paths 64``.
 """
 
 from __future__ import annotations
@@ -106,9 +106,7 @@ def completion_us(network: PacketNetwork, case: Case, seed: int) -> NDArray[np.f
 
 def main() -> None:
     """Print a row for each case."""
-    print(
-        "| law | flows | links | first window | htsim | here: median (seeds from - to) / largest | difference |"
-    )
+    print("| law | flows | links | first window | htsim | here | difference of the medians |")
     print("| --- | --- | --- | --- | ---: | ---: | ---: |")
     for case in CASES:
         network = make_network(case)
