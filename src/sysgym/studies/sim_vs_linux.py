@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,9 @@ METRICS = {
 
 TRANSFER_SCENARIO = "linux-dumbbell-100m"
 TRANSFER_STEPS = 100_000
+TRANSFER_TRAININGS = (0, 1, 2)
+"""Seeds of the trainings; the quick form has the first only."""
+
 TRANSFER_AGAINST = ("cubic", "dctcp", "neural")
 TRANSFER_METRICS = ("goodput_bps", "queue_mean_bytes", "queue_p99_bytes", "rtt_mean_s", "drop_fraction")
 BACKENDS = ("packets", "linux")
@@ -142,7 +145,8 @@ def survey(_n_workers: int, progress: Progress) -> list[Page]:
         lost[variant].append(_measured(scenario, contender, overrides=overrides, seeds=LOSS_SEEDS))
         done += 1
     progress(done, total)
-    return [*pages, _losses(lost), _winners(measured), _transfer(measured[TRANSFER_SCENARIO])]
+    transfer = _transfer(measured[TRANSFER_SCENARIO], TRANSFER_TRAININGS)
+    return [*pages, _losses(lost), _winners(measured), transfer]
 
 
 def quick(_n_workers: int, progress: Progress) -> list[Page]:
@@ -157,7 +161,7 @@ def quick(_n_workers: int, progress: Progress) -> list[Page]:
         progress(done, len(TRANSFER_AGAINST) + 1)
         classics.append(_measured(TRANSFER_SCENARIO, _contender(transport, TRANSFER_SCENARIO)))
     progress(len(classics), len(classics) + 1)
-    return [_transfer(classics)]
+    return [_transfer(classics, TRANSFER_TRAININGS[:1])]
 
 
 def _contender(transport: str, scenario: str) -> Contender:
@@ -246,15 +250,19 @@ def _best(players: Sequence[Measured], backend: str, metric: str, direction: str
     return [name for name, mean in known.items() if abs(mean - best) <= EQUAL * abs(best)]
 
 
-def _transfer(classics: Sequence[Measured]) -> Page:
+def _transfer(classics: Sequence[Measured], trainings: Sequence[int]) -> Page:
     """Train on the simulator and evaluate on both backends, beside the classical laws."""
     from sysgym.agents.learned import train
 
-    with tempfile.TemporaryDirectory() as folder:
-        final: Any = train("ppo", TRANSFER_SCENARIO, total_steps=TRANSFER_STEPS, out=folder, n_envs=8)
-        contender = parse_contender("ppo", (), "congestion").with_checkpoint(final)
-        rows = [*(row for row in classics if row.contender in TRANSFER_AGAINST)]
-        rows.append(_measured(TRANSFER_SCENARIO, contender))
+    rows = [row for row in classics if row.contender in TRANSFER_AGAINST]
+    for seed in trainings:
+        with tempfile.TemporaryDirectory() as folder:
+            final: Any = train(
+                "ppo", TRANSFER_SCENARIO, total_steps=TRANSFER_STEPS, out=folder, n_envs=8, seed=seed
+            )
+            contender = parse_contender("ppo", (), "congestion").with_checkpoint(final)
+            played = _measured(TRANSFER_SCENARIO, contender)
+        rows.append(replace(played, contender=f"{played.contender}, training {seed}"))
     cells = tuple((name, *(row.cell(name) for row in rows)) for name in TRANSFER_METRICS)
     text = (
         f"PPO, trained on the simulator for {TRANSFER_STEPS:,} steps of {TRANSFER_SCENARIO} and not on the"
