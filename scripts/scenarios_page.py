@@ -20,6 +20,7 @@ from sysgym.scenarios import (
     load_scenario,
     load_suite,
 )
+from sysgym.scenarios.schema.bursts import BurstScenario
 from sysgym.scenarios.schema.collectives import CollectivesScenario
 from sysgym.scenarios.schema.common import Range, Scenario
 from sysgym.scenarios.schema.compression import CompressionScenario
@@ -41,6 +42,7 @@ def render(text: str) -> str:
         "shipped placement": _shipped_placement(),
         "shipped collectives": _shipped_collectives(),
         "shipped compression": _shipped_compression(),
+        "shipped bursts": _shipped_bursts(),
         "suites": _suites(),
         "suite keys": _suite_keys(),
     }
@@ -195,6 +197,29 @@ def _shipped_compression() -> Iterator[str]:
             f"{network.least_bps / 1e9:g} to {network.most_bps / 1e9:g}",
             ", ".join(name for name, value in drifts.items() if value),
             str(len(scenario.loss.critical_starts)),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _shipped_bursts() -> Iterator[str]:
+    yield (
+        "| scenario | environment | GPUs | models in training | in test | batch in training | in test"
+        " | error of the profile | drift of the interference |"
+    )
+    yield "| --- | --- | ---: | --- | --- | --- | --- | ---: | ---: |"
+    for info in list_scenarios("bursts"):
+        scenario = load_scenario(info.name, expect=BurstScenario)
+        job, splits = scenario.job, (scenario.splits.train, scenario.splits.test)
+        models = [split.vary.get("job.model", (job.model,)) for split in splits]
+        batches = [split.vary.get("job.batch", (job.batch,)) for split in splits]
+        cells = [
+            f"[`{info.name}`](../scenarios/bursts/{info.name}.toml)",
+            scenario.env_id.removeprefix("sysgym/"),
+            str(job.gpus),
+            *(", ".join(map(str, names)).replace("_", "-") for names in models),
+            *(", ".join(map(str, sizes)) for sizes in batches),
+            f"{100 * job.profile_log_sd:g} %",
+            f"{100 * scenario.background.drift_log_sd:g} %",
         ]
         yield f"| {' | '.join(cells)} |"
 

@@ -51,6 +51,8 @@ PLACEMENT = {
 COLLECTIVES = "synthesis"
 # Compression: every scenario, the first decisions and the end of two episodes.
 COMPRESSION = "methods"
+# Bursts: every scenario in its own environment, the first decisions and the end of two episodes.
+BURSTS = "bursts"
 PLACEMENT_EPISODES = 5
 MEASUREMENTS = 6
 
@@ -78,6 +80,8 @@ def episodes() -> Iterator[Episode]:
             yield Episode(info.name, COLLECTIVES)
         elif info.family == "compression":
             yield Episode(info.name, COMPRESSION)
+        elif info.family == "bursts":
+            yield Episode(info.name, BURSTS)
         elif info.family == "placement":
             env_id = load_scenario(info.name).env_id
             yield from (Episode(info.name, variant) for variant, own in PLACEMENT.items() if own == env_id)
@@ -99,8 +103,8 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
         return placement_trace(episode)
     if episode.variant == COLLECTIVES:
         return collectives_trace(episode)
-    if episode.variant == COMPRESSION:
-        return compression_trace(episode)
+    if episode.variant in (COMPRESSION, BURSTS):
+        return discrete_trace(episode)
     if episode.variant.startswith(FLOW):
         return flow_trace(episode)
     transport = episode.variant.removesuffix(BY_DUPLICATES)
@@ -235,24 +239,25 @@ def collectives_trace(episode: Episode) -> list[dict[str, int | float]]:
     return records
 
 
-def compression_trace(episode: Episode) -> list[dict[str, int | float]]:
-    """Play episodes in the environment of the compression family; records of the first steps and the last."""
-    env: Any = gym.make("sysgym/GradCompress-v0", scenario=episode.scenario, split="test").unwrapped
+def discrete_trace(episode: Episode) -> list[dict[str, int | float]]:
+    """Play episodes in the scenario's own environment; records of the first steps and the last."""
+    env_id = load_scenario(episode.scenario).env_id
+    env: Any = gym.make(env_id, scenario=episode.scenario, split="test").unwrapped
     records = []
     for number in range(2):
         observation, info = env.reset(seed=0, options={"episode_seed": EPISODE_SEED + number})
-        records.append(compression_record(observation, 0.0, info))
+        records.append(discrete_record(observation, 0.0, info))
         over, step = False, 0
         while not over:
-            # Every method, some of them for several windows in a row.
+            # Every action, some of them several times in a row.
             observation, reward, ended, truncated, info = env.step((step * step) % 11 % env.action_space.n)
             step, over = step + 1, ended or truncated
             if over or step <= STEPS:
-                records.append(compression_record(observation, reward, info))
+                records.append(discrete_record(observation, reward, info))
     return records
 
 
-def compression_record(observation: Any, reward: float, info: dict[str, Any]) -> dict[str, int | float]:
+def discrete_record(observation: Any, reward: float, info: dict[str, Any]) -> dict[str, int | float]:
     """Return what is compared after one decision; at the end of an episode its metrics too."""
     values = np.asarray(observation, dtype=np.float64)
     ended = {f"episode_{name}": value for name, value in info.get("episode_metrics", {}).items()}

@@ -38,7 +38,15 @@ CHAPTERS = (
         "problems",
         "Environments",
         "Every environment with its spaces, rewards, scenarios, metrics and baseline scores.",
-        ("environments/index", "stragglers", "placement", "collectives*", "compression*", "training-jobs"),
+        (
+            "environments/index",
+            "stragglers",
+            "placement",
+            "collectives*",
+            "compression*",
+            "bursts*",
+            "training-jobs",
+        ),
     ),
     Chapter(
         "guides",

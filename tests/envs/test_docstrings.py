@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from sysgym.envs.bursts.mux import BurstMux
+from sysgym.envs.bursts.observation import MUX_COLUMNS, plan_columns
+from sysgym.envs.bursts.plan import BurstPlan
 from sysgym.envs.collectives.observation import CANDIDATE_COLUMNS, SYSTEM_COLUMNS
 from sysgym.envs.collectives.synthesis import CollectiveSynthesis
 from sysgym.envs.compression.grad_compress import GradCompress
@@ -68,6 +71,7 @@ STRAGGLER_COLUMNS: dict[Any, dict[str, Any]] = {
 COLLECTIVE_COLUMNS: dict[Any, dict[str, Any]] = {
     CollectiveSynthesis: {"candidates": CANDIDATE_COLUMNS, "system": SYSTEM_COLUMNS}
 }
+VECTORS = (GradCompress, BurstPlan, BurstMux)
 COLUMNS = {**PLACEMENT_COLUMNS, **STRAGGLER_COLUMNS, **COLLECTIVE_COLUMNS}
 every = pytest.mark.parametrize("cls", list(COLUMNS))
 
@@ -103,7 +107,7 @@ def shapes_as_told(env: Any) -> dict[str, str]:
     return shapes
 
 
-@pytest.mark.parametrize("cls", [DatacenterCC, FlowCC, GradCompress, *COLUMNS])
+@pytest.mark.parametrize("cls", [DatacenterCC, FlowCC, *VECTORS, *COLUMNS])
 def test_all_sections_in_order(cls: Any) -> None:
     assert re.findall(r"^## (.*)$", inspect.getdoc(cls) or "", flags=re.M) == HEADINGS
 
@@ -134,14 +138,27 @@ def test_the_number_of_actions_is_told(cls: Any) -> None:
     assert told[1] == expected
 
 
-def test_the_observation_of_a_training_run_is_its_columns() -> None:
-    found = tables(GradCompress, "Observation Space")["Column of the observation"]
-    assert found == [[f"`{name}`", one.meaning, one.unit] for name, one in RUN_COLUMNS.items()]
-    assert f"({len(RUN_COLUMNS)},)" in section(GradCompress, "Observation Space")
-    assert GradCompress().observation_index == list(RUN_COLUMNS)
+@pytest.mark.parametrize(("cls", "columns"), [(GradCompress, RUN_COLUMNS), (BurstMux, MUX_COLUMNS)])
+def test_an_observation_that_is_a_vector_is_its_columns(cls: Any, columns: Any) -> None:
+    found = tables(cls, "Observation Space")["Column of the observation"]
+    assert found == [[f"`{name}`", one.meaning, one.unit] for name, one in columns.items()]
+    assert f"({len(columns)},)" in section(cls, "Observation Space")
+    assert cls().observation_index == list(columns)
 
 
-@pytest.mark.parametrize("cls", [GradCompress, *COLUMNS])
+def test_the_observation_of_a_plan_is_its_columns() -> None:
+    """Columns that repeat by GPU count are told by their first and last one."""
+    columns = plan_columns(4)
+    told = [row[0] for row in tables(BurstPlan, "Observation Space")["Column of the observation"]]
+    ends = [re.findall(r"`(\w+)`", cell) for cell in told]
+    names = list(columns)
+    assert [name for pair in ends for name in pair if name not in names] == []
+    covered = [name for pair in ends for name in names[names.index(pair[0]) : names.index(pair[-1]) + 1]]
+    assert covered == names == BurstPlan().observation_index
+    assert f"({len(columns)},)" in section(BurstPlan, "Observation Space")
+
+
+@pytest.mark.parametrize("cls", [*VECTORS, *COLUMNS])
 def test_every_reward_is_described_with_its_terms(cls: Any) -> None:
     described = {row[0].strip("`"): row[1] for row in tables(cls, "Rewards")["Name"]}
     assert list(described) == list(cls.REWARDS)

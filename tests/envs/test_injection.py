@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import sysgym
+from sysgym.envs.bursts.observation import MuxNumbers, PlanNumbers
 from sysgym.envs.collectives.observation import SynthesisTables
 from sysgym.envs.compression.observation import RunNumbers
 from sysgym.envs.congestion.datacenter.rewards import get_reward
@@ -34,6 +35,8 @@ DEFAULTS: dict[str, Any] = {
     "sysgym/JointPlacement-v0": JointTables,
     "sysgym/CollectiveSynthesis-v0": SynthesisTables,
     "sysgym/GradCompress-v0": RunNumbers,
+    "sysgym/BurstPlan-v0": PlanNumbers,
+    "sysgym/BurstMux-v0": MuxNumbers,
 }
 every = pytest.mark.parametrize("env_id", list(DEFAULTS))
 

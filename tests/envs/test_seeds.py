@@ -24,6 +24,8 @@ EPISODES = {
     "sysgym/JointPlacement-v0": 3,
     "sysgym/CollectiveSynthesis-v0": 3,
     "sysgym/GradCompress-v0": 1,
+    "sysgym/BurstPlan-v0": 3,
+    "sysgym/BurstMux-v0": 1,
     "sysgym/StragglerPrediction-v0": 1,
     "sysgym/StragglerMitigation-v0": 1,
 }

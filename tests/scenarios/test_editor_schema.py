@@ -62,6 +62,9 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     # Compression: log standard deviations, shares, factors, iterations, losses by method.
     ratios |= {"log_sd", "straggler_log_sd", "background_share", "overlap_slowdown", "rank_4_ratio"}
     ratios |= {"rebuild_iterations", "critical_share", "critical_factor", *METHODS}
+    # Bursts: log standard deviations, factors, shares, a batch.
+    ratios |= {"spread_log_sd", "profile_log_sd", "drift_log_sd", "plan_limit", "idle_value", "small_batch"}
+    ratios |= {"interference", "most_slowdown"}
     # Network: probabilities, the weight of a sample, a queue over the free memory.
     ratios |= {"loss_probability", "red_max_probability", "red_weight", "shared_buffer_alpha"}
     # Traffic: an index of a tail.

@@ -1,0 +1,155 @@
+"""Rules of background work: none, constant, additive increase, and the model with a tracked interference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.bursts.base import mux_of
+from sysgym.emulator.bursts.multiplexing import ACTIONS, BATCHES, MOST_PIECES, outcomes
+from sysgym.envs.bursts.observation import MUX_COLUMNS
+from sysgym.scenarios.errors import SysgymError
+
+_SLOWDOWN = list(MUX_COLUMNS).index("slowdown")
+
+
+def action_of(batch: int, pieces: int) -> int:
+    """Return the number of an action.
+
+    Raises:
+        SysgymError: If there is no such batch or number of pieces.
+    """
+    if batch == 0 or pieces == 0:
+        return 0
+    if (batch, pieces) not in ACTIONS:
+        raise SysgymError(
+            f"expected a batch of {BATCHES} and 0 to {MOST_PIECES} pieces,"
+            f" got batch {batch!r}, pieces {pieces!r}"
+        )
+    return ACTIONS.index((batch, pieces))
+
+
+class ConstantBackground:
+    """One batch and number of outstanding pieces throughout.
+
+    Args:
+        batch: Batch of the background work.
+        pieces: Pieces outstanding on each GPU.
+
+    Raises:
+        SysgymError: If there is no such action.
+    """
+
+    name = "constant_background"
+
+    def __init__(self, batch: int = 16, pieces: int = 2) -> None:
+        self._action = action_of(batch, pieces)
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Check the environment.
+
+        Raises:
+            SysgymError: If the environment is another one.
+        """
+        mux_of(env, self.name)
+
+    def act(self, observation: Any) -> int:
+        """Return the action."""
+        return self._action
+
+
+class NoBackground(ConstantBackground):
+    """No background work."""
+
+    name = "no_background"
+
+    def __init__(self) -> None:
+        super().__init__(0, 0)
+
+
+class Aimd:
+    """One more outstanding piece while the measured slowdown is below a target, half as many if it is above.
+
+    Args:
+        target: Slowdown that is wanted, ratio less 1.
+        batch: Batch of the background work.
+        every: Windows between increases.
+
+    Raises:
+        SysgymError: If a value is out of range.
+    """
+
+    name = "aimd_background"
+
+    def __init__(self, target: float = 0.15, batch: int = 16, every: int = 5) -> None:
+        if not target > 0.0 or every < 1:
+            raise SysgymError(
+                "aimd_background: expected target > 0 and every >= 1,"
+                f" got target = {target!r}, every = {every!r}"
+            )
+        action_of(batch, 1)
+        self.target, self.batch, self.every = target, batch, every
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Begin with one piece.
+
+        Raises:
+            SysgymError: If the environment is another one.
+        """
+        mux_of(env, self.name)
+        self._pieces, self._waited = 1, 0
+
+    def act(self, observation: Any) -> int:
+        """Return the action for the slowdown of the last window."""
+        self._waited += 1
+        if float(observation[_SLOWDOWN]) > self.target:
+            self._pieces, self._waited = self._pieces // 2, 0
+        elif self._waited >= self.every:
+            self._pieces, self._waited = min(self._pieces + 1, MOST_PIECES), 0
+        return action_of(self.batch, self._pieces)
+
+
+class ModelBased:
+    """The action that is worth most by the model, with the interference that the last windows have shown.
+
+    What a window without background work says of the interference is nothing, so the estimate then stays.
+
+    Args:
+        memory: Weight of the estimate before a measurement.
+        margin: The slowdown's limit is reduced by this.
+
+    Raises:
+        SysgymError: If a value is out of range.
+    """
+
+    name = "model_background"
+
+    def __init__(self, memory: float = 0.8, margin: float = 0.03) -> None:
+        if not 0.0 <= memory < 1.0 or margin < 0.0:
+            raise SysgymError(
+                f"model_background: expected 0 <= memory < 1 and margin >= 0, got {memory!r} and {margin!r}"
+            )
+        self.memory, self.margin = memory, margin
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Begin with the interference that the scenario expects.
+
+        Raises:
+            SysgymError: If the environment is another one.
+        """
+        self._world = mux_of(env, self.name)
+        self._estimate = self._world.drawn.background.interference
+        self._action = 0
+
+    def act(self, observation: Any) -> int:
+        """Return the best action by the estimate."""
+        gaps, background = self._world.episode.gaps, self._world.drawn.background
+        if self._action:
+            at_ends = outcomes(gaps, background, np.array([0.0, 1.0])).slowdown[:, self._action]
+            seen = (1.0 + float(observation[_SLOWDOWN]) - at_ends[0]) / (at_ends[1] - at_ends[0])
+            self._estimate += (1.0 - self.memory) * (max(seen, 0.0) - self._estimate)
+        expected = outcomes(gaps, background, np.array([self._estimate]))
+        self._action = int(expected.worth(background.most_slowdown - self.margin)[0].argmax())
+        return self._action

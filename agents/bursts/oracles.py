@@ -1,0 +1,36 @@
+"""Oracles: the cheapest plan of the true times, and the best background work of every window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+
+from sysgym.agents.bursts.base import mux_of, plan_of
+from sysgym.emulator.bursts.planning import optimal_plan
+from sysgym.envs.bursts.plan import BurstPlan
+
+
+class Oracle:
+    """The best actions; it reads the true times, and the interference of the future."""
+
+    name = "oracle"
+    privileged = True
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Find the actions of the episode.
+
+        Raises:
+            SysgymError: If the environment belongs to another family.
+        """
+        if isinstance(env.unwrapped, BurstPlan):
+            world = plan_of(env, self.name)
+            value = world.drawn.background.idle_value
+            actions = optimal_plan(world.layers, world.true_steps_s, value)[0]
+        else:
+            actions = mux_of(env, self.name).episode.worth.argmax(axis=1)
+        self._actions = iter(actions.tolist())
+
+    def act(self, observation: Any) -> int:
+        """Return the next action."""
+        return int(next(self._actions))

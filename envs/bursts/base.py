@@ -1,0 +1,145 @@
+"""Base class of the environments of burst-parallel training: a drawn scenario, one action after another."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.envs.bursts.rewards import weight_names
+from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
+from sysgym.envs.lifecycle import Lifecycle, Phase, whole_number
+from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
+from sysgym.envs.rewards import Reward, reward_of
+from sysgym.scenarios.schema.bursts import BurstScenario
+
+
+class BurstEnv(Lifecycle, gym.Env[Any, np.int64]):
+    """Environment of the family.
+
+    Attributes:
+        REWARDS: Rewards by name.
+        OBSERVERS: Observations by name.
+        scenario: The scenario.
+        drawn: The scenario of this episode.
+        reward: The reward.
+        observer: The observation.
+        episode_seed: Seed of this episode.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
+        "render_modes": ["ansi", "rgb_array", "human"],
+        "render_fps": 8,
+    }
+    ARGUMENTS = OBSERVATION_ARGUMENT
+    REWARDS: ClassVar[Mapping[str, Reward[Any]]]
+    OBSERVERS: ClassVar[Mapping[str, Observer[BurstScenario, Any]]]
+
+    def __init__(
+        self,
+        scenario: str | PathLike[str] | Mapping[str, Any] | BurstScenario,
+        split: str,
+        reward: str | Reward[Any] | None,
+        observation: str | Observer[BurstScenario, Any],
+        overrides: Mapping[str, Any] | None,
+        render_mode: str | None,
+    ) -> None:
+        """Create the environment.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split, reward or observation does not exist.
+            ArgumentError: If the observation has no space.
+        """
+        self.scenario = resolve_scenario(scenario, overrides, BurstScenario)
+        self.split, self.render_mode = split, render_mode
+        self._seeds = self.scenario.splits[split].seeds
+        self.reward = reward_of(self.scenario.reward, reward, self.REWARDS, weight_names())
+        self.observer = get_observer(observation, self.OBSERVERS)
+        self.observation_space = space_of(self.observer, self.scenario)
+        self.action_space: gym.spaces.Discrete = gym.spaces.Discrete(self._n_actions)
+        self.episode_seed: int | None = None
+        self.drawn: BurstScenario
+
+    @property
+    def observation_index(self) -> list[str]:
+        """Name of every value of the default observation."""
+        if self.observer is self.OBSERVERS["default"]:
+            return self._names()
+        shape = self.observation_space.shape or (0,)
+        return [f"observation[{index}]" for index in range(shape[0])]
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode.
+
+        Args:
+            seed: Seeds the generator that draws episode seeds.
+            options: ``{"episode_seed": int}`` sets the episode seed, which may lie outside the split.
+
+        Raises:
+            ClosedEnvironment: If the environment is closed.
+        """
+        self._check_may_reset()
+        super().reset(seed=seed)
+        self.episode_seed = draw_episode_seed(self.np_random, self._seeds, options)
+        self.drawn = self.scenario.draw(self.split, self.episode_seed)
+        self._begin(self.episode_seed)
+        self._phase = Phase.RUNNING
+        self._show()
+        return self.observer.observe(self._state()), self._info()
+
+    def step(self, action: int | np.int64) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take one decision.
+
+        Raises:
+            NoEpisode: If no episode is in progress.
+            ClosedEnvironment: If the environment is closed.
+            ActionError: If the action is outside the space.
+        """
+        self._check_may_step()
+        outcome, over = self._act(whole_number(action, self.action_space))
+        terms = self.reward.terms(outcome)
+        info = {"reward_terms": terms, **self._info()}
+        if over:
+            info["episode_metrics"] = self._episode_metrics()
+            self._phase = Phase.OVER
+        self._show()
+        return self.observer.observe(self._state()), float(sum(terms.values())), over, False, info
+
+    @property
+    @abstractmethod
+    def _n_actions(self) -> int:
+        """Number of actions."""
+
+    @abstractmethod
+    def _names(self) -> list[str]:
+        """Return the name of every value of the default observation."""
+
+    @abstractmethod
+    def _begin(self, episode_seed: int) -> None:
+        """Draw the problem of an episode."""
+
+    @abstractmethod
+    def _act(self, action: int) -> tuple[Any, bool]:
+        """Apply an action; return its outcome, and whether the episode is over."""
+
+    @abstractmethod
+    def _state(self) -> Any:
+        """Return what an agent may know of the episode."""
+
+    @abstractmethod
+    def _step_metrics(self) -> dict[str, float]:
+        """Return the metrics of the state."""
+
+    @abstractmethod
+    def _episode_metrics(self) -> dict[str, float]:
+        """Return the metrics of the whole episode."""
+
+    def _info(self) -> dict[str, Any]:
+        return {"metrics": self._step_metrics(), "episode_seed": self.episode_seed}

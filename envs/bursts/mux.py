@@ -1,0 +1,181 @@
+"""``sysgym/BurstMux-v0``: background training in the gaps of a burst-parallel job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.bursts.multiplexing import ACTIONS, Multiplexing
+from sysgym.envs.bursts.base import BurstEnv
+from sysgym.envs.bursts.metrics import mux_metrics
+from sysgym.envs.bursts.observation import MUX_COLUMNS, MUX_OBSERVERS, MuxState
+from sysgym.envs.bursts.render import mux_picture, mux_text
+from sysgym.envs.bursts.rewards import MUX_REWARDS, WindowOutcome
+from sysgym.envs.observations import Observer
+from sysgym.envs.rewards import Reward
+from sysgym.scenarios.schema.bursts import BurstScenario
+
+MEMORY = 0.9
+"""Weight of the mean before a measured slowdown."""
+
+
+class BurstMux(BurstEnv):
+    """Choose how much background training runs beside a burst-parallel job.
+
+    ## Description
+
+    The foreground job follows the plan of DeepPool's planner and leaves GPUs idle during the layers that have fewer.
+    Background training fills these gaps with pieces of work at low priority. Larger batches and more outstanding pieces use the
+    gaps better, and are more in the way of the foreground: it waits for the pieces that run when it needs a GPU back, and its own
+    layers become slower. How much slower is unknown and drifts; only the slowdown of the last window is measured, with an
+    error.
+
+    A step is a window of `control.interval_s`. The model of the gaps is assumed; `sysgym.emulator.bursts.multiplexing`
+    describes it.
+
+    ## Action Space
+
+    `Discrete(21)`: 0 for no background work; action 1 + 4 i + j for the i-th of the batches 1, 2, 4, 8, 16 with j + 1
+    pieces outstanding on each GPU, j from 0 to 3.
+
+    ## Observation Space
+
+    `Box`, float32, shape (11,).
+
+    | Column of the observation | Meaning | Unit |
+    | --- | --- | --- |
+    | `slowdown` | slowdown of the foreground that was measured in the last window | ratio less 1 |
+    | `slowdown_mean` | its mean with weights 0.9 for the mean before | ratio less 1 |
+    | `background` | background work of the last window | share of all GPUs |
+    | `idle` | idle share of the last window | share |
+    | `idle_alone` | idle share without background work | share |
+    | `gap` | mean length of a gap | log10 of ms |
+    | `iteration` | iteration without background work | log10 of ms |
+    | `piece` | duration of a piece at the largest batch | log10 of ms |
+    | `batch` | background batch of the last window | log2 of 1 + batch |
+    | `pieces` | pieces outstanding in the last window | |
+    | `windows_left` | windows left | share |
+
+    ## Rewards
+
+    The reward is the sum of named terms, which `info["reward_terms"]` lists; the scenario may set their weights.
+
+    | Name | Terms |
+    | --- | --- |
+    | `default` | `foreground`: its throughput over that without background work; `background`: its work over that of all GPUs with nothing else; `excess`: minus ten times the slowdown beyond `background.most_slowdown` |
+
+    ## Starting State
+
+    No background work so far. `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
+    `reset(options={"episode_seed": 20001})` sets it.
+
+    ## Episode End
+
+    Termination: after `control.episode_steps` windows.
+
+    ## Arguments
+
+    | Parameter | Type | Default | Description |
+    | --- | --- | --- | --- |
+    | `scenario` | str, path, dict or `BurstScenario` | `"burst-mux"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
+    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
+    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"background.piece_s": 2e-3}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+
+    ## Info
+
+    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `metrics`: dict of the last window's `slowdown`, `background` and `idle_share`.
+    - `episode_metrics`: on the last step, see `sysgym.envs.bursts.metrics.MUX_METRICS`.
+    - `episode_seed`, `time_s`: the seed of this episode, and the time since it began.
+
+    `env.unwrapped.episode` is the episode, its future included.
+
+    ## Registered Configurations
+
+    One id, `sysgym/BurstMux-v0`; `scenario` selects the configuration: `burst-mux`, `burst-mux-unseen`, or a file of your own.
+
+    ## Baselines
+
+    The agents `no_background`, `constant_background`, `aimd_background`, `model_background`, `random`, `oracle` (privileged)
+    and learned ones. `sysgym bench bursts` evaluates them.
+
+    ## References
+
+    - Park, Fried, Kim, Alizadeh, Belay: Efficient Strong Scaling Through Burst Parallel Training. MLSys 2022, arXiv
+      2112.10065. Background work in pieces at low priority.
+
+    ## Version History
+
+    - v0: first version.
+    """  # noqa: E501, a table's row is one line
+
+    REWARDS = MUX_REWARDS
+    OBSERVERS = MUX_OBSERVERS
+
+    def __init__(
+        self,
+        scenario: str | PathLike[str] | Mapping[str, Any] | BurstScenario = "burst-mux",
+        split: str = "train",
+        reward: str | Reward[WindowOutcome] | None = None,
+        observation: str | Observer[BurstScenario, MuxState] = "default",
+        overrides: Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Create the environment; the class documentation describes the arguments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split, reward or observation does not exist.
+            ArgumentError: If the observation has no space.
+        """
+        super().__init__(scenario, split, reward, observation, overrides, render_mode)
+        self.episode: Multiplexing
+        self._slowdown_mean = 1.0
+
+    @property
+    def _n_actions(self) -> int:
+        return len(ACTIONS)
+
+    def _names(self) -> list[str]:
+        return list(MUX_COLUMNS)
+
+    def _begin(self, episode_seed: int) -> None:
+        self.episode = Multiplexing(self.drawn, episode_seed)
+        self._slowdown_mean = 1.0
+
+    def _act(self, action: int) -> tuple[WindowOutcome, bool]:
+        window = self.episode.step(action)
+        self._slowdown_mean += (1.0 - MEMORY) * (self.episode.measured_slowdown - self._slowdown_mean)
+        excess = max(window.slowdown - self.drawn.background.most_slowdown, 0.0)
+        return WindowOutcome(window, excess), self.episode.over
+
+    def _state(self) -> MuxState:
+        return MuxState(self.episode, self._slowdown_mean)
+
+    def _info(self) -> dict[str, Any]:
+        time_s = len(self.episode.windows) * self.drawn.control.interval_s
+        return {**super()._info(), "time_s": time_s}
+
+    def _step_metrics(self) -> dict[str, float]:
+        last = self.episode.windows[-1] if self.episode.windows else None
+        return {
+            "slowdown": 1.0 if last is None else last.slowdown,
+            "background": 0.0 if last is None else last.background,
+            "idle_share": 1.0 - self.episode.gaps.busy_share if last is None else last.idle_share,
+        }
+
+    def _episode_metrics(self) -> dict[str, float]:
+        return mux_metrics(self.episode)
+
+    def _text(self) -> str:
+        return mux_text(self.scenario.name, self.episode)
+
+    def _picture(self) -> NDArray[np.uint8]:
+        return mux_picture(self.scenario.name, self.episode)
