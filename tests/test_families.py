@@ -29,6 +29,7 @@ LAYERS = ("scenarios", "emulator", "envs", "agents", "src/sysgym")
 
 # The folders of a family beside those that have its name: its world, and the tables of its scenario files.
 WORLDS = {
+    "bursts": ("emulator/bursts",),
     "collectives": ("emulator/collectives",),
     "compression": ("emulator/compression",),
     "congestion": (

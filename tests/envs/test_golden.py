@@ -52,13 +52,16 @@ def test_the_traces_have_something_to_tell() -> None:
     placements = [record for record in last if "episode_regret" in record]
     collectives = [record for record in last if "episode_bound_s" in record]
     runs = [record for record in last if "episode_optimum_s" in record]
-    placements = [record for record in placements if record not in collectives and record not in runs]
+    plans = [record for record in last if "episode_amplification" in record]
+    windows = [record for record in last if "episode_cluster_throughput" in record]
+    others = [*collectives, *runs, *plans, *windows]
+    placements = [record for record in placements if record not in others]
     jobs = [record for record in last if "episode_mean_slowdown" in record]
-    kinds = (packets, stragglers, placements, collectives, runs, jobs)
+    kinds = (packets, stragglers, placements, collectives, runs, plans, windows, jobs)
     assert sum(map(len, kinds)) == len(EPISODES)
     assert all(record["episode_worst_slowdown"] >= record["episode_mean_slowdown"] > 0.0 for record in jobs)
     assert all(0.0 <= record["episode_regret"] < 3.0 for record in collectives)
-    assert all(record["episode_regret"] > 0.0 for record in runs)
+    assert all(record["episode_regret"] > 0.0 for record in [*runs, *plans, *windows])
     assert all(record["delivered_bytes"] > 0 for record in packets)
     assert all(record["finished_tasks"] > 0 for record in stragglers)
     whole = [json.loads(episode.path.read_text()) for episode in EPISODES]

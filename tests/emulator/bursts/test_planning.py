@@ -105,7 +105,7 @@ def test_what_a_layer_adds_to_an_iteration() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**31), idle_value=st.floats(0.0, 1.0))
-def test_the_dynamic_programme_is_the_optimum(seed: int, idle_value: float) -> None:
+def test_the_dynamic_program_is_the_optimum(seed: int, idle_value: float) -> None:
     layers, steps_s, _ = drawn(seed)
     plan, price = optimal_plan(layers, steps_s, idle_value)
     costs = prices(layers, steps_s, idle_value)
