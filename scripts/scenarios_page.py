@@ -26,6 +26,7 @@ from sysgym.scenarios.schema.common import Range, Scenario
 from sysgym.scenarios.schema.compression import CompressionScenario
 from sysgym.scenarios.schema.congestion import TopologyTable, WorkloadTable
 from sysgym.scenarios.schema.suite import ContenderSpec, MatrixSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
+from sysgym.scenarios.schema.tuning import TuningScenario
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "scenarios.md"
 
@@ -43,6 +44,7 @@ def render(text: str) -> str:
         "shipped collectives": _shipped_collectives(),
         "shipped compression": _shipped_compression(),
         "shipped bursts": _shipped_bursts(),
+        "shipped tuning": _shipped_tuning(),
         "suites": _suites(),
         "suite keys": _suite_keys(),
     }
@@ -220,6 +222,27 @@ def _shipped_bursts() -> Iterator[str]:
             *(", ".join(map(str, sizes)) for sizes in batches),
             f"{100 * job.profile_log_sd:g} %",
             f"{100 * scenario.background.drift_log_sd:g} %",
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _shipped_tuning() -> Iterator[str]:
+    yield "| scenario | models in training | in test | workers in training | in test | Gbit/s | in test |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for info in list_scenarios("tuning"):
+        scenario = load_scenario(info.name, expect=TuningScenario)
+        job, splits = scenario.job, (scenario.splits.train, scenario.splits.test)
+        rates = [split.ranges.get("network.bandwidth_bps") for split in splits]
+        cells = [
+            f"[`{info.name}`](../scenarios/tuning/{info.name}.toml)",
+            *(", ".join(map(str, split.vary.get("job.model", (job.model,)))) for split in splits),
+            *(", ".join(map(str, split.vary.get("job.workers", (job.workers,)))) for split in splits),
+            *(
+                f"{rate.low / 1e9:g} to {rate.high / 1e9:g}"
+                if rate
+                else f"{scenario.network.bandwidth_bps / 1e9:g}"
+                for rate in rates
+            ),
         ]
         yield f"| {' | '.join(cells)} |"
 

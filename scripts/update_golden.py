@@ -53,6 +53,8 @@ COLLECTIVES = "synthesis"
 COMPRESSION = "methods"
 # Bursts: every scenario in its own environment, the first decisions and the end of two episodes.
 BURSTS = "bursts"
+# Tuning: every scenario, some short episodes in a row.
+TUNING = "changes"
 PLACEMENT_EPISODES = 5
 MEASUREMENTS = 6
 
@@ -80,6 +82,8 @@ def episodes() -> Iterator[Episode]:
             yield Episode(info.name, COLLECTIVES)
         elif info.family == "compression":
             yield Episode(info.name, COMPRESSION)
+        elif info.family == "tuning":
+            yield Episode(info.name, TUNING)
         elif info.family == "bursts":
             yield Episode(info.name, BURSTS)
         elif info.family == "placement":
@@ -101,8 +105,8 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
         return straggler_trace(episode)
     if episode.variant in PLACEMENT:
         return placement_trace(episode)
-    if episode.variant == COLLECTIVES:
-        return collectives_trace(episode)
+    if episode.variant in (COLLECTIVES, TUNING):
+        return masked_trace(episode)
     if episode.variant in (COMPRESSION, BURSTS):
         return discrete_trace(episode)
     if episode.variant.startswith(FLOW):
@@ -220,9 +224,10 @@ def placement_record(observation: Any, reward: float, info: dict[str, Any]) -> d
     return {**counts_and_times(info), "reward": float(reward), **sums_of(observation), **ended}
 
 
-def collectives_trace(episode: Episode) -> list[dict[str, int | float]]:
-    """Play episodes in the environment of the collectives family; records of the first steps and the last."""
-    env: Any = gym.make("sysgym/CollectiveSynthesis-v0", scenario=episode.scenario, split="test").unwrapped
+def masked_trace(episode: Episode) -> list[dict[str, int | float]]:
+    """Play episodes in the scenario's own environment; records of the first steps and the last."""
+    env_id = load_scenario(episode.scenario).env_id
+    env: Any = gym.make(env_id, scenario=episode.scenario, split="test").unwrapped
     records = []
     for number in range(2):
         observation, info = env.reset(seed=0, options={"episode_seed": EPISODE_SEED + number})

@@ -40,6 +40,7 @@ WORLDS = {
     ),
     "placement": ("emulator/accelerators",),
     "stragglers": ("emulator/cluster",),
+    "tuning": ("emulator/tuning",),
 }
 
 # Speed figures, and the studies and labs that are each about one family.

@@ -45,6 +45,7 @@ CHAPTERS = (
             "collectives*",
             "compression*",
             "bursts*",
+            "tuning*",
             "training-jobs",
         ),
     ),

@@ -29,6 +29,9 @@ from sysgym.envs.placement.program import ReductionProgram
 from sysgym.envs.stragglers.mitigation import StragglerMitigation
 from sysgym.envs.stragglers.observation import JOB_COLUMNS, TASK_COLUMNS
 from sysgym.envs.stragglers.prediction import StragglerPrediction
+from sysgym.envs.tuning.observation import BUCKET_COLUMNS
+from sysgym.envs.tuning.observation import JOB_COLUMNS as TUNED_JOB_COLUMNS
+from sysgym.envs.tuning.tuning import TrainingTuning
 from sysgym.scenarios import list_scenarios, load_scenario
 
 HEADINGS = [
@@ -72,7 +75,10 @@ COLLECTIVE_COLUMNS: dict[Any, dict[str, Any]] = {
     CollectiveSynthesis: {"candidates": CANDIDATE_COLUMNS, "system": SYSTEM_COLUMNS}
 }
 VECTORS = (GradCompress, BurstPlan, BurstMux)
-COLUMNS = {**PLACEMENT_COLUMNS, **STRAGGLER_COLUMNS, **COLLECTIVE_COLUMNS}
+TUNING_COLUMNS: dict[Any, dict[str, Any]] = {
+    TrainingTuning: {"buckets": BUCKET_COLUMNS, "job": TUNED_JOB_COLUMNS}
+}
+COLUMNS = {**PLACEMENT_COLUMNS, **STRAGGLER_COLUMNS, **COLLECTIVE_COLUMNS, **TUNING_COLUMNS}
 every = pytest.mark.parametrize("cls", list(COLUMNS))
 
 
@@ -98,6 +104,9 @@ def shapes_as_told(env: Any) -> dict[str, str]:
         letters = {2 * k: "2K", k: "K"}
     elif isinstance(env, CollectiveSynthesis):
         letters = {env.scenario.candidates.most: "K"}
+    elif isinstance(env, TrainingTuning):
+        rows = 1 + env.scenario.control.most_buckets
+        letters = {3 * rows: "3 R", rows: "R"}
     elif not isinstance(env, tuple(PLACEMENT_COLUMNS)):
         letters = {400: "N", 30: "2C"}
     shapes = {}

@@ -20,6 +20,7 @@ from sysgym.envs.lifecycle import ArgumentError
 from sysgym.envs.placement.observers import JointTables, PlacementTables, ProgramTables
 from sysgym.envs.rewards import Reward
 from sysgym.envs.stragglers.observation import JobTables
+from sysgym.envs.tuning.observation import TuningTables
 from sysgym.scenarios.errors import SysgymError, UnknownName
 from tests.envs.conftest import ALL, parts_of
 
@@ -37,6 +38,7 @@ DEFAULTS: dict[str, Any] = {
     "sysgym/GradCompress-v0": RunNumbers,
     "sysgym/BurstPlan-v0": PlanNumbers,
     "sysgym/BurstMux-v0": MuxNumbers,
+    "sysgym/TrainingTuning-v0": TuningTables,
 }
 every = pytest.mark.parametrize("env_id", list(DEFAULTS))
 

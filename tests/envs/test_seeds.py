@@ -26,6 +26,7 @@ EPISODES = {
     "sysgym/GradCompress-v0": 1,
     "sysgym/BurstPlan-v0": 3,
     "sysgym/BurstMux-v0": 1,
+    "sysgym/TrainingTuning-v0": 3,
     "sysgym/StragglerPrediction-v0": 1,
     "sysgym/StragglerMitigation-v0": 1,
 }

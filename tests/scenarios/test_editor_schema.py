@@ -65,6 +65,8 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     # Bursts: log standard deviations, factors, shares, a batch.
     ratios |= {"spread_log_sd", "profile_log_sd", "drift_log_sd", "plan_limit", "idle_value", "small_batch"}
     ratios |= {"interference", "most_slowdown"}
+    # Tuning: factors and shares; operations a second.
+    ratios |= {"flops_per_s", "overlap_slowdown", "jitter_log_sd", "background_probability"}
     # Network: probabilities, the weight of a sample, a queue over the free memory.
     ratios |= {"loss_probability", "red_max_probability", "red_weight", "shared_buffer_alpha"}
     # Traffic: an index of a tail.

@@ -6,6 +6,7 @@ of agents: neither the simulator nor the schema of scenarios is imported.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -65,7 +66,11 @@ def contenders(incomplete: str) -> list[str]:
     """Return the names of transports and agents that begin with the text; after ``TRANSPORT:``, of agents."""
     transport, colon, agent = incomplete.rpartition(":")
     if colon:
-        return [f"{transport}:{name}" for name in agents(agent)]
+        from sysgym.agents import list_agents
+        from sysgym.scenarios.families import families
+
+        playing = (list_agents(name) for name, family in families().items() if family.transports)
+        return [f"{transport}:{name}" for name in _beginning(agent, itertools.chain(*playing))]
     return _beginning(incomplete, [*transports(""), *agents("")])
 
 

@@ -185,7 +185,8 @@ def _scenario(scenario: Scenario, picture: Path | None = None) -> None:
     if picture is not None and not family.draw:
         drawn = ", ".join(other.name for other in families().values() if other.draw)
         raise SysgymError(
-            f"--picture: expected a scenario of the family {drawn}; {scenario.name} is of {family.name}"
+            f"--picture: expected a scenario of a family with pictures ({drawn});"
+            f" {scenario.name} is of {family.name}"
         )
     _heading(f"{scenario.name}: {scenario.title}", scenario.description, f"Environment: {scenario.env_id}.")
     paragraphs = family.describe_scenario(scenario)

@@ -112,7 +112,7 @@ def test_tables_inside_a_mix_are_shown_key_by_key(capsys: pytest.CaptureFixture[
         (
             "google-2011",
             "scenario",
-            "of the family compression, congestion.*; google-2011 is of stragglers",
+            "a family with pictures .*congestion.*; google-2011 is of stragglers",
         ),
         ("dctcp", "transport", "expected a scenario, dctcp was given as transport"),
     ],

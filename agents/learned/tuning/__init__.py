@@ -1,0 +1,1 @@
+"""Learning for the tuning family: buckets as members of a set, with a mask."""

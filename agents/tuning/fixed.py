@@ -1,0 +1,73 @@
+"""Agents with a plan from a rule or from a dynamic program."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sysgym.agents.tuning.base import PlanningAgent
+from sysgym.emulator.tuning.job import Profile, as_thought
+from sysgym.emulator.tuning.plans import by_need, capped, fused
+from sysgym.emulator.tuning.timing import Plan, step_of
+from sysgym.envs.tuning.tuning import TrainingTuning
+from sysgym.scenarios.errors import SysgymError
+
+
+class CappedBuckets(PlanningAgent):
+    """Buckets up to a size.
+
+    Args:
+        cap_mb: The size, MB; a larger layer has a bucket of its own.
+
+    Raises:
+        SysgymError: If the size is not positive.
+    """
+
+    name = "25_mb"
+
+    def __init__(self, cap_mb: float = 25.0) -> None:
+        if not cap_mb > 0.0:
+            raise SysgymError(f"25_mb: expected cap_mb > 0, got {cap_mb!r}")
+        self._cap_bytes = 1e6 * cap_mb
+
+    def plan(self, world: TrainingTuning) -> Plan:
+        """Return the plan."""
+        return capped(world.profile, self._cap_bytes)
+
+
+class BestCap(PlanningAgent):
+    """The best of 20 bucket sizes by the profile, in the order of readiness or of need."""
+
+    name = "best_cap"
+
+    def plan(self, world: TrainingTuning) -> Plan:
+        """Return the plan."""
+        profile = world.profile
+        total_bytes = float(profile.gradient_bytes.sum())
+        plans = [capped(profile, cap) for cap in np.geomspace(total_bytes / 200.0, total_bytes, 20)]
+        return best_by_profile([*plans, *(by_need(plan) for plan in plans)], profile)
+
+
+class Fusion(PlanningAgent):
+    """The exact fusion of gradients on one channel, sent as they become ready."""
+
+    name = "fusion"
+
+    def plan(self, world: TrainingTuning) -> Plan:
+        """Return the plan."""
+        return fused(world.profile)
+
+
+class FusionByNeed(PlanningAgent):
+    """The same buckets; those that the next forward pass needs first are sent first."""
+
+    name = "fusion_by_need"
+
+    def plan(self, world: TrainingTuning) -> Plan:
+        """Return the plan."""
+        return by_need(fused(world.profile))
+
+
+def best_by_profile(plans: list[Plan], profile: Profile) -> Plan:
+    """Return the plan with the shortest step by the profile, the first of equal ones."""
+    thought = as_thought(profile)
+    return min(plans, key=lambda plan: step_of(plan, profile, thought).time_s)

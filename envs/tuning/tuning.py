@@ -1,0 +1,315 @@
+"""``sysgym/TrainingTuning-v0``: gradient buckets of a data-parallel step, one change at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.tuning.job import Profile, Truth, as_thought, draw_job
+from sysgym.emulator.tuning.plans import CAP_BYTES, KINDS, allowed, capped, changed, in_order
+from sysgym.emulator.tuning.timing import Plan, Step, step_of
+from sysgym.envs.decisions import BoolArray, DecisionEnv
+from sysgym.envs.observations import Observer
+from sysgym.envs.rewards import Reward
+from sysgym.envs.tuning.metrics import Outcome
+from sysgym.envs.tuning.observation import OBSERVERS, TuningState, n_rows
+from sysgym.envs.tuning.render import TuningScene, tuning_picture, tuning_text
+from sysgym.envs.tuning.rewards import REWARDS, ChangeOutcome, weight_names
+from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.schema.tuning import TuningScenario
+
+
+class TrainingTuning(DecisionEnv[TuningScenario, Outcome]):
+    """Change the gradient buckets of a data-parallel training step, and measure what it does.
+
+    ## Description
+
+    Workers sum their gradients with ring all-reduces while the backward pass goes on. Few large buckets leave a long
+    transfer at the end; many small ones pay a latency each. The next forward pass needs the first layers first, whose
+    gradients are ready last, so the order of the transfers matters too.
+
+    An episode is one job. A step makes one local change to the plan and measures the true time of a training
+    step. The agent also sees what its profile predicts: a replay without the slowdown of computing beside transfers, jitter, others'
+    traffic, and the launch of each bucket. The best plan that was measured counts.
+
+    ## Action Space
+
+    `Discrete(3 R)` for R rows, one more than the scenario's `control.most_buckets`: action h R + r makes change h to the bucket in row r:
+    0 merges it with the next one, 1 splits it in two halves, 2 sends it before the one that is sent before
+    it. Action 0 ends the episode. `action_mask` tells which are allowed. An action that the mask forbids ends the episode.
+
+    ## Observation Space
+
+    `Dict` of float32 `Box`es, padded with zeros to R rows. Times are those of the profile.
+
+    | Key | Shape | Meaning |
+    | --- | --- | --- |
+    | `buckets` | (R, 11) | the buckets, columns below |
+    | `job` | (9,) | what they have in common, columns below |
+    | `action_mask` | (3 R,) | 1 where an action is allowed |
+
+    | Column of `buckets` | Meaning | Unit |
+    | --- | --- | --- |
+    | `exists` | there is a choice in this row | 0 or 1 |
+    | `stop` | the row ends the episode; the others are buckets | 0 or 1 |
+    | `size` | gradients of the bucket | log10 of MB |
+    | `layers` | layers of the bucket | share of all |
+    | `place` | place in the order in which buckets are sent | share of all |
+    | `transfer` | its time on the channel by the profile | share of all computing |
+    | `ready` | when it may be sent, by the profile | share of all computing |
+    | `wait` | from then to its first byte | share of all computing |
+    | `arrival` | when it has arrived | share of all computing |
+    | `slack` | from its arrival to when its first layer could compute | share of all computing |
+    | `stall` | how long computing waits for it | share of all computing |
+
+    | Column of `job` | Meaning | Unit |
+    | --- | --- | --- |
+    | `workers` | workers | log10 |
+    | `compute` | time of all computing | log10 of ms |
+    | `transfer` | time of one bucket with all gradients | share of all computing |
+    | `latency` | part of each transfer that does not depend on its size | share of all computing |
+    | `predicted` | time of the step by the profile, less 1 | share of all computing |
+    | `measured` | true time of the step, less 1 | share of all computing |
+    | `best` | least true time so far, less 1 | share of all computing |
+    | `first` | true time at the beginning, less 1 | share of all computing |
+    | `left` | changes left | share |
+
+    ## Rewards
+
+    The reward is the sum of named terms, which `info["reward_terms"]` lists; the scenario may set their
+    weights, by default 1.
+
+    | Name | Terms |
+    | --- | --- |
+    | `default` | `time`: decrease of the least true time so far, over that at the beginning; `invalid`: -1 for an action that the mask forbids |
+    | `present` | `time`: decrease of the true time by the change, over that at the beginning; `invalid`: -1 for an action that the mask forbids |
+
+    ## Starting State
+
+    The plan of `job.start`, by default buckets of 25 MB, as PyTorch has them.
+    `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
+    `reset(options={"episode_seed": 20001})` sets it.
+
+    ## Episode End
+
+    Termination: after `control.episode_steps` changes, by action 0, or after an action that the mask forbids.
+
+    Truncation: never.
+
+    ## Arguments
+
+    | Parameter | Type | Default | Description |
+    | --- | --- | --- | --- |
+    | `scenario` | str, path, dict or `TuningScenario` | `"tuning-buckets"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
+    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
+    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"job.workers": 64}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+
+    ## Info
+
+    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `metrics`: dict of the state's metrics, see `sysgym.envs.tuning.metrics.STEP_METRICS`.
+    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_seed`: the seed of this episode.
+    - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
+
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.profile` the job. A plan that is made elsewhere
+    is measured with `env.unwrapped.adopt(plan)`, which counts as a change.
+
+    ## Registered Configurations
+
+    One id, `sysgym/TrainingTuning-v0`; `scenario` selects the configuration: `tuning-buckets`, `tuning-unseen`, or a file of your own.
+
+    ## Baselines
+
+    The agents `25_mb`, `best_cap`, `fusion`, `fusion_by_need`, `critical_path`, `annealing`,
+    `local_search`, `tuning/random`, `oracle` (privileged) and learned ones. `sysgym bench tuning` evaluates them on unseen jobs and
+    `sysgym report` prints speed-ups with confidence intervals.
+
+    ## References
+
+    - Hu et al.: dPRO: A Generic Performance Diagnosis and Optimization Toolkit for Expediting Distributed DNN Training. MLSys 2022.
+      Replay of a step, and search among local changes.
+    - Peng et al.: A Generic Communication Scheduler for Distributed DNN Training Acceleration (ByteScheduler). SOSP
+      2019. Order of transfers.
+    - Li et al.: PyTorch Distributed: Experiences on Accelerating Data Parallel Training. VLDB 2020. Buckets of 25 MB.
+
+    ## Version History
+
+    - v0: first version.
+    """  # noqa: E501, a table's row is one line
+
+    metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
+        "render_modes": ["ansi", "rgb_array", "human"],
+        "render_fps": 4,
+    }
+    SCENARIO = TuningScenario
+    REWARDS = REWARDS
+    WEIGHT_NAMES = staticmethod(weight_names)
+    OBSERVERS = OBSERVERS
+
+    def __init__(
+        self,
+        scenario: str | PathLike[str] | Mapping[str, Any] | TuningScenario = "tuning-buckets",
+        split: str = "train",
+        reward: str | Reward[ChangeOutcome] | None = None,
+        observation: str | Observer[TuningScenario, TuningState] = "default",
+        overrides: Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Create the environment; the class documentation describes the arguments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split, reward or observation does not exist.
+            ArgumentError: If the observation has no space.
+        """
+        super().__init__(scenario, split, reward, observation, overrides, render_mode)
+        self.drawn: TuningScenario
+        self.profile: Profile
+        self.plan: Plan
+        self.measured_s: float
+        self.best_plan: Plan
+        self.best_s: float
+        self.first_s: float
+        self.tried: int
+        self._truth: Truth
+        self._expected: Step
+
+    @property
+    def truth(self) -> Truth:
+        """What the profile leaves out, which agents do not know."""
+        return self._truth
+
+    def adopt(self, plan: Plan) -> float:
+        """Replace the plan, and return its true time in s; it counts as a change.
+
+        Raises:
+            NoEpisode: If no episode is in progress.
+            ClosedEnvironment: If the environment is closed.
+            SysgymError: If all changes are used, or the plan is not one of the job.
+        """
+        self._check_may_step()
+        n_layers = len(self.profile.forward_s)
+        ends = plan.ends
+        rising = all(a < b for a, b in zip((0, *ends), ends, strict=False))
+        if not rising or ends[-1] != n_layers or sorted(plan.order) != list(range(len(ends))):
+            raise SysgymError(
+                f"expected buckets that end at {n_layers} layers, and an order of them, got {plan}"
+            )
+        if self.tried >= self.scenario.control.episode_steps:
+            raise SysgymError(f"all {self.tried} changes of the episode are used; stop it with action 0")
+        self._measure(plan)
+        self._mask = self._allowed()
+        return self.measured_s
+
+    @property
+    def _n_actions(self) -> int:
+        return 3 * n_rows(self.scenario)
+
+    def _begin(self, episode_seed: int) -> None:
+        self.drawn = self.scenario.draw(self.split, episode_seed)
+        self.profile, self._truth = draw_job(self.drawn, episode_seed)
+        self._thought = as_thought(self.profile)
+        self.best_s, self.tried = float("inf"), -1
+        self._measure(self._first_plan())
+        self.first_s = self._before_s = self._best_before_s = self.best_s
+
+    def _first_plan(self) -> Plan:
+        n_layers = len(self.profile.forward_s)
+        if self.drawn.job.start == "one_bucket":
+            return in_order((n_layers,))
+        if self.drawn.job.start == "one_layer":
+            return in_order(tuple(range(1, n_layers + 1)))
+        return capped(self.profile, CAP_BYTES)
+
+    def _measure(self, plan: Plan) -> None:
+        self.plan = plan
+        self._expected = step_of(plan, self.profile, self._thought)
+        self.measured_s = step_of(plan, self.profile, self._truth).time_s
+        self.tried += 1
+        if self.measured_s < self.best_s:
+            self.best_plan, self.best_s = plan, self.measured_s
+
+    def _allowed(self) -> BoolArray:
+        rows = n_rows(self.scenario)
+        mask = np.zeros((3, rows), np.bool_)
+        mask[0, 0] = True
+        if self.tried < self.scenario.control.episode_steps:
+            most = self.scenario.control.most_buckets
+            of_bucket = np.array(allowed(self.plan, most))[: rows - 1]
+            mask[:, 1 : len(of_bucket) + 1] = of_bucket.T
+        return mask.ravel()
+
+    def _act(self, action: int) -> None:
+        self._before_s, self._best_before_s = self.measured_s, self.best_s
+        if action == 0:
+            self.outcome = Outcome(self.best_s)
+            return
+        head, row = divmod(action, n_rows(self.scenario))
+        self._measure(changed(self.plan, self.profile, row - 1, KINDS[head]))
+        if self.tried >= self.scenario.control.episode_steps:
+            self.outcome = Outcome(self.best_s)
+
+    def _invalid(self) -> Outcome:
+        self._before_s, self._best_before_s = self.measured_s, self.best_s
+        return Outcome(self.best_s, valid=False)
+
+    def _decision_outcome(self) -> ChangeOutcome:
+        return ChangeOutcome(
+            (self._before_s - self.measured_s) / self.first_s,
+            (self._best_before_s - self.best_s) / self.first_s,
+            self.outcome is None or self.outcome.valid,
+        )
+
+    def _state(self) -> TuningState:
+        left = 1.0 - self.tried / self.scenario.control.episode_steps
+        return TuningState(
+            self.drawn,
+            self.profile,
+            self.plan,
+            self._expected,
+            self.measured_s,
+            self.best_s,
+            self.first_s,
+            left,
+            self._mask,
+        )
+
+    def _step_metrics(self) -> dict[str, float]:
+        return {"time_s": self.measured_s, "best_s": self.best_s, "buckets": float(len(self.plan.ends))}
+
+    def _episode_metrics(self) -> dict[str, float]:
+        assert self.outcome is not None
+        profile, best_s = self.profile, self.outcome.best_s
+        n_layers = len(profile.forward_s)
+        fixed = (capped(profile, CAP_BYTES), in_order((n_layers,)), in_order(tuple(range(1, n_layers + 1))))
+        times_s = [step_of(plan, profile, self._truth).time_s for plan in fixed]
+        expected_s = step_of(self.best_plan, profile, self._thought).time_s
+        return {
+            "speedup": times_s[0] / best_s,
+            "speedup_over_one_bucket": times_s[1] / best_s,
+            "speedup_over_layers": times_s[2] / best_s,
+            "exposed": best_s / profile.compute_s - 1.0,
+            "model_error": expected_s / best_s - 1.0,
+            "time_s": best_s,
+            "buckets": float(len(self.best_plan.ends)),
+            "tried": float(self.tried),
+            "valid": float(self.outcome.valid),
+        }
+
+    def _scene(self) -> TuningScene:
+        truth = step_of(self.plan, self.profile, self._truth)
+        return TuningScene(self.scenario.name, self.plan, self.profile, truth, self.first_s, self.best_s)
+
+    def _text(self) -> str:
+        return tuning_text(self._scene())
+
+    def _picture(self) -> NDArray[np.uint8]:
+        return tuning_picture(self._scene())
