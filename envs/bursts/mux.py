@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sysgym.emulator.bursts.multiplexing import ACTIONS, Multiplexing
-from sysgym.envs.bursts.base import BurstEnv
 from sysgym.envs.bursts.metrics import mux_metrics
 from sysgym.envs.bursts.observation import MUX_COLUMNS, MUX_OBSERVERS, MuxState
 from sysgym.envs.bursts.render import mux_picture, mux_text
-from sysgym.envs.bursts.rewards import MUX_REWARDS, WindowOutcome
+from sysgym.envs.bursts.rewards import MUX_REWARDS, WindowOutcome, weight_names
+from sysgym.envs.discrete import DiscreteEnv
 from sysgym.envs.observations import Observer
 from sysgym.envs.rewards import Reward
 from sysgym.scenarios.schema.bursts import BurstScenario
@@ -23,7 +23,7 @@ MEMORY = 0.9
 """Weight of the mean before a measured slowdown."""
 
 
-class BurstMux(BurstEnv):
+class BurstMux(DiscreteEnv[BurstScenario]):
     """Choose how much background training runs beside a burst-parallel job.
 
     ## Description
@@ -116,7 +116,9 @@ class BurstMux(BurstEnv):
     - v0: first version.
     """  # noqa: E501, a table's row is one line
 
+    SCENARIO = BurstScenario
     REWARDS = MUX_REWARDS
+    WEIGHT_NAMES = staticmethod(weight_names)
     OBSERVERS = MUX_OBSERVERS
 
     def __init__(

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from sysgym.emulator.bursts.layers import FloatArray, Layers, draw_layers, gpu_counts, step_times_s
 from sysgym.emulator.bursts.planning import by_layer, optimal_plan, plan_cost, prices
-from sysgym.envs.bursts.base import BurstEnv
 from sysgym.envs.bursts.metrics import plan_metrics
 from sysgym.envs.bursts.observation import PLAN_OBSERVERS, PlanState, plan_columns
 from sysgym.envs.bursts.render import plan_picture, plan_text
-from sysgym.envs.bursts.rewards import PLAN_REWARDS, LayerOutcome
+from sysgym.envs.bursts.rewards import PLAN_REWARDS, LayerOutcome, weight_names
+from sysgym.envs.discrete import DiscreteEnv
 from sysgym.envs.observations import Observer
 from sysgym.envs.rewards import Reward
 from sysgym.scenarios.schema.bursts import BurstScenario
 
 
-class BurstPlan(BurstEnv):
+class BurstPlan(DiscreteEnv[BurstScenario]):
     """Choose the number of GPUs of every layer of a data-parallel training job.
 
     ## Description
@@ -117,7 +117,9 @@ class BurstPlan(BurstEnv):
     - v0: first version.
     """  # noqa: E501, a table's row is one line
 
+    SCENARIO = BurstScenario
     REWARDS = PLAN_REWARDS
+    WEIGHT_NAMES = staticmethod(weight_names)
     OBSERVERS = PLAN_OBSERVERS
 
     def __init__(

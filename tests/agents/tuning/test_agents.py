@@ -30,7 +30,9 @@ def made(name: str, **parameters: Any) -> Any:
     return make_agent(name, family="tuning", **parameters)
 
 
-def played(agent: Any, scenario: str, seed: int = 10_000, **overrides: Any) -> tuple[Any, dict[str, float]]:
+def played(
+    agent: Any, scenario: str, seed: int = 10_000, overrides: Any = None
+) -> tuple[Any, dict[str, float]]:
     env = gym.make("sysgym/TrainingTuning-v0", scenario=scenario, split="validation", overrides=overrides)
     _, info = play_episode(env, agent, options={"episode_seed": seed})
     return env.unwrapped, info["episode_metrics"]
@@ -49,7 +51,7 @@ def test_no_agent_is_slower_than_the_beginning_or_uses_more_than_its_budget(name
 def test_25_mb_is_the_reference() -> None:
     _, metrics = played(made("25_mb"), "tuning-buckets")
     assert metrics["speedup"] == 1.0
-    _, larger = played(made("25_mb", cap_mb=1e6), "tuning-buckets", **{"job.start": "one_bucket"})
+    _, larger = played(made("25_mb", cap_mb=1e6), "tuning-buckets", overrides={"job.start": "one_bucket"})
     assert larger["speedup_over_one_bucket"] == 1.0
 
 
@@ -61,7 +63,7 @@ def test_by_the_profile_searches_are_ordered() -> None:
     }  # fmt: skip
     for seed in range(10_000, 10_004):
         of = {
-            name: played(made(name), "tuning-buckets", seed, **exact)[1]
+            name: played(made(name), "tuning-buckets", seed, exact)[1]
             for name in ("25_mb", "fusion", "fusion_by_need", "annealing", "critical_path", "oracle")
         }
         assert all(one["model_error"] == pytest.approx(0.0, abs=1e-9) for one in of.values())

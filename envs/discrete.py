@@ -1,28 +1,31 @@
-"""Base class of the environments of burst-parallel training: a drawn scenario, one action after another."""
+"""Base class of environments with discrete actions that are all allowed, and a drawn scenario."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import gymnasium as gym
 import numpy as np
 
-from sysgym.envs.bursts.rewards import weight_names
 from sysgym.envs.episodes import draw_episode_seed, resolve_scenario
 from sysgym.envs.lifecycle import Lifecycle, Phase, whole_number
 from sysgym.envs.observations import OBSERVATION_ARGUMENT, Observer, get_observer, space_of
 from sysgym.envs.rewards import Reward, reward_of
-from sysgym.scenarios.schema.bursts import BurstScenario
+from sysgym.scenarios import Scenario
+
+ScenarioT = TypeVar("ScenarioT", bound=Scenario)
 
 
-class BurstEnv(Lifecycle, gym.Env[Any, np.int64]):
-    """Environment of the family.
+class DiscreteEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT]):
+    """Environment with discrete actions that are all allowed.
 
     Attributes:
+        SCENARIO: Class of the family's scenarios.
         REWARDS: Rewards by name.
+        WEIGHT_NAMES: Function that returns the weights of all rewards of the family.
         OBSERVERS: Observations by name.
         scenario: The scenario.
         drawn: The scenario of this episode.
@@ -36,15 +39,17 @@ class BurstEnv(Lifecycle, gym.Env[Any, np.int64]):
         "render_fps": 8,
     }
     ARGUMENTS = OBSERVATION_ARGUMENT
+    SCENARIO: type[ScenarioT]
     REWARDS: ClassVar[Mapping[str, Reward[Any]]]
-    OBSERVERS: ClassVar[Mapping[str, Observer[BurstScenario, Any]]]
+    WEIGHT_NAMES: ClassVar[Callable[[], set[str]]]
+    OBSERVERS: ClassVar[Mapping[str, Observer[Any, Any]]]
 
     def __init__(
         self,
-        scenario: str | PathLike[str] | Mapping[str, Any] | BurstScenario,
+        scenario: str | PathLike[str] | Mapping[str, Any] | ScenarioT,
         split: str,
         reward: str | Reward[Any] | None,
-        observation: str | Observer[BurstScenario, Any],
+        observation: str | Observer[ScenarioT, Any],
         overrides: Mapping[str, Any] | None,
         render_mode: str | None,
     ) -> None:
@@ -55,15 +60,16 @@ class BurstEnv(Lifecycle, gym.Env[Any, np.int64]):
             UnknownName: If a split, reward or observation does not exist.
             ArgumentError: If the observation has no space.
         """
-        self.scenario = resolve_scenario(scenario, overrides, BurstScenario)
+        self.scenario: ScenarioT = resolve_scenario(scenario, overrides, self.SCENARIO)
         self.split, self.render_mode = split, render_mode
         self._seeds = self.scenario.splits[split].seeds
-        self.reward = reward_of(self.scenario.reward, reward, self.REWARDS, weight_names())
+        declared = self.scenario.reward  # type: ignore[attr-defined]  # every family's scenarios have one
+        self.reward = reward_of(declared, reward, self.REWARDS, type(self).WEIGHT_NAMES())
         self.observer = get_observer(observation, self.OBSERVERS)
         self.observation_space = space_of(self.observer, self.scenario)
         self.action_space: gym.spaces.Discrete = gym.spaces.Discrete(self._n_actions)
         self.episode_seed: int | None = None
-        self.drawn: BurstScenario
+        self.drawn: ScenarioT
 
     @property
     def observation_index(self) -> list[str]:
