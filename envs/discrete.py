@@ -112,11 +112,12 @@ class DiscreteEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT]):
         outcome, over = self._act(whole_number(action, self.action_space))
         terms = self.reward.terms(outcome)
         info = {"reward_terms": terms, **self._info()}
-        if over:
+        truncated = not over and self._truncated()
+        if over or truncated:
             info["episode_metrics"] = self._episode_metrics()
             self._phase = Phase.OVER
         self._show()
-        return self.observer.observe(self._state()), float(sum(terms.values())), over, False, info
+        return self.observer.observe(self._state()), float(sum(terms.values())), over, truncated, info
 
     @property
     @abstractmethod
@@ -134,6 +135,10 @@ class DiscreteEnv(Lifecycle, gym.Env[Any, np.int64], Generic[ScenarioT]):
     @abstractmethod
     def _act(self, action: int) -> tuple[Any, bool]:
         """Apply an action; return its outcome, and whether the episode is over."""
+
+    def _truncated(self) -> bool:
+        """Return whether an episode that is not over ends here."""
+        return False
 
     @abstractmethod
     def _state(self) -> Any:

@@ -25,6 +25,7 @@ from sysgym.scenarios.schema.collectives import CollectivesScenario
 from sysgym.scenarios.schema.common import Range, Scenario
 from sysgym.scenarios.schema.compression import CompressionScenario
 from sysgym.scenarios.schema.congestion import TopologyTable, WorkloadTable
+from sysgym.scenarios.schema.failslow import FailSlowScenario
 from sysgym.scenarios.schema.suite import ContenderSpec, MatrixSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
 from sysgym.scenarios.schema.tuning import TuningScenario
 
@@ -45,6 +46,7 @@ def render(text: str) -> str:
         "shipped compression": _shipped_compression(),
         "shipped bursts": _shipped_bursts(),
         "shipped tuning": _shipped_tuning(),
+        "shipped failslow": _shipped_failslow(),
         "suites": _suites(),
         "suite keys": _suite_keys(),
     }
@@ -243,6 +245,33 @@ def _shipped_tuning() -> Iterator[str]:
                 else f"{scenario.network.bandwidth_bps / 1e9:g}"
                 for rate in rates
             ),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _shipped_failslow() -> Iterator[str]:
+    yield (
+        "| scenario | replicas in training | in test | stages in training | in test"
+        " | slow workers and links an hour in training | in test |"
+    )
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for info in list_scenarios("failslow"):
+        scenario = load_scenario(info.name, expect=FailSlowScenario)
+        job, faults, splits = scenario.job, scenario.faults, (scenario.splits.train, scenario.splits.test)
+        rates = []
+        for split in splits:
+            ends = [split.ranges.get(f"faults.{kind}_per_hour") for kind in ("worker", "link")]
+            means = (faults.worker_per_hour, faults.link_per_hour)
+            cells = [
+                f"{end.low:g} to {end.high:g}" if end else f"{mean:g}"
+                for end, mean in zip(ends, means, strict=True)
+            ]
+            rates.append("; ".join(cells))
+        cells = [
+            f"[`{info.name}`](../scenarios/failslow/{info.name}.toml)",
+            *(", ".join(map(str, split.vary.get("job.replicas", (job.replicas,)))) for split in splits),
+            *(", ".join(map(str, split.vary.get("job.stages", (job.stages,)))) for split in splits),
+            *rates,
         ]
         yield f"| {' | '.join(cells)} |"
 

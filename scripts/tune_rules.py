@@ -1,9 +1,9 @@
-"""Choose the constants of the rules of compression and bursts on validation seeds.
+"""Choose the constants of the rules of compression, bursts and failslow on validation seeds.
 
 python scripts/tune_rules.py compression
 python scripts/tune_rules.py bursts --scenario burst-mux --episodes 40
 
-Prints the mean regret of each setting, the best first. Test seeds are not touched.
+Prints the mean loss of each setting, the best first. Test seeds are not touched.
 """
 
 from __future__ import annotations
@@ -42,6 +42,20 @@ def compression_settings(env_id: str) -> Settings:
         yield ("never" if method == "none" else method), {}
 
 
+def failslow_settings(env_id: str) -> Settings:
+    """Yield agents of fail-slow faults and their parameters."""
+    for limit, wait_h in itertools.product((1.6, 2.0, 3.0, 4.0, 6.0), (0.5, 2.0)):
+        yield "always_restart", {"limit": limit, "wait_h": wait_h}
+    for worker, link, wait_h in itertools.product((1.5, 2.0, 2.5, 3.0), (1.5, 2.0, 2.5), (0.1, 0.5)):
+        yield "threshold", {"worker": worker, "link": link, "wait_h": wait_h}
+    for drift, limit, escalation in itertools.product(
+        (0.15, 0.25, 0.4), (1.0, 2.0, 4.0), (10.0, 30.0, 100.0)
+    ):
+        yield "cusum", {"drift": drift, "limit": limit, "escalation": escalation}
+    for multiple, worker, link in itertools.product((0.25, 0.5, 1.0, 2.0, 4.0), (1.15, 1.3, 1.5), (1.5, 2.0)):
+        yield "ski_rental", {"multiple": multiple, "worker": worker, "link": link}
+
+
 def burst_settings(env_id: str) -> Settings:
     """Yield agents of bursts that play an environment, and their parameters."""
     if env_id == "sysgym/BurstPlan-v0":
@@ -61,21 +75,26 @@ def burst_settings(env_id: str) -> Settings:
 SETTINGS: dict[str, Callable[[str], Settings]] = {
     "compression": compression_settings,
     "bursts": burst_settings,
+    "failslow": failslow_settings,
 }
 """What is tried, by family."""
 
 
-def mean_regret(scenario: str, agent: str, parameters: Mapping[str, Any], n_episodes: int) -> float:
-    """Return the mean regret over the first validation seeds."""
+LOSS = {"compression": "regret", "bursts": "regret", "failslow": "delay"}
+"""Metric that is made small, by family."""
+
+
+def mean_loss(scenario: str, agent: str, parameters: Mapping[str, Any], n_episodes: int) -> float:
+    """Return the mean of the family's loss over the first validation seeds."""
     loaded = load_scenario(scenario)
     env = gym.make(loaded.env_id, scenario=scenario, split="validation", disable_env_checker=True)
     first = loaded.splits.validation.first_seed
     player = make_agent(agent, family=loaded.family, **parameters)
-    regrets = [
-        play_episode(env, player, options={"episode_seed": seed})[1]["episode_metrics"]["regret"]
+    losses = [
+        play_episode(env, player, options={"episode_seed": seed})[1]["episode_metrics"][LOSS[loaded.family]]
         for seed in range(first, first + n_episodes)
     ]
-    return float(np.mean(regrets))
+    return float(np.mean(losses))
 
 
 def main() -> None:
@@ -88,13 +107,13 @@ def main() -> None:
     for scenario in arguments.scenario or [info.name for info in list_scenarios(arguments.family)]:
         found: dict[str, list[tuple[float, Mapping[str, Any]]]] = {}
         for agent, parameters in SETTINGS[arguments.family](load_scenario(scenario).env_id):
-            regret = mean_regret(scenario, agent, parameters, arguments.episodes)
-            found.setdefault(agent, []).append((regret, parameters))
-        print(f"{scenario}: mean regret over {arguments.episodes} validation episodes")
+            loss = mean_loss(scenario, agent, parameters, arguments.episodes)
+            found.setdefault(agent, []).append((loss, parameters))
+        print(f"{scenario}: mean {LOSS[arguments.family]} over {arguments.episodes} validation episodes")
         for agent, tried in found.items():
-            for regret, parameters in sorted(tried, key=lambda one: one[0])[:SHOWN]:
+            for loss, parameters in sorted(tried, key=lambda one: one[0])[:SHOWN]:
                 words = ", ".join(f"{name} = {value}" for name, value in parameters.items())
-                print(f"  {regret:8.4f}  {agent}  {words}", flush=True)
+                print(f"  {loss:8.4f}  {agent}  {words}", flush=True)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,8 @@ COMPRESSION = "methods"
 BURSTS = "bursts"
 # Tuning: every scenario, some short episodes in a row.
 TUNING = "changes"
+# Fail-slow faults: every scenario, the first decisions and the end of two episodes.
+FAILSLOW = "faults"
 PLACEMENT_EPISODES = 5
 MEASUREMENTS = 6
 
@@ -84,6 +86,8 @@ def episodes() -> Iterator[Episode]:
             yield Episode(info.name, COMPRESSION)
         elif info.family == "tuning":
             yield Episode(info.name, TUNING)
+        elif info.family == "failslow":
+            yield Episode(info.name, FAILSLOW)
         elif info.family == "bursts":
             yield Episode(info.name, BURSTS)
         elif info.family == "placement":
@@ -107,7 +111,7 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
         return placement_trace(episode)
     if episode.variant in (COLLECTIVES, TUNING):
         return masked_trace(episode)
-    if episode.variant in (COMPRESSION, BURSTS):
+    if episode.variant in (COMPRESSION, BURSTS, FAILSLOW):
         return discrete_trace(episode)
     if episode.variant.startswith(FLOW):
         return flow_trace(episode)

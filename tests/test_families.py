@@ -41,6 +41,7 @@ WORLDS = {
     "placement": ("emulator/accelerators",),
     "stragglers": ("emulator/cluster",),
     "tuning": ("emulator/tuning",),
+    "failslow": ("emulator/failslow",),
 }
 
 # Speed figures, and the studies and labs that are each about one family.

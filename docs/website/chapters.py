@@ -46,6 +46,7 @@ CHAPTERS = (
             "compression*",
             "bursts*",
             "tuning*",
+            "failslow*",
             "training-jobs",
         ),
     ),

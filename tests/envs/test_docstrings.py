@@ -21,6 +21,8 @@ from sysgym.envs.compression.grad_compress import GradCompress
 from sysgym.envs.compression.observation import COLUMNS as RUN_COLUMNS
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.flow.flow_cc import FlowCC
+from sysgym.envs.failslow.fail_slow import FailSlow
+from sysgym.envs.failslow.observation import COLUMNS as FAIL_SLOW_COLUMNS
 from sysgym.envs.placement import jobs_observation, observation
 from sysgym.envs.placement.joint import JointPlacement
 from sysgym.envs.placement.multijob import MultiJobPlacement
@@ -74,7 +76,7 @@ STRAGGLER_COLUMNS: dict[Any, dict[str, Any]] = {
 COLLECTIVE_COLUMNS: dict[Any, dict[str, Any]] = {
     CollectiveSynthesis: {"candidates": CANDIDATE_COLUMNS, "system": SYSTEM_COLUMNS}
 }
-VECTORS = (GradCompress, BurstPlan, BurstMux)
+VECTORS = (GradCompress, BurstPlan, BurstMux, FailSlow)
 TUNING_COLUMNS: dict[Any, dict[str, Any]] = {
     TrainingTuning: {"buckets": BUCKET_COLUMNS, "job": TUNED_JOB_COLUMNS}
 }
@@ -147,7 +149,10 @@ def test_the_number_of_actions_is_told(cls: Any) -> None:
     assert told[1] == expected
 
 
-@pytest.mark.parametrize(("cls", "columns"), [(GradCompress, RUN_COLUMNS), (BurstMux, MUX_COLUMNS)])
+@pytest.mark.parametrize(
+    ("cls", "columns"),
+    [(GradCompress, RUN_COLUMNS), (BurstMux, MUX_COLUMNS), (FailSlow, FAIL_SLOW_COLUMNS)],
+)
 def test_an_observation_that_is_a_vector_is_its_columns(cls: Any, columns: Any) -> None:
     found = tables(cls, "Observation Space")["Column of the observation"]
     assert found == [[f"`{name}`", one.meaning, one.unit] for name, one in columns.items()]

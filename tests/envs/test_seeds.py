@@ -27,6 +27,7 @@ EPISODES = {
     "sysgym/BurstPlan-v0": 3,
     "sysgym/BurstMux-v0": 1,
     "sysgym/TrainingTuning-v0": 3,
+    "sysgym/FailSlow-v0": 2,
     "sysgym/StragglerPrediction-v0": 1,
     "sysgym/StragglerMitigation-v0": 1,
 }

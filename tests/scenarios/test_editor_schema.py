@@ -67,6 +67,9 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     ratios |= {"interference", "most_slowdown"}
     # Tuning: factors and shares; operations a second.
     ratios |= {"flops_per_s", "overlap_slowdown", "jitter_log_sd", "background_probability"}
+    # Fail-slow faults: hours, numbers in an hour, factors, shares.
+    ratios |= {"healthy_hours", "communication_share", "worker_per_hour", "link_per_hour", "worker_factor"}
+    ratios |= {"link_factor", "duration_log_sd", "factor_log_sd", "reroute_relief"}
     # Network: probabilities, the weight of a sample, a queue over the free memory.
     ratios |= {"loss_probability", "red_max_probability", "red_weight", "shared_buffer_alpha"}
     # Traffic: an index of a tail.

@@ -1,0 +1,64 @@
+"""The best action for the faults that are there, if their true ends are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.failslow.base import world_of
+from sysgym.emulator.failslow.run import Action, FailSlowRun
+
+
+class Clairvoyant:
+    """Takes the action that saves most time until the present faults are over.
+
+    It knows their true ends and factors, but no fault that begins later: good, not optimal.
+    """
+
+    name = "clairvoyant"
+    privileged = True
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Remember the environment.
+
+        Raises:
+            SysgymError: If it belongs to another family.
+        """
+        self._world = world_of(env, self.name)
+
+    def act(self, observation: Any) -> int:
+        """Return the action."""
+        run = self._world.run
+        if run.paused or not (run.active(run.time_s).any() or np.ptp(run.microbatches)):
+            return Action.NONE
+        gains_s = [saved_s(run, action) for action in Action]
+        return int(np.argmax(gains_s))
+
+
+def saved_s(run: FailSlowRun, action: Action) -> float:
+    """Return the work, s of a healthy job, that an action gains until the present faults are over."""
+    if action is Action.NONE:
+        return 0.0
+    now_s = run.time_s
+    active = run.active(now_s)
+    gone, relieved, counts = run.after(action, active)
+    ends_s = np.sort(run.faults.end_s[active])
+    until_s = max(float(ends_s.max(initial=now_s)), now_s + 600.0)
+    pause_s, gained_s = run.pause_s(action), 0.0
+    if action is Action.RESTART:
+        gained_s -= run.since_checkpoint_s
+    left_s, before = pause_s, run.relieved
+    for end_s in (*ends_s.tolist(), until_s):
+        took_s = end_s - now_s
+        left = active & (run.faults.end_s > now_s)
+        waits = 1.0 / run.slowdown(left)
+        run.relieved = relieved
+        acts = 1.0 / run.slowdown(left & ~gone, counts)
+        run.relieved = before
+        paused_s = min(left_s, took_s)
+        left_s -= paused_s
+        gained_s += acts * (took_s - paused_s) - waits * took_s
+        now_s = end_s
+    return gained_s - left_s

@@ -1,0 +1,83 @@
+"""Escalation: the next dearer action when as much time has been lost as it costs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium as gym
+
+from sysgym.agents.failslow.base import PLACE, world_of
+from sysgym.emulator.failslow.run import Action
+from sysgym.scenarios.errors import SysgymError
+
+_WORKER = (Action.REBALANCE, Action.REPLACE, Action.RESTART)
+_LINK = (Action.REROUTE, Action.RESTART)
+_COST = {
+    Action.REBALANCE: "rebalance_cost",
+    Action.REROUTE: "reroute_cost",
+    Action.REPLACE: "replace_cost",
+    Action.RESTART: "restart_cost",
+}
+
+
+class SkiRental:
+    """The next dearer action when the time lost since the last one is a multiple of its cost.
+
+    A restart also costs the work since the last checkpoint. When nothing is slow, the next fault begins
+    with the cheapest action again, and microbatches are moved back.
+
+    Args:
+        multiple: Lost time over the cost.
+        worker: Factor of a worker that counts as slow.
+        link: Factor of the exchange that counts as slow.
+
+    Raises:
+        SysgymError: If a value is out of range.
+
+    Reference: Wu et al., Greyhound, USENIX ATC 2025; Karlin et al., Algorithmica 3, 1988 (ski rental).
+    """
+
+    name = "ski_rental"
+
+    def __init__(self, multiple: float = 1.0, worker: float = 1.2, link: float = 1.3) -> None:
+        if not multiple >= 0.0 or not min(worker, link) > 1.0:
+            raise SysgymError(
+                "ski_rental: expected multiple >= 0 and factors > 1,"
+                f" got {multiple!r}, {worker!r} and {link!r}"
+            )
+        self._multiple = multiple
+        self._high = (math.log(worker), math.log(link))
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Begin with nothing lost.
+
+        Raises:
+            SysgymError: If the environment belongs to another family.
+        """
+        self._interval_h = world_of(env, self.name).scenario.control.interval_s / 3600.0
+        self._lost_h = [0.0, 0.0]
+        self._level = [0, 0]
+
+    def act(self, observation: Any) -> int:
+        """Return the action."""
+        if observation[PLACE["paused"]] > 0.0:
+            return Action.NONE
+        lost = 1.0 - math.exp(-max(float(observation[PLACE["step"]]), 0.0))
+        for kind, (now, mean) in enumerate((("worst", "worst_fast"), ("link", "link_fast"))):
+            if min(observation[PLACE[now]], observation[PLACE[mean]]) <= self._high[kind]:
+                self._lost_h[kind], self._level[kind] = 0.0, 0
+                continue
+            self._lost_h[kind] += lost * self._interval_h
+            ladder = (_WORKER, _LINK)[kind]
+            if self._level[kind] == len(ladder):
+                continue
+            action = ladder[self._level[kind]]
+            cost_h = float(observation[PLACE[_COST[action]]])
+            if action is Action.RESTART:
+                cost_h += float(observation[PLACE["since_checkpoint"]])
+            if self._lost_h[kind] >= self._multiple * cost_h:
+                self._lost_h[kind], self._level[kind] = 0.0, self._level[kind] + 1
+                return action
+        balance = self._level[0] == 0 and observation[PLACE["imbalance"]] > 0.1
+        return Action.REBALANCE if balance else Action.NONE

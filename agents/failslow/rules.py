@@ -1,0 +1,186 @@
+"""Rules on measured factors: never, random, always restart, thresholds, cumulative sums."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.failslow.base import PLACE, world_of
+from sysgym.emulator.failslow.run import Action
+from sysgym.scenarios.errors import SysgymError
+
+STREAM = 0xFA1A
+"""Random stream of the random agent."""
+
+
+class Never:
+    """No action."""
+
+    name = "never"
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Check the environment.
+
+        Raises:
+            SysgymError: If it belongs to another family.
+        """
+        world_of(env, self.name)
+
+    def act(self, observation: Any) -> int:
+        """Return no action."""
+        return Action.NONE
+
+
+class RandomAgent(Never):
+    """With a probability of 2 % any action, seeded by the episode."""
+
+    name = "random"
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Seed the generator by the episode.
+
+        Raises:
+            SysgymError: If the environment belongs to another family.
+        """
+        self._rng = np.random.default_rng([STREAM, world_of(env, self.name).episode_seed or 0])
+
+    def act(self, observation: Any) -> int:
+        """Draw an action."""
+        return int(self._rng.integers(1, len(Action))) if self._rng.random() < 0.02 else Action.NONE
+
+
+class AlwaysRestart(Never):
+    """A restart whenever a step takes longer by a factor.
+
+    Args:
+        limit: The factor.
+        wait_h: Least time between actions, h.
+
+    Raises:
+        SysgymError: If the limit is not above 1, or the time is negative.
+    """
+
+    name = "always_restart"
+
+    def __init__(self, limit: float = 1.3, wait_h: float = 0.5) -> None:
+        check_limits(self.name, wait_h, limit)
+        self._high, self._wait_h = math.log(limit), wait_h
+
+    def act(self, observation: Any) -> int:
+        """Return the action."""
+        if observation[PLACE["since_action"]] < self._wait_h:
+            return Action.NONE
+        slow = observation[PLACE["step"]] > self._high
+        return Action.RESTART if slow and max(noticed(observation)) > self._high else Action.NONE
+
+
+class Threshold(Never):
+    """Replaces a worker and moves traffic when a measured factor and its mean over some windows are high.
+
+    Args:
+        worker: Limit for workers.
+        link: Limit for the exchange.
+        wait_h: Least time between actions, h.
+
+    Raises:
+        SysgymError: If a limit is not above 1, or the time is negative.
+    """
+
+    name = "threshold"
+
+    def __init__(self, worker: float = 1.5, link: float = 1.5, wait_h: float = 0.5) -> None:
+        check_limits(self.name, wait_h, worker, link)
+        self._worker, self._link, self._wait_h = math.log(worker), math.log(link), wait_h
+
+    def act(self, observation: Any) -> int:
+        """Return the action."""
+        if observation[PLACE["since_action"]] < self._wait_h:
+            return Action.NONE
+        worker, link = noticed(observation)
+        if link > self._link:
+            return Action.REROUTE
+        return Action.REPLACE if worker > self._worker else Action.NONE
+
+
+class Cusum(Never):
+    """Acts when the cumulative sum of what is above a drift exceeds a limit (Page, Biometrika 1954).
+
+    For a slow worker, microbatches are moved and, if the sum exceeds a multiple of the limit, the worker is
+    replaced; from a slow link, traffic is moved away. When a sum is 0 again, microbatches are moved back.
+
+    Args:
+        drift: Logarithm of a factor that is normal.
+        limit: Sum at which a change is noticed.
+        escalation: Multiple of it at which a worker is replaced.
+
+    Raises:
+        SysgymError: If a value is not positive.
+    """
+
+    name = "cusum"
+
+    def __init__(self, drift: float = 0.15, limit: float = 1.0, escalation: float = 10.0) -> None:
+        if not min(drift, limit, escalation) > 0.0:
+            raise SysgymError(
+                f"cusum: expected positive values, got drift = {drift!r}, limit = {limit!r},"
+                f" escalation = {escalation!r}"
+            )
+        self._drift, self._limit, self._escalation = drift, limit, escalation
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Begin with empty sums.
+
+        Raises:
+            SysgymError: If the environment belongs to another family.
+        """
+        super().begin(env)
+        self._sums = [0.0, 0.0]
+        self._done: set[Action] = set()
+
+    def act(self, observation: Any) -> int:
+        """Return the action."""
+        if observation[PLACE["paused"]] > 0.0:
+            return Action.NONE
+        for kind, name in enumerate(("worst", "link")):
+            above = float(observation[PLACE[name]]) - self._drift
+            # What was long slow is normal again after some windows, not after as many as it was slow.
+            most = 2.0 * self._limit * self._escalation
+            self._sums[kind] = min(
+                max(self._sums[kind] + (above if above > 0.0 else -self._limit), 0.0), most
+            )
+        worker, link = self._sums
+        if worker == 0.0 and {Action.REBALANCE, Action.REPLACE} & self._done:
+            self._done -= {Action.REBALANCE, Action.REPLACE}
+            if observation[PLACE["imbalance"]] > 0.0:
+                return Action.REBALANCE
+        if link == 0.0:
+            self._done.discard(Action.REROUTE)
+        for action, total, limit in (
+            (Action.REBALANCE, worker, self._limit),
+            (Action.REROUTE, link, self._limit),
+            (Action.REPLACE, worker, self._limit * self._escalation),
+        ):
+            if total > limit and action not in self._done:
+                self._done.add(action)
+                return action
+        return Action.NONE
+
+
+def check_limits(agent: str, wait_h: float, *limits: float) -> None:
+    """Raise SysgymError unless all limits are above 1 and the time is not negative."""
+    if not min(limits) > 1.0 or not wait_h >= 0.0:
+        raise SysgymError(f"{agent}: expected limits > 1 and wait_h >= 0, got {limits!r} and {wait_h!r}")
+
+
+def noticed(observation: Any) -> tuple[float, float]:
+    """Return the lower of the present factor and its mean over some windows, of workers and of the exchange.
+
+    After a fault is gone, the mean stays high for a while, and the present factor does not.
+    """
+    return (
+        float(min(observation[PLACE["worst"]], observation[PLACE["worst_fast"]])),
+        float(min(observation[PLACE["link"]], observation[PLACE["link_fast"]])),
+    )

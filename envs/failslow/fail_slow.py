@@ -1,0 +1,227 @@
+"""``sysgym/FailSlow-v0``: workers and links of a synchronous training job slow down; decide what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.failslow.run import Action, FailSlowRun, replica_times
+from sysgym.envs.discrete import DiscreteEnv
+from sysgym.envs.failslow.metrics import episode_metrics, job_time_s
+from sysgym.envs.failslow.observation import COLUMNS, MEMORIES, OBSERVERS, FailSlowState, Tracked
+from sysgym.envs.failslow.render import run_picture, run_text
+from sysgym.envs.failslow.rewards import REWARDS, WindowOutcome, weight_names
+from sysgym.envs.observations import Observer
+from sysgym.envs.rewards import Reward
+from sysgym.scenarios.schema.failslow import FailSlowScenario
+
+HIGH = np.log([1.1, 1.2])
+"""Logarithms of the factors of workers and of the exchange that count as slow."""
+
+
+class FailSlow(DiscreteEnv[FailSlowScenario]):
+    """Act, or wait, while workers and links of a synchronous training job slow down.
+
+    ## Description
+
+    In synchronous training all wait for the slowest. Workers and links do not always fail: some become slow
+    for minutes or hours, and most recover by themselves. Waiting costs time as long as the fault lasts; moving
+    microbatches, moving traffic, replacing a worker or restarting cost time at once, and nobody knows how long the fault would have lasted.
+
+    A job has replicas, each a pipeline of stages, one worker a stage. A step waits for the slowest replica, and then for the
+    exchange of gradients over the slowest link. A step of the environment is a window of `control.interval_s`, 60 s by default.
+    Factors of all workers and of the exchange are measured in every window, with an error.
+
+    ## Action Space
+
+    `Discrete(5)`. An action during the pause of another one does nothing.
+
+    | Action | Effect | Cost |
+    | --- | --- | --- |
+    | 0 | nothing | |
+    | 1 | moves microbatches between replicas, by the measured factors (those within the error count as 1); they stay until they are moved again | `actions.rebalance_s` |
+    | 2 | moves traffic away from the links that are slow now, which removes `actions.reroute_relief` of their excess | `actions.reroute_s` |
+    | 3 | replaces the worker whose measured factor is largest | `actions.replace_s` |
+    | 4 | restarts on other nodes: all present faults are gone | `actions.restart_s`, and the work since the last checkpoint |
+
+    ## Observation Space
+
+    `Box`, float32, shape (20,).
+
+    | Column of the observation | Meaning | Unit |
+    | --- | --- | --- |
+    | `worst` | measured factor of the slowest worker | ln of the factor |
+    | `worst_fast` | its moving mean over some windows | ln of the factor |
+    | `worst_slow` | its moving mean over many windows | ln of the factor |
+    | `second` | measured factor of the slowest worker of the other replicas | ln of the factor |
+    | `link` | measured factor of the exchange | ln of the factor |
+    | `link_fast` | its moving mean over some windows | ln of the factor |
+    | `link_slow` | its moving mean over many windows | ln of the factor |
+    | `step` | time of a step by the measured factors, over a healthy one's | ln of the factor |
+    | `step_rebalanced` | the same after microbatches were moved | ln of the factor |
+    | `worst_for` | time since the slow moving mean of the slowest worker was below 1.1 | h |
+    | `link_for` | time since the slow moving mean of the exchange was below 1.2 | h |
+    | `imbalance` | most microbatches of a replica over the mean, less 1 | ratio |
+    | `since_action` | time since the last action; 20 before the first | h |
+    | `since_checkpoint` | work that a restart would lose | h |
+    | `left` | work that is left | h |
+    | `rebalance_cost` | pause to move microbatches | h |
+    | `reroute_cost` | pause to move traffic away from slow links | h |
+    | `replace_cost` | pause to replace the slowest worker | h |
+    | `restart_cost` | pause to restart | h |
+    | `paused` | an action is under way | 0 or 1 |
+
+    ## Rewards
+
+    The reward is the sum of named terms, which `info["reward_terms"]` lists; the scenario may set their weights.
+
+    | Name | Terms |
+    | --- | --- |
+    | `default` | `lost`: minus the share of the window in which no healthy work was done; `action`: minus the weight, by default 0, for an action |
+
+    ## Starting State
+
+    Nothing is slow yet, except by a fault that begins at once. `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
+    `reset(options={"episode_seed": 20001})` sets it.
+
+    ## Episode End
+
+    Termination: when the job is done. Truncation: after `control.episode_steps` windows.
+
+    ## Arguments
+
+    | Parameter | Type | Default | Description |
+    | --- | --- | --- | --- |
+    | `scenario` | str, path, dict or `FailSlowScenario` | `"failslow-hybrid"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
+    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
+    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"job.stages": 8}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+
+    ## Info
+
+    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `metrics`: dict of the state's metrics, see `sysgym.envs.failslow.metrics.STEP_METRICS`.
+    - `episode_metrics`: on the last step, see `EPISODE_METRICS` there.
+    - `episode_seed`: the seed of this episode.
+    - `time_s`: wall time of the job.
+
+    ## Registered Configurations
+
+    One id, `sysgym/FailSlow-v0`; `scenario` selects the configuration: `failslow-hybrid`, `failslow-unseen`, or a file of your own.
+
+    ## Baselines
+
+    The agents `never`, `always_restart`, `threshold`, `cusum`, `ski_rental`, `failslow/random`, `clairvoyant` (privileged) and learned ones.
+    `sysgym bench failslow` evaluates them and `sysgym report` prints delays with confidence intervals.
+
+    ## References
+
+    - Wu et al.: Greyhound: Hunting Fail-Slows in Hybrid-Parallel Training at Scale. USENIX ATC 2025; as Falcon, arXiv 2410.12588. Durations, the
+      four levels of actions, and when to go to the next one.
+    - Lin et al.: Understanding Stragglers in Large Model Training Using What-if Analysis. OSDI 2025, arXiv 2505.05713.
+
+    ## Version History
+
+    - v0: first version.
+    """  # noqa: E501, a table's row is one line
+
+    SCENARIO = FailSlowScenario
+    REWARDS = REWARDS
+    WEIGHT_NAMES = staticmethod(weight_names)
+    OBSERVERS = OBSERVERS
+
+    def __init__(
+        self,
+        scenario: str | PathLike[str] | Mapping[str, Any] | FailSlowScenario = "failslow-hybrid",
+        split: str = "train",
+        reward: str | Reward[WindowOutcome] | None = None,
+        observation: str | Observer[FailSlowScenario, FailSlowState] = "default",
+        overrides: Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Create the environment; the class documentation describes the arguments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split, reward or observation does not exist.
+            ArgumentError: If the observation has no space.
+        """
+        super().__init__(scenario, split, reward, observation, overrides, render_mode)
+        self.run: FailSlowRun
+        self._tracked: Tracked
+
+    @property
+    def _n_actions(self) -> int:
+        return len(Action)
+
+    def _names(self) -> list[str]:
+        return list(COLUMNS)
+
+    def _begin(self, episode_seed: int) -> None:
+        self.run = FailSlowRun(self.drawn, episode_seed)
+        self._tracked = Tracked(np.zeros((len(MEMORIES), 2)), np.zeros(2), np.inf)
+        self._track(0.0)
+
+    def _track(self, passed_s: float) -> None:
+        """Add the last measurement to what is remembered."""
+        run, before = self.run, self._tracked
+        now = np.log([run.measured.max(), run.measured_link])
+        keeps = np.array(MEMORIES)[:, None]
+        means = keeps * before.means + (1.0 - keeps) * now
+        since_s = np.where(means[-1] > HIGH, before.since_s + passed_s, 0.0)
+        acted = bool(run.windows) and run.windows[-1].action is not Action.NONE
+        self._tracked = Tracked(means, since_s, 0.0 if acted else before.action_s + passed_s)
+
+    def _act(self, action: int) -> tuple[WindowOutcome, bool]:
+        before_s = self.run.time_s
+        window = self.run.step(Action(action))
+        passed_s = self.run.time_s - before_s
+        self._track(passed_s)
+        lost = (passed_s - window.progress_s) / self.drawn.control.interval_s
+        return WindowOutcome(lost, window.action is not Action.NONE), self.run.finished
+
+    def _truncated(self) -> bool:
+        return len(self.run.windows) >= self.drawn.control.episode_steps
+
+    def _state(self) -> FailSlowState:
+        run = self.run
+        job = run.scenario.job
+        equal = np.full(job.replicas, job.microbatches, np.int64)
+        healthy = float(replica_times(np.ones_like(run.measured), equal)[0])
+        exchange = job.communication_share * run.measured_link
+        steps = [
+            (1.0 - job.communication_share) * float(replica_times(run.measured, counts).max()) / healthy
+            + exchange
+            for counts in (run.microbatches, run.rebalanced())
+        ]
+        return FailSlowState(run, self._tracked, *steps)
+
+    def _info(self) -> dict[str, Any]:
+        return {**super()._info(), "time_s": self.run.time_s}
+
+    def _step_metrics(self) -> dict[str, float]:
+        run = self.run
+        active = run.active(run.time_s)
+        return {
+            "slowdown": run.slowdown(active),
+            "progress": run.progress_s / run.work_s,
+            "faults": float(active.sum()),
+        }
+
+    def _episode_metrics(self) -> dict[str, float]:
+        never = FailSlowRun(self.drawn, self.episode_seed or 0)
+        while not never.finished and len(never.windows) < self.drawn.control.episode_steps:
+            never.step(Action.NONE)
+        return episode_metrics(self.run, job_time_s(never))
+
+    def _text(self) -> str:
+        return run_text(self.scenario.name, self.run)
+
+    def _picture(self) -> NDArray[np.uint8]:
+        return run_picture(self.scenario.name, self.run)

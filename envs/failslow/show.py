@@ -1,0 +1,59 @@
+"""Description of a scenario of fail-slow faults in words, and its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sysgym.emulator.failslow.run import Action, FailSlowRun
+from sysgym.envs.failslow.render import draw_run
+from sysgym.scenarios.schema.failslow import FailSlowScenario
+
+
+def in_words(scenario: FailSlowScenario) -> Iterator[tuple[str, str]]:
+    """Yield the heading and text of each paragraph."""
+    job, faults, actions = scenario.job, scenario.faults, scenario.actions
+    yield (
+        "Job",
+        f"{job.replicas} replicas of {job.stages} stages, {job.microbatches} microbatches each;"
+        f" {job.healthy_hours:g} h without faults, a checkpoint every {job.checkpoint_s / 60:g} min.",
+    )
+    yield (
+        "Faults",
+        f"{faults.worker_per_hour:g} slow workers an hour for {faults.worker_mean_s / 60:g} min on average,"
+        f" {faults.link_per_hour:g} slow links for {faults.link_mean_s / 60:g} min.",
+    )
+    yield (
+        "Pauses",
+        f"{actions.rebalance_s:g} s to move microbatches, {actions.reroute_s:g} s to move traffic,"
+        f" {actions.replace_s:g} s to replace a worker, {actions.restart_s:g} s to restart.",
+    )
+
+
+def draw(scenario: FailSlowScenario, path: Path) -> None:
+    """Draw the first test episode without any action into a file.
+
+    Raises:
+        SysgymError: If the format is unknown, or the file cannot be written.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from sysgym.scenarios.errors import StorageError, SysgymError
+    from sysgym.scenarios.files import replacing
+
+    seed = scenario.splits["test"].first_seed
+    run = FailSlowRun(scenario.draw("test", seed), seed)
+    while not run.finished and len(run.windows) < scenario.control.episode_steps:
+        run.step(Action.NONE)
+    figure = Figure(figsize=(9.0, 5.0), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    delay = run.time_s / run.work_s - 1.0
+    figure.suptitle(f"{scenario.name}, without any action: {100 * delay:.0f} % late", fontsize=11)
+    draw_run(figure.subplots(2, 1, sharex=True), run)
+    try:
+        with replacing(path) as file:
+            figure.savefig(file, format=path.suffix.removeprefix(".") or None)
+    except (StorageError, ValueError) as error:
+        reason = error.reason if isinstance(error, StorageError) else error
+        raise SysgymError(f"{path}: the picture cannot be written: {reason}") from None
