@@ -25,6 +25,7 @@ from sysgym.scenarios.schema.collectives import CollectivesScenario
 from sysgym.scenarios.schema.common import Range, Scenario
 from sysgym.scenarios.schema.compression import CompressionScenario
 from sysgym.scenarios.schema.congestion import TopologyTable, WorkloadTable
+from sysgym.scenarios.schema.diagnosis import DiagnosisScenario
 from sysgym.scenarios.schema.failslow import FailSlowScenario
 from sysgym.scenarios.schema.suite import ContenderSpec, MatrixSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
 from sysgym.scenarios.schema.tuning import TuningScenario
@@ -47,6 +48,7 @@ def render(text: str) -> str:
         "shipped bursts": _shipped_bursts(),
         "shipped tuning": _shipped_tuning(),
         "shipped failslow": _shipped_failslow(),
+        "shipped diagnosis": _shipped_diagnosis(),
         "suites": _suites(),
         "suite keys": _suite_keys(),
     }
@@ -273,6 +275,27 @@ def _shipped_failslow() -> Iterator[str]:
             *(", ".join(map(str, split.vary.get("job.stages", (job.stages,)))) for split in splits),
             *rates,
         ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _shipped_diagnosis() -> Iterator[str]:
+    yield (
+        "| scenario | stages in training | in test | data-parallel ranks in training | in test"
+        " | microbatches in training | in test | most faults in training | in test |"
+    )
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    for info in list_scenarios("diagnosis"):
+        scenario = load_scenario(info.name, expect=DiagnosisScenario)
+        job, splits = scenario.job, (scenario.splits.train, scenario.splits.test)
+        keys = {
+            "job.stages": job.stages,
+            "job.data_ranks": job.data_ranks,
+            "job.microbatches": job.microbatches,
+            "faults.most": scenario.faults.most,
+        }
+        cells = [f"[`{info.name}`](../scenarios/diagnosis/{info.name}.toml)"]
+        for key, value in keys.items():
+            cells += [", ".join(map(str, split.vary.get(key, (value,)))) for split in splits]
         yield f"| {' | '.join(cells)} |"
 
 

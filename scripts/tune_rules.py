@@ -1,9 +1,9 @@
-"""Choose the constants of the rules of compression, bursts and failslow on validation seeds.
+"""Choose the constants of the rules of some families on validation seeds.
 
 python scripts/tune_rules.py compression
 python scripts/tune_rules.py bursts --scenario burst-mux --episodes 40
 
-Prints the mean loss of each setting, the best first. Test seeds are not touched.
+Prints the mean of the family's metric for each setting, the best first. Test seeds are not touched.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
 import sysgym
 from sysgym.agents import make_agent
+from sysgym.agents.diagnosis.rules import SIGNS
 from sysgym.agents.protocol import play_episode
 from sysgym.emulator.bursts.multiplexing import BATCHES, MOST_PIECES
 from sysgym.scenarios import list_scenarios, load_scenario
@@ -56,6 +57,19 @@ def failslow_settings(env_id: str) -> Settings:
         yield "ski_rental", {"multiple": multiple, "worker": worker, "link": link}
 
 
+def diagnosis_settings(env_id: str) -> Settings:
+    """Yield agents of diagnosis and their parameters."""
+    parts = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
+    for sign, whole in itertools.product(SIGNS, (0.5, 0.6, 0.7, 0.8, 0.9)):
+        yield "longest", {"sign": sign, "whole": whole}
+    for count, sign, precise in itertools.product((2, 3, 4, 6), ("late", "steady"), parts):
+        yield "largest_share", {"count": count, "sign": sign, "precise": precise}
+    for count, precise in itertools.product((1, 2, 4), parts):
+        yield "narrowing", {"count": count, "precise": precise}
+    for count, sign, precise in itertools.product((1, 2, 4, 8), ("late", "steady"), parts):
+        yield "contrast", {"count": count, "sign": sign, "precise": precise}
+
+
 def burst_settings(env_id: str) -> Settings:
     """Yield agents of bursts that play an environment, and their parameters."""
     if env_id == "sysgym/BurstPlan-v0":
@@ -76,25 +90,44 @@ SETTINGS: dict[str, Callable[[str], Settings]] = {
     "compression": compression_settings,
     "bursts": burst_settings,
     "failslow": failslow_settings,
+    "diagnosis": diagnosis_settings,
 }
 """What is tried, by family."""
 
 
-LOSS = {"compression": "regret", "bursts": "regret", "failslow": "delay"}
-"""Metric that is made small, by family."""
+class Goal(NamedTuple):
+    """What is made small, or large.
+
+    Attributes:
+        metric: Name of the metric.
+        larger: Whether more of it is better.
+    """
+
+    metric: str
+    larger: bool = False
 
 
-def mean_loss(scenario: str, agent: str, parameters: Mapping[str, Any], n_episodes: int) -> float:
-    """Return the mean of the family's loss over the first validation seeds."""
+GOALS = {
+    "compression": Goal("regret"),
+    "bursts": Goal("regret"),
+    "failslow": Goal("delay"),
+    "diagnosis": Goal("net", larger=True),
+}
+"""Goal of each family."""
+
+
+def mean_metric(scenario: str, agent: str, parameters: Mapping[str, Any], n_episodes: int) -> float:
+    """Return the mean of the family's metric over the first validation seeds."""
     loaded = load_scenario(scenario)
     env = gym.make(loaded.env_id, scenario=scenario, split="validation", disable_env_checker=True)
     first = loaded.splits.validation.first_seed
     player = make_agent(agent, family=loaded.family, **parameters)
-    losses = [
-        play_episode(env, player, options={"episode_seed": seed})[1]["episode_metrics"][LOSS[loaded.family]]
+    name = GOALS[loaded.family].metric
+    values = [
+        play_episode(env, player, options={"episode_seed": seed})[1]["episode_metrics"][name]
         for seed in range(first, first + n_episodes)
     ]
-    return float(np.mean(losses))
+    return float(np.mean(values))
 
 
 def main() -> None:
@@ -107,13 +140,15 @@ def main() -> None:
     for scenario in arguments.scenario or [info.name for info in list_scenarios(arguments.family)]:
         found: dict[str, list[tuple[float, Mapping[str, Any]]]] = {}
         for agent, parameters in SETTINGS[arguments.family](load_scenario(scenario).env_id):
-            loss = mean_loss(scenario, agent, parameters, arguments.episodes)
-            found.setdefault(agent, []).append((loss, parameters))
-        print(f"{scenario}: mean {LOSS[arguments.family]} over {arguments.episodes} validation episodes")
+            value = mean_metric(scenario, agent, parameters, arguments.episodes)
+            found.setdefault(agent, []).append((value, parameters))
+        goal = GOALS[arguments.family]
+        print(f"{scenario}: mean {goal.metric} over {arguments.episodes} validation episodes")
         for agent, tried in found.items():
-            for loss, parameters in sorted(tried, key=lambda one: one[0])[:SHOWN]:
+            by_value = sorted(tried, key=lambda one: one[0], reverse=goal.larger)
+            for value, parameters in by_value[:SHOWN]:
                 words = ", ".join(f"{name} = {value}" for name, value in parameters.items())
-                print(f"  {loss:8.4f}  {agent}  {words}", flush=True)
+                print(f"  {value:8.4f}  {agent}  {words}", flush=True)
 
 
 if __name__ == "__main__":

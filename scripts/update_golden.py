@@ -55,6 +55,8 @@ COMPRESSION = "methods"
 BURSTS = "bursts"
 # Tuning: every scenario, some short episodes in a row.
 TUNING = "changes"
+# Diagnosis: every scenario, some short episodes in a row.
+DIAGNOSIS = "questions"
 # Fail-slow faults: every scenario, the first decisions and the end of two episodes.
 FAILSLOW = "faults"
 PLACEMENT_EPISODES = 5
@@ -86,6 +88,8 @@ def episodes() -> Iterator[Episode]:
             yield Episode(info.name, COMPRESSION)
         elif info.family == "tuning":
             yield Episode(info.name, TUNING)
+        elif info.family == "diagnosis":
+            yield Episode(info.name, DIAGNOSIS)
         elif info.family == "failslow":
             yield Episode(info.name, FAILSLOW)
         elif info.family == "bursts":
@@ -109,7 +113,7 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
         return straggler_trace(episode)
     if episode.variant in PLACEMENT:
         return placement_trace(episode)
-    if episode.variant in (COLLECTIVES, TUNING):
+    if episode.variant in (COLLECTIVES, TUNING, DIAGNOSIS):
         return masked_trace(episode)
     if episode.variant in (COMPRESSION, BURSTS, FAILSLOW):
         return discrete_trace(episode)

@@ -42,6 +42,7 @@ WORLDS = {
     "stragglers": ("emulator/cluster",),
     "tuning": ("emulator/tuning",),
     "failslow": ("emulator/failslow",),
+    "diagnosis": ("emulator/diagnosis",),
 }
 
 # Speed figures, and the studies and labs that are each about one family.

@@ -47,6 +47,7 @@ CHAPTERS = (
             "bursts*",
             "tuning*",
             "failslow*",
+            "diagnosis*",
             "training-jobs",
         ),
     ),

@@ -36,8 +36,9 @@ TYPICAL_S = {
     CLIP: 0.005,
     OPTIMIZER: 0.04,
 }
-"""Durations, rounded from the published trace ST of Lin et al. (OSDI 2025); other kinds take 0.6 ms."""
-_TRANSFER_S = 6e-4
+"""Durations, rounded from the published trace ST of Lin et al. (OSDI 2025)."""
+TRANSFER_S = 6e-4
+"""Duration of the other kinds, sends and receives, as in that trace."""
 
 
 def synthetic_trace(
@@ -65,7 +66,7 @@ def synthetic_trace(
     """
     operations = step_operations(n_stages, n_data_ranks, n_microbatches)
     graph = schedule_graph(operations, schedule)
-    typical_s = np.array([TYPICAL_S.get(str(kind), _TRANSFER_S) for kind in operations.kind])
+    typical_s = np.array([TYPICAL_S.get(str(kind), TRANSFER_S) for kind in operations.kind])
     for rank, factor in (slow_ranks or {}).items():
         typical_s[operations.computes & (operations.rank == rank)] *= factor
     rng = np.random.default_rng(seed)

@@ -21,6 +21,9 @@ from sysgym.envs.compression.grad_compress import GradCompress
 from sysgym.envs.compression.observation import COLUMNS as RUN_COLUMNS
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
 from sysgym.envs.congestion.flow.flow_cc import FlowCC
+from sysgym.envs.diagnosis.observation import JOB_COLUMNS as DIAGNOSED_JOB_COLUMNS
+from sysgym.envs.diagnosis.observation import PART_COLUMNS
+from sysgym.envs.diagnosis.training_diagnosis import TrainingDiagnosis
 from sysgym.envs.failslow.fail_slow import FailSlow
 from sysgym.envs.failslow.observation import COLUMNS as FAIL_SLOW_COLUMNS
 from sysgym.envs.placement import jobs_observation, observation
@@ -77,10 +80,11 @@ COLLECTIVE_COLUMNS: dict[Any, dict[str, Any]] = {
     CollectiveSynthesis: {"candidates": CANDIDATE_COLUMNS, "system": SYSTEM_COLUMNS}
 }
 VECTORS = (GradCompress, BurstPlan, BurstMux, FailSlow)
-TUNING_COLUMNS: dict[Any, dict[str, Any]] = {
-    TrainingTuning: {"buckets": BUCKET_COLUMNS, "job": TUNED_JOB_COLUMNS}
+TRAINING_COLUMNS: dict[Any, dict[str, Any]] = {
+    TrainingTuning: {"buckets": BUCKET_COLUMNS, "job": TUNED_JOB_COLUMNS},
+    TrainingDiagnosis: {"parts": PART_COLUMNS, "job": DIAGNOSED_JOB_COLUMNS},
 }
-COLUMNS = {**PLACEMENT_COLUMNS, **STRAGGLER_COLUMNS, **COLLECTIVE_COLUMNS, **TUNING_COLUMNS}
+COLUMNS = {**PLACEMENT_COLUMNS, **STRAGGLER_COLUMNS, **COLLECTIVE_COLUMNS, **TRAINING_COLUMNS}
 every = pytest.mark.parametrize("cls", list(COLUMNS))
 
 
@@ -109,6 +113,9 @@ def shapes_as_told(env: Any) -> dict[str, str]:
     elif isinstance(env, TrainingTuning):
         rows = 1 + env.scenario.control.most_buckets
         letters = {3 * rows: "3 R", rows: "R"}
+    elif isinstance(env, TrainingDiagnosis):
+        rows = env.scenario.control.most_parts
+        letters = {2 * rows: "2 R", rows: "R"}
     elif not isinstance(env, tuple(PLACEMENT_COLUMNS)):
         letters = {400: "N", 30: "2C"}
     shapes = {}

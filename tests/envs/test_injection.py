@@ -16,6 +16,7 @@ from sysgym.envs.collectives.observation import SynthesisTables
 from sysgym.envs.compression.observation import RunNumbers
 from sysgym.envs.congestion.datacenter.rewards import get_reward
 from sysgym.envs.congestion.flow.presets.datacenter import DATACENTER
+from sysgym.envs.diagnosis.observation import DiagnosisTables
 from sysgym.envs.failslow.observation import FailSlowNumbers
 from sysgym.envs.lifecycle import ArgumentError
 from sysgym.envs.placement.observers import JointTables, PlacementTables, ProgramTables
@@ -41,6 +42,7 @@ DEFAULTS: dict[str, Any] = {
     "sysgym/BurstMux-v0": MuxNumbers,
     "sysgym/TrainingTuning-v0": TuningTables,
     "sysgym/FailSlow-v0": FailSlowNumbers,
+    "sysgym/TrainingDiagnosis-v0": DiagnosisTables,
 }
 every = pytest.mark.parametrize("env_id", list(DEFAULTS))
 

@@ -28,6 +28,7 @@ EPISODES = {
     "sysgym/BurstMux-v0": 1,
     "sysgym/TrainingTuning-v0": 3,
     "sysgym/FailSlow-v0": 2,
+    "sysgym/TrainingDiagnosis-v0": 3,
     "sysgym/StragglerPrediction-v0": 1,
     "sysgym/StragglerMitigation-v0": 1,
 }

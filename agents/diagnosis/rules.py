@@ -1,0 +1,221 @@
+"""Rules of diagnosis, a random agent and the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from sysgym.agents.diagnosis.base import FloatArray, PartTable, Questioner
+from sysgym.scenarios.errors import SysgymError
+
+STREAM = 0xD1A7
+"""Random stream of the random agent."""
+
+SIGNS = ("late", "steady", "excess")
+"""Columns by which parts can be compared without a question."""
+
+
+class Longest(Questioner):
+    """Names the part whose durations are longest, without a question.
+
+    Args:
+        sign: Column that is compared.
+        whole: A stage or a kind is named instead of a rank if it has so much of the largest value.
+
+    Raises:
+        SysgymError: If the column is unknown, or the share is not from 0 to 1.
+    """
+
+    name = "longest"
+
+    def __init__(self, sign: str = "steady", whole: float = 0.8) -> None:
+        if sign not in SIGNS:
+            raise SysgymError(f"{self.name}: expected a sign among {', '.join(SIGNS)}, got {sign!r}")
+        check_share(self.name, "whole", whole)
+        self._sign, self._whole = sign, whole
+
+    def culprit(self, parts: PartTable) -> int:
+        """Return the row to name."""
+        values = parts.column(self._sign)
+        rows = parts.nameable()
+        largest = max(values[row] for row in rows)
+        # Stages and kinds are listed before ranks.
+        enough = largest - (1.0 - self._whole) * abs(largest)
+        return next(row for row in rows if values[row] >= enough)
+
+
+class LargestShare(Questioner):
+    """Asks about the parts that are latest by a sign, and names the one with the largest answer.
+
+    Args:
+        count: Number of questions.
+        sign: Column that decides what is asked.
+        precise: A rank is named instead of a stage or a kind if it has so much of the largest answer.
+
+    Raises:
+        SysgymError: If a value is out of range.
+    """
+
+    name = "largest_share"
+
+    def __init__(self, count: int = 5, sign: str = "steady", precise: float = 0.8) -> None:
+        if count < 1 or sign not in SIGNS:
+            raise SysgymError(
+                f"{self.name}: expected count >= 1 and a sign among {', '.join(SIGNS)},"
+                f" got {count!r} and {sign!r}"
+            )
+        check_share(self.name, "precise", precise)
+        self._count, self._sign, self._precise = count, sign, precise
+
+    def questions(self, parts: PartTable) -> Sequence[int]:
+        """Return the rows to ask about."""
+        return latest(parts, parts.nameable(), self._count, self._sign)
+
+    def culprit(self, parts: PartTable) -> int:
+        """Return the row to name."""
+        return precise_row(parts, parts.answers(), parts.nameable(), self._precise)
+
+
+class Narrowing(Questioner):
+    """Asks about all stages and data-parallel ranks, then about the ranks where the largest answers meet.
+
+    A rank's share is at most the smaller one of its stage's and its data-parallel rank's, which stands for it
+    at first, as in the paper. Kinds of operations that communicate are asked about too.
+
+    Args:
+        count: Ranks that are asked about.
+        precise: A rank is named instead of a stage if it has so much of the largest answer.
+
+    Raises:
+        SysgymError: If a value is out of range.
+
+    Reference: Lin et al., OSDI 2025, section 5 (estimates of ranks).
+    """
+
+    name = "narrowing"
+
+    def __init__(self, count: int = 2, precise: float = 0.8) -> None:
+        if count < 1:
+            raise SysgymError(f"{self.name}: expected count >= 1, got {count!r}")
+        check_share(self.name, "precise", precise)
+        self._count, self._precise = count, precise
+
+    def questions(self, parts: PartTable) -> Sequence[int]:
+        """Return the rows to ask about."""
+        groups = [*parts.rows("is_stage"), *parts.rows("is_data_rank"), *communicating(parts)]
+        if any(parts.allowed[0, row] for row in groups):
+            return groups
+        bound = np.minimum(parts.column("share_of_stage"), parts.column("share_of_data_rank"))
+        return sorted(parts.rows("is_rank"), key=lambda row: -bound[row])[: self._count]
+
+    def culprit(self, parts: PartTable) -> int:
+        """Return the row to name."""
+        rows = [*parts.rows("is_stage"), *communicating(parts), *parts.rows("is_rank")]
+        return precise_row(parts, parts.answers(), rows, self._precise)
+
+
+class Contrast(Questioner):
+    """Names the part whose answer is furthest above the median of like parts that were asked about.
+
+    All stages are asked about, the kinds that communicate, and the ranks that are latest by a sign.
+
+    Args:
+        count: Ranks that are asked about.
+        sign: Column that decides which.
+        precise: A rank is named instead of another part if it has so much of the largest contrast.
+
+    Raises:
+        SysgymError: If a value is out of range.
+    """
+
+    name = "contrast"
+
+    def __init__(self, count: int = 4, sign: str = "steady", precise: float = 0.8) -> None:
+        if count < 1 or sign not in SIGNS:
+            raise SysgymError(
+                f"{self.name}: expected count >= 1 and a sign among {', '.join(SIGNS)},"
+                f" got {count!r} and {sign!r}"
+            )
+        check_share(self.name, "precise", precise)
+        self._count, self._sign, self._precise = count, sign, precise
+
+    def questions(self, parts: PartTable) -> Sequence[int]:
+        """Return the rows to ask about."""
+        ranks = latest(parts, parts.rows("is_rank"), self._count, self._sign)
+        return [*parts.rows("is_stage"), *communicating(parts), *ranks]
+
+    def culprit(self, parts: PartTable) -> int:
+        """Return the row to name."""
+        answers = parts.answers()
+        contrast = answers.copy()
+        for group in (parts.rows("is_stage"), communicating(parts), parts.rows("is_rank")):
+            asked = [row for row in group if np.isfinite(answers[row])]
+            if asked:
+                contrast[asked] -= np.median(answers[asked])
+        return precise_row(parts, contrast, parts.nameable(), self._precise)
+
+
+class RandomAgent(Questioner):
+    """Names any part, seeded by the episode."""
+
+    name = "random"
+
+    def begin(self, env: gym.Env[Any, Any]) -> None:
+        """Seed the generator by the episode.
+
+        Raises:
+            SysgymError: If the environment belongs to another family.
+        """
+        super().begin(env)
+        self._rng = np.random.default_rng([STREAM, self._world.episode_seed or 0])
+
+    def culprit(self, parts: PartTable) -> int:
+        """Draw a row."""
+        return int(self._rng.choice(parts.nameable()))
+
+
+class Oracle(Questioner):
+    """Names the worst fault."""
+
+    name = "oracle"
+    privileged = True
+
+    def culprit(self, parts: PartTable) -> int:
+        """Return its row."""
+        case = self._world.case
+        return case.parts.index(case.culprit)
+
+
+def latest(parts: PartTable, rows: Sequence[int], count: int, sign: str) -> list[int]:
+    """Return the rows with the largest values of a column."""
+    values = parts.column(sign)
+    return sorted(rows, key=lambda row: -values[row])[:count]
+
+
+def communicating(parts: PartTable) -> list[int]:
+    """Return the rows of the kinds of operations that communicate."""
+    return [row for row in parts.rows("is_kind") if parts.column("computes")[row] == 0.0]
+
+
+def precise_row(parts: PartTable, values: FloatArray, rows: Sequence[int], precise: float) -> int:
+    """Return the row with the largest value, or a rank's if that has nearly as much.
+
+    Args:
+        parts: The parts.
+        values: A value for each part.
+        rows: Rows that may be named.
+        precise: Share of the largest value that a rank needs.
+    """
+    best = max(rows, key=lambda row: values[row])
+    ranks = [row for row in parts.rows("is_rank") if np.isfinite(values[row])]
+    rank = max(ranks, key=lambda row: values[row], default=best)
+    return rank if values[rank] >= precise * values[best] else best
+
+
+def check_share(agent: str, name: str, value: float) -> None:
+    """Raise SysgymError unless a value is from 0 to 1."""
+    if not 0.0 <= value <= 1.0:
+        raise SysgymError(f"{agent}: expected {name} from 0 to 1, got {value!r}")

@@ -1,0 +1,1 @@
+"""Recorded steps of a training job with faults whose effects are known."""
