@@ -31,7 +31,7 @@ class Longest(Questioner):
 
     name = "longest"
 
-    def __init__(self, sign: str = "steady", whole: float = 0.8) -> None:
+    def __init__(self, sign: str = "late", whole: float = 0.8) -> None:
         if sign not in SIGNS:
             raise SysgymError(f"{self.name}: expected a sign among {', '.join(SIGNS)}, got {sign!r}")
         check_share(self.name, "whole", whole)

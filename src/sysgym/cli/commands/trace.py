@@ -50,6 +50,7 @@ PublishedOption = Annotated[
 ]
 _MOST_PARTS = 8
 _NO_LOSS = 1e-9
+_SEVERAL = 2
 
 
 @trace.command("replay")
@@ -131,6 +132,7 @@ def what_if(
     if found.slowdown > 1.0 + _NO_LOSS:
         _print_shares(found)
     _print_free(found)
+    _print_rebalanced(found)
     if picture is not None:
         draw_trace(picture, read, graph, found, _place_of(read, step))
         out.print(f"wrote {picture}")
@@ -191,6 +193,27 @@ def _print_free(found: WhatIf) -> None:
             ],
         )
     )
+
+
+def _print_rebalanced(found: WhatIf) -> None:
+    """Print steps with other arrangements of microbatches, if the trace has several that could move."""
+    import numpy as np
+
+    from sysgym.cli.terminal import console, table
+    from sysgym.emulator.training.operations import FORWARD
+    from sysgym.emulator.training.rebalancing import rebalanced
+
+    operations = found.operations
+    forward = operations.kind == FORWARD
+    if len(np.unique(operations.data_rank)) < _SEVERAL or operations.index[forward].max(initial=0) == 0:
+        return
+    try:
+        rows = [(one.name, f"{one.step_s:.4f} s", f"{one.speedup:.3f}") for one in rebalanced(found)]
+    except ValueError as error:
+        console().print(f"no moves of microbatches: {error}")
+        return
+    title = "Steps if microbatches changed places between data-parallel ranks"
+    console().print(table("arrangement", ">step", ">speed-up", title=title, rows=rows))
 
 
 def _read(files: list[Path], *, published: bool, system: str, n_ranks: int | None) -> Job:

@@ -59,6 +59,7 @@ def test_the_slow_rank_explains_the_loss(
     out = run(capsys, "what-if", str(file), "--picture", str(picture), *options)
     ranks = [line for line in out.splitlines() if line.startswith("rank ")]
     assert ranks[0].startswith("rank 4 ")
+    assert "longest first, to the least loaded rank" in out
     assert "worst 3 % of ranks: 4 (M_W)" in out
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -79,6 +80,7 @@ def test_a_folder_of_profiles_goes_to_a_picture_with_one_command(
     assert re.search(r"^3 steps of \d+ operations on 2 ranks$", out, re.MULTILINE)
     assert "rank 1 " in out
     assert "stage" not in out
+    assert "microbatches" not in out
     assert re.search(r"^gloo:all_reduce +[\d.]+ ms +[\d.]+ %$", out, re.MULTILINE)
     assert picture.read_bytes().startswith(b"\x89PNG")
     out = run(capsys, "replay", *map(str, PROFILES.iterdir()), "--perfetto", str(timeline), "--align-clocks")
