@@ -56,6 +56,9 @@ def failslow_settings(env_id: str) -> Settings:
     for multiple, worker, link in itertools.product((0.25, 0.5, 1.0, 2.0, 4.0), (1.15, 1.3, 1.5), (1.5, 2.0)):
         yield "ski_rental", {"multiple": multiple, "worker": worker, "link": link}
 
+    for base_h, growth, slow in itertools.product((0.1, 0.2, 0.3, 0.4, 0.6), (0.0, 0.1), (1.1, 1.15, 1.3)):
+        yield "payback", {"base_h": base_h, "growth": growth, "slow": slow}
+
 
 def diagnosis_settings(env_id: str) -> Settings:
     """Yield agents of diagnosis and their parameters."""

@@ -23,6 +23,7 @@ AGENTS = (
     _heuristic(
         "ski_rental", "escalation:SkiRental", "dearer actions when as much time was lost as they cost"
     ),
+    _heuristic("payback", "payback:Payback", "the action that pays if faults last as long again"),
     _heuristic(
         "clairvoyant",
         "clairvoyant:Clairvoyant",

@@ -82,15 +82,27 @@ def test_a_long_fault_of_a_worker() -> None:
 
 def test_a_long_fault_of_a_link() -> None:
     fault = [(600.0, 9000.0, -1, 4.0)]
-    for name in ("threshold", "cusum", "ski_rental", "clairvoyant"):
+    for name in ("threshold", "cusum", "ski_rental", "payback", "clairvoyant"):
         assert next(iter(actions_on(made(name), fault).values())) == Action.REROUTE, name
 
 
 def test_a_short_fault_is_waited_for() -> None:
     fault = [(600.0, 700.0, 5, 1.6)]
-    for name in ("threshold", "ski_rental", "clairvoyant"):
+    for name in ("threshold", "ski_rental", "payback", "clairvoyant"):
         taken = actions_on(made(name), fault).values()
         assert not {Action.REPLACE, Action.RESTART} & set(taken), name
+
+
+def test_payback_moves_what_pays_and_moves_it_back() -> None:
+    worker = [(600.0, 3000.0, 5, 3.0)]
+    assert list(actions_on(made("payback", base_h=0.2), worker).values()) == [Action.REBALANCE] * 2
+    # Even microbatches are not moved for a fault that is expected to be over at once.
+    assert actions_on(made("payback", base_h=0.0), worker) == {}
+    # Traffic is moved once, although the exchange stays slow, and again for a new slow link.
+    links = [(600.0, 30_000.0, -1, 4.0), (3000.0, 30_000.0, -1, 8.0)]
+    taken = actions_on(made("payback"), links)
+    assert list(taken.values()) == [Action.REROUTE] * 2
+    assert min(taken) < 20 < 50 <= max(taken) < 60
 
 
 def test_escalation_waits_for_a_multiple_of_the_cost() -> None:
@@ -134,6 +146,7 @@ def test_agents_refuse_other_environments(name: str) -> None:
         ("cusum", {"drift": 0.0}, "positive values"),
         ("ski_rental", {"multiple": -0.1}, "multiple >= 0"),
         ("ski_rental", {"worker": 1.0}, "factors > 1"),
+        ("payback", {"base_h": -0.1}, "base_h and growth >= 0"),
     ],
 )
 def test_parameters_out_of_range_are_refused(name: str, parameters: dict[str, Any], words: str) -> None:
