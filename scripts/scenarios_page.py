@@ -27,6 +27,7 @@ from sysgym.scenarios.schema.compression import CompressionScenario
 from sysgym.scenarios.schema.congestion import TopologyTable, WorkloadTable
 from sysgym.scenarios.schema.diagnosis import DiagnosisScenario
 from sysgym.scenarios.schema.failslow import FailSlowScenario
+from sysgym.scenarios.schema.pipelines import PipelineScenario
 from sysgym.scenarios.schema.suite import ContenderSpec, MatrixSpec, MetricSpec, Suite, TaskSpec, TrainingSpec
 from sysgym.scenarios.schema.tuning import TuningScenario
 
@@ -49,6 +50,7 @@ def render(text: str) -> str:
         "shipped tuning": _shipped_tuning(),
         "shipped failslow": _shipped_failslow(),
         "shipped diagnosis": _shipped_diagnosis(),
+        "shipped pipelines": _shipped_pipelines(),
         "suites": _suites(),
         "suite keys": _suite_keys(),
     }
@@ -294,6 +296,27 @@ def _shipped_diagnosis() -> Iterator[str]:
             "faults.most": scenario.faults.most,
         }
         cells = [f"[`{info.name}`](../scenarios/diagnosis/{info.name}.toml)"]
+        for key, value in keys.items():
+            cells += [", ".join(map(str, split.vary.get(key, (value,)))) for split in splits]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _shipped_pipelines() -> Iterator[str]:
+    yield (
+        "| scenario | blocks in training | in test | hidden size in training | in test"
+        " | stages in training | in test | data-parallel ranks in training | in test |"
+    )
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    for info in list_scenarios("pipelines"):
+        scenario = load_scenario(info.name, expect=PipelineScenario)
+        job, splits = scenario.job, (scenario.splits.train, scenario.splits.test)
+        keys = {
+            "job.blocks": job.blocks,
+            "job.hidden": job.hidden,
+            "job.stages": job.stages,
+            "job.data_ranks": job.data_ranks,
+        }
+        cells = [f"[`{info.name}`](../scenarios/pipelines/{info.name}.toml)"]
         for key, value in keys.items():
             cells += [", ".join(map(str, split.vary.get(key, (value,)))) for split in splits]
         yield f"| {' | '.join(cells)} |"

@@ -57,6 +57,8 @@ BURSTS = "bursts"
 TUNING = "changes"
 # Diagnosis: every scenario, some short episodes in a row.
 DIAGNOSIS = "questions"
+# Pipelines: every scenario, some short episodes in a row.
+PIPELINES = "stages"
 # Fail-slow faults: every scenario, the first decisions and the end of two episodes.
 FAILSLOW = "faults"
 PLACEMENT_EPISODES = 5
@@ -90,6 +92,8 @@ def episodes() -> Iterator[Episode]:
             yield Episode(info.name, TUNING)
         elif info.family == "diagnosis":
             yield Episode(info.name, DIAGNOSIS)
+        elif info.family == "pipelines":
+            yield Episode(info.name, PIPELINES)
         elif info.family == "failslow":
             yield Episode(info.name, FAILSLOW)
         elif info.family == "bursts":
@@ -113,7 +117,7 @@ def trace(episode: Episode) -> list[dict[str, int | float]]:
         return straggler_trace(episode)
     if episode.variant in PLACEMENT:
         return placement_trace(episode)
-    if episode.variant in (COLLECTIVES, TUNING, DIAGNOSIS):
+    if episode.variant in (COLLECTIVES, TUNING, DIAGNOSIS, PIPELINES):
         return masked_trace(episode)
     if episode.variant in (COMPRESSION, BURSTS, FAILSLOW):
         return discrete_trace(episode)

@@ -43,6 +43,7 @@ WORLDS = {
     "tuning": ("emulator/tuning",),
     "failslow": ("emulator/failslow",),
     "diagnosis": ("emulator/diagnosis",),
+    "pipelines": ("emulator/pipelines",),
 }
 
 # Speed figures, and the studies and labs that are each about one family.

@@ -48,6 +48,7 @@ CHAPTERS = (
             "tuning*",
             "failslow*",
             "diagnosis*",
+            "pipelines*",
             "training-jobs",
         ),
     ),

@@ -26,6 +26,9 @@ from sysgym.envs.diagnosis.observation import PART_COLUMNS
 from sysgym.envs.diagnosis.training_diagnosis import TrainingDiagnosis
 from sysgym.envs.failslow.fail_slow import FailSlow
 from sysgym.envs.failslow.observation import COLUMNS as FAIL_SLOW_COLUMNS
+from sysgym.envs.pipelines.observation import JOB_COLUMNS as PIPELINE_JOB_COLUMNS
+from sysgym.envs.pipelines.observation import ROW_COLUMNS
+from sysgym.envs.pipelines.pipeline_tuning import PipelineTuning
 from sysgym.envs.placement import jobs_observation, observation
 from sysgym.envs.placement.joint import JointPlacement
 from sysgym.envs.placement.multijob import MultiJobPlacement
@@ -82,6 +85,7 @@ COLLECTIVE_COLUMNS: dict[Any, dict[str, Any]] = {
 VECTORS = (GradCompress, BurstPlan, BurstMux, FailSlow)
 TRAINING_COLUMNS: dict[Any, dict[str, Any]] = {
     TrainingTuning: {"buckets": BUCKET_COLUMNS, "job": TUNED_JOB_COLUMNS},
+    PipelineTuning: {"rows": ROW_COLUMNS, "job": PIPELINE_JOB_COLUMNS},
     TrainingDiagnosis: {"parts": PART_COLUMNS, "job": DIAGNOSED_JOB_COLUMNS},
 }
 COLUMNS = {**PLACEMENT_COLUMNS, **STRAGGLER_COLUMNS, **COLLECTIVE_COLUMNS, **TRAINING_COLUMNS}
@@ -112,6 +116,9 @@ def shapes_as_told(env: Any) -> dict[str, str]:
         letters = {env.scenario.candidates.most: "K"}
     elif isinstance(env, TrainingTuning):
         rows = 1 + env.scenario.control.most_buckets
+        letters = {3 * rows: "3 R", rows: "R"}
+    elif isinstance(env, PipelineTuning):
+        rows = env.scenario.control.most_rows
         letters = {3 * rows: "3 R", rows: "R"}
     elif isinstance(env, TrainingDiagnosis):
         rows = env.scenario.control.most_parts

@@ -54,18 +54,32 @@ def test_the_traces_have_something_to_tell() -> None:
     runs = [record for record in last if "episode_optimum_s" in record]
     plans = [record for record in last if "episode_amplification" in record]
     windows = [record for record in last if "episode_cluster_throughput" in record]
-    tuned = [record for record in last if "episode_model_error" in record]
+    tuned = [record for record in last if "episode_speedup_over_layers" in record]
     slow = [record for record in last if "episode_delay" in record]
     diagnosed = [record for record in last if "episode_loss" in record]
-    others = [*collectives, *runs, *plans, *windows, *tuned, *slow, *diagnosed]
+    divided = [record for record in last if "episode_recomputing" in record]
+    others = [*collectives, *runs, *plans, *windows, *tuned, *slow, *diagnosed, *divided]
     placements = [record for record in placements if record not in others]
     jobs = [record for record in last if "episode_mean_slowdown" in record]
-    kinds = (packets, stragglers, placements, collectives, runs, plans, windows, tuned, slow, diagnosed, jobs)
+    kinds = (
+        packets,
+        stragglers,
+        placements,
+        collectives,
+        runs,
+        plans,
+        windows,
+        tuned,
+        slow,
+        diagnosed,
+        divided,
+        jobs,
+    )
     assert sum(map(len, kinds)) == len(EPISODES)
     assert all(record["episode_worst_slowdown"] >= record["episode_mean_slowdown"] > 0.0 for record in jobs)
     assert all(0.0 <= record["episode_regret"] < 3.0 for record in collectives)
     assert all(record["episode_regret"] > 0.0 for record in [*runs, *plans, *windows])
-    assert all(record["episode_speedup"] >= 1.0 for record in tuned)
+    assert all(record["episode_speedup"] >= 1.0 for record in [*tuned, *divided])
     assert all(record["episode_restarts"] > 0.0 and record["episode_delay"] > 0.0 for record in slow)
     assert all(record["episode_questions"] > 0.0 for record in diagnosed)
     assert all(record["delivered_bytes"] > 0 for record in packets)

@@ -19,6 +19,7 @@ from sysgym.envs.congestion.flow.presets.datacenter import DATACENTER
 from sysgym.envs.diagnosis.observation import DiagnosisTables
 from sysgym.envs.failslow.observation import FailSlowNumbers
 from sysgym.envs.lifecycle import ArgumentError
+from sysgym.envs.pipelines.observation import PipelineTables
 from sysgym.envs.placement.observers import JointTables, PlacementTables, ProgramTables
 from sysgym.envs.rewards import Reward
 from sysgym.envs.stragglers.observation import JobTables
@@ -43,6 +44,7 @@ DEFAULTS: dict[str, Any] = {
     "sysgym/TrainingTuning-v0": TuningTables,
     "sysgym/FailSlow-v0": FailSlowNumbers,
     "sysgym/TrainingDiagnosis-v0": DiagnosisTables,
+    "sysgym/PipelineTuning-v0": PipelineTables,
 }
 every = pytest.mark.parametrize("env_id", list(DEFAULTS))
 

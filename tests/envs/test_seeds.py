@@ -29,6 +29,7 @@ EPISODES = {
     "sysgym/TrainingTuning-v0": 3,
     "sysgym/FailSlow-v0": 2,
     "sysgym/TrainingDiagnosis-v0": 3,
+    "sysgym/PipelineTuning-v0": 2,
     "sysgym/StragglerPrediction-v0": 1,
     "sysgym/StragglerMitigation-v0": 1,
 }

@@ -70,6 +70,8 @@ def test_numbers_have_units_in_their_names_or_count_something(kind: str) -> None
     # Fail-slow faults: hours, numbers in an hour, factors, shares.
     ratios |= {"healthy_hours", "communication_share", "worker_per_hour", "link_per_hour", "worker_factor"}
     ratios |= {"link_factor", "duration_log_sd", "factor_log_sd", "reroute_relief"}
+    # Pipelines: logarithms' standard deviations.
+    ratios |= {"layer_log_sd", "worker_log_sd"}
     # Diagnosis: logarithms' standard deviations, shares, a factor less 1.
     ratios |= {"length_log_sd", "stage_log_sd", "excess", "excess_log_sd", "kind_share", "least_loss"}
     # Network: probabilities, the weight of a sample, a queue over the free memory.

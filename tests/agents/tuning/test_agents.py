@@ -22,7 +22,7 @@ SHIPPED = [info.name for info in list_scenarios("tuning")]
 RULES = [
     name
     for name in list_agents("tuning")
-    if agent_info(name).family == "tuning" and not agent_info(name).learned
+    if agent_info(name, "tuning").family == "tuning" and not agent_info(name, "tuning").learned
 ]
 
 
@@ -42,7 +42,7 @@ def played(
 @pytest.mark.parametrize("name", RULES)
 def test_no_agent_is_slower_than_the_beginning_or_uses_more_than_its_budget(name: str, scenario: str) -> None:
     for seed in (10_000, 10_003):
-        world, metrics = played(made(name.removeprefix("tuning/")), scenario, seed)
+        world, metrics = played(made(name), scenario, seed)
         assert metrics["speedup"] >= 1.0
         assert metrics["valid"] == 1.0
         assert metrics["tried"] <= world.scenario.control.episode_steps
@@ -90,7 +90,7 @@ def test_agents_refuse_other_environments(name: str) -> None:
     other = gym.make("sysgym/CollectiveSynthesis-v0")
     other.reset(seed=0)
     with pytest.raises(SysgymError, match="plays TrainingTuning, not CollectiveSynthesis"):
-        made(name.removeprefix("tuning/")).begin(other)
+        made(name).begin(other)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Learning for the pipelines family: stages and ranks as members of a set, with a mask."""

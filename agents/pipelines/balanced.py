@@ -1,0 +1,48 @@
+"""Agents with one plan, made from the profile."""
+
+from __future__ import annotations
+
+from sysgym.agents.pipelines.base import PlanningAgent
+from sysgym.emulator.pipelines.balancing import balanced_ranks, balanced_stages
+from sysgym.emulator.pipelines.plans import Plan
+from sysgym.envs.pipelines.pipeline_tuning import PipelineTuning
+
+
+class Unchanged(PlanningAgent):
+    """The first plan."""
+
+    name = "unchanged"
+
+    def plan(self, world: PipelineTuning) -> Plan:
+        """Return the plan."""
+        return world.plan
+
+
+class BalancedStages(PlanningAgent):
+    """The division of layers whose slowest stage is fastest."""
+
+    name = "balanced_stages"
+
+    def plan(self, world: PipelineTuning) -> Plan:
+        """Return the plan."""
+        return balanced_stages(world.pipeline, world.plan)
+
+
+class LongestFirst(PlanningAgent):
+    """Microbatches by Graham's rule: the longest first, to the least loaded rank."""
+
+    name = "longest_first"
+
+    def plan(self, world: PipelineTuning) -> Plan:
+        """Return the plan."""
+        return balanced_ranks(world.pipeline, world.plan)
+
+
+class Balanced(PlanningAgent):
+    """Layers and microbatches balanced."""
+
+    name = "balanced"
+
+    def plan(self, world: PipelineTuning) -> Plan:
+        """Return the plan."""
+        return balanced_ranks(world.pipeline, balanced_stages(world.pipeline, world.plan))

@@ -1,0 +1,337 @@
+"""``sysgym/PipelineTuning-v0``: layers, microbatches and recomputation of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sysgym.emulator.pipelines.job import Pipeline, Truth, as_thought, draw_job
+from sysgym.emulator.pipelines.plans import (
+    KINDS,
+    OF_RANKS,
+    OF_STAGES,
+    Kind,
+    Plan,
+    changed,
+    durations_s,
+    first_plan,
+    fits,
+    replayed,
+    step_time_s,
+)
+from sysgym.emulator.training.replay import Replayed
+from sysgym.envs.decisions import BoolArray, DecisionEnv
+from sysgym.envs.observations import Observer
+from sysgym.envs.pipelines.metrics import Outcome
+from sysgym.envs.pipelines.observation import N_HEADS, OBSERVERS, TuningState
+from sysgym.envs.pipelines.render import PipelineScene, pipeline_picture, pipeline_text
+from sysgym.envs.pipelines.rewards import REWARDS, ChangeOutcome, weight_names
+from sysgym.envs.rewards import Reward
+from sysgym.scenarios.errors import SysgymError
+from sysgym.scenarios.schema.pipelines import PipelineScenario
+
+
+class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
+    """Divide a transformer among pipeline stages and its microbatches among ranks, and measure what it does.
+
+    ## Description
+
+    A transformer is trained with pipeline and data parallelism. The head makes the last stage slower, early stages need memory for the
+    activations of more microbatches, and microbatches differ in length, so that data-parallel ranks wait for the one with the longest. Recomputation of
+    activations saves memory, for a third more time of the stage.
+
+    An episode is one job. A step makes one local change to the plan and measures the true time of a training step. The agent also sees
+    what its profile predicts, by replay: with the layers' formulas and the microbatches' lengths, without factors of layers
+    and workers and without jitter. The best plan that was measured counts.
+
+    ## Action Space
+
+    `Discrete(3 R)` for the R = `control.most_rows` rows of the observation: action h R + r makes change h to row r. `action_mask` tells which are
+    allowed, plans that do not fit into memory are not; an action that it forbids ends the episode.
+
+    | h | Stage | Data-parallel rank |
+    | --- | --- | --- |
+    | 0 | its last layer goes to the next stage | one of its microbatches changes places with one of the least loaded rank, those two that leave their loads most alike |
+    | 1 | its first layer goes to the stage before | its longest microbatches come first |
+    | 2 | it begins or ceases to recompute its activations | |
+
+    Action 0, of the row that is neither, ends the episode.
+
+    ## Observation Space
+
+    `Dict` of float32 `Box`es, padded with zeros to R rows. Times are those of the profile.
+
+    | Key | Shape | Meaning |
+    | --- | --- | --- |
+    | `rows` | (R, 14) | the end, the stages and the data-parallel ranks, columns below |
+    | `job` | (7,) | what they have in common, columns below |
+    | `action_mask` | (3 R,) | 1 where an action is allowed |
+
+    | Column of `rows` | Meaning | Unit |
+    | --- | --- | --- |
+    | `exists` | there is a choice in this row | 0 or 1 |
+    | `stop` | the row ends the episode | 0 or 1 |
+    | `is_stage` | the row is a stage; the others are data-parallel ranks | 0 or 1 |
+    | `place` | number of the stage | share of all |
+    | `layers` | layers of the stage | share of all |
+    | `load` | time of the stage for a microbatch, or all lengths of the rank, over the mean less 1 | ratio |
+    | `before` | the same of the stage before, 0 of the first one | ratio |
+    | `after` | the same of the next stage, 0 of the last one | ratio |
+    | `memory` | memory that the stage needs | share of a worker's |
+    | `recompute` | the stage recomputes its activations | 0 or 1 |
+    | `longest` | longest microbatch of the rank over the mean, less 1 | ratio |
+    | `first` | first microbatch of the rank over its longest one, less 1 | ratio |
+    | `critical` | its computations on the critical path by the profile | share of the step |
+    | `slack` | least slack of its computations by the profile | share of the step |
+
+    | Column of `job` | Meaning | Unit |
+    | --- | --- | --- |
+    | `stages` | stages | log2 |
+    | `ranks` | data-parallel ranks | log2 |
+    | `microbatches` | microbatches of a rank | log2 |
+    | `predicted` | time of the step by the profile, less 1 | ratio to a worker's computing |
+    | `measured` | true time of the step, less 1 | ratio to a worker's computing |
+    | `best` | least true time so far, less 1 | ratio to a worker's computing |
+    | `left` | changes left | share |
+
+    ## Rewards
+
+    The reward is the sum of named terms, which `info["reward_terms"]` lists; the scenario may set their
+    weights, by default 1.
+
+    | Name | Terms |
+    | --- | --- |
+    | `default` | `time`: decrease of the least true time so far, over that at the beginning; `invalid`: -1 for an action that the mask forbids |
+    | `present` | `time`: decrease of the true time by the change, over that at the beginning; `invalid`: -1 for an action that the mask forbids |
+
+    ## Starting State
+
+    Equal numbers of layers, microbatches as they come, recomputation where memory needs it.
+    `reset(seed=...)` seeds the generator that draws the episode seed from the split's range;
+    `reset(options={"episode_seed": 20001})` sets it.
+
+    ## Episode End
+
+    Termination: after `control.episode_steps` changes, by action 0, or after an action that the mask forbids.
+
+    Truncation: never.
+
+    ## Arguments
+
+    | Parameter | Type | Default | Description |
+    | --- | --- | --- | --- |
+    | `scenario` | str, path, dict or `PipelineScenario` | `"pipeline-gpt"` | name from `sysgym list scenarios`, TOML file, or resolved scenario |
+    | `split` | str | `"train"` | `"train"`, `"validation"` or `"test"`: where episode seeds come from |
+    | `reward` | str, `Reward` or None | None | the reward, or its name; None: the scenario's, which is `"default"` unless it says otherwise |
+    | `observation` | str or `Observer` | `"default"` | the observation, or its name; `"default"` is the one above |
+    | `overrides` | dict or None | None | dotted keys of the scenario to replace, such as `{"job.stages": 8}` |
+    | `render_mode` | str or None | None | `"ansi"`, `"rgb_array"` or `"human"` (a window; extra `human`) |
+
+    ## Info
+
+    - `reward_terms`: dict of the reward's named terms (`step` only).
+    - `metrics`: dict of the state's metrics, see `sysgym.envs.pipelines.metrics.STEP_METRICS`.
+    - `episode_metrics`: on the last step, dict of the whole episode's, see `EPISODE_METRICS` there.
+    - `episode_seed`: the seed of this episode.
+    - `action_mask`: the mask as int8, for `action_space.sample(mask)`.
+
+    `env.unwrapped.action_masks()` returns the mask for sb3-contrib, `env.unwrapped.pipeline` the job. A plan that is made elsewhere
+    is measured with `env.unwrapped.adopt(plan)`, which counts as a change.
+
+    ## Registered Configurations
+
+    One id, `sysgym/PipelineTuning-v0`; `scenario` selects the configuration: `pipeline-gpt`, `pipeline-unseen`, or a file of your own.
+
+    ## Baselines
+
+    The agents `unchanged`, `balanced_stages`, `longest_first`, `balanced`, `pipelines/critical_path`, `pipelines/annealing`,
+    `pipelines/local_search`, `pipelines/random`, `pipelines/oracle` (privileged) and learned ones. `sysgym bench pipelines`
+    evaluates them on unseen jobs and `sysgym report` prints speed-ups with confidence intervals.
+
+    ## References
+
+    - Narayanan et al.: Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM. SC 2021. Operations of a block, 1F1B.
+    - Korthikanti et al.: Reducing Activation Recomputation in Large Transformer Models. 2022, arXiv 2205.05198. Activations, recomputation.
+    - Graham: Bounds on Multiprocessing Timing Anomalies. SIAM Journal on Applied Mathematics 17, 1969. Microbatches of ranks.
+
+    ## Version History
+
+    - v0: first version.
+    """  # noqa: E501, a table's row is one line
+
+    metadata: dict[str, Any] = {  # noqa: RUF012, Gymnasium declares it on instances
+        "render_modes": ["ansi", "rgb_array", "human"],
+        "render_fps": 4,
+    }
+    SCENARIO = PipelineScenario
+    REWARDS = REWARDS
+    WEIGHT_NAMES = staticmethod(weight_names)
+    OBSERVERS = OBSERVERS
+
+    def __init__(
+        self,
+        scenario: str | PathLike[str] | Mapping[str, Any] | PipelineScenario = "pipeline-gpt",
+        split: str = "train",
+        reward: str | Reward[ChangeOutcome] | None = None,
+        observation: str | Observer[PipelineScenario, TuningState] = "default",
+        overrides: Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Create the environment; the class documentation describes the arguments.
+
+        Raises:
+            ScenarioError: If the scenario cannot be used.
+            UnknownName: If a split, reward or observation does not exist.
+            ArgumentError: If the observation has no space.
+        """
+        super().__init__(scenario, split, reward, observation, overrides, render_mode)
+        self.pipeline: Pipeline
+        self.plan: Plan
+        self.measured_s: float
+        self.best_plan: Plan
+        self.best_s: float
+        self.first_s: float
+        self.tried: int
+        self._truth: Truth
+        self._expected: Replayed
+
+    @property
+    def truth(self) -> Truth:
+        """What the profile leaves out, which agents do not know."""
+        return self._truth
+
+    def adopt(self, plan: Plan) -> float:
+        """Replace the plan, and return its true time in s; it counts as a change.
+
+        Raises:
+            NoEpisode: If no episode is in progress.
+            ClosedEnvironment: If the environment is closed.
+            SysgymError: If all changes are used, or the plan is not one of the job.
+        """
+        self._check_may_step()
+        job, n_layers = self.pipeline.scenario.job, len(self.pipeline.layers.parameters)
+        rising = all(a < b for a, b in zip((0, *plan.ends), plan.ends, strict=False))
+        if (
+            not (rising and len(plan.ends) == len(plan.recompute) == job.stages and plan.ends[-1] == n_layers)
+            or sorted(plan.microbatches) != list(range(len(self.pipeline.lengths)))
+            or not fits(self.pipeline, plan)
+        ):
+            raise SysgymError(
+                f"expected {job.stages} stages that end at {n_layers} layers, a place for each of"
+                f" {len(self.pipeline.lengths)} microbatches, and stages that fit into memory, got {plan}"
+            )
+        if self.tried >= self.scenario.control.episode_steps:
+            raise SysgymError(f"all {self.tried} changes of the episode are used; stop it with action 0")
+        self._measure(plan)
+        self._mask = self._allowed()
+        return self.measured_s
+
+    def action_of(self, kind: Kind, which: int) -> int:
+        """Return the action of a change of :data:`~sysgym.emulator.pipelines.plans.KINDS`."""
+        kinds = OF_STAGES if kind in OF_STAGES else OF_RANKS
+        row = 1 + which + (0 if kind in OF_STAGES else self.pipeline.scenario.job.stages)
+        return kinds.index(kind) * self.scenario.control.most_rows + row
+
+    @property
+    def _n_actions(self) -> int:
+        return N_HEADS * self.scenario.control.most_rows
+
+    def _begin(self, episode_seed: int) -> None:
+        drawn = self.scenario.draw(self.split, episode_seed)
+        self.pipeline, self._truth = draw_job(drawn, episode_seed)
+        self._thought = as_thought(self.pipeline)
+        plan = first_plan(self.pipeline)
+        if not fits(self.pipeline, plan):
+            raise SysgymError(
+                f"{self.scenario.name}: equal numbers of layers do not fit into machine.memory_bytes,"
+                f" {drawn.machine.memory_bytes:g}, even if all stages recompute their activations;"
+                " use more of it, more stages, or a smaller model"
+            )
+        self.best_s, self.tried = float("inf"), -1
+        self._measure(plan)
+        self.first_s = self._before_s = self._best_before_s = self.best_s
+
+    def _measure(self, plan: Plan) -> None:
+        self.plan = plan
+        self._expected = replayed(self.pipeline, plan, self._thought)
+        self.measured_s = step_time_s(self.pipeline, plan, self._truth)
+        self.tried += 1
+        if self.measured_s < self.best_s:
+            self.best_plan, self.best_s = plan, self.measured_s
+
+    def _allowed(self) -> BoolArray:
+        mask = np.zeros(self._n_actions, np.bool_)
+        mask[0] = True
+        self._next: dict[int, Plan] = {}
+        if self.tried < self.scenario.control.episode_steps:
+            job = self.pipeline.scenario.job
+            for kind in KINDS:
+                for which in range(job.stages if kind in OF_STAGES else job.data_ranks):
+                    plan = changed(self.pipeline, self.plan, kind, which)
+                    if plan is not None:
+                        self._next[self.action_of(kind, which)] = plan
+            mask[list(self._next)] = True
+        return mask
+
+    def _act(self, action: int) -> None:
+        self._before_s, self._best_before_s = self.measured_s, self.best_s
+        if action == 0:
+            self.outcome = Outcome(self.best_s)
+            return
+        self._measure(self._next[action])
+        if self.tried >= self.scenario.control.episode_steps:
+            self.outcome = Outcome(self.best_s)
+
+    def _invalid(self) -> Outcome:
+        self._before_s, self._best_before_s = self.measured_s, self.best_s
+        return Outcome(self.best_s, valid=False)
+
+    def _decision_outcome(self) -> ChangeOutcome:
+        return ChangeOutcome(
+            (self._before_s - self.measured_s) / self.first_s,
+            (self._best_before_s - self.best_s) / self.first_s,
+            self.outcome is None or self.outcome.valid,
+        )
+
+    def _state(self) -> TuningState:
+        left = 1.0 - self.tried / self.scenario.control.episode_steps
+        return TuningState(
+            self.pipeline, self.plan, self._expected, self.measured_s, self.best_s, left, self._mask
+        )
+
+    def _step_metrics(self) -> dict[str, float]:
+        return {
+            "step_s": self.measured_s,
+            "best_s": self.best_s,
+            "recomputing": float(sum(self.plan.recompute)),
+        }
+
+    def _episode_metrics(self) -> dict[str, float]:
+        assert self.outcome is not None
+        pipeline, plan, best_s = self.pipeline, self.best_plan, self.outcome.best_s
+        computing = durations_s(pipeline, plan, self._truth)[:, pipeline.operations.computes]
+        busy = float(computing.sum(axis=1).mean()) / len(pipeline.operations.ranks) / best_s
+        return {
+            "speedup": self.first_s / best_s,
+            "idle": 1.0 - busy,
+            "model_error": step_time_s(pipeline, plan, self._thought) / best_s - 1.0,
+            "time_s": best_s,
+            "recomputing": float(sum(plan.recompute)),
+            "tried": float(self.tried),
+            "valid": float(self.outcome.valid),
+        }
+
+    def _scene(self) -> PipelineScene:
+        return PipelineScene(
+            self.scenario.name, self.pipeline, self.plan, self._truth, self.first_s, self.best_s
+        )
+
+    def _text(self) -> str:
+        return pipeline_text(self._scene())
+
+    def _picture(self) -> NDArray[np.uint8]:
+        return pipeline_picture(self._scene())
