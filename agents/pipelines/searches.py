@@ -145,7 +145,9 @@ def annealed(
     time_s = step_time_s(pipeline, plan, truth)
     best, best_s, warm_s = plan, time_s, warmth * time_s
     near = list(changes(pipeline, plan))
-    for trial in range(evaluations if near else 0):
+    for trial in range(evaluations):
+        if not near:
+            break
         other = near[rng.integers(len(near))][2]
         other_s = step_time_s(pipeline, other, truth)
         temperature_s = warm_s * (1.0 - trial / evaluations) + 1e-12

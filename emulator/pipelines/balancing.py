@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sysgym.emulator.pipelines.job import BACKWARD_FACTOR, Pipeline
+from sysgym.emulator.pipelines.job import Pipeline
 from sysgym.emulator.pipelines.plans import Plan, span_bytes, with_least_recomputation
 from sysgym.emulator.training.rebalancing import longest_first
 
@@ -17,7 +17,11 @@ def balanced_stages(pipeline: Pipeline, plan: Plan) -> Plan:
     """
     job = pipeline.scenario.job
     n_layers, n_stages = len(pipeline.layers.parameters), job.stages
-    before_s = np.concatenate([[0.0], np.cumsum(pipeline.layers.forward_s)])
+    layers = pipeline.layers
+    forward_s, both_s = (
+        np.concatenate([[0.0], np.cumsum(column)])
+        for column in (layers.forward_s, layers.forward_s + layers.backward_s)
+    )
     best_s = np.full((n_stages + 1, n_layers + 1), np.inf)
     best_s[0, 0] = 0.0
     came_from = np.zeros((n_stages + 1, n_layers + 1), np.int64)
@@ -26,8 +30,8 @@ def balanced_stages(pipeline: Pipeline, plan: Plan) -> Plan:
         for end in range(stage, n_layers + 1):
             starts = np.arange(stage - 1, end)
             kept, recomputed = span_bytes(pipeline, stage - 1, starts, end) <= most
-            passes = np.where(kept, 1.0, np.where(recomputed, 2.0, np.inf)) + BACKWARD_FACTOR
-            took_s = np.maximum(best_s[stage - 1, starts], (before_s[end] - before_s[starts]) * passes)
+            again_s = np.where(kept, 0.0, np.where(recomputed, forward_s[end] - forward_s[starts], np.inf))
+            took_s = np.maximum(best_s[stage - 1, starts], both_s[end] - both_s[starts] + again_s)
             came_from[stage, end] = starts[took_s.argmin()]
             best_s[stage, end] = took_s.min()
     if not np.isfinite(best_s[n_stages, n_layers]):

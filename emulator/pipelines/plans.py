@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from sysgym.emulator.pipelines.job import (
-    BACKWARD_FACTOR,
     HALF_BYTES,
     STATE_BYTES,
     FloatArray,
@@ -109,23 +108,37 @@ def fits(pipeline: Pipeline, plan: Plan) -> bool:
 def stage_times_s(pipeline: Pipeline, plan: Plan, truth: Truth) -> tuple[FloatArray, FloatArray]:
     """Return the times of each stage's forward and backward pass with a microbatch of mean length."""
     starts = (0, *plan.ends[:-1])
-    forward_s = np.add.reduceat(pipeline.layers.forward_s * truth.layers, starts)
-    return forward_s, forward_s * (BACKWARD_FACTOR + np.array(plan.recompute))
+    forward_s, backward_s = (
+        np.add.reduceat(column * truth.layers, starts)
+        for column in (pipeline.layers.forward_s, pipeline.layers.backward_s)
+    )
+    return forward_s, backward_s + forward_s * np.array(plan.recompute)
 
 
 def durations_s(pipeline: Pipeline, plan: Plan, truth: Truth) -> FloatArray:
     """Return the duration of every operation in each measured step, float64 [n_steps, n_operations]."""
-    job, machine, operations = pipeline.scenario.job, pipeline.scenario.machine, pipeline.operations
-    forward_s, backward_s = stage_times_s(pipeline, plan, truth)
-    lengths = pipeline.lengths[list(plan.microbatches)].reshape(job.data_ranks, job.microbatches)
-    found = np.zeros(len(operations))
-    for kind, of_stage in ((FORWARD, forward_s), (BACKWARD, backward_s)):
+    job, operations = pipeline.scenario.job, pipeline.operations
+    microbatches = np.array(plan.microbatches)
+    found = _communication_s(pipeline, plan) if pipeline.fixed_s is None else pipeline.fixed_s.copy()
+    of_stages = stage_times_s(pipeline, plan, truth)
+    for way, (kind, of_stage) in enumerate(zip((FORWARD, BACKWARD), of_stages, strict=True)):
         here = operations.kind == kind
-        found[here] = of_stage[operations.stage[here]]
-        found[here] *= lengths[operations.data_rank[here], operations.index[here]]
+        stage = operations.stage[here]
+        which = microbatches[operations.data_rank[here] * job.microbatches + operations.index[here]]
+        found[here] = of_stage[stage] * pipeline.lengths[which]
+        if truth.passes is not None:
+            found[here] *= truth.passes[way, stage, which]
+    return found * truth.operations
+
+
+def _communication_s(pipeline: Pipeline, plan: Plan) -> FloatArray:
+    """Return the durations of communications, 0 of computations, float64 [n_operations]."""
+    job, machine, operations = pipeline.scenario.job, pipeline.scenario.machine, pipeline.operations
+    found = np.zeros(len(operations))
     # A send and its receive end together; the send alone takes the time.
     sent_bytes = HALF_BYTES * job.sequence * job.sequences * job.hidden
     sends = np.isin(operations.kind, (FORWARD_SEND, BACKWARD_SEND))
+    lengths = pipeline.lengths[list(plan.microbatches)].reshape(job.data_ranks, job.microbatches)
     found[sends] = machine.latency_s + 8.0 * sent_bytes / machine.bandwidth_bps
     found[sends] *= lengths[operations.data_rank[sends], operations.index[sends]]
     starts = np.array((0, *plan.ends[:-1]))
@@ -135,7 +148,7 @@ def durations_s(pipeline: Pipeline, plan: Plan, truth: Truth) -> FloatArray:
     for kind in (ALL_GATHER, REDUCE_SCATTER):
         here = operations.kind == kind
         found[here] = np.array(gathers_s)[operations.stage[here]]
-    return found * truth.operations
+    return found
 
 
 def step_time_s(pipeline: Pipeline, plan: Plan, truth: Truth) -> float:
@@ -165,7 +178,7 @@ def changed(pipeline: Pipeline, plan: Plan, kind: Kind, which: int) -> Plan | No
         which: The stage or the data-parallel rank.
     """
     if kind in OF_STAGES:
-        other = _of_stage(plan, kind, which)
+        other = _of_stage(pipeline, plan, kind, which)
         return other if other is not None and fits(pipeline, other) else None
     other = _of_rank(pipeline, plan, kind, which)
     return other if other != plan else None
@@ -182,13 +195,16 @@ def changes(pipeline: Pipeline, plan: Plan) -> Iterator[tuple[Kind, int, Plan]]:
                     yield kind, which, other
 
 
-def _of_stage(plan: Plan, kind: Kind, stage: int) -> Plan | None:
+def _of_stage(pipeline: Pipeline, plan: Plan, kind: Kind, stage: int) -> Plan | None:
+    start = plan.ends[stage - 1] if stage else 0
     if kind == "recompute":
+        if not pipeline.layers.activation_bytes[start : plan.ends[stage]].any():
+            return None
         flags = list(plan.recompute)
         flags[stage] = not flags[stage]
         return plan._replace(recompute=tuple(flags))
     ends = list(plan.ends)
-    n_layers = ends[stage] - (ends[stage - 1] if stage else 0)
+    n_layers = ends[stage] - start
     border = stage if kind == "later" else stage - 1
     if n_layers == 1 or not 0 <= border < len(ends) - 1:
         return None

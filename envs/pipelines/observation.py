@@ -119,8 +119,8 @@ class PipelineTables:
 
 def computing_s(pipeline: Pipeline) -> float:
     """Return the time that a worker computes in a step if all have the same work, without recomputation."""
-    job = pipeline.scenario.job
-    return float(3.0 * pipeline.layers.forward_s.sum()) * job.microbatches / job.stages
+    job, layers = pipeline.scenario.job, pipeline.layers
+    return float((layers.forward_s + layers.backward_s).sum()) * job.microbatches / job.stages
 
 
 def row_table(state: TuningState) -> FloatArray:
@@ -131,7 +131,7 @@ def row_table(state: TuningState) -> FloatArray:
     table[0, :2] = 1.0
     stages, ranks = table[1 : job.stages + 1], table[job.stages + 1 : job.stages + job.data_ranks + 1]
     stages[:, 0] = stages[:, 2] = ranks[:, 0] = 1.0
-    stages[:, 3] = np.arange(job.stages) / (job.stages - 1)
+    stages[:, 3] = np.arange(job.stages) / max(job.stages - 1, 1)
     stages[:, 4] = np.diff((0, *plan.ends)) / plan.ends[-1]
     took_s = np.sum(stage_times_s(pipeline, plan, as_thought(pipeline)), axis=0)
     stages[:, 5] = took_s / took_s.mean() - 1.0

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sysgym.emulator.pipelines.job import Pipeline, Truth, as_thought, draw_job
+from sysgym.emulator.pipelines.drawing import draw_job
+from sysgym.emulator.pipelines.job import Pipeline, Truth, as_thought
 from sysgym.emulator.pipelines.plans import (
     KINDS,
     OF_RANKS,
@@ -47,6 +48,9 @@ class PipelineTuning(DecisionEnv[PipelineScenario, Outcome]):
     An episode is one job. A step makes one local change to the plan and measures the true time of a training step. The agent also sees
     what its profile predicts, by replay: with the layers' formulas and the microbatches' lengths, without factors of layers
     and workers and without jitter. The best plan that was measured counts.
+
+    With `job.trace` each step of a recorded trace is a job: its stages stay, its microbatches can move and take their recorded times with them, and the
+    profile has the mean time of each stage. The episode seed modulo the number of steps is the step.
 
     ## Action Space
 

@@ -40,8 +40,9 @@ class PipelineScene:
     def heading(self) -> str:
         """The plan in words."""
         layers = np.diff((0, *self.plan.ends)).tolist()
+        stages = f"{' + '.join(map(str, layers))} layers, {sum(self.plan.recompute)} recomputing"
         return (
-            f"{self.title}: {' + '.join(map(str, layers))} layers, {sum(self.plan.recompute)} recomputing;"
+            f"{self.title}: {self.pipeline.scenario.job.trace or stages};"
             f" a step took {1e3 * self.first_s:.0f} ms at the beginning, {1e3 * self.best_s:.0f} ms at best"
         )
 

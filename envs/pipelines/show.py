@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sysgym.emulator.pipelines.balancing import balanced_ranks, balanced_stages
-from sysgym.emulator.pipelines.job import as_thought, draw_job
+from sysgym.emulator.pipelines.drawing import draw_job
+from sysgym.emulator.pipelines.job import as_thought
 from sysgym.emulator.pipelines.plans import first_plan, memory_bytes, step_time_s
 from sysgym.envs.pipelines.render import draw_step
 from sysgym.scenarios.schema.pipelines import PipelineScenario
@@ -17,16 +18,22 @@ def in_words(scenario: PipelineScenario) -> Iterator[tuple[str, str]]:
     seed = scenario.splits["test"].first_seed
     drawn = scenario.draw("test", seed)
     pipeline, truth = draw_job(drawn, seed)
-    job = drawn.job
+    job = pipeline.scenario.job
     first = first_plan(pipeline)
+    model = (
+        f"a step of {job.trace}"
+        if job.trace
+        else f"{job.blocks} blocks of size {job.hidden},"
+        f" {pipeline.layers.parameters.sum() / 1e9:.1f} billion parameters"
+    )
     yield (
         "Job of the first test seed",
-        f"{job.blocks} blocks of size {job.hidden},"
-        f" {pipeline.layers.parameters.sum() / 1e9:.1f} billion parameters;"
-        f" {job.stages} stages, {job.data_ranks} data-parallel ranks, {job.microbatches} microbatches each.",
+        f"{model}; {job.stages} stages, {job.data_ranks} data-parallel ranks,"
+        f" {job.microbatches} microbatches each.",
     )
-    memory = ", ".join(f"{one / 1e9:.0f}" for one in memory_bytes(pipeline, first))
-    yield "Memory", f"{memory} GB by stage, of {drawn.machine.memory_bytes / 1e9:g}."
+    if not job.trace:
+        memory = ", ".join(f"{one / 1e9:.0f}" for one in memory_bytes(pipeline, first))
+        yield "Memory", f"{memory} GB by stage, of {drawn.machine.memory_bytes / 1e9:g}."
     plans = {
         "as it comes": first,
         "stages balanced": balanced_stages(pipeline, first),

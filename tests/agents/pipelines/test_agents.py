@@ -12,8 +12,10 @@ import pytest
 import sysgym
 from sysgym.agents import agent_info, list_agents, make_agent, play_episode
 from sysgym.agents.learned.training.train import train
+from sysgym.emulator.training.synthetic import synthetic_trace
 from sysgym.scenarios import list_scenarios
 from sysgym.scenarios.errors import SysgymError
+from tests.emulator.training.conftest import rows_of, write_csv
 
 REGISTERED = sysgym.__version__
 SHIPPED = [info.name for info in list_scenarios("pipelines")]
@@ -108,3 +110,12 @@ def test_a_policy_learns_a_little_plays_and_is_the_same_every_time(tmp_path: Pat
     ]  # fmt: skip
     one, other = (played(made("maskable_ppo_set", checkpoint=path), "pipeline-gpt")[1] for path in paths)
     assert one == other
+
+
+@pytest.mark.parametrize("name", ["balanced", "critical_path", "annealing", "local_search", "oracle"])
+def test_recorded_steps(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    write_csv(path, rows_of(synthetic_trace(1, n_stages=2, n_data_ranks=3, n_microbatches=4, n_steps=5)))
+    for seed in range(10_000, 10_005):
+        _, metrics = played(made(name), "pipeline-gpt", seed, {"job.trace": str(path)})
+        assert metrics["speedup"] >= 1.0

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sysgym.emulator.pipelines.balancing import balanced_ranks, balanced_stages
-from sysgym.emulator.pipelines.job import Pipeline, Truth, as_thought, draw_job, layers_of
+from sysgym.emulator.pipelines.drawing import draw_job
+from sysgym.emulator.pipelines.generated import layers_of
+from sysgym.emulator.pipelines.job import Pipeline, Truth, as_thought
 from sysgym.emulator.pipelines.plans import (
     KINDS,
     Plan,

@@ -20,12 +20,14 @@ from stable_baselines3.common.env_checker import check_env as check_with_sb3
 import sysgym
 from sysgym.emulator.pipelines.balancing import balanced_ranks
 from sysgym.emulator.pipelines.plans import Plan
+from sysgym.emulator.training.synthetic import synthetic_trace
 from sysgym.envs.pipelines.live import live_view
 from sysgym.envs.pipelines.metrics import EPISODE_METRICS, STEP_METRICS
 from sysgym.envs.pipelines.show import draw, in_words
 from sysgym.scenarios import list_scenarios, load_scenario
 from sysgym.scenarios.errors import ScenarioError, SysgymError
 from sysgym.scenarios.schema.pipelines import PipelineScenario
+from tests.emulator.training.conftest import rows_of, write_csv
 
 REGISTERED = sysgym.__version__
 SHIPPED = [info.name for info in list_scenarios("pipelines")]
@@ -253,3 +255,17 @@ def test_a_scenario_in_words() -> None:
 def test_values_that_make_no_sense_are_refused(key: str, value: Any, words: str) -> None:
     with pytest.raises(ScenarioError, match=words):
         load_scenario("pipeline-gpt", overrides={key: value})
+
+
+def test_an_episode_on_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    write_csv(path, rows_of(synthetic_trace(1, n_stages=2, n_data_ranks=3, n_microbatches=4, n_steps=5)))
+    env = gym.make("sysgym/PipelineTuning-v0", overrides={"job.trace": str(path)}, split="test")
+    observation, _ = env.reset(options={"episode_seed": 20_000})
+    assert env.observation_space.contains(observation)
+    done = False
+    rng = np.random.default_rng(0)
+    while not done:
+        observation, _, done, _, info = env.step(int(rng.choice(np.flatnonzero(observation["action_mask"]))))
+        assert env.observation_space.contains(observation)
+    assert info["episode_metrics"]["speedup"] >= 1.0
