@@ -52,20 +52,33 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
     Actions, simulation and measurements are compiled and release Python's global lock, so the environments
     run in parallel on all cores.
 
-    An environment whose episode has ended is reset by the next step (``AutoresetMode.NEXT_STEP``): its action
-    is ignored, its reward is 0, and its observation is the first of the new episode.
+    With ``AutoresetMode.NEXT_STEP`` an environment whose episode has ended is reset by the next step: its
+    action is ignored, its reward is 0, and its observation is the first of the new episode. With
+    ``SAME_STEP`` it is reset at once, and ``infos["final_obs"]`` and ``infos["final_info"]`` have its last
+    observation and info. With ``DISABLED`` it waits for a reset with ``options={"reset_mask": ...}``.
 
     Args:
         envs: Single environments of one kind.
         stepper: Stepper that they share.
         threads: Number of threads; None: one per core available to the process.
+        autoreset_mode: When environments are reset.
+
+    Raises:
+        ArgumentError: If there is no such mode.
     """
 
-    def __init__(self, envs: Sequence[World], stepper: Stepper, threads: int | None) -> None:
+    def __init__(
+        self,
+        envs: Sequence[World],
+        stepper: Stepper,
+        threads: int | None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    ) -> None:
+        self._autoreset_mode = _mode(autoreset_mode)
         self.envs, self._worlds = envs, stepper
         self.num_envs = len(envs)
         first = envs[0]
-        self.metadata = {**first.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
+        self.metadata = {**first.metadata, "autoreset_mode": self._autoreset_mode}
         self.render_mode = first.render_mode
         self.single_action_space = first.action_space
         self.single_observation_space = first.observation_space
@@ -104,25 +117,48 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         return self.observations().copy(), infos
 
     def step(self, actions: Array) -> tuple[Array, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
-        """Step every environment; reset those whose episode has ended.
+        """Step every environment; reset those whose episode has ended, by the autoreset mode.
 
         Args:
             actions: Actions, shape (num_envs, ...).
 
         Raises:
-            NoEpisode: If no episode has begun.
+            NoEpisode: If no episode has begun, or one has ended and the mode is ``DISABLED``.
             ClosedEnvironment: If the environment is closed.
             ActionError: If the shape is wrong or a value is not finite; then no environment is stepped.
         """
+        if self._autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
+            waiting = np.flatnonzero(self._ended).tolist()
+            raise NoEpisode(
+                f"{type(self).__name__}: the episodes of the environments {waiting} have ended; reset them"
+                ' with options={"reset_mask": ...}'
+            )
         moving = ~self._ended
         rewards, truncations = self.advance(actions, moving)
         for world in np.flatnonzero(self._ended).tolist():
             self.envs[world].reset()
         infos = self._infos(moving)
-        for world in np.flatnonzero(truncations).tolist():
+        over = np.flatnonzero(truncations).tolist()
+        for world in over:
             infos = self._add_info(infos, {"episode_metrics": self.episode_metrics(world)}, world)
         self._ended = truncations.copy()
+        if over and self._autoreset_mode is AutoresetMode.SAME_STEP:
+            infos = self._begin_again(over, infos, moving & ~truncations)
         return self.observations().copy(), rewards, np.zeros_like(truncations), truncations, infos
+
+    def _begin_again(self, over: list[int], infos: dict[str, Any], going_on: BoolArray) -> dict[str, Any]:
+        """Reset environments whose episode has just ended; return the infos, with their last ones."""
+        last = [
+            {"final_obs": self.observations()[world].copy(), "final_info": _of_one(infos, world)}
+            for world in over
+        ]
+        for world in over:
+            self.envs[world].reset()
+        self._ended[over] = False
+        infos = self._infos(going_on)
+        for world, ended in zip(over, last, strict=True):
+            infos = self._add_info(infos, ended, world)
+        return infos
 
     def advance(self, actions: Array, moving: BoolArray) -> tuple[FloatArray, BoolArray]:
         """Step some environments and reset none.
@@ -228,6 +264,24 @@ def as_infos(values: dict[str, NDArray[Any]], present: BoolArray) -> dict[str, A
             infos[name] = np.where(has, array, np.zeros((), array.dtype))
             infos[f"_{name}"] = has.copy()
     return infos
+
+
+def _mode(mode: AutoresetMode | str) -> AutoresetMode:
+    """Return an autoreset mode by itself, its name or its value."""
+    for one in AutoresetMode:
+        if mode in (one, one.value) or str(mode).upper() == one.name:
+            return one
+    expected = ", ".join(one.name for one in AutoresetMode)
+    raise ArgumentError(f"autoreset_mode: expected one of {expected}, got {mode!r}")
+
+
+def _of_one(infos: Mapping[str, Any], world: int) -> dict[str, Any]:
+    """Return the info of one environment."""
+    return {
+        name: _of_one(value, world) if isinstance(value, dict) else value[world].item()
+        for name, value in infos.items()
+        if not name.startswith("_") and infos[f"_{name}"][world]
+    }
 
 
 def _spread(seed: int | Sequence[int | None] | None, num_envs: int) -> Sequence[int | None]:

@@ -17,6 +17,7 @@ from sysgym.emulator.packets.engine.discipline import (
     capture,
     red_verdict,
 )
+from sysgym.emulator.packets.engine.events import SOURCE_MASK
 from sysgym.emulator.packets.engine.queues.admission import join_queue
 from sysgym.emulator.packets.engine.shared_buffer import takes_memory
 from sysgym.emulator.packets.engine.wire import (
@@ -30,6 +31,7 @@ from sysgym.emulator.packets.memory.records import (
     PACKET_CE,
     PACKET_ECN_CAPABLE,
     bucket_at,
+    entry_at,
     link_at,
     packet_at,
     port_at,
@@ -122,15 +124,28 @@ def queue_bucket(drain_ns: int) -> int:
 @njit
 def sample_queues(world: Any, now_ns: int, extras: Any) -> None:
     """Add every non-empty queue to its link's histogram; the samples missing there found it empty."""
+    world.queue_samples += 1
+    if extras is None:
+        # Packets in a queue arrive later, so their link is in the heap: large networks have few of those.
+        for entry in range(world.heap_size):
+            link_id = entry_at(world.heap, entry).key & SOURCE_MASK
+            if link_id < world.n_links:
+                note_queue(world, link_id, max(link_at(world.links, link_id).busy_until_ns - now_ns, 0))
+        return
     for link_id in range(world.n_links):
         link = link_at(world.links, link_id)
         drain_ns = max(link.busy_until_ns - now_ns, 0)
-        if extras is not None and world.n_classes:
+        if world.n_classes:
             port = port_at(world.ports, link_id)
             drain_ns += serialisation_ns(port.queued_bytes - port.sending_bytes, link.ns_per_byte_q20)
-        if extras is not None and world.rates_change:
+        if world.rates_change:
             drain_ns = int(drain_ns * port_at(world.ports, link_id).drain_scale)
-        if drain_ns > 0:
-            bucket = min(queue_bucket(drain_ns), QUEUE_BUCKETS - 1)
-            bucket_at(world.queue_histogram, link_id * QUEUE_BUCKETS + bucket).samples += 1
-    world.queue_samples += 1
+        note_queue(world, link_id, drain_ns)
+
+
+@njit(forceinline=True)
+def note_queue(world: Any, link_id: int, drain_ns: int) -> None:
+    """Add a queue to its link's histogram unless it is empty."""
+    if drain_ns > 0:
+        bucket = min(queue_bucket(drain_ns), QUEUE_BUCKETS - 1)
+        bucket_at(world.queue_histogram, link_id * QUEUE_BUCKETS + bucket).samples += 1

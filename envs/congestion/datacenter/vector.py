@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from sysgym.envs.congestion.datacenter.datacenter_cc import DatacenterCC
@@ -27,20 +28,27 @@ class DatacenterCCVector(WorldVector):
     Args:
         num_envs: Number of environments.
         threads: Number of threads; None: one per core available to the process.
+        autoreset_mode: When environments are reset; see :class:`WorldVector`.
         **arguments: Arguments of :class:`DatacenterCC`, the same for every environment.
 
     Raises:
-        ValueError: If ``num_envs`` or ``threads`` is less than 1.
+        ValueError: If ``num_envs`` or ``threads`` is less than 1, or there is no such mode.
         SysgymError: If the backend is not the simulator.
     """
 
     envs: list[DatacenterCC]
 
-    def __init__(self, num_envs: int = 1, threads: int | None = None, **arguments: Any) -> None:
+    def __init__(
+        self,
+        num_envs: int = 1,
+        threads: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        **arguments: Any,
+    ) -> None:
         check_arguments(num_envs, threads, arguments)
         envs = [DatacenterCC(**arguments) for _ in range(num_envs)]
         self._stepper = envs[0]._new_stepper(num_envs)
-        super().__init__(envs, self._stepper, threads)
+        super().__init__(envs, self._stepper, threads, autoreset_mode)
         frames = envs[0].observations
         self._frames: Array = np.zeros((num_envs, frames.history, frames.frame_size), np.float32)
         self._share()

@@ -21,10 +21,13 @@ from sysgym.cli.commands.trace import trace
 from sysgym.cli.episode.plot import plot
 from sysgym.cli.lab import lab
 from sysgym.cli.options import (
+    AddressOption,
     AgentOption,
+    ClusterOption,
     ContenderOption,
     CsvOption,
     IntervalOption,
+    OnOption,
     PluginOption,
     TransportOption,
     TrustOption,
@@ -275,6 +278,9 @@ def bench(
         Path | None, typer.Option("--out", help="Results folder (default: results/SUITE).")
     ] = None,
     jobs: JobsOption = 0,
+    on: OnOption = "local",
+    address: AddressOption = None,
+    cluster: ClusterOption = None,
     timeout: TimeoutOption = 3600.0,
     seeds: Annotated[
         int | None,
@@ -329,12 +335,12 @@ def bench(
     trust: TrustOption = False,
 ) -> None:
     """Run a benchmark: contenders x scenarios x seeds. The same command resumes an interrupted run."""
-    from sysgym.cli.commands.bench import Energy, run_benchmark
+    from sysgym.cli.commands.bench import Energy, Where, run_benchmark
 
     run_benchmark(
         suite,
         out=out,
-        n_workers=jobs,
+        where=Where(on, jobs, address, cluster or []),
         n_seeds=seeds,
         contenders=contender or [],
         scenarios=scenario or [],

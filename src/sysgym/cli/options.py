@@ -72,3 +72,25 @@ TrustOption = Annotated[
         help="Allow files to run code: Python files of an entry, checkpoints with pickles (docs/trust.md).",
     ),
 ]
+OnOption = Annotated[
+    str,
+    typer.Option(
+        "--on",
+        metavar="WHERE",
+        help="Where it runs: local (processes), ray, slurm, or slurm-here (its jobs as processes).",
+    ),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address", metavar="HOST:PORT", help="Ray cluster, or auto (default: one on this machine)."
+    ),
+]
+ClusterOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cluster",
+        metavar="KEY=VALUE",
+        help="Parameter of Slurm's jobs, such as slurm_partition=cpu or timeout_min=60; repeatable.",
+    ),
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from sysgym.envs.congestion import row_thread_pool
 from sysgym.envs.congestion.datacenter.vector import DatacenterCCVector
 from sysgym.envs.congestion.flow.vector import FlowCCVector
 from sysgym.envs.congestion.vector import WorldVector
+from sysgym.envs.lifecycle import ArgumentError, NoEpisode
 from sysgym.scenarios.errors import SysgymError, TransportError
 
 REGISTERED = sysgym.__version__
@@ -86,6 +88,60 @@ def test_every_step_is_that_of_gymnasiums_own_vector_form(
     assert ends == 6
     vector.close()
     sync.close()
+
+
+@pytest.mark.parametrize(("env_id", "scenario"), [(ENV_ID, "dumbbell-10g"), (FLOW_ID, "flow-1g-1ms")])
+def test_resets_in_the_same_step_are_those_of_gymnasium(env_id: str, scenario: str) -> None:
+    """Episodes of two worlds of three end in other steps, as they were reset later."""
+    vector = make_vector(3, scenario, env_id, autoreset_mode=AutoresetMode.SAME_STEP)
+    sync = gym.make_vec(
+        env_id,
+        num_envs=3,
+        vectorization_mode="sync",
+        scenario=scenario,
+        overrides=SHORT,
+        vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
+    )
+    assert vector.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    rng = np.random.default_rng(0)
+    mask = {"reset_mask": np.array([False, True, True])}
+    for number in range(12):
+        if number in (0, 3):
+            seeds = {"seed": 7} if number == 0 else {"seed": [1, 2, 3], "options": mask}
+            assert_same(vector.reset(**seeds)[0], sync.reset(**copy.deepcopy(seeds))[0])
+        actions = rng.uniform(0.01, 1.0, vector.action_space.shape).astype(np.float32)
+        *got, infos = vector.step(actions)
+        *expected, expected_infos = sync.step(actions)
+        for one, other in zip(got, expected, strict=True):
+            assert_same(one, other)
+        last, expected_last = infos.pop("final_obs", None), expected_infos.pop("final_obs", None)
+        assert_same(infos, expected_infos)
+        assert (last is None) == (expected_last is None) == (not got[3].any())
+        for world in np.flatnonzero(got[3]):
+            np.testing.assert_array_equal(last[world], expected_last[world])
+            assert infos["final_info"]["episode_metrics"]
+    vector.close()
+    sync.close()
+
+
+def test_without_autoreset_an_ended_episode_waits() -> None:
+    vector = make_vector(2, autoreset_mode="disabled")
+    vector.reset(seed=1)
+    ones = np.ones(vector.action_space.shape, np.float32)
+    for _ in range(5):
+        *_, truncations, _ = vector.step(ones)
+    assert truncations.all()
+    vector.reset(options={"reset_mask": np.array([True, False])})
+    with pytest.raises(NoEpisode, match=r"environments \[1\] have ended"):
+        vector.step(ones)
+    vector.reset(options={"reset_mask": np.array([False, True])})
+    vector.step(ones)
+    vector.close()
+
+
+def test_modes_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="expected one of NEXT_STEP, SAME_STEP, DISABLED, got 'later'"):
+        make_vector(2, autoreset_mode="later")
 
 
 def test_worlds_that_differ_are_measured_one_by_one() -> None:

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,9 +20,11 @@ from sysgym.bench.results.records import RUN as RUN
 from sysgym.bench.results.records import read_run
 from sysgym.bench.results.rows import ResultsFile, Row
 from sysgym.bench.results.versions import machine, must_match, versions
+from sysgym.bench.run.cluster.shards import leftover_rows, remove_shard
 from sysgym.bench.run.episodes import EpisodeJob, compile_for_workers
+from sysgym.bench.run.executors import Executor, LocalExecutor
 from sysgym.bench.run.milestones import Milestones
-from sysgym.bench.run.pool import Done, Failed, Job, Progress, run_jobs
+from sysgym.bench.run.pool import Done, Failed, Job, Progress
 from sysgym.bench.run.training import Trained, Training
 from sysgym.errors import StorageError, SysgymError
 from sysgym.scenarios.files import own_file, storing, write_atomically
@@ -154,7 +156,8 @@ def run_plan(
     plan: Plan,
     folder: Path,
     *,
-    n_workers: int,
+    n_workers: int = 1,
+    executor: Executor | None = None,
     plugins: Sequence[PluginFile] = (),
     observer: Observer | None = None,
     command: str | None = None,
@@ -167,12 +170,12 @@ def run_plan(
         plan: The plan.
         folder: Results folder; rows of earlier runs are kept if they belong to this plan and these versions.
         n_workers: Number of processes.
+        executor: What does the jobs; None: processes of this machine.
         plugins: The user's files.
         observer: Observer of the run.
         command: The user's command, for the report.
         energy: Measurement of energy; None: by CPU time, with the world's mean carbon intensity.
-        episode_limit_s: Time limit of an episode, s; an episode that exceeds it has failed, and its worker is
-            replaced. None: no limit.
+        episode_limit_s: Time limit of an episode, s; an episode that exceeds it has failed. None: no limit.
 
     Returns:
         Outcome of the run.
@@ -197,6 +200,8 @@ def run_plan(
                 observer.note(
                     f"{training.label}: settings or versions changed; the earlier one was moved to {aside}"
                 )
+        if n_rows := _take_shards(folder, results):
+            observer.note(f"{n_rows} rows of an interrupted run were taken over")
         agenda = _Agenda(plan, folder, energy)
         outcome = Outcome(len(plan.cells))
         _keep_matching(results, agenda, outcome, observer)
@@ -211,10 +216,11 @@ def run_plan(
             record.end(outcome)
 
         try:
-            jobs = run_jobs(agenda.next_job, n_workers, plugins, _limit_of_episodes(episode_limit_s))
-            with closing(jobs) as events:
+            executor = executor or LocalExecutor(n_workers)
+            with closing(executor.run_jobs(agenda.next_job, plugins, episode_limit_s)) as events:
                 for event in events:
                     _handle(event, agenda, results, outcome, observer, folder)
+            _take_shards(folder, results)
         except BaseException:
             with suppress(SysgymError):  # the error that stopped the run is the one to report
                 end()
@@ -223,9 +229,17 @@ def run_plan(
     return outcome
 
 
-def _limit_of_episodes(limit_s: float | None) -> Callable[[Job], float | None]:
-    """Return the function of a job's time limit; trainings have none."""
-    return lambda job: limit_s if isinstance(job, EpisodeJob) else None
+def _take_shards(folder: Path, results: ResultsFile) -> int:
+    """Move rows of tasks that outlived their benchmark into the results; return how many were new."""
+    present = {row.key for row in results.rows}
+    before = len(present)
+    for path, rows in leftover_rows(folder):
+        for row in rows:
+            if row.key not in present:
+                results.append(row)
+                present.add(row.key)
+        remove_shard(path)
+    return len(present) - before
 
 
 def _keep_matching(results: ResultsFile, agenda: _Agenda, outcome: Outcome, observer: Observer) -> None:

@@ -34,6 +34,22 @@ class Energy(NamedTuple):
     watts_per_core: str
 
 
+class Where(NamedTuple):
+    """Where episodes and trainings run.
+
+    Attributes:
+        executor: Name of the executor.
+        n_workers: Number of processes; 0: one per CPU.
+        address: Address of a Ray cluster.
+        options: ``KEY=VALUE`` for the jobs of Slurm.
+    """
+
+    executor: str
+    n_workers: int
+    address: str | None
+    options: Sequence[str]
+
+
 def _print_survey(name: str, folder: Path, n_workers: int) -> None:
     """Run a suite's survey, store it in the results folder and print it."""
     from sysgym.bench import surveys
@@ -56,7 +72,7 @@ def run_benchmark(
     suite: str,
     *,
     out: Path | None,
-    n_workers: int,
+    where: Where,
     n_seeds: int | None,
     contenders: Sequence[str],
     scenarios: Sequence[str],
@@ -70,7 +86,7 @@ def run_benchmark(
     Args:
         suite: Name or file.
         out: Results folder; None: ``results/SUITE``.
-        n_workers: Number of processes; 0: one per CPU.
+        where: Where episodes and trainings run.
         n_seeds: Number of seeds of every task; None: the suite's.
         contenders: Additional contenders.
         scenarios: Additional scenarios.
@@ -85,6 +101,7 @@ def run_benchmark(
     from sysgym.bench.contenders import load_plugin
     from sysgym.bench.energy import EnergySettings
     from sysgym.bench.plan import Extras, make_plan
+    from sysgym.bench.run.executors import LOCAL, make_executor
     from sysgym.bench.run.pool import TimedOut
     from sysgym.bench.run.runner import ERRORS, run_plan
     from sysgym.cli.progress import BenchProgress
@@ -93,6 +110,8 @@ def run_benchmark(
     settings = EnergySettings.from_options(*energy)
     loaded = load_suite(suite)
     folder = out if out is not None else Path("results") / loaded.name
+    if where.executor != LOCAL:
+        folder = folder.resolve()  # for processes that begin in another folder
     extras = Extras(scenarios, contenders, n_seeds, trust)
     own = [load_plugin(path) for path in plugins]
     plan = make_plan(loaded, folder, extras, own)
@@ -100,13 +119,22 @@ def run_benchmark(
     screen.print(f"[bold]{escape(loaded.title)}[/bold]")
     for scenario in {cell.scenario.sha256(): cell.scenario for cell in plan.cells}.values():
         get_family(scenario.family).prepare_for(scenario)
-    _say_how_long(plan, n_workers or cpus())
+    n_workers = where.n_workers or cpus()
+    if where.executor == LOCAL or where.n_workers:
+        _say_how_long(plan, n_workers)
+    executor = make_executor(
+        where.executor,
+        folder,
+        n_workers if where.executor == LOCAL else where.n_workers,
+        address=where.address,
+        options=_options_of(where.options),
+    )
     try:
         with BenchProgress(screen) as progress:
             outcome = run_plan(
                 plan,
                 folder,
-                n_workers=n_workers or cpus(),
+                executor=executor,
                 plugins=[plugin.file for plugin in own],
                 observer=progress,
                 command=command_line(),
@@ -123,7 +151,7 @@ def run_benchmark(
     )
     if loaded.survey is not None:
         with stoppable("all rows are finished, the survey is not; run the same command again to finish it"):
-            _print_survey(loaded.survey, folder, n_workers or cpus())
+            _print_survey(loaded.survey, folder, n_workers)
     if not outcome.complete:
         missing = f"{outcome.n_cells - done} episodes are missing"
         if outcome.failures:
@@ -134,6 +162,23 @@ def run_benchmark(
         screen.print(f"[red]{missing}[/red]")
         raise typer.Exit(1)
     screen.print(f"[dim]sysgym report {folder}[/dim]")
+
+
+def _options_of(texts: Sequence[str]) -> dict[str, int | str]:
+    """Return the options of Slurm jobs.
+
+    Raises:
+        SysgymError: A text is not ``KEY=VALUE``.
+    """
+    from sysgym.errors import SysgymError
+
+    options: dict[str, int | str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise SysgymError(f"--cluster {text}: expected KEY=VALUE, such as slurm_partition=cpu")
+        options[key] = int(value) if value.isdigit() else value
+    return options
 
 
 def _say_how_long(plan: Plan, n_workers: int) -> None:

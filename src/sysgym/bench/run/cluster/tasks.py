@@ -1,0 +1,210 @@
+"""Tasks: what one process of a cluster does at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sysgym.bench.contenders import PluginFile, load_plugin
+from sysgym.bench.results.records import RUN
+from sysgym.bench.results.rows import Row
+from sysgym.bench.results.versions import must_match, versions
+from sysgym.bench.run.cluster.shards import SHARDS, Failure, Shard, key_of, path_of, write_shard
+from sysgym.bench.run.episodes import EpisodeJob
+from sysgym.bench.run.pool import PLAYING, Job
+from sysgym.bench.run.training import Training
+from sysgym.emulator.first_start import Silence, announce_with
+from sysgym.errors import SysgymError
+from sysgym.scenarios.files import own_file, storing, write_atomically
+
+REPORT_EVERY_S = 1.0
+"""Shortest time between two reports of a training, which are files."""
+
+LOCK_WAIT_S = 120.0
+"""Time to wait for another process that does the same training: that of a benchmark that was killed may take
+a while to end."""
+
+_LOCK = ".lock"
+
+
+class ClusterEnded(SysgymError):
+    """Raised when a cluster has ended, so that no task can be done any more."""
+
+
+class EpisodeTimeout(SysgymError):
+    """Raised when an episode exceeds its time limit."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Jobs that one process does one after another; must be picklable.
+
+    Attributes:
+        folder: Results folder, an absolute path that is the same on all machines.
+        jobs: The jobs: a chunk of episodes, or one other job.
+        plugins: The user's Python files.
+        versions: What must match of the benchmark's versions.
+        work_folder: Folder that relative paths of scenarios refer to.
+        limit_s: Time limit of an episode, s; None: none.
+    """
+
+    folder: str
+    jobs: tuple[Job, ...]
+    plugins: tuple[PluginFile, ...]
+    versions: tuple[Any, ...]
+    work_folder: str
+    limit_s: float | None = None
+
+    @property
+    def key(self) -> str:
+        """Name of the task's shard."""
+        whats = [repr(job.cell) if isinstance(job, EpisodeJob) else job.label for job in self.jobs]
+        return key_of([whats, list(self.versions)])
+
+    @property
+    def label(self) -> str:
+        """Name of the task in messages."""
+        more = len(self.jobs) - 1
+        return self.jobs[0].label + (f" and {more} more" if more else "")
+
+
+def perform(task: Task) -> str:
+    """Do a task on this machine, unless its shard is there already; return the name of the shard.
+
+    Raises:
+        SysgymError: This machine has not the results folder, or other versions than the benchmark.
+    """
+    folder = Path(task.folder)
+    if not (folder / RUN).is_file():
+        raise SysgymError(
+            f"{platform.node()}: the results folder {folder} is not there, or not the benchmark's;"
+            " expected a folder that all machines of the cluster share; choose another --out"
+        )
+    ours = must_match(versions())
+    if list(ours) != list(task.versions):
+        raise SysgymError(
+            f"{platform.node()}: sysgym or a library differs: expected {task.versions}, got {ours};"
+            " install the same versions on all machines"
+        )
+    if path_of(folder, task.key).is_file():
+        return task.key
+    with contextlib.suppress(OSError):
+        os.chdir(task.work_folder)
+    announce_with(Silence())
+    rows: dict[int, Row] = {}
+    failures = []
+    for number, job in enumerate(task.jobs):
+        try:
+            for plugin in task.plugins:
+                load_plugin(*plugin)
+            with _limited(job, task.limit_s) as began:
+                result = _run(job, Reports(folder, task.key, began))
+        except Exception as error:
+            failures.append(Failure(number, f"{type(error).__name__}: {error}", traceback.format_exc()))
+        else:
+            if isinstance(result, Row):
+                rows[number] = result
+    write_shard(folder, task.key, Shard(rows, failures))
+    return task.key
+
+
+class Reports:
+    """Reports of a running job, in a file beside the shards.
+
+    Args:
+        folder: Results folder.
+        key: Name of the task's shard.
+        began: Called when an episode begins to play.
+    """
+
+    def __init__(self, folder: Path, key: str, began: Callable[[], None]) -> None:
+        self._path, self._began, self._last_s = report_path(folder, key), began, -REPORT_EVERY_S
+
+    def __call__(self, news: Any) -> None:
+        """Report."""
+        if news == PLAYING:
+            self._began()
+        elif time.monotonic() - self._last_s >= REPORT_EVERY_S:
+            self._last_s = time.monotonic()
+            self._path.parent.mkdir(exist_ok=True)
+            write_atomically(self._path, json.dumps(news).encode())
+
+
+def report_path(folder: Path, key: str) -> Path:
+    """Return the path of a task's last report."""
+    return folder / SHARDS / f"{key}.report"
+
+
+def _run(job: Job, report: Reports) -> Any:
+    if not isinstance(job, Training):
+        return job.run(report)
+    folder = Path(job.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _only_one(folder, job.label):
+        # Another process may have finished it in the meantime.
+        return job.finished() or job.run(report)
+
+
+@contextlib.contextmanager
+def _only_one(folder: Path, label: str) -> Iterator[None]:
+    """Wait until no other process does this training, and hold others up until the end of the block.
+
+    Raises:
+        SysgymError: Another process has not ended after a while.
+    """
+    import fcntl
+
+    with storing(folder):
+        handle = own_file(folder / _LOCK, os.O_RDWR | os.O_CREAT)
+    try:
+        ends_s = time.monotonic() + LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > ends_s:
+                    raise SysgymError(
+                        f"{label}: another process trains in {folder}; wait for it, then run the same command"
+                    ) from None
+                time.sleep(0.5)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _end_after(limit_s: float) -> None:
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+
+
+@contextlib.contextmanager
+def _limited(job: Job, limit_s: float | None) -> Iterator[Callable[[], None]]:
+    """Raise EpisodeTimeout in an episode that takes too long; yields what begins to count.
+
+    Signals reach main threads only, in which both Ray and submitit run tasks.
+    """
+    limited = limit_s is not None and isinstance(job, EpisodeJob)
+    if not limited or threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    assert limit_s is not None
+
+    def stop(number: int, frame: Any) -> None:
+        raise EpisodeTimeout(f"exceeded the time limit of {limit_s:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        yield lambda: _end_after(limit_s)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
