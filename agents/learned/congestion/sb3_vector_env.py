@@ -14,7 +14,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from sysgym.agents.learned.training.episodes import ActionsSoFar, begin_again
-from sysgym.scenarios import Scenario
+from sysgym.scenarios import Scenario, load_scenario
 
 
 class IndexedVecEnv(VecEnv):
@@ -46,22 +46,30 @@ class Sb3VectorEnv(IndexedVecEnv):
     Infos contain only what learning needs: the ends of episodes and their metrics.
 
     Args:
-        scenario: Scenario of an environment with a vector form.
+        scenario: Scenario of an environment with a vector form, or its name or file.
         n_envs: Number of environments.
-        env_kwargs: Other arguments of the environment.
+        env_kwargs: Other arguments of the environment; the split is "train" unless they say otherwise.
         action_scale: Name of the action scale.
+
+    Raises:
+        ScenarioError: If the scenario cannot be used.
     """
 
     def __init__(
-        self, scenario: Scenario, n_envs: int, env_kwargs: Mapping[str, Any], action_scale: str
+        self,
+        scenario: Scenario | str,
+        n_envs: int = 8,
+        env_kwargs: Mapping[str, Any] | None = None,
+        action_scale: str = "linear",
     ) -> None:
+        scenario = load_scenario(scenario) if isinstance(scenario, str) else scenario
         made: Any = gym.make_vec(
             scenario.env_id,
             num_envs=n_envs,
             vectorization_mode="vector_entry_point",
             scenario=scenario,
             action_scale=action_scale,
-            **{"split": "train", **env_kwargs},
+            **{"split": "train", **(env_kwargs or {})},
         )
         self.worlds = made
         self._began_s = time.time()
