@@ -197,10 +197,11 @@ class WorldVector(VectorEnv[Array, Array, NDArray[Any]]):
         return tuple(env.render() for env in self.envs)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the threads and close the environments."""
-        self._thread_pool.close()
-        for env in self.envs:
-            env.close()
+        """End the threads and close the environments; none if they could not be made."""
+        if "_thread_pool" in self.__dict__:  # some versions of Gymnasium close what was never built
+            self._thread_pool.close()
+            for env in self.envs:
+                env.close()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy: all attributes, episodes included."""
