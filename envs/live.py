@@ -57,6 +57,10 @@ class NetworkPanel(Panel):
     queue_full_bytes: float = 0.0
 
 
+BAR_STYLES = ("quiet", "busy", "bad", "good", "copy", "lost", "group", "mark")
+"""Styles of bars that the page knows."""
+
+
 @dataclass(frozen=True)
 class BarsPanel(Panel):
     """Bars over time. Values: ``KEY``, rows of (row, begin, end, number of its state).
@@ -64,11 +68,14 @@ class BarsPanel(Panel):
     Attributes:
         n_rows: Number of rows.
         states: Name of each state, and its style: ``quiet``, ``busy``, ``bad``, ``good``, ``copy``,
-            ``lost`` or ``mark``, which is drawn as a point at its begin.
+            ``lost``, ``group`` for a colour of its own, or ``mark``, which is drawn as a point at its begin.
         x_label: Label of the axis.
         x_unit: Unit of begin and end.
         line: Position of a vertical line, such as a threshold.
         line_label: Its label.
+
+    Raises:
+        ValueError: If there is no such style.
     """
 
     KIND: ClassVar[str] = "bars"
@@ -79,6 +86,11 @@ class BarsPanel(Panel):
     x_unit: str = "s"
     line: float | None = None
     line_label: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the styles."""
+        if unknown := [style for _, style in self.states if style not in BAR_STYLES]:
+            raise ValueError(f"{self.key}: expected styles of {', '.join(BAR_STYLES)}, got {unknown}")
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class MuxView:
             panels=(LevelsPanel("shares", "GPUs' time", ["foreground", "background", "idle"], "%"),),
             charts=(
                 Chart("slowdown", "Slowdown of the foreground", ""),
-                Chart("background", "Background work", "% of all GPUs"),
+                Chart("background", "Background work, of all GPUs", "%"),
             ),
             facts=(Fact("batch", "background batch"), Fact("pieces", "pieces outstanding")),
             end=len(env.episode.interference) * env.drawn.control.interval_s,

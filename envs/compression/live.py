@@ -51,7 +51,6 @@ class RunView:
                 Chart("progress", "Progress", "%"),
             ),
             facts=(
-                Fact("method", "method"),
                 Fact("workers", "workers"),
                 Fact("changes", "changes of the method"),
                 Fact("optimum_s", "least time of the job", "s"),
@@ -74,7 +73,6 @@ class RunView:
             "goodput_bps": _rounded(run.conditions.goodput_bps[now]),
             "gain": _rounded(100.0 * ahead),
             "progress": _rounded(100.0 * max(run.progress, 0.0) / run.training.iterations),
-            "method": LABELS[run.method],
             "workers": int(run.conditions.workers[now]),
             "changes": run.changes,
             "optimum_s": _rounded(run.optimum.finish_s),

@@ -35,7 +35,7 @@ class PipelineView:
                     "workers",
                     "Computations of the workers in a step",
                     len(self._env.pipeline.operations.ranks),
-                    [("forward", "good"), ("backward", "copy"), ("critical path", "late")],
+                    [("forward", "good"), ("backward", "copy"), ("critical path", "bad")],
                     "time",
                     line=self._env.first_s,
                     line_label="at the beginning",

@@ -32,7 +32,7 @@ class TuningView:
                     "streams",
                     "Computing, and transfers of buckets",
                     2,
-                    [("backward", "good"), ("next forward", "copy"), ("transfer", "late")],
+                    [("backward", "good"), ("next forward", "copy"), ("transfer", "bad")],
                     "time",
                     line=self._env.first_s,
                     line_label="at the beginning",

@@ -23,7 +23,7 @@ class ProgramsView(DecisionsView[ReductionProgram]):
                     "Program, all-reduce, best program: collectives one after the other",
                     3,
                     [(COLLECTIVE_NAMES[kind], "group") for kind in _KINDS],
-                    x_label="time: the program above, the all-reduce, the best one below",
+                    x_label="time",
                 ),
             ),
             charts=(Chart("time_s", "Time of the program so far", "s"),),

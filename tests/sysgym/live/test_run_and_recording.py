@@ -292,6 +292,13 @@ def test_packing_keeps_every_number(make_run: MakeRun) -> None:
         ("multi-job-small", ("random",)),
         ("collectives-small", ("ring", "tacos")),
         ("flow-1g-1ms", ("cubic",)),
+        ("tuning-buckets", ("random",)),
+        ("pipeline-gpt", ("random",)),
+        ("diagnosis-jobs", ("narrowing",)),
+        ("failslow-hybrid", ("payback",)),
+        ("compression-drift", ("crossover",)),
+        ("burst-plan", ("random",)),
+        ("burst-mux", ("random",)),
     ],
 )
 def test_every_environment_has_a_view(
@@ -310,6 +317,8 @@ def test_every_environment_has_a_view(
     for scene, lane in zip(run.header["lanes"], frames[-1].lanes, strict=True):
         for one in (*scene["panels"], *scene["charts"], *scene["facts"]):
             assert one["key"] in lane["values"]
+        for fact in scene["facts"]:
+            assert isinstance(lane["values"][fact["key"]], int | float | None)
         for panel in scene["panels"]:
             check_panel(panel, lane["values"])
 
